@@ -1,0 +1,133 @@
+"""Causal self-attention over several heads. Tested by `make test ARGS="-k multihead"`."""
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from cs_basics.functional import scaled_dot_product_attention
+from cs_basics.layers import Linear
+from cs_basics.rope import RotaryPositionalEmbedding
+
+
+class KVCache:
+    """The keys and values of the positions that one attention layer has already seen.
+
+    Filled in place, so that generating a token costs one position instead of the whole context.
+
+    Args:
+        batch_size: Number of sequences that grow side by side.
+        num_heads: Heads of the layer.
+        max_seq_len: Positions there is room for.
+        d_head: Size of a head.
+        device: Where the cache lives.
+        dtype: Float type of keys and values.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        num_heads: int,
+        max_seq_len: int,
+        d_head: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        shape = (batch_size, num_heads, max_seq_len, d_head)
+        self.keys = torch.zeros(shape, device=device, dtype=dtype)
+        self.values = torch.zeros(shape, device=device, dtype=dtype)
+        self.length = 0
+
+    def append(
+        self,
+        k: Float[Tensor, "batch heads new d_head"],
+        v: Float[Tensor, "batch heads new d_head"],
+    ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
+        """Store new keys and values and return all of them, old ones first.
+
+        Raises:
+            ValueError: There is no room for them.
+        """
+        end = self.length + k.shape[-2]
+        if end > self.keys.shape[-2]:
+            raise ValueError(f"{end} positions do not fit a cache of {self.keys.shape[-2]}")
+        self.keys[:, :, self.length : end] = k
+        self.values[:, :, self.length : end] = v
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+
+class CausalSelfAttention(nn.Module):
+    """Let every position look at itself and the ones before it, with several heads side by side.
+
+    Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. The rows of
+    the query, key and value weights are grouped by head.
+
+    Args:
+        d_model: Size of the last axis of input and output.
+        num_heads: Number of heads, a divisor of d_model.
+        rope: Rotates queries and keys by their positions; None leaves the order of the earlier
+            positions invisible.
+        device: Where the weights live.
+        dtype: Float type of the weights.
+
+    Raises:
+        ValueError: d_model is not divisible by num_heads.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        rope: RotaryPositionalEmbedding | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
+        self.num_heads = num_heads
+        self.q_proj = Linear(d_model, d_model, device, dtype)
+        self.k_proj = Linear(d_model, d_model, device, dtype)
+        self.v_proj = Linear(d_model, d_model, device, dtype)
+        self.output_proj = Linear(d_model, d_model, device, dtype)
+        self.rope = rope
+
+    def forward(
+        self,
+        x: Float[Tensor, "... seq d_model"],
+        positions: Int[Tensor, "... seq"] | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "... seq d_model"]:
+        """Attend.
+
+        Args:
+            x: One vector per position, (..., seq, d_model).
+            positions: Absolute positions for the rotation, (..., seq); None counts on from what
+                the cache holds, or from 0.
+            cache: Keys and values of earlier positions, extended in place.
+
+        Returns:
+            Same shape as x.
+        """
+        num_seen = 0 if cache is None else cache.length
+        seq_len = x.shape[-2]
+        q, k, v = (
+            rearrange(projection(x), "... seq (heads d) -> ... heads seq d", heads=self.num_heads)
+            for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        rows = torch.arange(num_seen, num_seen + seq_len, device=x.device)
+        if self.rope is not None:
+            # The same angles for every head, hence the extra axis.
+            positions = rows if positions is None else positions.unsqueeze(-2)
+            q, k = self.rope(q, positions), self.rope(k, positions)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        columns = torch.arange(k.shape[-2], device=x.device)
+        is_visible = columns <= rows.unsqueeze(-1)
+        attended = scaled_dot_product_attention(q, k, v, is_visible)
+        return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
+
+    def extra_repr(self) -> str:
+        """Name the sizes when the module is printed."""
+        return f"num_heads={self.num_heads}"

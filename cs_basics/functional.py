@@ -1,0 +1,96 @@
+"""The functions of the model that hold no weights. First in the reading order.
+
+Tested by `make test ARGS="-k 'softmax or silu or cross_entropy or attention'"`.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def silu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Multiply each value by its sigmoid (SiLU, also called swish).
+
+    Hendrycks and Gimpel 2016, sec. 2 (https://arxiv.org/abs/1606.08415).
+    """
+    return x * torch.sigmoid(x)
+
+
+def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
+    """Turn scores into probabilities along one axis.
+
+    The maximum of each slice is subtracted first: the result is the same and `exp` cannot overflow.
+
+    Args:
+        x: Scores of any shape and float dtype; computed in at least float32.
+        dim: The axis along which the probabilities sum to 1.
+
+    Returns:
+        Probabilities, same shape and dtype as x.
+    """
+    scores = x.to(torch.promote_types(x.dtype, torch.float32))
+    weights = torch.exp(scores - scores.amax(dim=dim, keepdim=True).detach())
+    return (weights / weights.sum(dim=dim, keepdim=True)).to(x.dtype)
+
+
+def cross_entropy(
+    logits: Float[Tensor, "... vocab_size"], targets: Int[Tensor, "..."]
+) -> Float[Tensor, ""]:
+    """Average the negative log-likelihood of the targets, in nats.
+
+    -log softmax(logits)[target] = log(sum(exp(logits))) - logits[target]: the probabilities
+    themselves are never formed, so none can underflow to log(0).
+
+    Args:
+        logits: Unnormalised scores, (..., vocab_size); computed in at least float32.
+        targets: The right index for each position, (...), integers in [0, vocab_size).
+
+    Returns:
+        The mean over all positions, a scalar in at least float32.
+
+    Raises:
+        ValueError: The shapes do not fit, or there is no position to average over.
+    """
+    if logits.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"logits of shape {tuple(logits.shape)} need targets of shape "
+            f"{tuple(logits.shape[:-1])}, not {tuple(targets.shape)}"
+        )
+    if targets.numel() == 0:
+        raise ValueError("targets is empty: there is nothing to average")
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    shifted = logits - logits.amax(dim=-1, keepdim=True).detach()
+    log_normaliser = torch.log(torch.exp(shifted).sum(dim=-1))
+    target_logits = shifted.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1)
+    return (log_normaliser - target_logits).mean()
+
+
+def scaled_dot_product_attention(
+    q: Float[Tensor, "... queries d_k"],
+    k: Float[Tensor, "... keys d_k"],
+    v: Float[Tensor, "... keys d_v"],
+    mask: Bool[Tensor, "... queries keys"] | None = None,
+) -> Float[Tensor, "... queries d_v"]:
+    """Average the values, weighted by how well each query matches each key.
+
+    softmax(q k^T / sqrt(d_k)) v; Vaswani et al. 2017, eq. 1 (https://arxiv.org/abs/1706.03762).
+
+    Args:
+        q: Queries.
+        k: Keys.
+        v: Values.
+        mask: True where a query may attend to a key; None lets every query see every key. A
+            query that may see nothing gets zeros.
+
+    Returns:
+        One mixture of values for each query, in the dtype of v.
+    """
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    if mask is None:
+        return softmax(scores, dim=-1) @ v
+    # The lowest finite score, not -inf: a row without any key would be -inf - (-inf) = nan.
+    lowest = torch.finfo(scores.dtype).min
+    probabilities = softmax(scores.masked_fill(~mask, lowest), dim=-1)
+    return probabilities.masked_fill(~mask, 0.0) @ v

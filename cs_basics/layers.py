@@ -1,0 +1,111 @@
+"""The layers with weights that know nothing of sequences: Linear, Embedding, SwiGLU.
+
+Weights are stored (out, in), as in the equations y = W x, and there are no biases.
+Tested by `make test ARGS="-k 'linear or embedding or swiglu'"`.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from cs_basics.functional import silu
+
+
+class Linear(nn.Module):
+    """Multiply the last axis by a weight matrix.
+
+    Initialised from N(0, 2 / (d_in + d_out)), truncated at three standard deviations (the variance
+    of Glorot and Bengio 2010, eq. 12: activations and gradients keep their scale).
+
+    Args:
+        d_in: Size of the last axis of the input.
+        d_out: Size of the last axis of the output.
+        device: Where the weight lives.
+        dtype: Float type of the weight.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.d_in, self.d_out = d_in, d_out
+        self.weight = nn.Parameter(torch.empty(d_out, d_in, device=device, dtype=dtype))
+        std = math.sqrt(2 / (d_in + d_out))
+        nn.init.trunc_normal_(self.weight, std=std, a=-3 * std, b=3 * std)
+
+    def forward(self, x: Float[Tensor, "... {self.d_in}"]) -> Float[Tensor, "... {self.d_out}"]:
+        """Return x W^T, (..., d_in) -> (..., d_out)."""
+        return x @ self.weight.T
+
+    def extra_repr(self) -> str:
+        """Name the sizes when the module is printed."""
+        return f"d_in={self.d_in}, d_out={self.d_out}"
+
+
+class Embedding(nn.Module):
+    """Look up one learned vector per token id.
+
+    Initialised from N(0, 1), truncated at 3.
+
+    Args:
+        vocab_size: Number of ids.
+        d_model: Size of each vector.
+        device: Where the table lives.
+        dtype: Float type of the table.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.vocab_size, self.d_model = vocab_size, d_model
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model, device=device, dtype=dtype))
+        nn.init.trunc_normal_(self.weight, std=1.0, a=-3.0, b=3.0)
+
+    def forward(self, token_ids: Int[Tensor, "..."]) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the vectors of the ids, (...) -> (..., d_model)."""
+        return self.weight[token_ids]
+
+    def extra_repr(self) -> str:
+        """Name the sizes when the module is printed."""
+        return f"vocab_size={self.vocab_size}, d_model={self.d_model}"
+
+
+class SwiGLU(nn.Module):
+    """The feed-forward part of a block: W2 (SiLU(W1 x) * W3 x).
+
+    W1 x decides how much of each component of W3 x passes. Shazeer 2020, eq. 6
+    (https://arxiv.org/abs/2002.05202), without biases.
+
+    Args:
+        d_model: Size of the last axis of input and output.
+        d_ff: Size of the hidden layer, usually about 8/3 of d_model.
+        device: Where the weights live.
+        dtype: Float type of the weights.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.w1 = Linear(d_model, d_ff, device, dtype)
+        self.w2 = Linear(d_ff, d_model, device, dtype)
+        self.w3 = Linear(d_model, d_ff, device, dtype)
+
+    def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
+        """Return the transformed x, same shape."""
+        return self.w2(silu(self.w1(x)) * self.w3(x))

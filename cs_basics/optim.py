@@ -1,0 +1,158 @@
+"""Optimizers, learning-rate schedule and gradient clipping.
+
+Tested by `make test ARGS="-k 'adamw or schedule or clipping'"`.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
+"""Parameters, or groups of them with settings of their own."""
+
+
+class SGD(Optimizer):
+    """Gradient descent with a rate that falls as lr / sqrt(t + 1), t = 0, 1, 2, ...
+
+    Args:
+        params: Parameters or parameter groups.
+        lr: Rate of the first step.
+
+    Raises:
+        ValueError: lr is negative.
+    """
+
+    def __init__(self, params: Parameters, lr: float = 1e-3) -> None:
+        if lr < 0:
+            raise ValueError(f"lr={lr} is negative")
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
+        self, closure: Callable[[], float] | None = None
+    ) -> float | None:
+        """Update every parameter that has a gradient; return what the closure returns."""
+        loss = _evaluate(closure)
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                t = state.get("t", 0)
+                p -= group["lr"] / math.sqrt(t + 1) * p.grad
+                state["t"] = t + 1
+        return loss
+
+
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay.
+
+    Loshchilov and Hutter 2019, algorithm 2 (https://arxiv.org/abs/1711.05101). Every parameter
+    counts its own steps; rate, betas, eps and decay are read from its group at every step.
+
+    Args:
+        params: Parameters or parameter groups.
+        lr: Learning rate.
+        betas: How much of the old mean and the old mean square of the gradient is kept.
+        eps: Added to the root of the mean square, outside the root.
+        weight_decay: Each step also subtracts lr * weight_decay * p.
+
+    Raises:
+        ValueError: A hyperparameter is out of its range.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ) -> None:
+        for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
+            if value < 0:
+                raise ValueError(f"{name}={value} is negative")
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"betas={betas} must lie in [0, 1)")
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
+        self, closure: Callable[[], float] | None = None
+    ) -> float | None:
+        """Update every parameter that has a gradient; return what the closure returns."""
+        loss = _evaluate(closure)
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+                state["step"] += 1
+                m, v, step = state["m"], state["v"], state["step"]
+                m.lerp_(p.grad, 1 - beta1)
+                v.mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
+                # Both means start at 0; dividing by 1 - beta^step takes that bias out again.
+                corrected_lr = group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.addcdiv_(m, v.sqrt().add_(group["eps"]), value=-corrected_lr)
+        return loss
+
+
+def _evaluate(closure: Callable[[], float] | None) -> float | None:
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
+def cosine_schedule(
+    step: int, max_lr: float, min_lr: float, warmup_steps: int, cycle_steps: float
+) -> float:
+    """Return the learning rate of a step: linear warm-up, then half a cosine, then the minimum.
+
+    Args:
+        step: 0, 1, 2, ...
+        max_lr: Rate at the end of the warm-up.
+        min_lr: Rate from cycle_steps on.
+        warmup_steps: Steps of warm-up; step 0 has rate 0 unless this is 0.
+        cycle_steps: The step at which the minimum is reached.
+    """
+    if step < warmup_steps:
+        return step / warmup_steps * max_lr
+    if step >= cycle_steps:
+        return min_lr
+    progress = (step - warmup_steps) / (cycle_steps - warmup_steps)
+    return min_lr + 0.5 * (1 + math.cos(math.pi * progress)) * (max_lr - min_lr)
+
+
+@torch.no_grad()
+def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
+    """Scale all gradients, in place, so that their joint L2 norm is at most max_norm.
+
+    Pascanu et al. 2013, algorithm 1 (https://arxiv.org/abs/1211.5063).
+
+    Args:
+        parameters: Parameters; those without a gradient are skipped.
+        max_norm: The largest norm that is left alone.
+
+    Returns:
+        The joint norm before clipping, a scalar.
+    """
+    grads = [p.grad for p in parameters if p.grad is not None]
+    if not grads:
+        return torch.zeros(())
+    wide = (grad.to(torch.promote_types(grad.dtype, torch.float32)) for grad in grads)
+    norm = torch.stack([grad.square().sum() for grad in wide]).sum().sqrt()
+    if norm > max_norm:
+        scale = max_norm / (norm.item() + 1e-6)
+        for grad in grads:
+            grad.mul_(scale)
+    return norm

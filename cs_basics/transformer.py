@@ -1,0 +1,138 @@
+"""The pre-norm Transformer block and the language model made of it.
+
+Tested by `make test ARGS="-k transformer"`.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from cs_basics.attention import CausalSelfAttention, KVCache
+from cs_basics.layers import Embedding, Linear, SwiGLU
+from cs_basics.norms import RMSNorm
+from cs_basics.rope import RotaryPositionalEmbedding
+
+
+class TransformerBlock(nn.Module):
+    """Add to the residual stream what attention and then the feed-forward part make of it.
+
+    Pre-norm: each part reads a normalised copy, the stream itself is never normalised, so that
+    gradients reach the first block unchanged (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
+
+    Args:
+        d_model: Size of the residual stream.
+        num_heads: Attention heads, a divisor of d_model.
+        d_ff: Hidden size of the feed-forward part.
+        rope: Rotary embedding, shared by all blocks; None for no positions.
+        device: Where the weights live.
+        dtype: Float type of the weights.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        rope: RotaryPositionalEmbedding | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.ln1 = RMSNorm(d_model, device=device, dtype=dtype)
+        self.attn = CausalSelfAttention(d_model, num_heads, rope, device, dtype)
+        self.ln2 = RMSNorm(d_model, device=device, dtype=dtype)
+        self.ffn = SwiGLU(d_model, d_ff, device, dtype)
+
+    def forward(
+        self,
+        x: Float[Tensor, "... seq d_model"],
+        positions: Int[Tensor, "... seq"] | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "... seq d_model"]:
+        """Return the new residual stream, same shape as x."""
+        x = x + self.attn(self.ln1(x), positions, cache)
+        return x + self.ffn(self.ln2(x))
+
+
+class TransformerLM(nn.Module):
+    """Predict the next token at every position.
+
+    Embedding, pre-norm blocks, a final norm and an untied output head: the architecture of Llama
+    (Touvron et al. 2023, sec. 2.2, https://arxiv.org/abs/2302.13971).
+
+    Args:
+        vocab_size: Number of token ids.
+        context_length: Longest sequence that can be given.
+        d_model: Size of the residual stream.
+        num_layers: Number of blocks.
+        num_heads: Attention heads in each, a divisor of d_model; d_model / num_heads must be even.
+        d_ff: Hidden size of each feed-forward part.
+        rope_theta: Base of the rotary wavelengths.
+        device: Where the weights live.
+        dtype: Float type of the weights.
+
+    Raises:
+        ValueError: The sizes do not fit together.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        context_length: int,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        d_ff: int,
+        rope_theta: float = 10_000.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
+        self.vocab_size, self.context_length = vocab_size, context_length
+        self.d_model, self.num_heads = d_model, num_heads
+        rope = RotaryPositionalEmbedding(rope_theta, d_model // num_heads, context_length, device)
+        self.token_embeddings = Embedding(vocab_size, d_model, device, dtype)
+        self.layers = nn.ModuleList(
+            TransformerBlock(d_model, num_heads, d_ff, rope, device, dtype)
+            for _ in range(num_layers)
+        )
+        self.ln_final = RMSNorm(d_model, device=device, dtype=dtype)
+        self.lm_head = Linear(d_model, vocab_size, device, dtype)
+
+    def forward(
+        self, token_ids: Int[Tensor, "... seq"], caches: Sequence[KVCache] | None = None
+    ) -> Float[Tensor, "... seq {self.vocab_size}"]:
+        """Score every possible next token.
+
+        Args:
+            token_ids: Integers in [0, vocab_size), (..., seq); with caches they continue what the
+                caches hold.
+            caches: One per block, from `empty_caches`; extended in place.
+
+        Returns:
+            Logits, (..., seq, vocab_size); row t is the prediction of token t + 1.
+
+        Raises:
+            ValueError: The sequence is longer than context_length.
+        """
+        num_seen = 0 if caches is None else caches[0].length
+        if num_seen + token_ids.shape[-1] > self.context_length:
+            raise ValueError(
+                f"a sequence of {num_seen + token_ids.shape[-1]} tokens is longer than "
+                f"context_length={self.context_length}"
+            )
+        x = self.token_embeddings(token_ids)
+        for index, block in enumerate(self.layers):
+            x = block(x, cache=None if caches is None else caches[index])
+        return self.lm_head(self.ln_final(x))
+
+    def empty_caches(self, batch_size: int) -> list[KVCache]:
+        """Make room for the keys and values of context_length positions in every block."""
+        weight = self.token_embeddings.weight
+        d_head = self.d_model // self.num_heads
+        shape = (batch_size, self.num_heads, self.context_length, d_head)
+        return [KVCache(*shape, weight.device, weight.dtype) for _ in self.layers]
