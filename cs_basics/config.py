@@ -1,0 +1,223 @@
+"""Everything that can be chosen about a run, and complete presets. No logic but the rules."""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+END_OF_TEXT = "<|endoftext|>"
+
+
+def _is_positive(value: float) -> bool:
+    return value > 0
+
+
+def _is_not_negative(value: float) -> bool:
+    return value >= 0
+
+
+_RULES: list[tuple[str, Callable[[float], bool], str]] = [
+    *((name, _is_positive, "greater than 0") for name in (
+        "corpus_megabytes", "context_length", "d_model", "d_ff", "num_layers", "num_heads",
+        "rope_theta", "max_steps", "max_minutes", "batch_size", "lr", "max_grad_norm",
+        "eval_every", "eval_tokens", "log_every", "checkpoint_every",
+    )),
+    *((name, _is_not_negative, "0 or greater") for name in (
+        "warmup_steps", "weight_decay", "num_samples", "seed",
+    )),
+    *((name, lambda value: 0 <= value < 1, "at least 0 and below 1") for name in (
+        "beta1", "beta2",
+    )),
+    ("min_lr_ratio", lambda value: 0 <= value <= 1, "between 0 and 1"),
+    ("vocab_size", lambda value: value >= 257, "at least 257: 256 bytes and a special token"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig:
+    """A training run, from text to samples."""
+
+    train_text: Path | None = None
+    """Text to train on, stories separated by <|endoftext|>; none: stories from the grammar."""
+    valid_text: Path | None = None
+    """Text to validate on; none: stories from the grammar that are not in the training text."""
+    corpus_megabytes: float = 10.0
+    """Megabytes of stories that the grammar writes where no training text is given."""
+    run_dir: Path | None = None
+    """Folder for everything the run leaves; none: the next free one of runs/PRESET, PRESET-2 ..."""
+
+    vocab_size: int = 10_000
+    """Size of the vocabulary: 256 bytes, the merges and one special token."""
+    context_length: int = 256
+    """Tokens the model sees at once."""
+    d_model: int = 512
+    """Size of the residual stream."""
+    d_ff: int = 1344
+    """Hidden size of the feed-forward parts; about 8/3 of d_model."""
+    num_layers: int = 4
+    """Number of blocks."""
+    num_heads: int = 16
+    """Attention heads per block; divides d_model into even sizes."""
+    rope_theta: float = 10_000.0
+    """Base of the rotary wavelengths."""
+
+    max_steps: int | None = None
+    """Stop after this many updates."""
+    max_minutes: float | None = None
+    """Stop after this many minutes; the clock starts with the script, and the schedule follows it.
+    With max_steps too, whichever comes first."""
+    batch_size: int = 32
+    """Sequences per update."""
+    lr: float = 1e-3
+    """Highest learning rate."""
+    min_lr_ratio: float = 0.0
+    """The rate at the end, as a share of the highest."""
+    warmup_steps: int = 100
+    """Updates until the rate is at its highest."""
+    weight_decay: float = 0.1
+    """Decoupled weight decay of AdamW."""
+    beta1: float = 0.9
+    """Share of the old mean gradient that AdamW keeps."""
+    beta2: float = 0.95
+    """Share of the old mean square of the gradient that AdamW keeps."""
+    max_grad_norm: float = 1.0
+    """Gradients are scaled down to this joint norm."""
+    seed: int = 0
+    """Seed of weights, batches, corpus and samples."""
+
+    eval_every: int = 250
+    """Updates between two validation losses."""
+    eval_tokens: int = 32_768
+    """Validation tokens read for each of them; the last one reads them all."""
+    log_every: int = 20
+    """Updates between two lines of metrics."""
+    checkpoint_every: int = 500
+    """Updates between two checkpoints."""
+    num_samples: int = 3
+    """Stories written at the end."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to train; auto: CUDA if there is one, then MPS, then the CPU."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Type of the matrix products (weights stay float32); auto: whichever is faster here."""
+    compile: bool = True
+    """Compile the model with torch.compile: half a minute once, then over twice the speed."""
+    wandb: Literal["disabled", "offline", "online"] = "disabled"
+    """Also log to Weights & Biases; offline runs can be uploaded later with `wandb sync`."""
+
+    def __post_init__(self) -> None:
+        for name, is_valid, rule in _RULES:
+            value = getattr(self, name)
+            if value is not None and not is_valid(value):
+                raise ValueError(f"{name}={value} must be {rule}")
+        if self.max_steps is None and self.max_minutes is None:
+            raise ValueError("a run needs an end: set max_steps, max_minutes or both")
+        d_head, remainder = divmod(self.d_model, self.num_heads)
+        if remainder:
+            raise ValueError(
+                f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
+            )
+        if d_head % 2:
+            raise ValueError(
+                f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
+                f"{d_head}, and rotary embedding turns pairs: choose another num_heads"
+            )
+        if (self.train_text is None) != (self.valid_text is None):
+            raise ValueError("train_text and valid_text go together: give both or neither")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, paths as strings."""
+        return {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in dataclasses.asdict(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "TrainConfig":
+        """Build a configuration from what `to_json` returned.
+
+        Raises:
+            ValueError: A key is unknown or a value has the wrong type or size.
+        """
+        types_of = {field.name: field.type for field in fields(cls)}
+        if unknown := sorted(set(values) - set(types_of)):
+            raise ValueError(f"unknown settings in the configuration: {', '.join(unknown)}")
+        return cls(
+            **{name: _read_value(name, types_of[name], value) for name, value in values.items()}
+        )
+
+
+def _read_value(name: str, expected: Any, value: Any) -> Any:  # noqa: ANN401  JSON is anything
+    """Check one JSON value against the type of its field."""
+    if typing.get_origin(expected) is Literal:
+        if value in typing.get_args(expected):
+            return value
+    elif value is None:
+        if type(None) in typing.get_args(expected):
+            return None
+    else:
+        kinds = typing.get_args(expected) if isinstance(expected, types.UnionType) else (expected,)
+        if Path in kinds and isinstance(value, str):
+            return Path(value)
+        if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if type(value) in kinds:
+            return value
+    raise ValueError(f"{name}={json.dumps(value)} is not a value of {expected}")
+
+
+_TINYSTORIES_MODEL = TrainConfig(
+    train_text=Path("data/TinyStoriesV2-GPT4-train.txt"),
+    valid_text=Path("data/TinyStoriesV2-GPT4-valid.txt"),
+    max_steps=5_000,
+    warmup_steps=200,
+)
+
+PRESETS: dict[str, tuple[str, TrainConfig]] = {
+    "debug": (
+        "A tiny model on little text: does everything work? Under a minute, nonsense comes out.",
+        TrainConfig(
+            corpus_megabytes=0.5,
+            vocab_size=512,
+            context_length=64,
+            d_model=64,
+            d_ff=176,
+            num_layers=2,
+            num_heads=4,
+            max_steps=200,
+            batch_size=16,
+            lr=3e-3,
+            warmup_steps=10,
+            eval_every=50,
+            eval_tokens=4_096,
+            log_every=10,
+            checkpoint_every=100,
+            num_samples=1,
+            compile=False,
+        ),
+    ),
+    "stories": (
+        "Readable stories from the embedded corpus after a few minutes on a laptop.",
+        TrainConfig(
+            vocab_size=2_048,
+            d_model=256,
+            d_ff=688,
+            num_heads=8,
+            max_minutes=4.0,
+            batch_size=8,
+            lr=3e-3,
+        ),
+    ),
+    "tinystories-cpu": (
+        "TinyStories, 40.96 million tokens; a working day on a laptop CPU.",
+        _TINYSTORIES_MODEL,
+    ),
+    "tinystories": (
+        "TinyStories, 327.68 million tokens, the same model; for a GPU.",
+        dataclasses.replace(_TINYSTORIES_MODEL, max_steps=10_000, batch_size=128),
+    ),
+}

@@ -1,0 +1,90 @@
+"""What this machine has, asked rather than assumed."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import torch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+
+def resolve_device(choice: str) -> torch.device:
+    """Return the device to train on.
+
+    Args:
+        choice: "auto", "cpu", "cuda" or "mps".
+
+    Raises:
+        ValueError: It is not there.
+    """
+    is_present = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if choice == "auto":
+        return torch.device(next(name for name, present in is_present.items() if present))
+    if not is_present[choice]:
+        raise ValueError(
+            f"device={choice}: this machine (or this build of torch) has none; use auto"
+        )
+    return torch.device(choice)
+
+
+def resolve_dtype(choice: str, device: torch.device) -> torch.dtype:
+    """Return the type of the matrix products: "auto" measures which one is faster here.
+
+    Processors differ too much for a list: some have bfloat16 units, some only imitate them, at a
+    tenth of the speed of float32.
+    """
+    if choice != "auto":
+        return {"float32": torch.float32, "bfloat16": torch.bfloat16}[choice]
+    if device.type == "mps":
+        return torch.float32
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(False) else torch.float32
+    is_faster = matmul_rate(torch.bfloat16, device) > 1.2 * matmul_rate(torch.float32, device)
+    return torch.bfloat16 if is_faster else torch.float32
+
+
+def matmul_rate(dtype: torch.dtype, device: torch.device, size: int = 1024) -> float:
+    """Measure size x size matrix products: floating-point operations per second, best of five."""
+    a = torch.randn(size, size, device=device).to(dtype)
+    elapsed_s: list[float] = []
+    for _ in range(6):
+        start = time.perf_counter()
+        torch.mm(a, a)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        elapsed_s.append(time.perf_counter() - start)
+    return 2 * size**3 / min(elapsed_s[1:])
+
+
+def reason_not_to_compile(device: torch.device) -> str | None:
+    """Compile and run one small function; return what went wrong in one line, or None.
+
+    torch.compile needs a C++ compiler (on a CPU) or Triton (on a GPU), and finds out only when the
+    first batch arrives.
+    """
+    try:
+        torch.compile(_small_function)(torch.ones(8, device=device))
+    except Exception as error:
+        return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    return None
+
+
+def _small_function(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 + 1
+
+
+def compile_if_possible(function: Callable[P, R], device: torch.device) -> Callable[P, R]:
+    """Return the compiled function, or the function itself and a warning that says why."""
+    if (reason := reason_not_to_compile(device)) is None:
+        return torch.compile(function, dynamic=False)
+    logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
+    return function

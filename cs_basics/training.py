@@ -1,0 +1,443 @@
+"""The training loop: batch, loss, backward, clip, schedule, step, log. Last in the reading order.
+
+Tested by `make test ARGS=tests/project/test_training.py`.
+"""
+
+import logging
+import math
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from cs_basics.checkpoint import load_weights, read_checkpoint, save_checkpoint
+from cs_basics.config import END_OF_TEXT, TrainConfig
+from cs_basics.corpus import Corpus, prepare_corpus
+from cs_basics.data import TokenFile, get_batch
+from cs_basics.functional import cross_entropy
+from cs_basics.generate import generate
+from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
+from cs_basics.metrics import MetricsLog, bits_per_byte, plot_losses
+from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
+from cs_basics.pretokenize import OnProgress, Progress
+from cs_basics.run_folder import RunFolder, build_model
+from cs_basics.tokenizer import Tokenizer
+from cs_basics.transformer import TransformerLM
+
+logger = logging.getLogger(__name__)
+
+Loss = Float[Tensor, ""]
+LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
+
+SAMPLE_TOKENS = 300
+SAMPLE_TEMPERATURE = 0.8
+SAMPLE_TOP_P = 0.95
+
+
+class TrainingDivergedError(ValueError):
+    """The loss or its gradient is no longer a number."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` found."""
+
+    loss: float
+    """Mean over the predicted tokens, in nats."""
+    num_tokens: int
+    """Tokens predicted."""
+    bytes_per_token: float
+    """Mean length of a token of the text."""
+    elapsed_s: float
+    """Time it took."""
+
+    @property
+    def bits_per_byte(self) -> float:
+        """The loss in a unit that does not depend on the vocabulary."""
+        return bits_per_byte(self.loss, self.bytes_per_token)
+
+    @property
+    def perplexity(self) -> float:
+        """The number of equally likely tokens that would give the same loss."""
+        return math.exp(self.loss)
+
+
+def make_loss_function(model: TransformerLM, dtype: torch.dtype) -> LossFunction:
+    """Return the mean loss of a batch as a function of inputs and targets.
+
+    Args:
+        model: The language model.
+        dtype: Type of the matrix products; weights, norms, softmax and loss stay float32.
+    """
+    device_type = model.token_embeddings.weight.device.type
+    is_mixed = dtype != torch.float32
+
+    def loss_of(inputs: Tensor, targets: Tensor) -> Loss:
+        with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
+            logits = model(inputs)
+        return cross_entropy(logits, targets)
+
+    return loss_of
+
+
+def evaluate(
+    loss_of: LossFunction,
+    text: TokenFile,
+    context_length: int,
+    batch_size: int,
+    device: torch.device,
+    max_tokens: int | None = None,
+    loss_of_rest: LossFunction | None = None,
+    on_progress: OnProgress | None = None,
+) -> Evaluation:
+    """Measure the loss over a text, every token but the first predicted exactly once.
+
+    The text is cut into windows of context_length that do not overlap.
+
+    Args:
+        loss_of: Gives the mean loss of a batch.
+        text: The text, at least two tokens.
+        context_length: Length of a window.
+        batch_size: Windows at a time.
+        device: Where the batches go.
+        max_tokens: Read no more than the first so many; None reads all.
+        loss_of_rest: Used for the last, smaller batches instead of loss_of, which, if compiled,
+            would be compiled again for their shapes.
+        on_progress: Told how far it is.
+
+    Raises:
+        ValueError: The text is shorter than two tokens: there is nothing to predict.
+    """
+    tokens = text.tokens[:max_tokens]
+    if len(tokens) < 2:
+        raise ValueError(f"{text.path} holds {len(tokens)} tokens: there is nothing to predict")
+    start = time.monotonic()
+    total, num_tokens = 0.0, 0
+    for inputs, targets in _windows(tokens, context_length, batch_size):
+        is_full = inputs.shape == (batch_size, context_length)
+        function = loss_of if is_full or loss_of_rest is None else loss_of_rest
+        # Not under no_grad: the graph that was compiled for training serves here as well.
+        total += function(inputs.to(device), targets.to(device)).item() * targets.numel()
+        num_tokens += targets.numel()
+        if on_progress is not None:
+            elapsed_s = time.monotonic() - start
+            on_progress(Progress("evaluating", "tokens", num_tokens, len(tokens) - 1, elapsed_s))
+    elapsed_s = time.monotonic() - start
+    return Evaluation(total / num_tokens, num_tokens, text.num_bytes / text.num_tokens, elapsed_s)
+
+
+def _windows(
+    tokens: np.ndarray, context_length: int, batch_size: int
+) -> Iterator[tuple[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]]]:
+    """Yield full batches of windows, then the windows left over, then the last, shorter one."""
+    num_targets = len(tokens) - 1
+    end_of_whole = num_targets - num_targets % context_length
+    begin = 0
+    while begin < num_targets:
+        if begin < end_of_whole:
+            end = min(begin + batch_size * context_length, end_of_whole)
+            window_length = context_length
+        else:
+            end, window_length = num_targets, num_targets - begin
+        ids = torch.from_numpy(tokens[begin : end + 1].astype(np.int64))
+        yield ids[:-1].view(-1, window_length), ids[1:].view(-1, window_length)
+        begin = end
+
+
+@dataclass
+class Clock:
+    """How far along a run is: by its updates, by the time, or by whichever runs out first."""
+
+    max_steps: int | None
+    max_seconds: float | None
+    elapsed_before: float = 0.0
+    """Seconds spent before the run was resumed."""
+
+    def __post_init__(self) -> None:
+        self._start = time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the run began, pauses left out."""
+        return self.elapsed_before + time.monotonic() - self._start
+
+    def progress(self, step: int) -> float:
+        """Return the share of the run that is done; from 1 on it is over."""
+        by_steps = step / self.max_steps if self.max_steps else 0.0
+        by_time = self.elapsed_s / self.max_seconds if self.max_seconds else 0.0
+        return max(by_steps, by_time)
+
+    def expected_steps(self, step: int) -> float:
+        """Return the number of updates the whole run will have, if it goes on at its mean speed."""
+        by_steps = self.max_steps or math.inf
+        by_time = step * self.max_seconds / self.elapsed_s if self.max_seconds else math.inf
+        return min(by_steps, by_time)
+
+    def seconds_left(self, step: int, seconds_per_step: float) -> float:
+        """Return the time until the run is over, at the given speed."""
+        by_steps = (self.max_steps - step) * seconds_per_step if self.max_steps else math.inf
+        by_time = self.max_seconds - self.elapsed_s if self.max_seconds else math.inf
+        return max(0.0, min(by_steps, by_time))
+
+
+class Trainer:
+    """A run in progress: everything that changes from update to update.
+
+    Args:
+        config: The run, with nothing left to be resolved.
+        folder: Where checkpoints go.
+        corpus: The texts as token files.
+        device: Where to train.
+    """
+
+    def __init__(
+        self, config: TrainConfig, folder: RunFolder, corpus: Corpus, clock: Clock
+    ) -> None:
+        self.config, self.folder, self.corpus, self.clock = config, folder, corpus, clock
+        self.device = resolve_device(config.device)
+        torch.manual_seed(config.seed)
+        self.model = build_model(config, self.device)
+        self.optimizer = AdamW(
+            self.model.parameters(),
+            lr=config.lr,
+            betas=(config.beta1, config.beta2),
+            weight_decay=config.weight_decay,
+        )
+        self.batches = torch.Generator().manual_seed(config.seed)
+        self.step = 0
+        dtype = resolve_dtype(config.dtype, self.device)
+        self.plain_loss_of = make_loss_function(self.model, dtype)
+        self.loss_of = self.plain_loss_of
+
+    def save(self) -> None:
+        """Write a checkpoint and delete all but the last two."""
+        self.folder.checkpoints.mkdir(exist_ok=True)
+        progress = {"batches": self.batches.get_state(), "elapsed_s": self.clock.elapsed_s}
+        path = self.folder.checkpoint_of(self.step)
+        save_checkpoint(self.model, self.optimizer, self.step, path, progress)
+        for old in sorted(self.folder.checkpoints.glob("step-*.pt"))[:-2]:
+            old.unlink()
+
+    def restore(self) -> None:
+        """Take up the latest checkpoint."""
+        path = self.folder.latest_checkpoint()
+        state = read_checkpoint(path)
+        load_weights(self.model, state["model"], str(path))
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.batches.set_state(state["progress"]["batches"])
+        self.clock.elapsed_before = state["progress"]["elapsed_s"]
+        self.step = state["iteration"]
+        logger.info("going on from step %s (%s)", f"{self.step:,}", path)
+
+    def compile(self) -> None:
+        """Compile the loss, and so the model, if this machine can."""
+        logger.info("compiling the model (up to a minute the first time)")
+        self.loss_of = compile_if_possible(self.plain_loss_of, self.device)
+
+    def run(self, log: MetricsLog) -> None:
+        """Make updates until the steps or the minutes are used up, and save the last state."""
+        config = self.config
+        speed = Speed()
+        while self.clock.progress(self.step) < 1:
+            row = self.update()
+            speed.count_step()
+            if self.step % config.log_every == 0 or self.step == 1:
+                seconds_per_step = speed.seconds_per_step()
+                log.log(
+                    **row,
+                    perf__tokens_per_s=config.batch_size * config.context_length / seconds_per_step,
+                    perf__seconds_left=self.clock.seconds_left(self.step, seconds_per_step),
+                )
+            if self.step % config.eval_every == 0:
+                self.validate(log, config.eval_tokens)
+                speed.restart()
+            if self.step % config.checkpoint_every == 0:
+                self.save()
+                speed.restart()
+        self.save()
+
+    def update(self) -> dict[str, float]:
+        """Make one update; return its row for the log.
+
+        Raises:
+            TrainingDivergedError: The loss or gradient is not finite; nothing was changed.
+        """
+        config = self.config
+        inputs, targets = get_batch(
+            self.corpus.train.tokens,
+            config.batch_size,
+            config.context_length,
+            self.device,
+            self.batches,
+        )
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss_of(inputs, targets)
+        loss.backward()
+        grad_norm = clip_grad_norm(self.model.parameters(), config.max_grad_norm)
+        if not math.isfinite(loss.item() + grad_norm.item()):
+            raise TrainingDivergedError(
+                f"step {self.step + 1}: loss {loss.item():g}, gradient norm {grad_norm.item():g}; "
+                f"the update was not made. Try a lower lr than {config.lr:g}"
+            )
+        self.step += 1
+        lr = cosine_schedule(
+            self.step,
+            config.lr,
+            config.lr * config.min_lr_ratio,
+            config.warmup_steps,
+            self.clock.expected_steps(self.step),
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        return {
+            "step": self.step,
+            "elapsed_s": self.clock.elapsed_s,
+            "train__loss": loss.item(),
+            "optim__lr": lr,
+            "optim__grad_norm": grad_norm.item(),
+        }
+
+    def validate(self, log: MetricsLog, max_tokens: int | None = None) -> Evaluation:
+        """Evaluate on the validation text, or the first max_tokens of it, and log the result."""
+        result = evaluate(
+            self.loss_of,
+            self.corpus.valid,
+            self.config.context_length,
+            self.config.batch_size,
+            self.device,
+            max_tokens,
+            self.plain_loss_of,
+        )
+        log.log(
+            step=self.step,
+            elapsed_s=self.clock.elapsed_s,
+            val__loss=result.loss,
+            val__bits_per_byte=result.bits_per_byte,
+        )
+        return result
+
+
+def train(config: TrainConfig, resume: bool = False) -> Evaluation:
+    """Train a language model and leave everything in its run folder.
+
+    Args:
+        config: The run; run_dir must be set.
+        resume: Go on from the latest checkpoint of run_dir.
+
+    Returns:
+        The evaluation on the whole validation text.
+
+    Raises:
+        ValueError: The configuration, a file or the run folder does not fit; the message says why.
+        FileNotFoundError: A text or, when resuming, a checkpoint is missing.
+        TrainingDivergedError: The loss or gradient was not finite; nothing was updated with it.
+    """
+    if config.run_dir is None:
+        raise ValueError("run_dir is not set: where should the run be kept?")
+    folder = RunFolder(config.run_dir)
+    if folder.config.exists() and not resume:
+        raise ValueError(
+            f"{folder.path} already holds a run: go on with it by --resume, or choose another "
+            "run_dir"
+        )
+    clock = Clock(config.max_steps, config.max_minutes and 60 * config.max_minutes)
+    device = resolve_device(config.device)
+    dtype = resolve_dtype(config.dtype, device)
+    corpus = prepare_corpus(config, folder)
+    config = replace(
+        config,
+        vocab_size=corpus.tokenizer.vocab_size,
+        device=device.type,
+        dtype=str(dtype).removeprefix("torch."),
+    )
+    trainer = Trainer(config, folder, corpus, clock)
+    if resume:
+        trainer.restore()
+    folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
+    if config.compile:
+        trainer.compile()
+    num_parameters = sum(p.numel() for p in trainer.model.parameters())
+    num_tokens = len(corpus.train.tokens)
+    logger.info(
+        f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {config.dtype}"
+    )
+    with MetricsLog(folder.metrics, config, trainer.step if resume else None) as log:
+        try:
+            trainer.run(log)
+        finally:
+            plot_losses(log.rows, folder.plot, title=folder.path.name)
+        logger.info("evaluating on the whole validation text")
+        result = trainer.validate(log)
+        plot_losses(log.rows, folder.plot, title=folder.path.name)
+        samples = write_samples(trainer.model, corpus.tokenizer, folder.samples, config)
+        log.finish(folder.plot, samples)
+    return result
+
+
+class Speed:
+    """The time that updates take, with the pauses between them left out."""
+
+    def __init__(self) -> None:
+        self._num_steps = 0
+        self._elapsed_s = 0.0
+        self.restart()
+
+    def restart(self) -> None:
+        """Leave out the time since the last update."""
+        self._last = time.monotonic()
+
+    def count_step(self) -> None:
+        """Count one update."""
+        now = time.monotonic()
+        self._elapsed_s += now - self._last
+        self._last = now
+        self._num_steps += 1
+
+    def seconds_per_step(self) -> float:
+        """Return the mean since this was last asked."""
+        mean = self._elapsed_s / self._num_steps
+        self._num_steps, self._elapsed_s = 0, 0.0
+        return mean
+
+
+def write_samples(
+    model: TransformerLM, tokenizer: Tokenizer, path: Path, config: TrainConfig
+) -> list[str]:
+    """Let the model write stories from nothing, and keep them as Markdown.
+
+    Returns:
+        The stories.
+    """
+    prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
+    stories: list[str] = []
+    for number in range(config.num_samples):
+        ids = generate(
+            model,
+            prompt,
+            SAMPLE_TOKENS,
+            temperature=SAMPLE_TEMPERATURE,
+            top_p=SAMPLE_TOP_P,
+            stop_ids=tokenizer.encode(END_OF_TEXT),
+            seed=config.seed + number,
+        )
+        stories.append(tokenizer.decode(list(ids)).strip())
+    heading = f"# Samples\n\nTemperature {SAMPLE_TEMPERATURE}, top-p {SAMPLE_TOP_P}.\n"
+    parts = [f"\n## {number}\n\n{story}\n" for number, story in enumerate(stories, start=1)]
+    path.write_text(heading + "".join(parts), encoding="utf-8")
+    return stories
+
+
+def _git_commit() -> str | None:
+    """Return the commit of this code, if it is a git checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,72 @@
+"""Fetch the texts that language models are usually trained on here.
+
+python scripts/download.py tinystories
+"""
+
+import gzip
+import shutil
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from cli import progress_printer, run
+
+from cs_basics.download import download
+
+_HUB = "https://huggingface.co/datasets"
+SOURCES = {
+    "tinystories": [
+        f"{_HUB}/roneneldan/TinyStories/resolve/main/TinyStoriesV2-GPT4-train.txt",
+        f"{_HUB}/roneneldan/TinyStories/resolve/main/TinyStoriesV2-GPT4-valid.txt",
+    ],
+    "owt": [
+        f"{_HUB}/stanford-cs336/owt-sample/resolve/main/owt_train.txt.gz",
+        f"{_HUB}/stanford-cs336/owt-sample/resolve/main/owt_valid.txt.gz",
+    ],
+}
+
+
+def main(
+    corpus: Annotated[Literal["tinystories", "owt"], tyro.conf.Positional],
+    out: Path = Path("data"),
+    mirror: str | None = None,
+) -> None:
+    """Download a corpus; an interrupted download goes on where it stopped.
+
+    Args:
+        corpus: tinystories (2.2 GB of children's stories) or owt (12 GB of web pages).
+        out: Folder to put the files into.
+        mirror: Address of a folder that holds the files under the same names.
+    """
+    for source in SOURCES[corpus]:
+        name = source.rsplit("/", 1)[1]
+        url = source if mirror is None else f"{mirror.rstrip('/')}/{name}"
+        path = out / name
+        text = path.with_suffix("") if path.suffix == ".gz" else path
+        if text.exists():
+            print(f"{text} is there already")
+            continue
+        print(f"{url} -> {path}")
+        try:
+            download(url, path, progress_printer())
+        except ConnectionError as error:
+            raise ConnectionError(
+                f"{error}. Offline? Put the file at {path} by hand, train on any text of yours "
+                "(--train-text, --valid-text), or on the embedded corpus (make train)"
+            ) from None
+        if path != text:
+            unpack(path, text)
+        print(f"{text}: {text.stat().st_size:,} bytes")
+
+
+def unpack(path: Path, text: Path) -> None:
+    """Unpack a gzip file and delete it."""
+    unfinished = text.with_name(text.name + ".unfinished")
+    with gzip.open(path, "rb") as packed, unfinished.open("wb") as file:
+        shutil.copyfileobj(packed, file, 1 << 20)
+    unfinished.replace(text)
+    path.unlink()
+
+
+if __name__ == "__main__":
+    run(main)

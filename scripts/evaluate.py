@@ -1,0 +1,82 @@
+"""Measure how well a trained model predicts a text.
+
+python scripts/evaluate.py runs/stories --text FILE
+"""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from allocator import keep_freed_memory
+from cli import progress_printer, run
+
+from cs_basics.data import encode_file, open_token_file
+from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
+from cs_basics.run_folder import RunFolder
+from cs_basics.training import evaluate, make_loss_function
+
+
+def main(
+    run_dir: Annotated[Path, tyro.conf.Positional],
+    text: Path,
+    as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    batch_size: int = 16,
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto",
+    compile: bool = False,
+) -> None:
+    """Measure loss, perplexity, bits per byte and speed of a trained model over a whole text.
+
+    Args:
+        run_dir: The folder of a run.
+        text: The text; stories separated by <|endoftext|>.
+        as_json: Print one JSON object instead of lines for people.
+        batch_size: Windows of text at a time.
+        device: Where to run; auto: CUDA if there is one, then MPS, then the CPU.
+        dtype: Type of the matrix products; auto: whichever is faster here.
+        compile: Compile the model first: worth it for more than a few megabytes.
+    """
+    keep_freed_memory()
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size} must be at least 1")
+    folder = RunFolder(run_dir)
+    config = folder.read_config()
+    torch_device = resolve_device(device)
+    model = folder.load_model(torch_device)
+    tokenizer = folder.load_tokenizer()
+    loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
+    if compile:
+        loss_of = compile_if_possible(plain_loss_of, torch_device)
+    show = progress_printer()
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "tokens.bin"
+        encode_file(tokenizer, text, path, on_progress=show)
+        result = evaluate(
+            loss_of,
+            open_token_file(path),
+            config.context_length,
+            batch_size,
+            torch_device,
+            loss_of_rest=plain_loss_of,
+            on_progress=show,
+        )
+    rows = {
+        "loss": result.loss,
+        "perplexity": result.perplexity,
+        "bits_per_byte": result.bits_per_byte,
+        "tokens_per_s": result.num_tokens / result.elapsed_s,
+        "num_tokens": result.num_tokens,
+    }
+    if as_json:
+        print(json.dumps({"run_dir": str(run_dir), "text": str(text), **rows}))
+        return
+    print(f"loss           {result.loss:.4f} nats per token")
+    print(f"perplexity     {result.perplexity:.2f}")
+    print(f"bits per byte  {result.bits_per_byte:.4f}")
+    print(f"speed          {rows['tokens_per_s']:,.0f} tokens/s over {result.num_tokens:,} tokens")
+
+
+if __name__ == "__main__":
+    run(main)

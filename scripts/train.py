@@ -1,0 +1,130 @@
+"""Train a language model: text in, stories out.
+
+python scripts/train.py stories
+python scripts/train.py stories --train-text FILE --valid-text FILE --max-minutes 10
+python scripts/train.py stories --run-dir runs/stories --resume
+"""
+
+import dataclasses
+import logging
+import sys
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+from allocator import keep_freed_memory
+from cli import run
+
+from cs_basics.config import PRESETS, TrainConfig
+from cs_basics.run_folder import RunFolder
+from cs_basics.training import train
+
+RUNS = Path("runs")
+
+FREE_ON_RESUME = {
+    *("run_dir", "max_steps", "max_minutes", "device", "compile", "wandb"),
+    *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "num_samples"),
+}
+"""What may differ from the first start of a run when it is resumed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainCommand(TrainConfig):
+    """A run as the command line describes it."""
+
+    preset: tyro.conf.Suppress[str]
+    resume: bool = False
+    """Go on from the last checkpoint of --run-dir (none: of the newest run of this preset)."""
+
+    def config(self) -> TrainConfig:
+        """Return the settings without what only the command line knows."""
+        return TrainConfig(
+            **{f.name: getattr(self, f.name) for f in dataclasses.fields(TrainConfig)}
+        )
+
+
+def commands() -> dict[str, TrainCommand]:
+    """Return a command for each preset."""
+    return {
+        name: TrainCommand(
+            preset=name, **{f.name: getattr(c, f.name) for f in dataclasses.fields(TrainConfig)}
+        )
+        for name, (_, c) in PRESETS.items()
+    }
+
+
+if TYPE_CHECKING:
+    Preset = TrainCommand
+else:
+    Preset = tyro.extras.subcommand_type_from_defaults(
+        commands(), {name: text for name, (text, _) in PRESETS.items()}, prefix_names=False
+    )
+
+
+def main(command: Preset) -> None:
+    """Train a language model on stories and let it write some.
+
+    Args:
+        command: What to train; each setting of a preset can be changed by a flag.
+    """
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
+    keep_freed_memory()
+    config = command.config()
+    run_dir = config.run_dir or choose_run_dir(command.preset, command.resume)
+    config = dataclasses.replace(config, run_dir=run_dir)
+    if command.resume:
+        config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
+    result = train(config, command.resume)
+    folder = RunFolder(run_dir)
+    print(f"\n{folder.samples.read_text(encoding='utf-8')}")
+    print(
+        f"loss {result.loss:.4f} nats per token, {result.bits_per_byte:.4f} bits per byte, on the"
+    )
+    print(f"whole validation text ({result.num_tokens:,} tokens)\n")
+    print(f"everything     {folder.path}")
+    print(f"curve          {folder.plot}")
+    print(f"samples        {folder.samples}")
+    print(f"write more     python scripts/generate.py {folder.path} --prompt 'Once upon a time'")
+    print(f"measure        python scripts/evaluate.py {folder.path} --text FILE")
+
+
+def choose_run_dir(preset: str, resume: bool) -> Path:
+    """Return the newest run folder of a preset, or the next one that is free."""
+    names = chain([preset], (f"{preset}-{number}" for number in count(2)))
+    newest = None
+    for path in (RUNS / name for name in names):
+        if not RunFolder(path).config.exists():
+            return newest if resume and newest is not None else path
+        newest = path
+    raise AssertionError
+
+
+def resumed_config(stored: TrainConfig, given: TrainConfig, preset: str) -> TrainConfig:
+    """Return the settings of a run that goes on: the stored ones, and what was given anew.
+
+    Args:
+        stored: The settings the run was started with.
+        given: The settings of this command line.
+        preset: What the command line started from: a setting unlike the preset's was given.
+
+    Raises:
+        ValueError: A setting was given that a run cannot change.
+    """
+    changes: dict[str, object] = {}
+    for field in dataclasses.fields(TrainConfig):
+        value, was = getattr(given, field.name), getattr(stored, field.name)
+        if value in (was, getattr(PRESETS[preset][1], field.name)):
+            continue
+        if field.name not in FREE_ON_RESUME:
+            raise ValueError(
+                f"{field.name}={value}, but the run in {given.run_dir} was started with "
+                f"{field.name}={was}: leave the option out, or start another run"
+            )
+        changes[field.name] = value
+    return dataclasses.replace(stored, **changes)
+
+
+if __name__ == "__main__":
+    run(main)
