@@ -60,6 +60,11 @@ def prepare_corpus(config: TrainConfig, folder: RunFolder) -> Corpus:
                 f"{text} holds {len(token_file.tokens)} tokens, fewer than one context of "
                 f"{config.context_length} + 1: give more text or a smaller context_length"
             )
+        if (largest := int(token_file.tokens.max())) >= tokenizer.vocab_size:
+            raise ValueError(
+                f"{path} holds the id {largest}, but the vocabulary ends at "
+                f"{tokenizer.vocab_size - 1}: delete the file, it will be encoded again"
+            )
         token_files.append(token_file)
     return Corpus(tokenizer, *token_files)
 

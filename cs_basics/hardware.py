@@ -2,6 +2,7 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -72,7 +73,9 @@ def reason_not_to_compile(device: torch.device) -> str | None:
     first batch arrives.
     """
     try:
-        torch.compile(_small_function)(torch.ones(8, device=device))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's own, about its internals
+            torch.compile(_small_function)(torch.ones(8, device=device))
     except Exception as error:
         return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
     return None

@@ -177,7 +177,8 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
         to_bits, to_nats = partial(operator.mul, ratio), partial(operator.mul, 1 / ratio)
         axis = panels[1].secondary_yaxis("right", (to_bits, to_nats))
         axis.set_ylabel("bits per byte (validation)")
-    panels[0].legend()
+    if panels[0].lines:
+        panels[0].legend()
     figure.suptitle(title)
     unfinished = path.with_name(path.name + ".unfinished")
     figure.savefig(unfinished, dpi=130, format="png")

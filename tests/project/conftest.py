@@ -1,0 +1,77 @@
+"""Fixtures for everything that is not examined: scripts, runs, files."""
+
+import runpy
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cs_basics.config import PRESETS
+from cs_basics.stories import write_stories
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Finished:
+    """How a script ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def script(monkeypatch, capfd):
+    """Run a script in this process as the command line would, and return how it ended."""
+
+    def call(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [f"scripts/{name}.py", *map(str, arguments)])
+        monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+        capfd.readouterr()
+        code = 0
+        try:
+            runpy.run_path(str(ROOT / "scripts" / f"{name}.py"), run_name="__main__")
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capfd.readouterr()
+        return Finished(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory):
+    """A small training and a smaller validation text."""
+    folder = tmp_path_factory.mktemp("texts")
+    train, valid = folder / "train.txt", folder / "valid.txt"
+    write_stories(train, 120_000, seed=1)
+    write_stories(valid, 15_000, seed=2)
+    return train, valid
+
+
+@pytest.fixture
+def tiny_config(texts, tmp_path):
+    """A run of twenty updates that takes about a second."""
+    import dataclasses
+
+    return dataclasses.replace(
+        PRESETS["debug"][1],
+        train_text=texts[0],
+        valid_text=texts[1],
+        run_dir=tmp_path / "run",
+        vocab_size=300,
+        context_length=32,
+        d_model=32,
+        d_ff=64,
+        batch_size=4,
+        max_steps=20,
+        warmup_steps=3,
+        eval_every=10,
+        eval_tokens=600,
+        log_every=5,
+        checkpoint_every=5,
+        device="cpu",
+        dtype="float32",
+    )

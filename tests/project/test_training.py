@@ -1,0 +1,201 @@
+"""The loop: what it computes, what it leaves behind, and that stopping changes nothing."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from cs_basics.checkpoint import read_checkpoint
+from cs_basics.data import open_token_file, write_token_file
+from cs_basics.functional import cross_entropy
+from cs_basics.metrics import read_metrics
+from cs_basics.run_folder import RunFolder, build_model
+from cs_basics.training import (
+    Clock,
+    Trainer,
+    TrainingDivergedError,
+    evaluate,
+    make_loss_function,
+    train,
+)
+
+
+class KilledError(Exception):
+    """Stands for kill -9."""
+
+
+def train_until_killed(config, at_step, monkeypatch):
+    """Train, and stop without any clean-up when the update of `at_step` is due."""
+    update = Trainer.update
+
+    def update_or_die(self):
+        if self.step + 1 == at_step:
+            raise KilledError
+        return update(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", update_or_die)
+        with pytest.raises(KilledError):
+            train(config)
+
+
+def final_state(config):
+    return read_checkpoint(RunFolder(config.run_dir).latest_checkpoint())
+
+
+def assert_same_bits(left, right):
+    """Compare nested states; tensors must agree in every bit."""
+    if isinstance(left, torch.Tensor):
+        assert torch.equal(left, right)
+    elif isinstance(left, dict):
+        assert left.keys() == right.keys()
+        for key in left:
+            if key != "elapsed_s":
+                assert_same_bits(left[key], right[key])
+    elif isinstance(left, list | tuple):
+        for a, b in zip(left, right, strict=True):
+            assert_same_bits(a, b)
+    else:
+        assert left == right
+
+
+def test_a_run_leaves_everything_in_its_folder(tiny_config):
+    result = train(tiny_config)
+    folder = RunFolder(tiny_config.run_dir)
+    for path in (folder.config, folder.tokenizer, folder.metrics, folder.plot, folder.samples):
+        assert path.exists(), path
+    assert folder.plot.read_bytes().startswith(b"\x89PNG")
+    rows = read_metrics(folder.metrics)
+    assert [row["step"] for row in rows if "train/loss" in row] == [1, 5, 10, 15, 20]
+    assert rows[-1]["val/loss"] == result.loss
+    assert final_state(tiny_config)["iteration"] == 20
+    assert len(list(folder.checkpoints.iterdir())) == 2
+
+
+def test_training_learns(tiny_config):
+    config = dataclasses.replace(tiny_config, max_steps=150, lr=1e-2)
+    result = train(config)
+    assert result.loss < 0.75 * math.log(config.vocab_size)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(tiny_config, tmp_path):
+    configs = [
+        dataclasses.replace(tiny_config, run_dir=tmp_path / name, seed=seed)
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    ]
+    for config in configs:
+        train(config)
+    first, second, other = (final_state(config) for config in configs)
+    assert_same_bits(first, second)
+    name = "lm_head.weight"
+    assert not torch.equal(first["model"][name], other["model"][name])
+
+
+@pytest.mark.parametrize("at_step", [8, 11, 20])
+def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, at_step):
+    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
+    train(whole)
+    train_until_killed(tiny_config, at_step, monkeypatch)
+    train(tiny_config, resume=True)
+    assert_same_bits(final_state(whole), final_state(tiny_config))
+    timeless = [
+        [
+            {k: v for k, v in row.items() if not k.startswith(("perf/", "elapsed"))}
+            for row in read_metrics(RunFolder(config.run_dir).metrics)
+        ]
+        for config in (whole, tiny_config)
+    ]
+    assert timeless[0] == timeless[1]
+
+
+def test_a_finished_run_can_be_resumed_with_more_steps(tiny_config):
+    train(tiny_config)
+    train(dataclasses.replace(tiny_config, max_steps=30), resume=True)
+    assert final_state(tiny_config)["iteration"] == 30
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_update(tiny_config):
+    config = dataclasses.replace(tiny_config, lr=1e30, warmup_steps=0, checkpoint_every=1)
+    with pytest.raises(TrainingDivergedError, match=r"step \d+: loss .*lower lr"):
+        train(config)
+    weights = final_state(config)["model"].values()
+    assert all(weight.isfinite().all() for weight in weights)
+
+
+def test_the_clock_ends_a_run_at_the_lowest_rate(tiny_config):
+    config = dataclasses.replace(tiny_config, max_steps=None, max_minutes=5 / 60, log_every=1)
+    train(config)
+    rows = [r for r in read_metrics(RunFolder(config.run_dir).metrics) if "optim/lr" in r]
+    rates = [row["optim/lr"] for row in rows]
+    assert max(rates) > 0.5 * config.lr
+    assert rates[-1] < 0.05 * config.lr
+    assert 4.5 < rows[-1]["elapsed_s"] < 6.5
+
+
+def test_steps_give_the_schedule_of_the_steps():
+    clock = Clock(max_steps=100, max_seconds=None)
+    assert clock.expected_steps(7) == 100
+    assert clock.progress(50) == 0.5
+    assert clock.seconds_left(50, 2.0) == 100
+
+
+def test_a_run_folder_is_not_overwritten(tiny_config):
+    train(tiny_config)
+    before = RunFolder(tiny_config.run_dir).metrics.read_bytes()
+    with pytest.raises(ValueError, match="already holds a run"):
+        train(tiny_config)
+    assert RunFolder(tiny_config.run_dir).metrics.read_bytes() == before
+
+
+@pytest.mark.parametrize("num_tokens", [2, 33, 64, 65, 200, 32 * 4 + 1, 32 * 9 + 5])
+def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_config, num_tokens):
+    torch.manual_seed(0)
+    model = build_model(tiny_config)
+    ids = np.random.default_rng(0).integers(0, 300, num_tokens)
+    path = tmp_path / "tokens.bin"
+    write_token_file(path, [(num_tokens * 3, ids)], vocab_size=300, tokenizer_checksum="none")
+    text = open_token_file(path)
+    loss_of = make_loss_function(model, torch.float32)
+    result = evaluate(loss_of, text, 32, 4, torch.device("cpu"))
+    total = 0.0
+    for begin in range(0, num_tokens - 1, 32):
+        window = torch.from_numpy(ids[begin : begin + 33]).long()
+        total += cross_entropy(model(window[:-1]), window[1:]).item() * (len(window) - 1)
+    assert result.num_tokens == num_tokens - 1
+    assert result.loss == pytest.approx(total / (num_tokens - 1), rel=1e-5)
+    assert result.bits_per_byte == pytest.approx(result.loss / math.log(2) / 3, rel=1e-6)
+
+
+def test_bfloat16_products_give_nearly_the_same_loss_and_float32_weights(tiny_config):
+    torch.manual_seed(0)
+    model = build_model(tiny_config)
+    ids = torch.randint(0, 300, (4, 33))
+    plain = make_loss_function(model, torch.float32)(ids[:, :-1], ids[:, 1:])
+    mixed = make_loss_function(model, torch.bfloat16)(ids[:, :-1], ids[:, 1:])
+    assert mixed.dtype == torch.float32
+    assert mixed.item() == pytest.approx(plain.item(), abs=0.03)
+    assert mixed.item() != plain.item()
+
+
+@pytest.mark.compile
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_compiled_loss_and_its_gradients_are_the_plain_ones(tiny_config):
+    from cs_basics.hardware import reason_not_to_compile
+
+    if reason := reason_not_to_compile(torch.device("cpu")):
+        pytest.skip(f"torch.compile does not work here: {reason}")
+    torch.manual_seed(0)
+    model = build_model(tiny_config)
+    ids = torch.randint(0, 300, (4, 33))
+    plain = make_loss_function(model, torch.float32)
+    results = []
+    for loss_of in (plain, torch.compile(plain, fullgraph=True, dynamic=False)):
+        model.zero_grad()
+        loss = loss_of(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())
+        loss.backward()
+        results.append([loss.detach(), *(p.grad.clone() for p in model.parameters())])
+    for ours, compiled in zip(*results, strict=True):
+        torch.testing.assert_close(ours, compiled, rtol=1e-4, atol=1e-6)
