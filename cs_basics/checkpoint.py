@@ -2,12 +2,13 @@
 
 import os
 import pickle
-from pathlib import Path
 from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+
+from cs_basics.atomic import atomic_writer
 
 FORMAT_VERSION = 1
 
@@ -41,16 +42,8 @@ def save_checkpoint(
     if not isinstance(out, str | os.PathLike):
         torch.save(state, out)
         return
-    path = Path(out)
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with atomic_writer(out) as file:
+        torch.save(state, file)
 
 
 def read_checkpoint(

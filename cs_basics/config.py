@@ -12,15 +12,15 @@ from typing import Any, Literal
 END_OF_TEXT = "<|endoftext|>"
 
 
-def _is_positive(value: float) -> bool:
+def _is_positive(value: int | float) -> bool:
     return value > 0
 
 
-def _is_not_negative(value: float) -> bool:
+def _is_not_negative(value: int | float) -> bool:
     return value >= 0
 
 
-_RULES: list[tuple[str, Callable[[float], bool], str]] = [
+_RULES: list[tuple[str, Callable[[int | float], bool], str]] = [
     *((name, _is_positive, "greater than 0") for name in (
         "corpus_megabytes", "context_length", "d_model", "d_ff", "num_layers", "num_heads",
         "rope_theta", "max_steps", "max_minutes", "batch_size", "lr", "max_grad_norm",

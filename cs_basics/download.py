@@ -6,12 +6,11 @@ import re
 import time
 import urllib.error
 import urllib.request
-from email.message import Message
-from http.client import HTTPResponse
+from http.client import HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import IO
 
-from cs_basics.pretokenize import OnProgress, Progress
+from cs_basics.progress import OnProgress, Progress
 
 _BLOCK = 1 << 20
 _TIMEOUT_S = 30.0
@@ -29,7 +28,7 @@ class _RememberHeaders(urllib.request.HTTPRedirectHandler):
         fp: IO[bytes],
         code: int,
         msg: str,
-        headers: Message,
+        headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
         """Follow as usual, remembering."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import matplotlib as mpl
 
+from cs_basics.atomic import atomic_writer
 from cs_basics.config import TrainConfig
 
 mpl.use("Agg")  # no screen needed
@@ -52,9 +53,8 @@ class MetricsLog:
         self.path = path
         self.rows = [row for row in read_metrics(path) if row["step"] <= (resume_step or 0)]
         if resume_step is not None:
-            kept = path.with_name(path.name + ".unfinished")
-            kept.write_text("".join(json.dumps(row) + "\n" for row in self.rows), encoding="utf-8")
-            kept.replace(path)
+            with atomic_writer(path) as file:
+                file.writelines(json.dumps(row).encode() + b"\n" for row in self.rows)
         self._file = path.open("a", encoding="utf-8")
         self._wandb = _start_wandb(config, path.parent)
 
@@ -180,7 +180,6 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
     if panels[0].lines:
         panels[0].legend()
     figure.suptitle(title)
-    unfinished = path.with_name(path.name + ".unfinished")
-    figure.savefig(unfinished, dpi=130, format="png")
+    with atomic_writer(path) as file:
+        figure.savefig(file, dpi=130, format="png")
     plt.close(figure)
-    unfinished.replace(path)

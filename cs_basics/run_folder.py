@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from cs_basics.atomic import atomic_writer
 from cs_basics.checkpoint import load_weights, read_checkpoint
 from cs_basics.config import TrainConfig
 from cs_basics.tokenizer import Tokenizer
@@ -33,10 +34,9 @@ class RunFolder:
     def write_config(self, config: TrainConfig, **provenance: str | None) -> None:
         """Write config.json: the settings as resolved, and what they ran with."""
         self.path.mkdir(parents=True, exist_ok=True)
-        unfinished = self.config.with_suffix(".unfinished")
         text = json.dumps({"settings": config.to_json(), "provenance": provenance}, indent=2)
-        unfinished.write_text(text + "\n", encoding="utf-8")
-        unfinished.replace(self.config)
+        with atomic_writer(self.config) as file:
+            file.write(text.encode() + b"\n")
 
     def read_config(self) -> TrainConfig:
         """Read config.json.

@@ -25,7 +25,7 @@ from cs_basics.generate import generate
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
 from cs_basics.metrics import MetricsLog, bits_per_byte, plot_losses
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
-from cs_basics.pretokenize import OnProgress, Progress
+from cs_basics.progress import OnProgress, Progress
 from cs_basics.run_folder import RunFolder, build_model
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM

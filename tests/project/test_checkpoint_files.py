@@ -30,7 +30,7 @@ def test_a_failed_save_leaves_the_old_checkpoint(model, optimizer, tmp_path, mon
     save_checkpoint(model, optimizer, 1, path)
     before = path.read_bytes()
 
-    def write_a_little_and_fail(state, file):
+    def write_a_little_and_fail(_state, file):
         file.write(b"half")
         raise OSError(28, "No space left on device")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +16,11 @@ from cs_basics.run_folder import RunFolder
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(p.stem for p in (ROOT / "scripts").glob("*.py") if "def main(" in p.read_text())
 
-TINY = (
-    "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4 --max-steps 12 "
-    "--eval-every 6 --eval-tokens 400 --log-every 3 --checkpoint-every 6 --num-samples 1 "
-    "--device cpu --dtype float32"
-).split()
+TINY = shlex.split("""
+    --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4 --max-steps 12
+    --eval-every 6 --eval-tokens 400 --log-every 3 --checkpoint-every 6 --num-samples 1
+    --device cpu --dtype float32
+""")
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_a_checkpoint_of_another_shape_is_one_line(train, script, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {"d_model": 7}}'])
-def test_a_damaged_configuration_is_one_line(train, script, tmp_path, content):
+def test_a_damaged_configuration_is_one_line(script, tmp_path, content):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "config.json").write_text(content)

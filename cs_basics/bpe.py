@@ -1,0 +1,296 @@
+"""Byte-pair encoding of words: learn which adjacent pieces to merge, and apply what was learned.
+
+Second of three files (pretokenize, bpe, tokenizer). Learning: `merge_by_recounting` is the
+definition, `merge_incrementally` learns the same merges fast enough to use. Applying:
+`merge_by_rank` is the definition, `merge_by_rank_with_heap` does the same to words of any length.
+
+Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; on bytes as in GPT-2.
+
+Test: pytest tests/project/test_bpe.py
+"""
+
+import heapq
+import logging
+import math
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+from cs_basics.pretokenize import check_special_tokens, count_pretokens
+from cs_basics.progress import OnProgress, Progress
+
+logger = logging.getLogger(__name__)
+
+Vocab = dict[int, bytes]
+Merge = tuple[bytes, bytes]
+Pair = tuple[int, int]
+Ranks = dict[Pair, int]
+Piece = TypeVar("Piece", int, bytes)
+
+SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
+MERGES_PER_REPORT = 64
+
+
+def train_bpe(
+    input_path: str | os.PathLike[str],
+    vocab_size: int,
+    special_tokens: Sequence[str],
+    num_workers: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> tuple[Vocab, list[Merge]]:
+    """Learn a vocabulary of byte strings from a text file.
+
+    Ids are those of GPT-2's convention: the 256 bytes, id b being byte b, then the product of each
+    merge in order, then the special tokens. A special token of one byte keeps that byte's id.
+
+    Args:
+        input_path: Text file, any bytes; see cs_basics.pretokenize for how it is split.
+        vocab_size: Tokens in all, special ones included. A text with too few pairs of bytes to
+            fill it gives a smaller vocabulary and a logged warning.
+        special_tokens: Strings that are one token each, never split, never counted.
+        num_workers: Processes that read the text; None chooses. The result is always the same.
+        on_progress: Called now and then with the progress of reading, then of merging.
+
+    Returns:
+        The vocabulary (id to bytes) and the merges in the order in which they were learned.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is empty, vocab_size leaves no room for the bytes and the special
+            tokens, or a special token is empty or repeated.
+    """
+    check_special_tokens(special_tokens)
+    special_bytes = [token.encode("utf-8") for token in special_tokens]
+    new_specials = [token for token in special_bytes if len(token) > 1]
+    num_merges = vocab_size - len(SINGLE_BYTES) - len(new_specials)
+    if num_merges < 0:
+        raise ValueError(
+            f"vocab_size={vocab_size} is too small: 256 bytes and {len(new_specials)} special "
+            f"tokens need at least {len(SINGLE_BYTES) + len(new_specials)}"
+        )
+    pretoken_counts = count_pretokens(input_path, special_tokens, num_workers, on_progress)
+    merges = merge_incrementally(pretoken_counts, num_merges, on_progress)
+    if len(merges) < num_merges:
+        logger.warning(
+            "%s has no pair left to merge after %d of %d merges: the vocabulary has %d tokens, "
+            "not %d",
+            input_path,
+            len(merges),
+            num_merges,
+            vocab_size - num_merges + len(merges),
+            vocab_size,
+        )
+    products = [left + right for left, right in merges]
+    return dict(enumerate([*SINGLE_BYTES, *products, *new_specials])), merges
+
+
+def merge_by_recounting(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
+    """Learn merges by the book: count every pair, merge the most frequent, start again.
+
+    The definition that `merge_incrementally` is tested against. Each merge costs a pass over all
+    words, which is hours for a real corpus.
+
+    Args:
+        pretoken_counts: Occurrences of each pre-token.
+        num_merges: Merges to learn; fewer are returned if no pair is left.
+
+    Returns:
+        The merged pairs in order. Of equally frequent pairs the greater one comes first, comparing
+        left parts and then right parts as byte strings.
+    """
+    words = [
+        ([SINGLE_BYTES[byte] for byte in pretoken], count)
+        for pretoken, count in pretoken_counts.items()
+    ]
+    merges: list[Merge] = []
+    while len(merges) < num_merges:
+        pair_counts: Counter[Merge] = Counter()
+        for pieces, count in words:
+            for pair in pairwise(pieces):
+                pair_counts[pair] += count
+        if not pair_counts:
+            break
+        best = max(pair_counts, key=lambda pair: (pair_counts[pair], pair))
+        words = [(merge_pair(pieces, best, best[0] + best[1]), count) for pieces, count in words]
+        merges.append(best)
+    return merges
+
+
+def merge_pair(pieces: Sequence[Piece], pair: tuple[Piece, Piece], product: Piece) -> list[Piece]:
+    """Replace each occurrence of a pair by its product, left to right, without overlaps."""
+    merged: list[Piece] = []
+    index = 0
+    while index < len(pieces):
+        if pieces[index] == pair[0] and index + 1 < len(pieces) and pieces[index + 1] == pair[1]:
+            merged.append(product)
+            index += 2
+        else:
+            merged.append(pieces[index])
+            index += 1
+    return merged
+
+
+def merge_incrementally(
+    pretoken_counts: Mapping[bytes, int], num_merges: int, on_progress: OnProgress | None = None
+) -> list[Merge]:
+    """Learn the merges of `merge_by_recounting`, touching only what each merge changes.
+
+    Three things make it fast. A merge rewrites only the words that hold the pair, found through an
+    index. Their pair counts are corrected in place instead of recounted. And the most frequent pair
+    comes from a heap: a merge creates counts only for pairs with the new token and lowers all
+    others, so an entry of the heap is never too low. If the top entry turns out too high, it goes
+    back with its true count; if it is true, nothing below can beat it.
+
+    Args:
+        pretoken_counts: Occurrences of each pre-token.
+        num_merges: Merges to learn; fewer are returned if no pair is left.
+        on_progress: Called now and then.
+
+    Returns:
+        The merged pairs in order, ties as in `merge_by_recounting`.
+    """
+    tokens = list(SINGLE_BYTES)
+    # The heap pops its least entry, so the greater byte string needs the lesser key.
+    keys = [_descending_key(token) for token in tokens]
+    words = [list(pretoken) for pretoken in pretoken_counts]
+    counts = list(pretoken_counts.values())
+    pair_counts, words_with = _index_pairs(words, counts)
+    heap = [
+        (-count, keys[left] + keys[right], (left, right))
+        for (left, right), count in pair_counts.items()
+    ]
+    heapq.heapify(heap)
+
+    merges: list[Merge] = []
+    started = time.monotonic()
+    for pair in _most_frequent(heap, pair_counts):
+        if len(merges) == num_merges:
+            break
+        left, right = pair
+        product = len(tokens)
+        tokens.append(tokens[left] + tokens[right])
+        keys.append(_descending_key(tokens[product]))
+        merges.append((tokens[left], tokens[right]))
+        new_pairs: set[Pair] = set()
+        for index in words_with.pop(pair):
+            count = counts[index]
+            for old in pairwise(words[index]):
+                pair_counts[old] -= count
+            words[index] = merge_pair(words[index], pair, product)
+            for new in pairwise(words[index]):
+                pair_counts[new] += count
+                if product in new:
+                    new_pairs.add(new)
+                    words_with[new].add(index)
+        for new in new_pairs:
+            heapq.heappush(heap, (-pair_counts[new], keys[new[0]] + keys[new[1]], new))
+        if on_progress and (len(merges) % MERGES_PER_REPORT == 0 or len(merges) == num_merges):
+            elapsed_s = time.monotonic() - started
+            on_progress(Progress("merging", "merges", len(merges), num_merges, elapsed_s))
+    return merges
+
+
+def _index_pairs(
+    words: list[list[int]], counts: list[int]
+) -> tuple[dict[Pair, int], dict[Pair, set[int]]]:
+    """Occurrences of each pair, and the numbers of the words that hold it."""
+    pair_counts: dict[Pair, int] = defaultdict(int)
+    words_with: dict[Pair, set[int]] = defaultdict(set)
+    for index, word in enumerate(words):
+        for pair in pairwise(word):
+            pair_counts[pair] += counts[index]
+            words_with[pair].add(index)
+    return pair_counts, words_with
+
+
+def _descending_key(token: bytes) -> str:
+    """Key that sorts byte strings the other way round, and concatenated keys pairs likewise.
+
+    Each byte is mirrored; a last character above all of them ranks a string behind its extensions.
+    """
+    return "".join(chr(255 - byte) for byte in token) + "\u0100"
+
+
+def _most_frequent(
+    heap: list[tuple[int, str, Pair]], pair_counts: dict[Pair, int]
+) -> Iterator[Pair]:
+    """Yield the most frequent pair of the moment, while the caller changes heap and counts."""
+    while heap:
+        negative_count, key, pair = heapq.heappop(heap)
+        count = pair_counts[pair]
+        if count == -negative_count:
+            yield pair
+        elif count > 0:
+            heapq.heappush(heap, (-count, key, pair))
+
+
+def merge_by_rank(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:
+    """Apply the merge of lowest rank, leftmost first, until none applies. The definition.
+
+    Args:
+        ids: Tokens of a word's single bytes.
+        ranks: Position in the list of merges of each pair of tokens.
+        products: Token that the merge of each rank makes.
+
+    Returns:
+        Tokens of the word. The time grows with the square of its length.
+    """
+    ids = list(ids)
+    while len(ids) > 1:
+        rank, index = min(
+            (ranks.get(pair, math.inf), index) for index, pair in enumerate(pairwise(ids))
+        )
+        if rank == math.inf:
+            break
+        ids[index : index + 2] = [products[int(rank)]]
+    return ids
+
+
+def merge_by_rank_with_heap(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:
+    """Do what `merge_by_rank` does in time n log n, for words of any length.
+
+    A heap holds the merges that can be applied, by rank and place. A merge changes only its two
+    neighbours, which a linked list finds at once; entries that it makes out of date stay in the
+    heap and are skipped when they come up.
+
+    Args:
+        ids: Tokens of a word's single bytes.
+        ranks: Position in the list of merges of each pair of tokens.
+        products: Token that the merge of each rank makes.
+
+    Returns:
+        Tokens of the word.
+    """
+    tokens: list[int | None] = list(ids)  # None where a merge has swallowed the token
+    end = len(tokens)
+    following = list(range(1, end + 1))
+    preceding = list(range(-1, end - 1))
+    heap = [
+        (rank, place)
+        for place, pair in enumerate(pairwise(ids))
+        if (rank := ranks.get(pair)) is not None
+    ]
+    heapq.heapify(heap)
+
+    def rank_at(place: int) -> int | None:
+        left = tokens[place]
+        right = tokens[following[place]] if following[place] < end else None
+        return None if left is None or right is None else ranks.get((left, right))
+
+    while heap:
+        rank, place = heapq.heappop(heap)
+        if rank_at(place) != rank:
+            continue
+        swallowed = following[place]
+        tokens[place] = products[rank]
+        tokens[swallowed] = None
+        following[place] = following[swallowed]
+        if following[place] < end:
+            preceding[following[place]] = place
+        for changed in (preceding[place], place):
+            if changed >= 0 and (new_rank := rank_at(changed)) is not None:
+                heapq.heappush(heap, (new_rank, changed))
+    return [token for token in tokens if token is not None]

@@ -1,0 +1,72 @@
+"""Work shared out among processes, with results in the order of the tasks."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any, TypeVar
+
+MIN_BYTES_PER_WORKER = 1 << 22
+"""Below this, starting another worker process costs about as much time as it saves."""
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def default_num_workers(num_workers: int | None, num_bytes: int) -> int:
+    """Worker processes to use: the caller's choice, else as many as the text and machine merit.
+
+    Raises:
+        ValueError: The caller asks for fewer than 1.
+    """
+    if num_workers is None:
+        cpus = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        return max(1, min(cpus, num_bytes // MIN_BYTES_PER_WORKER))
+    if num_workers < 1:
+        raise ValueError(f"num_workers={num_workers} must be at least 1")
+    return num_workers
+
+
+def map_in_order(
+    function: Callable[[Task], Result], tasks: Iterable[Task], num_workers: int
+) -> Iterator[Result]:
+    """Yield `function(task)` of each task, in order, computed by `num_workers` processes.
+
+    Tasks are drawn only a few ahead of the results taken, so that neither piles up in memory. One
+    worker means this process itself. The function travels once to each worker, not with each task.
+    """
+    if num_workers == 1:
+        yield from map(function, tasks)
+        return
+    # Forked workers start at once and share the memory of what is loaded; other systems lack fork.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    pending: deque[Future[Result]] = deque()
+    pool = ProcessPoolExecutor(
+        num_workers, mp_context=context, initializer=_start_worker, initargs=(function,)
+    )
+    try:
+        for task in tasks:
+            pending.append(pool.submit(_work_on, task))
+            if len(pending) > 2 * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_worker_function: Callable[[Any], Any]
+
+
+def _start_worker(function: Callable[[Any], Any]) -> None:
+    """Remember the function in a new worker; an interrupt is the parent's to handle."""
+    global _worker_function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _worker_function = function
+
+
+def _work_on(task: Any) -> Any:  # noqa: ANN401  the executor's function may take anything
+    return _worker_function(task)

@@ -1,0 +1,35 @@
+"""How far a long piece of work has come, told by the library and shown by scripts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a long piece of work has come; handed to `on_progress` callbacks."""
+
+    stage: str
+    """What is being done, such as "counting words"."""
+    unit: str
+    """What `done` and `total` count, such as "bytes"."""
+    done: int
+    """Units finished in this stage."""
+    total: int
+    """Units in the whole stage; 0 if unknown, as for a pipe."""
+    elapsed_s: float
+    """Seconds since the stage began."""
+
+    @property
+    def rate(self) -> float:
+        """Units per second so far."""
+        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds left at this rate; None if it cannot be told."""
+        if self.total == 0 or self.done == 0:
+            return None
+        return max(self.total - self.done, 0) / self.rate if self.rate > 0 else None
+
+
+OnProgress = Callable[[Progress], None]

@@ -1,0 +1,332 @@
+"""Turn text into token ids and back with a trained byte-pair encoding.
+
+Last of three files (pretokenize, bpe, tokenizer): what is here joins the other two, remembers the
+ids of words it has met, and reads and writes the files of a tokenizer.
+
+Radford et al. 2019 (GPT-2), sec. 2.2; files are in the format that GPT-2 was published in.
+
+Test: pytest tests/project/test_tokenizer.py
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cs_basics.atomic import atomic_writer
+from cs_basics.bpe import (
+    SINGLE_BYTES,
+    Merge,
+    Ranks,
+    Vocab,
+    merge_by_rank,
+    merge_by_rank_with_heap,
+)
+from cs_basics.pretokenize import (
+    PRETOKEN,
+    check_special_tokens,
+    independent_blocks,
+    special_pattern,
+    text_to_bytes,
+)
+
+MAX_CACHED_WORDS = 1 << 15
+MAX_CACHED_LENGTH = 16
+"""Longer pre-tokens are rare and seldom repeat; leaving them out bounds the cache's memory."""
+
+MAX_PLAIN_LENGTH = 64
+"""Bytes up to which encoding a word by the definition is faster than with a heap."""
+
+_MERGES_HEADER = "#version: 0.2"
+
+
+class Tokenizer:
+    """A byte-pair encoding, ready to use.
+
+    Args:
+        vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
+        merges: Pairs of tokens, the first to be applied first. Copied.
+        special_tokens: Strings that are always one token; of overlapping ones the longest wins.
+            Those that the vocabulary lacks get the next free ids.
+
+    Raises:
+        TypeError: vocab does not map int to bytes, or special_tokens is not a list of strings.
+        ValueError: An id is negative, a merge has a part or product that is not in the vocabulary,
+            or a special token is empty or repeated.
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[int, bytes],
+        merges: Iterable[Merge],
+        special_tokens: Sequence[str] | None = None,
+    ) -> None:
+        check_special_tokens(special_tokens or [])
+        self.special_tokens = list(special_tokens or [])
+        self.vocab: Vocab = dict(vocab)
+        self.merges: list[Merge] = [(left, right) for left, right in merges]
+        _check_vocab(self.vocab)
+        # Of several ids with the same bytes the lowest is used.
+        self._ids: dict[bytes, int] = {self.vocab[i]: i for i in sorted(self.vocab, reverse=True)}
+        for token in self.special_tokens:
+            if token.encode("utf-8") not in self._ids:
+                self._ids[token.encode("utf-8")] = self.vocab_size
+                self.vocab[self.vocab_size] = token.encode("utf-8")
+        self._special_ids = {
+            token: self._ids[token.encode("utf-8")] for token in self.special_tokens
+        }
+        self._special_pattern = special_pattern(self.special_tokens)
+        self._byte_ids = [self._ids.get(byte) for byte in SINGLE_BYTES]
+        self._ranks: Ranks = {}
+        self._products: list[int] = []
+        for rank, (left, right) in enumerate(self.merges):
+            for token in (left, right, left + right):
+                if token not in self._ids:
+                    raise ValueError(
+                        f"merge {rank} of {left!r} and {right!r} needs {token!r}, "
+                        "which is not in the vocabulary"
+                    )
+            self._products.append(self._ids[left + right])
+            self._ranks.setdefault((self._ids[left], self._ids[right]), rank)
+        self._cache: dict[str, list[int]] = {}
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the highest id: the rows that an embedding needs."""
+        return max(self.vocab, default=-1) + 1
+
+    @cached_property
+    def checksum(self) -> str:
+        """Hex digest of vocabulary, merges and special tokens: the same for equal tokenizers."""
+        content = (
+            [(i, self.vocab[i].hex()) for i in sorted(self.vocab)],
+            [(left.hex(), right.hex()) for left, right in self.merges],
+            sorted(self.special_tokens),
+        )
+        return hashlib.sha256(json.dumps(content).encode("ascii")).hexdigest()
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Bytes that a token id stands for.
+
+        Raises:
+            ValueError: There is no such id.
+        """
+        return self.decode_bytes([token_id])
+
+    def encode(self, text: str) -> list[int]:
+        """Turn text into token ids.
+
+        Args:
+            text: Any text. Surrogates of the "surrogateescape" error handler give the raw bytes
+                they stand for; other surrogates are encoded as U+FFFD.
+
+        Returns:
+            One id per token; `decode_bytes` of them gives the bytes of the text.
+
+        Raises:
+            ValueError: The text has a byte for which the vocabulary has no token.
+        """
+        pieces = self._special_pattern.split(text) if self._special_pattern else [text]
+        ids: list[int] = []
+        cache = self._cache
+        for index, piece in enumerate(pieces):
+            if index % 2 == 1:
+                ids.append(self._special_ids[piece])
+                continue
+            for pretoken in PRETOKEN.findall(piece):
+                word_ids = cache.get(pretoken)
+                ids += self._encode_new_word(pretoken) if word_ids is None else word_ids
+        return ids
+
+    def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
+        """Yield what `encode` of the joined chunks returns, reading only as far as needed.
+
+        Memory stays constant however long the text; see independent_blocks for the exceptions.
+
+        Args:
+            chunks: Text cut anywhere, such as an open file or blocks of it.
+
+        Raises:
+            TypeError: A chunk is not a str.
+            ValueError: As in `encode`.
+        """
+        for block in independent_blocks(chunks, self.special_tokens):
+            yield from self.encode(block)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn token ids into text; bytes that are not UTF-8 become U+FFFD.
+
+        Raises:
+            ValueError: An id is not in the vocabulary.
+        """
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """Turn token ids into the exact bytes that they stand for.
+
+        Raises:
+            ValueError: An id is not in the vocabulary.
+        """
+        try:
+            return b"".join(map(self.vocab.__getitem__, ids))
+        except KeyError as error:
+            raise ValueError(
+                f"token id {error.args[0]} is not in the vocabulary of {self.vocab_size} tokens"
+            ) from None
+
+    def bytes_per_token(self, text: str) -> float:
+        """Bytes of UTF-8 per token, the compression ratio on this text.
+
+        Raises:
+            ValueError: The text is empty.
+        """
+        if not text:
+            raise ValueError("bytes_per_token needs a text that is not empty")
+        return len(text_to_bytes(text)) / len(self.encode(text))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write vocab.json, merges.txt and special_tokens.json into a folder, made if missing.
+
+        Raises:
+            OSError: The folder cannot be written.
+            ValueError: Two ids have the same bytes, which vocab.json cannot hold.
+        """
+        if len(self._ids) < len(self.vocab):
+            twin = next(i for i, token in self.vocab.items() if self._ids[token] != i)
+            token = self.vocab[twin]
+            raise ValueError(f"ids {self._ids[token]} and {twin} both stand for {token!r}")
+        vocab = {_to_printable(self.vocab[i]): i for i in sorted(self.vocab)}
+        merges = [f"{_to_printable(left)} {_to_printable(right)}" for left, right in self.merges]
+        contents = {
+            "vocab.json": json.dumps(vocab),
+            "merges.txt": "\n".join([_MERGES_HEADER, *merges, ""]),
+            "special_tokens.json": json.dumps(self.special_tokens),
+        }
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        # All files are complete under temporary names before the first is put in place.
+        with contextlib.ExitStack() as stack:
+            for name, content in contents.items():
+                file = stack.enter_context(atomic_writer(Path(folder) / name))
+                file.write(content.encode("utf-8"))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "Tokenizer":
+        """Read what `save` wrote.
+
+        Raises:
+            OSError: A file is missing or cannot be read.
+            ValueError: A file is damaged.
+        """
+        path = Path(folder) / "special_tokens.json"
+        special_tokens = _read_json(path)
+        if not isinstance(special_tokens, list):
+            raise ValueError(f"{path} is not a list of strings")
+        return cls.from_files(
+            Path(folder) / "vocab.json", Path(folder) / "merges.txt", special_tokens
+        )
+
+    @classmethod
+    def from_files(
+        cls,
+        vocab_path: str | os.PathLike[str],
+        merges_path: str | os.PathLike[str],
+        special_tokens: Sequence[str] | None = None,
+    ) -> "Tokenizer":
+        """Read a vocabulary and merges in GPT-2's format, in which bytes are printable characters.
+
+        Raises:
+            OSError: A file is missing or cannot be read.
+            ValueError: A file is not in this format, or the two do not fit together.
+        """
+        entries = _read_json(vocab_path)
+        if not isinstance(entries, dict) or not all(type(i) is int for i in entries.values()):
+            raise ValueError(f"{vocab_path} is not a map of tokens to integer ids")
+        try:
+            vocab = {token_id: _from_printable(token) for token, token_id in entries.items()}
+        except KeyError as error:
+            raise ValueError(
+                f"{vocab_path} has the character {error.args[0]!r}, which stands for no byte"
+            ) from None
+        if len(vocab) < len(entries):
+            raise ValueError(f"{vocab_path} gives the same id to more than one token")
+        return cls(vocab, _read_merges(merges_path), special_tokens)
+
+    def _encode_new_word(self, pretoken: str) -> list[int]:
+        """Encode a pre-token that is not in the cache, and put it there if it is short."""
+        ids: list[int] = []
+        word = text_to_bytes(pretoken)
+        for byte in word:
+            byte_id = self._byte_ids[byte]
+            if byte_id is None:
+                raise ValueError(f"the vocabulary has no token for byte {SINGLE_BYTES[byte]!r}")
+            ids.append(byte_id)
+        merge = merge_by_rank if len(word) <= MAX_PLAIN_LENGTH else merge_by_rank_with_heap
+        ids = merge(ids, self._ranks, self._products)
+        if len(pretoken) <= MAX_CACHED_LENGTH:
+            if len(self._cache) >= MAX_CACHED_WORDS:
+                self._cache.clear()  # simpler than forgetting the oldest, and as fast on real text
+            self._cache[pretoken] = ids
+        return ids
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the cache behind when travelling to another process."""
+        return {**self.__dict__, "_cache": {}}
+
+
+def _check_vocab(vocab: Mapping[Any, Any]) -> None:
+    for token_id, token in vocab.items():
+        if not isinstance(token_id, int) or not isinstance(token, bytes):
+            raise TypeError(f"vocab maps {token_id!r} to {token!r}: it must map int to bytes")
+        if token_id < 0:
+            raise ValueError(f"vocab has the negative token id {token_id}")
+
+
+def _printable_bytes() -> dict[int, str]:
+    """GPT-2's names of the bytes: visible ones are themselves, the rest U+0100 and what follows."""
+    visible = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return {byte: chr(byte) for byte in visible} | {
+        byte: chr(0x100 + index) for index, byte in enumerate(hidden)
+    }
+
+
+_PRINTABLE = _printable_bytes()
+_FROM_PRINTABLE = {character: byte for byte, character in _PRINTABLE.items()}
+
+
+def _to_printable(token: bytes) -> str:
+    return "".join(_PRINTABLE[byte] for byte in token)
+
+
+def _from_printable(token: str) -> bytes:
+    return bytes(_FROM_PRINTABLE[character] for character in token)
+
+
+def _read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds anything
+    try:
+        return json.loads(Path(path).read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not a JSON file: {error}") from None
+
+
+def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
+    try:
+        lines = Path(path).read_text("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file: {error}") from None
+    # Only the first line can be the header: a merge may well begin with "#".
+    first = 1 if lines[0].startswith("#version") else 0
+    merges: list[Merge] = []
+    for number, line in enumerate(lines[first:], first + 1):
+        if not line:
+            continue
+        try:
+            left, right = line.split(" ")
+            merges.append((_from_printable(left), _from_printable(right)))
+        except (ValueError, KeyError):
+            raise ValueError(f"{path} line {number} is not two tokens: {line!r}") from None
+    return merges

@@ -1,0 +1,92 @@
+"""What every script shares: flags from a function's signature, errors as one line, progress."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import tyro
+
+from cs_basics.progress import OnProgress, Progress
+
+TERMINAL_INTERVAL_S = 0.1
+FILE_INTERVAL_S = 10.0
+CLEAR_LINE = "\r\x1b[K"
+
+
+def run(main: Callable[..., None]) -> None:
+    """Call a script's main function with the flags of the command line.
+
+    A bad input (ValueError, TypeError, OSError) becomes one line on stderr and exit code 2, Ctrl-C
+    exit code 130. A reader that closes the pipe, such as `head`, ends the script quietly.
+    """
+    try:
+        tyro.cli(main, config=(tyro.conf.OmitArgPrefixes,))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes stdout once more on exit, which would fail again and say so.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except (ValueError, TypeError, OSError) as error:
+        message = " ".join(str(error).split())
+        print(f"{_clear_line()}error: {message}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print(f"{_clear_line()}interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def check_can_write(path: Path) -> None:
+    """Refuse an output file or folder that cannot be made, before work goes into it.
+
+    Raises:
+        ValueError: What is above it is not a folder, or is read-only.
+    """
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"{path} cannot be made: {above} is not a folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise ValueError(f"{path} cannot be made: {above} is read-only")
+
+
+def progress_printer() -> OnProgress:
+    """Make a callback that shows progress on stderr.
+
+    On a terminal it is one line that is rewritten; in a file, a line now and then.
+    """
+    interval_s = TERMINAL_INTERVAL_S if sys.stderr.isatty() else FILE_INTERVAL_S
+    end = "" if sys.stderr.isatty() else "\n"
+    shown_at = time.monotonic()
+
+    def show(progress: Progress) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        is_last = progress.done == progress.total
+        if now - shown_at < interval_s and not is_last:
+            return
+        shown_at = now
+        print(_clear_line() + _describe(progress), end="\n" if is_last else end, file=sys.stderr)
+        sys.stderr.flush()
+
+    return show
+
+
+def _clear_line() -> str:
+    return CLEAR_LINE if sys.stderr.isatty() else ""
+
+
+def _describe(progress: Progress) -> str:
+    """One line such as "encoding: 12.0 of 100.1 MB (12%), 8.7 MB/s, 10 s left"."""
+    scale, unit = (1e6, "MB") if progress.unit == "bytes" else (1, progress.unit)
+    digits = 1 if progress.unit == "bytes" else 0
+    line = f"{progress.stage}: {progress.done / scale:.{digits}f}"
+    if progress.total:
+        line += f" of {progress.total / scale:.{digits}f} {unit} "
+        line += f"({progress.done / progress.total:.0%})"
+    else:
+        line += f" {unit}"
+    line += f", {progress.rate / scale:.{digits}f} {unit}/s"
+    if progress.remaining_s is not None:
+        line += f", {progress.remaining_s:.0f} s left"
+    return line
