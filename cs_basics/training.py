@@ -6,34 +6,26 @@ Tested by `make test ARGS=tests/project/test_training.py`.
 import logging
 import math
 import subprocess
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from cs_basics.checkpoint import load_weights, read_checkpoint, save_checkpoint
+from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
-from cs_basics.data import TokenFile, get_batch
-from cs_basics.functional import cross_entropy
+from cs_basics.data import get_batch
+from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
-from cs_basics.metrics import MetricsLog, bits_per_byte, plot_losses
+from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
-from cs_basics.progress import OnProgress, Progress
 from cs_basics.run_folder import RunFolder, build_model
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 logger = logging.getLogger(__name__)
-
-Loss = Float[Tensor, ""]
-LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
 
 SAMPLE_TOKENS = 300
 SAMPLE_TEMPERATURE = 0.8
@@ -42,148 +34,6 @@ SAMPLE_TOP_P = 0.95
 
 class TrainingDivergedError(ValueError):
     """The loss or its gradient is no longer a number."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What `evaluate` found."""
-
-    loss: float
-    """Mean over the predicted tokens, in nats."""
-    num_tokens: int
-    """Tokens predicted."""
-    bytes_per_token: float
-    """Mean length of a token of the text."""
-    elapsed_s: float
-    """Time it took."""
-
-    @property
-    def bits_per_byte(self) -> float:
-        """The loss in a unit that does not depend on the vocabulary."""
-        return bits_per_byte(self.loss, self.bytes_per_token)
-
-    @property
-    def perplexity(self) -> float:
-        """The number of equally likely tokens that would give the same loss."""
-        return math.exp(self.loss)
-
-
-def make_loss_function(model: TransformerLM, dtype: torch.dtype) -> LossFunction:
-    """Return the mean loss of a batch as a function of inputs and targets.
-
-    Args:
-        model: The language model.
-        dtype: Type of the matrix products; weights, norms, softmax and loss stay float32.
-    """
-    device_type = model.token_embeddings.weight.device.type
-    is_mixed = dtype != torch.float32
-
-    def loss_of(inputs: Tensor, targets: Tensor) -> Loss:
-        with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
-            logits = model(inputs)
-        return cross_entropy(logits, targets)
-
-    return loss_of
-
-
-def evaluate(
-    loss_of: LossFunction,
-    text: TokenFile,
-    context_length: int,
-    batch_size: int,
-    device: torch.device,
-    max_tokens: int | None = None,
-    loss_of_rest: LossFunction | None = None,
-    on_progress: OnProgress | None = None,
-) -> Evaluation:
-    """Measure the loss over a text, every token but the first predicted exactly once.
-
-    The text is cut into windows of context_length that do not overlap.
-
-    Args:
-        loss_of: Gives the mean loss of a batch.
-        text: The text, at least two tokens.
-        context_length: Length of a window.
-        batch_size: Windows at a time.
-        device: Where the batches go.
-        max_tokens: Read no more than the first so many; None reads all.
-        loss_of_rest: Used for the last, smaller batches instead of loss_of, which, if compiled,
-            would be compiled again for their shapes.
-        on_progress: Told how far it is.
-
-    Raises:
-        ValueError: The text is shorter than two tokens: there is nothing to predict.
-    """
-    tokens = text.tokens[:max_tokens]
-    if len(tokens) < 2:
-        raise ValueError(f"{text.path} holds {len(tokens)} tokens: there is nothing to predict")
-    start = time.monotonic()
-    total, num_tokens = 0.0, 0
-    for inputs, targets in _windows(tokens, context_length, batch_size):
-        is_full = inputs.shape == (batch_size, context_length)
-        function = loss_of if is_full or loss_of_rest is None else loss_of_rest
-        # Not under no_grad: the graph that was compiled for training serves here as well.
-        total += function(inputs.to(device), targets.to(device)).item() * targets.numel()
-        num_tokens += targets.numel()
-        if on_progress is not None:
-            elapsed_s = time.monotonic() - start
-            on_progress(Progress("evaluating", "tokens", num_tokens, len(tokens) - 1, elapsed_s))
-    elapsed_s = time.monotonic() - start
-    return Evaluation(total / num_tokens, num_tokens, text.num_bytes / text.num_tokens, elapsed_s)
-
-
-def _windows(
-    tokens: np.ndarray, context_length: int, batch_size: int
-) -> Iterator[tuple[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]]]:
-    """Yield full batches of windows, then the windows left over, then the last, shorter one."""
-    num_targets = len(tokens) - 1
-    end_of_whole = num_targets - num_targets % context_length
-    begin = 0
-    while begin < num_targets:
-        if begin < end_of_whole:
-            end = min(begin + batch_size * context_length, end_of_whole)
-            window_length = context_length
-        else:
-            end, window_length = num_targets, num_targets - begin
-        ids = torch.from_numpy(tokens[begin : end + 1].astype(np.int64))
-        yield ids[:-1].view(-1, window_length), ids[1:].view(-1, window_length)
-        begin = end
-
-
-@dataclass
-class Clock:
-    """How far along a run is: by its updates, by the time, or by whichever runs out first."""
-
-    max_steps: int | None
-    max_seconds: float | None
-    elapsed_before: float = 0.0
-    """Seconds spent before the run was resumed."""
-
-    def __post_init__(self) -> None:
-        self._start = time.monotonic()
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the run began, pauses left out."""
-        return self.elapsed_before + time.monotonic() - self._start
-
-    def progress(self, step: int) -> float:
-        """Return the share of the run that is done; from 1 on it is over."""
-        by_steps = step / self.max_steps if self.max_steps else 0.0
-        by_time = self.elapsed_s / self.max_seconds if self.max_seconds else 0.0
-        return max(by_steps, by_time)
-
-    def expected_steps(self, step: int) -> float:
-        """Return the number of updates the whole run will have, if it goes on at its mean speed."""
-        by_steps = self.max_steps or math.inf
-        by_time = step * self.max_seconds / self.elapsed_s if self.max_seconds else math.inf
-        return min(by_steps, by_time)
-
-    def seconds_left(self, step: int, seconds_per_step: float) -> float:
-        """Return the time until the run is over, at the given speed."""
-        by_steps = (self.max_steps - step) * seconds_per_step if self.max_steps else math.inf
-        by_time = self.max_seconds - self.elapsed_s if self.max_seconds else math.inf
-        return max(0.0, min(by_steps, by_time))
 
 
 class Trainer:
@@ -379,32 +229,6 @@ def train(config: TrainConfig, resume: bool = False) -> Evaluation:
         samples = write_samples(trainer.model, corpus.tokenizer, folder.samples, config)
         log.finish(folder.plot, samples)
     return result
-
-
-class Speed:
-    """The time that updates take, with the pauses between them left out."""
-
-    def __init__(self) -> None:
-        self._num_steps = 0
-        self._elapsed_s = 0.0
-        self.restart()
-
-    def restart(self) -> None:
-        """Leave out the time since the last update."""
-        self._last = time.monotonic()
-
-    def count_step(self) -> None:
-        """Count one update."""
-        now = time.monotonic()
-        self._elapsed_s += now - self._last
-        self._last = now
-        self._num_steps += 1
-
-    def seconds_per_step(self) -> float:
-        """Return the mean since this was last asked."""
-        mean = self._elapsed_s / self._num_steps
-        self._num_steps, self._elapsed_s = 0, 0.0
-        return mean
 
 
 def write_samples(

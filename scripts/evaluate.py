@@ -13,9 +13,9 @@ from allocator import keep_freed_memory
 from cli import progress_printer, run
 
 from cs_basics.data import encode_file, open_token_file
+from cs_basics.evaluation import evaluate, make_loss_function
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
 from cs_basics.run_folder import RunFolder
-from cs_basics.training import evaluate, make_loss_function
 
 
 def main(

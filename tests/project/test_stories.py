@@ -340,4 +340,4 @@ def test_script_refuses_bad_input_in_one_line(script, tmp_path, flags, words):
 def test_script_refuses_a_folder_as_file(script, tmp_path):
     result = script("write_stories", "--megabytes", "1", "--out", tmp_path)
     assert result.code == 2
-    assert "is a folder" in result.err
+    assert "not an ordinary file" in result.err

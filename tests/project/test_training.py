@@ -8,18 +8,13 @@ import pytest
 import torch
 
 from cs_basics.checkpoint import read_checkpoint
+from cs_basics.clock import Clock
 from cs_basics.data import open_token_file, write_token_file
+from cs_basics.evaluation import evaluate, make_loss_function
 from cs_basics.functional import cross_entropy
 from cs_basics.metrics import read_metrics
 from cs_basics.run_folder import RunFolder, build_model
-from cs_basics.training import (
-    Clock,
-    Trainer,
-    TrainingDivergedError,
-    evaluate,
-    make_loss_function,
-    train,
-)
+from cs_basics.training import Trainer, TrainingDivergedError, train
 
 
 class KilledError(Exception):

@@ -1,0 +1,126 @@
+"""How well a model predicts a text. Tested by `make test ARGS="-k evaluation"`."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from cs_basics.data import TokenFile
+from cs_basics.functional import cross_entropy
+from cs_basics.metrics import bits_per_byte
+from cs_basics.progress import OnProgress, Progress
+from cs_basics.transformer import TransformerLM
+
+Loss = Float[Tensor, ""]
+LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` found."""
+
+    loss: float
+    """Mean over the predicted tokens, in nats."""
+    num_tokens: int
+    """Tokens predicted."""
+    bytes_per_token: float
+    """Mean length of a token of the text."""
+    elapsed_s: float
+    """Time it took."""
+
+    @property
+    def bits_per_byte(self) -> float:
+        """The loss in a unit that does not depend on the vocabulary."""
+        return bits_per_byte(self.loss, self.bytes_per_token)
+
+    @property
+    def perplexity(self) -> float:
+        """The number of equally likely tokens that would give the same loss."""
+        return math.exp(self.loss)
+
+
+def make_loss_function(model: TransformerLM, dtype: torch.dtype) -> LossFunction:
+    """Return the mean loss of a batch as a function of inputs and targets.
+
+    Args:
+        model: The language model.
+        dtype: Type of the matrix products; weights, norms, softmax and loss stay float32.
+    """
+    device_type = model.token_embeddings.weight.device.type
+    is_mixed = dtype != torch.float32
+
+    def loss_of(inputs: Tensor, targets: Tensor) -> Loss:
+        with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
+            logits = model(inputs)
+        return cross_entropy(logits, targets)
+
+    return loss_of
+
+
+def evaluate(
+    loss_of: LossFunction,
+    text: TokenFile,
+    context_length: int,
+    batch_size: int,
+    device: torch.device,
+    max_tokens: int | None = None,
+    loss_of_rest: LossFunction | None = None,
+    on_progress: OnProgress | None = None,
+) -> Evaluation:
+    """Measure the loss over a text, every token but the first predicted exactly once.
+
+    The text is cut into windows of context_length that do not overlap.
+
+    Args:
+        loss_of: Gives the mean loss of a batch.
+        text: The text, at least two tokens.
+        context_length: Length of a window.
+        batch_size: Windows at a time.
+        device: Where the batches go.
+        max_tokens: Read no more than the first so many; None reads all.
+        loss_of_rest: Used for the last, smaller batches instead of loss_of, which, if compiled,
+            would be compiled again for their shapes.
+        on_progress: Told how far it is.
+
+    Raises:
+        ValueError: The text is shorter than two tokens: there is nothing to predict.
+    """
+    tokens = text.tokens[:max_tokens]
+    if len(tokens) < 2:
+        raise ValueError(f"{text.path} holds {len(tokens)} tokens: there is nothing to predict")
+    start = time.monotonic()
+    total, num_tokens = 0.0, 0
+    for inputs, targets in _windows(tokens, context_length, batch_size):
+        is_full = inputs.shape == (batch_size, context_length)
+        function = loss_of if is_full or loss_of_rest is None else loss_of_rest
+        # Not under no_grad: the graph that was compiled for training serves here as well.
+        total += function(inputs.to(device), targets.to(device)).item() * targets.numel()
+        num_tokens += targets.numel()
+        if on_progress is not None:
+            elapsed_s = time.monotonic() - start
+            on_progress(Progress("evaluating", "tokens", num_tokens, len(tokens) - 1, elapsed_s))
+    elapsed_s = time.monotonic() - start
+    return Evaluation(total / num_tokens, num_tokens, text.num_bytes / text.num_tokens, elapsed_s)
+
+
+def _windows(
+    tokens: np.ndarray, context_length: int, batch_size: int
+) -> Iterator[tuple[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]]]:
+    """Yield full batches of windows, then the windows left over, then the last, shorter one."""
+    num_targets = len(tokens) - 1
+    end_of_whole = num_targets - num_targets % context_length
+    begin = 0
+    while begin < num_targets:
+        if begin < end_of_whole:
+            end = min(begin + batch_size * context_length, end_of_whole)
+            window_length = context_length
+        else:
+            end, window_length = num_targets, num_targets - begin
+        ids = torch.from_numpy(tokens[begin : end + 1].astype(np.int64))
+        yield ids[:-1].view(-1, window_length), ids[1:].view(-1, window_length)
+        begin = end
