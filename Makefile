@@ -8,7 +8,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check format clean
+.PHONY: train test check bench format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -21,6 +21,9 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+
+bench: $(INSTALLED)
+	$(BIN)/python scripts/bench.py pipeline $(ARGS)
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
