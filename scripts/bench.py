@@ -19,8 +19,8 @@ from typing import Annotated, Literal
 
 import torch
 import tyro
-from allocator import keep_freed_memory
 from cli import run
+from process import keep_freed_memory
 
 from cs_basics.bpe import train_bpe
 from cs_basics.config import END_OF_TEXT, PRESETS

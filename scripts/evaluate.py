@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from allocator import keep_freed_memory
 from cli import progress_printer, run
+from process import keep_freed_memory
 
 from cs_basics.data import encode_file, open_token_file
 from cs_basics.evaluation import evaluate, make_loss_function

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from allocator import keep_freed_memory
 from cli import run
+from process import keep_freed_memory
 
 from cs_basics.config import PRESETS, TrainConfig
 from cs_basics.run_folder import RunFolder

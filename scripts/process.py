@@ -1,7 +1,12 @@
-"""One setting of the C library that makes training on a CPU a quarter faster."""
+"""Settings of this process that make training on a CPU faster. Import it before torch."""
 
 import ctypes
+import os
 import sys
+
+# A thread that has to wait spins this many rounds before it sleeps. The default, many times as
+# long, gains nothing, and takes the processor from other programs just when it is shared.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4

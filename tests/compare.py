@@ -1,0 +1,200 @@
+"""Say whether an observation is what an oracle expects, and if not, why.
+
+Nothing here runs an adapter: observations arrive as plain data (probes.plain).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+Array = npt.NDArray[Any]
+
+# A wrong answer is put down to a mistake if it is this much nearer to it than to the right one.
+NEARER = 0.1
+
+
+def fail(message: str) -> NoReturn:
+    pytest.fail(message, pytrace=False)
+
+
+def expect(claim: bool, message: str) -> None:
+    if not claim:
+        fail(message)
+
+
+def expect_tensor(
+    observed: Mapping[str, Any], shape: tuple[int, ...], name: str, dtypes: Sequence[str]
+) -> None:
+    """Check type, shape and dtype, in the order in which a reader wants to hear of them."""
+    values = observed["values"]
+    kind = observed["dtype"]
+    if values is None:
+        fail(f"{name} returned {a(kind)}, expected a tensor")
+    expect(values.shape == shape, f"{name} returned shape {values.shape}, expected {shape}")
+    expect(kind in dtypes, f"{name} returned dtype {kind}, expected {' or '.join(dtypes)}")
+
+
+def expect_close(
+    observed: Mapping[str, Any],
+    expected: Array,
+    name: str,
+    *,
+    dtypes: str | Sequence[str] = "float32",
+    tolerance: float = 1e-5,
+    mistakes: Callable[[], Mapping[str, Array | list[Array]]] = dict,
+    hint: str = "",
+    scale: float | None = None,
+) -> None:
+    """Fail unless every value is within `tolerance` times the largest expected magnitude.
+
+    Args:
+        observed: A tensor as `probes.plain` gives it.
+        expected: The oracle's answer.
+        name: Whose answer it is.
+        dtypes: The dtype, or those, that the answer may have.
+        tolerance: Allowed error relative to the largest expected magnitude.
+        mistakes: Computes the answer under each known mistake, by diagnosis, after a failure.
+        hint: What a failure means if no mistake fits.
+        scale: Magnitude that stands in for the largest expected one.
+    """
+    expect_tensor(
+        observed, np.shape(expected), name, [dtypes] if isinstance(dtypes, str) else dtypes
+    )
+    got = np.asarray(observed["values"], np.float64)
+    expected = np.asarray(expected, np.float64)
+    limit = tolerance * (scale or max(largest(expected), 1e-30))
+    error = distance(got, expected)
+    if np.all(error <= limit):
+        return
+    lines = [describe(got, expected, error, limit, name)]
+    lines += [f"  {line}" for line in diagnoses(got, expected, limit, mistakes()) or [hint]]
+    fail("\n".join(line for line in lines if line.strip()))
+
+
+def distance(got: Array, expected: Array) -> Array:
+    """Absolute error; infinite where a value is not a number or an infinity is unexpected."""
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got - expected)
+    error = np.where(got == expected, 0.0, error)
+    return np.where(np.isnan(error), np.inf, error)
+
+
+def largest(array: Array) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def describe(got: Array, expected: Array, error: Array, limit: float, name: str) -> str:
+    worst = np.unravel_index(np.argmax(error), error.shape)
+    where = f" at [{', '.join(str(int(i)) for i in worst)}]" if worst else ""
+    wrong = int(np.sum(error > limit))
+    count = f"{wrong} of {error.size} values are wrong" if error.size > 1 else "the value is wrong"
+    return (
+        f"{name}: {count}\n"
+        f"  worst{where}: got {got[worst]:.8g}, expected {expected[worst]:.8g}"
+        f" (error {error[worst]:.2g}, allowed {limit:.2g})"
+    )
+
+
+def diagnoses(
+    got: Array, expected: Array, limit: float, mistakes: Mapping[str, Array | list[Array]]
+) -> list[str]:
+    """Name the mistakes whose answer this is, as far as they differ from the right answer.
+
+    A list holds the answers that one mistake may lead to.
+    """
+    wrong = float(distance(got, expected).max())
+    fits: dict[str, None] = {}
+    for diagnosis, answers in mistakes.items():
+        for answer in answers if isinstance(answers, list) else [answers]:
+            answer = np.asarray(answer, np.float64)
+            if answer.shape != got.shape or np.all(distance(answer, expected) <= limit):
+                continue
+            both_nan = np.isnan(got) & np.isnan(answer)
+            away = float(np.where(both_nan, 0.0, distance(got, answer)).max())
+            if away <= min(2 * limit, NEARER * wrong):
+                fits[diagnosis] = None
+    return sentence(list(fits))
+
+
+def sentence(causes: Sequence[str]) -> list[str]:
+    """One line that names all causes which would look the same, or no line."""
+    return [f"This is what comes out when {', or when '.join(causes)}."] if causes else []
+
+
+def expect_gradients(
+    observed: Mapping[str, Mapping[str, Any]],
+    expected: Mapping[str, Array],
+    name: str,
+    *,
+    mistakes: Callable[[], Mapping[str, Array | list[Array]]] = dict,
+    tolerance: float = 1e-5,
+) -> None:
+    """Check the gradients of a loss through adapter `name` with respect to its arguments."""
+    missing = [of for of in expected if observed[of]["dtype"] == "missing"]
+    expect(
+        not missing,
+        f"{name} passes no gradient to {' and '.join(missing)}: look for .data, .detach(), .item()"
+        " or torch.no_grad() on the way, or for a tensor rebuilt with torch.tensor(...)",
+    )
+    for of, gradient in expected.items():
+        if observed[of]["dtype"] == "unrecognised":
+            continue  # Weights in a layout of the submission's own: nothing to compare.
+        expect_close(
+            observed[of],
+            gradient,
+            f"the gradient of {name} with respect to {of}",
+            mistakes=mistakes,
+            tolerance=tolerance,
+            hint="The values are right, so look for something detached on one of the paths.",
+        )
+
+
+def expect_unchanged(changed: Sequence[str], name: str) -> None:
+    expect(
+        not changed,
+        f"{name} changed its input {' and '.join(changed)} in place; the caller still needs it",
+    )
+
+
+def expect_equal(
+    got: Any,
+    expected: Any,
+    name: str,
+    *,
+    given: object = None,
+    mistakes: Callable[[], Mapping[str, Any]] = dict,
+    hint: str = "",
+) -> None:
+    """Fail unless two sequences (or strings) are equal, saying where they part."""
+    if got == expected:
+        return
+    lines = [name if given is None else f"{name} for {shortened(given)}"]
+    place = next(
+        (i for i, (left, right) in enumerate(zip(got, expected, strict=False)) if left != right),
+        min(len(got), len(expected)),
+    )
+    lines.append(f"  they part at [{place}] (lengths: got {len(got)}, expected {len(expected)})")
+    lines.append(f"  got       {excerpt(got, place)}")
+    lines.append(f"  expected  {excerpt(expected, place)}")
+    named = [what for what, answer in mistakes().items() if got == answer]
+    lines += [f"  {line}" for line in sentence(named) or [hint] if line]
+    fail("\n".join(lines))
+
+
+def excerpt(sequence: Any, place: int) -> str:
+    start = max(place - 3, 0)
+    shown = repr(sequence[start : place + 5])
+    return ("... " if start else "") + shown + (" ..." if place + 5 < len(sequence) else "")
+
+
+def shortened(value: object, length: int = 100) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= length else f"{shown[:length]}... ({len(shown)} characters)"
+
+
+def a(noun: str) -> str:
+    return "nothing (None)" if noun == "NoneType" else f"a value of type {noun}"

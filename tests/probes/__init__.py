@@ -1,0 +1,9 @@
+"""Small programs that drive the adapters and return plain data. They observe; they never judge.
+
+Each probe takes the adapters and plain inputs, and returns plain outputs, so that it can run in
+another process that holds a submission and nothing worth stealing.
+
+    model.py     functions, layers, the model: values and gradients
+    training.py  optimizer, clipping, schedule, batches, checkpoints
+    text.py      tokenizer and its training
+"""

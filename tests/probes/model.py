@@ -1,0 +1,176 @@
+"""Call a function, layer or model; differentiate it; offer it something impossible."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Array = npt.NDArray[Any]
+Plain = dict[str, Any]
+
+
+def plain(value: object) -> Plain:
+    """Turn a returned object into its dtype's name and its values (None if it is no tensor)."""
+    if not isinstance(value, Tensor):
+        return {"dtype": type(value).__name__, "values": None}
+    dense = Tensor.detach(value).cpu()
+    if dense.is_sparse:
+        dense = dense.to_dense()
+    name = str(dense.dtype).removeprefix("torch.")
+    # NumPy has no bfloat16; float32 holds every value of it.
+    held = dense.float() if dense.dtype == torch.bfloat16 else dense
+    return {"dtype": name, "values": np.array(held.numpy())}
+
+
+def tensors(
+    arguments: Mapping[str, Any], dtypes: Mapping[str, str], strided: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Make tensors of all arrays; those named in `strided` lie in memory the other way round."""
+    made: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if isinstance(value, dict):
+            made[name] = tensors(value, dtypes, strided)
+        elif isinstance(value, np.ndarray):
+            tensor = torch.tensor(value)
+            if name in dtypes:
+                tensor = tensor.to(getattr(torch, dtypes[name]))
+            made[name] = reordered(tensor) if name in strided else tensor
+        else:
+            made[name] = value
+    return made
+
+
+def reordered(tensor: Tensor) -> Tensor:
+    """Keep the values and reverse the order of the axes in memory (one axis: leave gaps)."""
+    if tensor.ndim < 2:
+        return torch.stack([tensor, tensor], -1)[..., 0]
+    back = tuple(reversed(range(tensor.ndim)))
+    return tensor.permute(back).contiguous().permute(back)
+
+
+def named_tensors(made: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
+    for name, value in made.items():
+        if isinstance(value, dict):
+            yield from named_tensors(value)
+        elif isinstance(value, Tensor):
+            yield name, value
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Name the tensors that are not what they were."""
+    old = dict(named_tensors(before))
+    new = dict(named_tensors(after))
+    return [
+        name
+        for name in old
+        if name not in new or not torch.equal(old[name].nan_to_num(), new[name].nan_to_num())
+    ]
+
+
+def forward(
+    adapters: Any,
+    function: str,
+    arguments: Plain,
+    dtypes: Mapping[str, str] | None = None,
+    strided: Sequence[str] = (),
+) -> Plain:
+    """Call one adapter; see what it returns and which of its inputs it changed."""
+    made = tensors(arguments, dtypes or {}, strided)
+    before = copy.deepcopy(made)
+    output = getattr(adapters, function)(**made)
+    return {"output": plain(output), "changed": changed(before, made)}
+
+
+def backward(
+    adapters: Any,
+    function: str,
+    arguments: Plain,
+    cotangent: Array,
+    inputs: Sequence[str] = (),
+    weights: Sequence[str] = (),
+) -> Plain:
+    """Differentiate one adapter's output, weighted by `cotangent`, by inputs and by weights."""
+    made = tensors(arguments, {})
+    given = dict(named_tensors(made))
+    for name in (*inputs, *weights):
+        given[name].requires_grad_()
+    output = getattr(adapters, function)(**made)
+    leaves = leaves_of(output)
+    if leaves:
+        output.backward(torch.tensor(cotangent, dtype=output.dtype))
+    gradients = {name: plain_gradient(given[name].grad) for name in inputs}
+    others = [leaf for leaf in leaves if all(leaf is not given[name] for name in inputs)]
+    gradients |= weight_gradients({name: given[name] for name in weights}, others)
+    return {"output": plain(output), "gradients": gradients, "learned": len(others)}
+
+
+def leaves_of(output: Tensor) -> list[Tensor]:
+    """Find every tensor that a backward pass from `output` would give a gradient to."""
+    leaves: list[Tensor] = []
+    seen = set()
+    stack = [output.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            leaves.append(node.variable)
+        stack += [following for following, _ in node.next_functions]
+    return leaves
+
+
+def plain_gradient(gradient: Tensor | None) -> Plain:
+    return {"dtype": "missing", "values": None} if gradient is None else plain(gradient)
+
+
+def weight_gradients(weights: Mapping[str, Tensor], leaves: Sequence[Tensor]) -> Plain:
+    """Find the parameters that weights were copied into, by their values; take their gradients.
+
+    One may be kept transposed, or stacked with others (a fused QKV projection). "unrecognised"
+    means that there is a parameter with a gradient which looks like none of the weights.
+    """
+    found: Plain = {}
+    recognised = set()
+    for name, weight in weights.items():
+        for leaf in leaves:
+            part = part_holding(weight, leaf)
+            if part is not None and leaf.grad is not None:
+                found[name] = plain(part(leaf.grad))
+                recognised.add(leaf)
+                break
+    strangers = [leaf.numel() for leaf in leaves if leaf not in recognised]
+    for name, weight in weights.items():
+        known = "unrecognised" if max(strangers, default=0) >= weight.numel() else "missing"
+        found.setdefault(name, {"dtype": known, "values": None})
+    return found
+
+
+def part_holding(weight: Tensor, leaf: Tensor) -> Callable[[Tensor], Tensor] | None:
+    """Say where in `leaf` the values of `weight` are."""
+    if leaf.shape == weight.shape and torch.equal(leaf, weight):
+        return lambda gradient: gradient
+    if weight.ndim != 2 or leaf.ndim != 2:
+        return None
+    if leaf.shape == weight.T.shape and torch.equal(leaf, weight.T):
+        return lambda gradient: gradient.T
+    rows = len(weight)
+    for start in range(0, len(leaf) - rows + 1, rows):
+        if torch.equal(leaf[start : start + rows], weight):
+            return lambda gradient: gradient[start : start + rows]
+    return None
+
+
+def attempt(adapters: Any, function: str, arguments: Plain) -> str:
+    """Call one adapter with something impossible and name what it raises ("" if nothing)."""
+    try:
+        getattr(adapters, function)(**tensors(arguments, {}))
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return type(error).__name__
+    return ""

@@ -1,0 +1,246 @@
+"""Step an optimizer, clip gradients, ask for learning rates, batches and checkpoints."""
+
+import copy
+import io
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from probes.model import Array, Plain, plain, plain_gradient
+
+
+def optimize(
+    adapters: Any,
+    groups: list[dict[str, Any]],
+    options: dict[str, Any],
+    gradients: list[list[Array | None]],
+    rates: list[float] | None = None,
+    given_as: str = "list",
+    restart_after: int | None = None,
+    rival: int = 0,
+) -> Plain:
+    """Step AdamW once for each row of gradients and see the parameters after each step.
+
+    Args:
+        adapters: Where AdamW comes from.
+        groups: Parameter groups: arrays under "params", and options of the group's own.
+        options: The constructor's keyword arguments.
+        gradients: A row for each step, an entry for each parameter over all groups.
+        rates: The learning rate that all groups are set to before each step.
+        given_as: Pass the parameters as "list", "generator" (one group) or "groups".
+        restart_after: Go on in a fresh optimizer with the saved state after this many steps.
+        rival: Steps that another optimizer takes in between.
+    """
+    optimizer_class = adapters.get_adamw_cls()
+    groups = copy.deepcopy(groups)
+    for group in groups:
+        group["params"] = [nn.Parameter(torch.tensor(array)) for array in group["params"]]
+    other_parameter = nn.Parameter(torch.ones(3))
+    other = optimizer_class([other_parameter], **options)
+    optimizer = make_optimizer(optimizer_class, groups, options, given_as)
+    trail, touched = [], False
+    for step, row in enumerate(gradients):
+        if step == restart_after:
+            optimizer = restarted(optimizer, optimizer_class, groups, options, given_as)
+        for _ in range(rival):
+            other_parameter.grad = torch.full((3,), 0.5)
+            other.step()
+        if rates is not None:
+            for group in optimizer.param_groups:
+                group["lr"] = rates[step]
+        parameters = [parameter for group in groups for parameter in group["params"]]
+        for parameter, gradient in zip(parameters, row, strict=True):
+            parameter.grad = None if gradient is None else torch.tensor(gradient)
+        optimizer.step()
+        for parameter, gradient in zip(parameters, row, strict=True):
+            touched |= gradient is not None and (
+                parameter.grad is None or not np.array_equal(parameter.grad.numpy(), gradient)
+            )
+        trail.append([plain(parameter) for parameter in parameters])
+    return {"trail": trail, "gradients_changed": bool(touched)}
+
+
+def make_optimizer(
+    optimizer_class: Any, groups: list[dict[str, Any]], options: dict[str, Any], given_as: str
+) -> torch.optim.Optimizer:
+    if given_as == "groups":
+        return optimizer_class([dict(group) for group in groups], **options)
+    parameters = groups[0]["params"]
+    if given_as == "generator":
+        return optimizer_class((parameter for parameter in parameters), **options)
+    return optimizer_class(list(parameters), **options)
+
+
+def restarted(
+    optimizer: torch.optim.Optimizer,
+    optimizer_class: Any,
+    groups: list[dict[str, Any]],
+    options: dict[str, Any],
+    given_as: str,
+) -> torch.optim.Optimizer:
+    """Rebuild parameters and optimizer as a new process would, from what was saved."""
+    saved = io.BytesIO()
+    torch.save(optimizer.state_dict(), saved)
+    saved.seek(0)
+    for group in groups:
+        group["params"] = [nn.Parameter(old.detach().clone()) for old in group["params"]]
+    fresh = make_optimizer(optimizer_class, groups, options, given_as)
+    fresh.load_state_dict(torch.load(saved))
+    return fresh
+
+
+def clip(
+    adapters: Any,
+    gradients: list[Array | None],
+    max_l2_norm: float,
+    given_as: str = "list",
+) -> Plain:
+    """Clip gradients; a parameter without one is frozen if it stands at an odd place."""
+    parameters = []
+    for place, gradient in enumerate(gradients):
+        shape = (2,) if gradient is None else gradient.shape
+        frozen = gradient is None and place % 2 == 1
+        parameter = nn.Parameter(torch.ones(shape), requires_grad=not frozen)
+        parameter.grad = None if gradient is None else torch.tensor(gradient)
+        parameters.append(parameter)
+    held = [parameter.grad for parameter in parameters]
+    makers = {"list": list, "tuple": tuple, "generator": iter}
+    adapters.run_gradient_clipping(parameters=makers[given_as](parameters), max_l2_norm=max_l2_norm)
+    return {
+        "gradients": [plain_gradient(parameter.grad) for parameter in parameters],
+        "held": [plain_gradient(gradient) for gradient in held],
+        "parameters_changed": any(bool((p.detach() != 1).any()) for p in parameters),
+    }
+
+
+def schedule(adapters: Any, iterations: list[int], settings: dict[str, Any]) -> Plain:
+    """Ask for the learning rate at each iteration."""
+    rates = [adapters.run_get_lr_cosine_schedule(it=it, **settings) for it in iterations]
+    return {
+        "kinds": sorted({type(rate).__name__ for rate in rates}),
+        "rates": [float(rate) for rate in rates],
+    }
+
+
+def batches(
+    adapters: Any, dataset: Array, batch_size: int, context_length: int, calls: int = 1
+) -> Plain:
+    """Draw batches from a dataset in memory."""
+    before = dataset.copy()
+    drawn = [
+        adapters.run_get_batch(
+            dataset=dataset, batch_size=batch_size, context_length=context_length, device="cpu"
+        )
+        for _ in range(calls)
+    ]
+    return {
+        "x": [plain(x) for x, _ in drawn],
+        "y": [plain(y) for _, y in drawn],
+        "changed": not np.array_equal(before, dataset),
+    }
+
+
+def mapped_batch(adapters: Any, dataset: Array, batch_size: int, context_length: int) -> Plain:
+    """Draw one batch from a read-only memory map of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokens.npy"
+        np.save(path, dataset)
+        mapped = np.load(path, mmap_mode="r")
+        x, y = adapters.run_get_batch(
+            dataset=mapped, batch_size=batch_size, context_length=context_length, device="cpu"
+        )
+        return {"x": plain(x), "y": plain(y)}
+
+
+def refused_batch(adapters: Any, dataset: Array, context_length: int) -> str:
+    """Ask for a batch that the dataset cannot give and name what is raised ("" if nothing)."""
+    try:
+        adapters.run_get_batch(
+            dataset=dataset, batch_size=2, context_length=context_length, device="cpu"
+        )
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return type(error).__name__
+    return ""
+
+
+class Regression(nn.Module):
+    """Two parameters and a buffer: the least that a checkpoint has to keep."""
+
+    def __init__(self, weight: Array, bias: Array) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor(weight))
+        self.bias = nn.Parameter(torch.tensor(bias))
+        self.register_buffer("seen", torch.zeros(1))
+
+    def train_step(self, optimizer: torch.optim.Optimizer, gradients: Sequence[Array]) -> None:
+        self.weight.grad, self.bias.grad = (torch.tensor(gradient) for gradient in gradients)
+        self.seen += 1
+        optimizer.step()
+
+
+def checkpoint(
+    adapters: Any,
+    parameters: list[Array],
+    gradients: list[list[Array]],
+    save_after: int,
+    iteration: int,
+    place: str,
+    first_lr: float,
+    later_lr: float,
+) -> Plain:
+    """Train, save, train on; then load into a fresh model and train on from there.
+
+    The optimizer is PyTorch's AdamW, so that nothing but the checkpoint is examined. Its learning
+    rate goes from `first_lr` to `later_lr` just before saving.
+    """
+    model = Regression(*parameters)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=first_lr, foreach=False)
+    for row in gradients[:save_after]:
+        model.train_step(optimizer, row)
+    optimizer.param_groups[0]["lr"] = later_lr
+    fresh = Regression(*(np.zeros_like(array) for array in parameters))
+    fresh_optimizer = torch.optim.AdamW(fresh.parameters(), lr=first_lr, foreach=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint.pt"
+        memory = io.BytesIO()
+        if place == "open file":
+            with path.open("wb") as out:
+                adapters.run_save_checkpoint(
+                    model=model, optimizer=optimizer, iteration=iteration, out=out
+                )
+        else:
+            out = {"path": path, "str": str(path), "bytes": memory}[place]
+            adapters.run_save_checkpoint(
+                model=model, optimizer=optimizer, iteration=iteration, out=out
+            )
+        at_save = [plain(model.weight), plain(model.bias), plain(model.seen)]
+        for row in gradients[save_after:]:
+            model.train_step(optimizer, row)
+        memory.seek(0)
+        if place == "open file":
+            with path.open("rb") as src:
+                returned = adapters.run_load_checkpoint(
+                    src=src, model=fresh, optimizer=fresh_optimizer
+                )
+        else:
+            src = {"path": path, "str": str(path), "bytes": memory}[place]
+            returned = adapters.run_load_checkpoint(src=src, model=fresh, optimizer=fresh_optimizer)
+    loaded = [plain(fresh.weight), plain(fresh.bias), plain(fresh.seen)]
+    loaded_lr = float(fresh_optimizer.param_groups[0]["lr"])
+    for row in gradients[save_after:]:
+        fresh.train_step(fresh_optimizer, row)
+    return {
+        "iteration": returned if isinstance(returned, int | float | str) else repr(returned),
+        "at_save": at_save,
+        "loaded": loaded,
+        "loaded_lr": loaded_lr,
+        "never_stopped": [plain(model.weight), plain(model.bias), plain(model.seen)],
+        "resumed": [plain(fresh.weight), plain(fresh.bias), plain(fresh.seen)],
+    }

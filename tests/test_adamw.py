@@ -1,0 +1,153 @@
+"""AdamW."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close
+from mistakes import training as mistakes
+from oracles import training as oracles
+from probes.training import optimize
+
+pytestmark = pytest.mark.problem("adamw")
+
+# Decay before or after the update and either placement of eps stay below 1e-5 with these.
+OPTIONS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.3}
+TOLERANCE = 1e-5
+
+
+def draw(rng, shapes, steps, missing=(), size=1.0):
+    """Parameters and gradients; `missing` lists (step, parameter) without a gradient."""
+    parameters = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    gradients = [
+        [
+            None
+            if (step, place) in missing
+            else (size * (1 + step) * rng.standard_normal(shape)).astype(np.float32)
+            for place, shape in enumerate(shapes)
+        ]
+        for step in range(steps)
+    ]
+    return parameters, gradients
+
+
+def examine(observe, groups, options, gradients, rates=None, **how):
+    seen = observe(
+        optimize, groups=groups, options=options, gradients=gradients, rates=rates, **how
+    )
+    expected = oracles.adamw(groups, options, gradients, rates)
+    starts = [array for group in groups for array in group["params"]]
+    expect(
+        not seen["gradients_changed"],
+        "AdamW.step() changed a gradient in place; logging and clipping still need it",
+    )
+    for step, row in enumerate(expected):
+        for place, parameter in enumerate(row):
+
+            def wrong(step=step, place=place):
+                trails = mistakes.adamw(groups, options, gradients, rates)
+                answers = {what: trail[step][place] for what, trail in trails.items()}
+                answers["nothing is updated"] = starts[place]
+                cold = cold_restart(groups, options, gradients, how.get("restart_after"))
+                answers["state_dict() lacks the moments or the step: keep them in self.state"] = (
+                    cold[step][place]
+                )
+                return answers
+
+            expect_close(
+                seen["trail"][step][place],
+                parameter,
+                f"AdamW, parameter {place} after step {step + 1}",
+                tolerance=TOLERANCE,
+                scale=1.0,
+                mistakes=wrong,
+            )
+
+
+def cold_restart(groups, options, gradients, restart_after):
+    """All parameters after each step if a restart forgets the optimizer's state."""
+    if restart_after is None:
+        return oracles.adamw(groups, options, gradients)
+    before = oracles.adamw(groups, options, gradients[:restart_after])
+    return before + oracles.adamw([{"params": before[-1]}], options, gradients[restart_after:])
+
+
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.8, 0.95), (0.0, 0.9)])
+def test_adamw_follows_the_algorithm(observe, rng, betas):
+    parameters, gradients = draw(rng, [(3, 4)], steps=6)
+    examine(observe, [{"params": parameters}], {**OPTIONS, "betas": betas}, gradients)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01, 1.0])
+def test_adamw_decays_weights_apart_from_the_gradient(observe, rng, weight_decay):
+    parameters, gradients = draw(rng, [(5,)], steps=4)
+    options = {**OPTIONS, "lr": 5e-4, "weight_decay": weight_decay}
+    examine(observe, [{"params": parameters}], options, gradients)
+
+
+def test_adamw_decays_a_parameter_whose_gradient_is_zero(observe, rng):
+    parameters, gradients = draw(rng, [(4,)], steps=4, size=0.0)
+    examine(observe, [{"params": parameters}], OPTIONS, gradients)
+
+
+def test_adamw_adds_eps_outside_the_root(observe, rng):
+    parameters, gradients = draw(rng, [(6,)], steps=4)
+    # Gradients small enough for eps to weigh inside the root, but far above it.
+    gradients = [[np.float32(1e-4) * np.sign(g) * (1 + g**2)] for (g,) in gradients]
+    options = {**OPTIONS, "eps": 1e-9}
+    examine(observe, [{"params": parameters}], options, gradients)
+
+
+def test_adamw_gives_every_parameter_its_own_state(observe, rng):
+    parameters, gradients = draw(rng, [(3,), (2, 2), (), (1, 4)], steps=5)
+    examine(observe, [{"params": parameters}], OPTIONS, gradients)
+
+
+@pytest.mark.parametrize("given_as", ["list", "generator"])
+def test_adamw_takes_any_iterable_of_parameters(observe, rng, given_as):
+    parameters, gradients = draw(rng, [(3,), (2,)], steps=3)
+    groups = [{"params": parameters}]
+    examine(observe, groups, OPTIONS, gradients, given_as=given_as)
+
+
+def test_adamw_gives_each_group_its_own_options(observe, rng):
+    parameters, gradients = draw(rng, [(3,), (2,), (4,)], steps=5)
+    groups = [
+        {"params": parameters[:2], "weight_decay": 0.0},
+        {"params": parameters[2:], "lr": 2e-3, "betas": (0.7, 0.9), "eps": 1e-7},
+    ]
+    examine(observe, groups, OPTIONS, gradients, given_as="groups")
+
+
+def test_adamw_reads_the_learning_rate_at_every_step(observe, rng):
+    parameters, gradients = draw(rng, [(3,), (2,)], steps=6)
+    rates = [1e-3, 5e-4, 0.0, 1.5e-3, 2e-3, 1e-4]
+    examine(observe, [{"params": parameters}], OPTIONS, gradients, rates)
+
+
+def test_adamw_skips_a_parameter_without_a_gradient(observe, rng):
+    parameters, gradients = draw(rng, [(3,), (2,)], 5, missing={(step, 1) for step in range(5)})
+    examine(observe, [{"params": parameters}], OPTIONS, gradients)
+
+
+def test_adamw_counts_the_steps_of_each_parameter(observe, rng):
+    missing = {(0, 1), (1, 1), (2, 1), (4, 0)}
+    parameters, gradients = draw(rng, [(3,), (2,)], 7, missing)
+    examine(observe, [{"params": parameters}], OPTIONS, gradients)
+
+
+@pytest.mark.parametrize("restart_after", [1, 3])
+def test_adamw_goes_on_from_its_saved_state(observe, rng, restart_after):
+    parameters, gradients = draw(rng, [(3,), (2, 2)], steps=6)
+    groups = [{"params": parameters}]
+    examine(observe, groups, OPTIONS, gradients, restart_after=restart_after)
+
+
+def test_adamw_does_not_mind_another_optimizer(observe, rng):
+    parameters, gradients = draw(rng, [(3,), (2,)], steps=4)
+    examine(observe, [{"params": parameters}], OPTIONS, gradients, rival=2)
+
+
+def test_adamw_keeps_parameters_small_after_many_steps(observe, rng):
+    parameters, gradients = draw(rng, [(4,)], steps=1)
+    gradients = [[np.ones(4, np.float32) * (-1) ** (step // 3)] for step in range(60)]
+    options = {**OPTIONS, "lr": 1e-4}
+    examine(observe, [{"params": parameters}], options, gradients)

@@ -1,0 +1,134 @@
+"""Scaled dot-product attention."""
+
+import numpy as np
+import pytest
+from compare import expect_close, expect_gradients, expect_unchanged
+from mistakes import functions as mistakes
+from oracles import model as oracles
+from probes.model import backward, forward
+
+pytestmark = pytest.mark.problem("scaled_dot_product_attention")
+
+NAME = "run_scaled_dot_product_attention"
+
+
+def attention_case(rng, leading=(2,), queries=4, keys=5, d_k=8, d_v=3, masked=True):
+    def normal(*shape):
+        return rng.standard_normal((*leading, *shape)).astype(np.float32)
+
+    mask = None
+    if masked:
+        mask = rng.random((*leading, queries, keys)) < 0.5
+        mask[..., 0] |= ~mask.any(-1)  # Every query sees at least one key.
+    return {"Q": normal(queries, d_k), "K": normal(keys, d_k), "V": normal(keys, d_v), "mask": mask}
+
+
+def examine(observe, case, **options):
+    seen = observe(forward, function=NAME, arguments=case)
+    arguments = list(case.values())
+    expect_close(
+        seen["output"],
+        oracles.attention(*arguments),
+        NAME,
+        mistakes=lambda: mistakes.scaled_attention(*arguments),
+        **options,
+    )
+    expect_unchanged(seen["changed"], NAME)
+
+
+@pytest.mark.parametrize("masked", [True, False], ids=["masked", "no_mask"])
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3), (2, 1, 2)], ids=str)
+def test_attention_mixes_values_by_scaled_scores(observe, rng, leading, masked):
+    examine(observe, attention_case(rng, leading, masked=masked))
+
+
+@pytest.mark.parametrize(("d_k", "d_v"), [(2, 9), (16, 4), (5, 5), (1, 1)])
+def test_attention_scales_by_the_root_of_d_k(observe, rng, d_k, d_v):
+    examine(observe, attention_case(rng, d_k=d_k, d_v=d_v))
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 6), (6, 1), (1, 1), (3, 7), (5, 5)])
+def test_attention_takes_any_number_of_queries_and_keys(observe, rng, queries, keys):
+    examine(observe, attention_case(rng, queries=queries, keys=keys))
+
+
+def test_attention_shares_one_mask_between_batch_rows(observe, rng):
+    case = attention_case(rng, (2, 3))
+    case["mask"] = case["mask"][0, 0]
+    examine(observe, case)
+
+
+def test_attention_with_a_mask_of_all_true_is_attention_without_mask(observe, rng):
+    case = attention_case(rng)
+    case["mask"] = np.ones_like(case["mask"])
+    examine(observe, case)
+
+
+@pytest.mark.parametrize("size", [32.0, 1024.0])
+def test_attention_does_not_overflow(observe, rng, size):
+    case = attention_case(rng, d_k=4)  # float32 holds every score exactly.
+    case["Q"] = np.float32(size) * np.sign(case["Q"])
+    case["K"] = rng.integers(-3, 4, case["K"].shape).astype(np.float32)
+    examine(observe, case)
+
+
+def test_attention_gives_masked_keys_probability_zero_however_low_the_others_score(observe, rng):
+    case = attention_case(rng, d_k=4)  # float32 holds every score exactly.
+    case["Q"] = np.full_like(case["Q"], 100.0)
+    places = np.arange(case["K"].shape[-2], dtype=np.float32)[:, None]
+    case["K"] = np.full_like(case["K"], -100.0) + places * np.float32(2.0**-9)
+    examine(observe, case)
+
+
+def test_attention_ignores_huge_values_behind_the_mask(observe, rng):
+    case = attention_case(rng, leading=())
+    case["mask"][:, 2] = False
+    case["mask"][:, 0] = True
+    case["V"][2] = 1e30
+    examine(observe, case)
+
+
+def test_attention_of_a_query_that_sees_nothing_leaves_the_others_alone(observe, rng):
+    case = attention_case(rng)
+    case["mask"][0, 1] = False
+    seen = observe(forward, function=NAME, arguments=case)["output"]
+    expected = oracles.attention(*case.values())
+    if seen["values"] is not None and seen["values"].shape == expected.shape:
+        expected[0, 1] = seen["values"][0, 1]  # What that query itself gets is free.
+        if np.isnan(expected[0, 1]).any():
+            expected[0, 1] = seen["values"][0, 1] = 0
+    expect_close(seen, expected, NAME)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-6), ("bfloat16", 3e-2), ("float16", 5e-3)]
+)
+def test_attention_keeps_the_dtype(observe, rng, dtype, tolerance):
+    case = attention_case(rng)
+    case |= {name: oracles.rounded(case[name], dtype) for name in "QKV"}
+    seen = observe(forward, function=NAME, arguments=case, dtypes=dict.fromkeys("QKV", dtype))
+    expected = oracles.attention(*case.values())
+    expect_close(seen["output"], expected, NAME, dtypes=dtype, tolerance=tolerance)
+
+
+def test_attention_takes_inputs_that_are_not_contiguous(observe, rng):
+    case = attention_case(rng, (2, 3))
+    seen = observe(forward, function=NAME, arguments=case, strided=["Q", "K", "V", "mask"])
+    expect_close(seen["output"], oracles.attention(*case.values()), NAME)
+
+
+@pytest.mark.parametrize("masked", [True, False], ids=["masked", "no_mask"])
+def test_attention_passes_gradients_to_queries_keys_and_values(observe, rng, masked):
+    case = attention_case(rng, queries=3, keys=4, d_k=4, d_v=2, masked=masked)
+    cotangent = rng.standard_normal((2, 3, 2)).astype(np.float32)
+    seen = observe(
+        backward, function=NAME, arguments=case, cotangent=cotangent, inputs=["Q", "K", "V"]
+    )["gradients"]
+    expected = {}
+    for name in "QKV":
+
+        def vary(z, name=name):
+            return oracles.attention(*{**case, name: z}.values())
+
+        expected[name] = oracles.gradient(vary, case[name], cotangent)
+    expect_gradients(seen, expected, NAME)

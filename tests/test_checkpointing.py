@@ -1,0 +1,109 @@
+"""Saving and loading checkpoints."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close
+from oracles import training as oracles
+from probes.training import checkpoint
+
+pytestmark = pytest.mark.problem("checkpointing")
+
+FIRST_LR, LATER_LR = 1e-2, 3e-2
+PARTS = ("weight", "bias", "buffer")
+
+
+def draw(rng, steps=8):
+    shapes = [(2, 3), (4,)]
+    parameters = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    gradients = [
+        [rng.standard_normal(shape).astype(np.float32) for shape in shapes] for _ in range(steps)
+    ]
+    return parameters, gradients
+
+
+def run(observe, parameters, gradients, save_after=5, iteration=5, place="path"):
+    return observe(
+        checkpoint,
+        parameters=parameters,
+        gradients=gradients,
+        save_after=save_after,
+        iteration=iteration,
+        place=place,
+        first_lr=FIRST_LR,
+        later_lr=LATER_LR,
+    )
+
+
+def expected_after(parameters, gradients, steps, save_after=5):
+    """PyTorch's AdamW with its defaults, the rate being raised at the save."""
+    options = {"lr": FIRST_LR, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+    rates = [FIRST_LR if step < save_after else LATER_LR for step in range(steps)]
+    trail = oracles.adamw([{"params": parameters}], options, gradients[:steps], rates)
+    return [*trail[-1], np.array([float(steps)])]
+
+
+@pytest.mark.parametrize("place", ["path", "str", "bytes", "open file"])
+def test_checkpoint_restores_parameters_and_buffers(observe, rng, place):
+    parameters, gradients = draw(rng)
+    seen = run(observe, parameters, gradients, place=place)
+    expected = expected_after(parameters, gradients, 5)
+    zeros = [np.zeros_like(part) for part in expected]
+    for name, got, wanted, zero in zip(PARTS, seen["loaded"], expected, zeros, strict=True):
+        expect_close(
+            got,
+            wanted,
+            f"run_load_checkpoint, the model's {name} after loading",
+            mistakes=lambda zero=zero: {"it is not restored": zero},
+            hint="A checkpoint holds model.state_dict(), and loading gives it back to the model.",
+        )
+
+
+@pytest.mark.parametrize("place", ["path", "bytes"])
+def test_resuming_equals_never_having_stopped(observe, rng, place):
+    parameters, gradients = draw(rng)
+    seen = run(observe, parameters, gradients, place=place)
+    expected = expected_after(parameters, gradients, len(gradients))
+    restart = expected_after_cold_restart(parameters, gradients, 5)
+    for name, got, wanted, cold in zip(PARTS, seen["resumed"], expected, restart, strict=True):
+        expect_close(
+            got,
+            wanted,
+            f"the model's {name}, three steps after run_load_checkpoint",
+            mistakes=lambda cold=cold: {
+                "the optimizer's state is not restored: its moments start again from zero": cold
+            },
+            hint="A checkpoint holds optimizer.state_dict(), and loading gives it back.",
+        )
+
+
+def expected_after_cold_restart(parameters, gradients, save_after):
+    *middle, _ = expected_after(parameters, gradients, save_after)
+    options = {"lr": FIRST_LR, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+    trail = oracles.adamw([{"params": middle}], options, gradients[save_after:])
+    return [*trail[-1], np.array([float(len(gradients))])]
+
+
+def test_checkpoint_restores_the_learning_rate_of_the_optimizer(observe, rng):
+    seen = run(observe, *draw(rng))
+    expect(
+        seen["loaded_lr"] == LATER_LR,
+        f"run_load_checkpoint left the optimizer's lr at {seen['loaded_lr']}, saved was {LATER_LR}",
+    )
+
+
+@pytest.mark.parametrize("iteration", [0, 1, 123456789])
+def test_checkpoint_returns_the_iteration(observe, rng, iteration):
+    seen = run(observe, *draw(rng, steps=2), save_after=1, iteration=iteration)
+    expect(
+        seen["iteration"] == iteration,
+        f"run_load_checkpoint returned iteration {seen['iteration']!r}, saved was {iteration}",
+    )
+
+
+def test_saving_changes_nothing(observe, rng):
+    parameters, gradients = draw(rng)
+    seen = run(observe, parameters, gradients)
+    for steps, key in ((5, "at_save"), (8, "never_stopped")):
+        expected = expected_after(parameters, gradients, steps)
+        for name, got, wanted in zip(PARTS, seen[key], expected, strict=True):
+            expect_close(got, wanted, f"the model's {name} after run_save_checkpoint")

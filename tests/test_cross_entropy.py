@@ -1,0 +1,115 @@
+"""Cross-entropy."""
+
+import numpy as np
+import pytest
+from compare import expect_close, expect_gradients, expect_unchanged
+from mistakes import functions as mistakes
+from oracles import model as oracles
+from probes.model import backward, forward
+
+pytestmark = pytest.mark.problem("cross_entropy")
+
+
+def examine(observe, logits, targets, **options):
+    targets = np.asarray(targets)
+    case = {"inputs": logits, "targets": targets}
+    seen = observe(forward, function="run_cross_entropy", arguments=case)
+    expect_close(
+        seen["output"],
+        oracles.cross_entropy(logits, targets),
+        "run_cross_entropy",
+        mistakes=lambda: mistakes.cross_entropy_value(logits, targets),
+        **options,
+    )
+    expect_unchanged(seen["changed"], "run_cross_entropy")
+
+
+@pytest.mark.parametrize("leading", [(), (1,), (6,), (3, 4), (2, 3, 2)], ids=str)
+def test_cross_entropy_is_the_mean_over_all_leading_axes(observe, rng, leading):
+    logits = (2 * rng.standard_normal((*leading, 7))).astype(np.float32)
+    examine(observe, logits, rng.integers(0, 7, leading))
+
+
+def test_cross_entropy_reaches_the_first_and_the_last_class(observe, rng):
+    logits = (2 * rng.standard_normal((4, 5))).astype(np.float32)
+    examine(observe, logits, [0, 4, 4, 0])
+
+
+@pytest.mark.parametrize("offset", [-1e4, 200.0, 1e4])
+def test_cross_entropy_does_not_overflow(observe, rng, offset):
+    logits = rng.integers(-3, 4, (4, 5)).astype(np.float32) + np.float32(offset)
+    examine(observe, logits, rng.integers(0, 5, 4), scale=abs(offset), tolerance=3e-7)
+
+
+def test_cross_entropy_is_finite_for_a_target_that_is_all_but_impossible(observe, rng):
+    logits = rng.standard_normal((3, 5)).astype(np.float32)
+    logits[:, 2] += 500
+    examine(observe, logits, [0, 1, 3])
+
+
+def test_cross_entropy_takes_the_maximum_of_each_row(observe, rng):
+    logits = rng.integers(-3, 4, (4, 5)).astype(np.float32)
+    logits += np.array([0, 500, -500, 1000], np.float32)[:, None]
+    examine(observe, logits, rng.integers(0, 5, 4), scale=1000.0, tolerance=3e-7)
+
+
+def test_cross_entropy_of_a_sure_right_answer_is_almost_zero(observe):
+    logits = np.zeros((2, 4), np.float32)
+    logits[:, 1] = 12
+    examine(observe, logits, [1, 1], scale=12.0, tolerance=3e-7)
+
+
+def test_cross_entropy_takes_inputs_that_are_not_contiguous(observe, rng):
+    logits = rng.standard_normal((2, 3, 5)).astype(np.float32)
+    targets = rng.integers(0, 5, (2, 3))
+    seen = observe(
+        forward,
+        function="run_cross_entropy",
+        arguments={"inputs": logits, "targets": targets},
+        strided=["inputs", "targets"],
+    )
+    expected = oracles.cross_entropy(logits, targets)
+    expect_close(seen["output"], expected, "run_cross_entropy")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-6), ("bfloat16", 2e-2), ("float16", 3e-3)]
+)
+def test_cross_entropy_takes_other_dtypes(observe, rng, dtype, tolerance):
+    logits = oracles.rounded(3 * rng.standard_normal((4, 6)), dtype)
+    targets = rng.integers(0, 6, 4)
+    seen = observe(
+        forward,
+        function="run_cross_entropy",
+        arguments={"inputs": logits, "targets": targets},
+        dtypes={"inputs": dtype},
+    )
+    expect_close(
+        seen["output"],
+        oracles.cross_entropy(logits, targets),
+        "run_cross_entropy",
+        dtypes=[dtype, "float32"],
+        tolerance=tolerance,
+    )
+
+
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+@pytest.mark.parametrize("leading", [(4,), (2, 3)], ids=str)
+def test_cross_entropy_has_the_right_gradient(observe, rng, leading, offset):
+    logits = rng.integers(-3, 4, (*leading, 5)).astype(np.float32) + np.float32(offset)
+    targets = rng.integers(0, 5, leading)
+    seen = observe(
+        backward,
+        function="run_cross_entropy",
+        arguments={"inputs": logits, "targets": targets},
+        cotangent=np.ones((), np.float32),
+        inputs=["inputs"],
+    )["gradients"]
+    one_hot = np.eye(5)[targets]
+    expected = oracles.gradient(lambda z: oracles.cross_entropy(z, targets), logits, np.ones(()))
+    expect_gradients(
+        seen,
+        {"inputs": expected},
+        "run_cross_entropy",
+        mistakes=lambda: {"the normaliser is detached": -one_hot / targets.size},
+    )

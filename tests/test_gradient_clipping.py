@@ -1,0 +1,93 @@
+"""Gradient clipping."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close
+from mistakes import training as mistakes
+from oracles import training as oracles
+from probes.training import clip
+
+pytestmark = pytest.mark.problem("gradient_clipping")
+
+NAME = "run_gradient_clipping"
+
+
+def draw(rng, shapes, norm):
+    """Gradients of a joint norm; None stands for a parameter that has none."""
+    gradients = [None if s is None else rng.standard_normal(s) for s in shapes]
+    factor = norm / max(oracles.joint_norm(gradients), 1e-30)
+    return [None if g is None else np.asarray(g * factor, np.float32) for g in gradients]
+
+
+def examine(observe, gradients, max_l2_norm, tolerance=1e-5, **how):
+    seen = observe(clip, gradients=gradients, max_l2_norm=max_l2_norm, **how)
+    expected = oracles.clipped(gradients, max_l2_norm)
+    for place, gradient in enumerate(expected):
+        observed = seen["gradients"][place]
+        if gradient is None:
+            expect(
+                observed["dtype"] == "missing",
+                f"{NAME} gave parameter {place} a gradient although it had none",
+            )
+            continue
+        expect(observed["dtype"] != "missing", f"{NAME} removed the gradient of parameter {place}")
+
+        def wrong(place=place):
+            answers = mistakes.clipping(gradients, max_l2_norm)
+            return {what: row[place] for what, row in answers.items()}
+
+        name = f"{NAME}, gradient {place} of {len(gradients)}"
+        expect_close(observed, gradient, name, tolerance=tolerance, mistakes=wrong)
+    expect(not seen["parameters_changed"], f"{NAME} changed a parameter: it scales gradients only")
+    return seen, expected
+
+
+@pytest.mark.parametrize("max_l2_norm", [0.01, 1.0, 4.9])
+def test_clipping_scales_by_the_joint_norm(observe, rng, max_l2_norm):
+    examine(observe, draw(rng, [(3,), (2, 4), ()], norm=5.0), max_l2_norm)
+
+
+@pytest.mark.parametrize("max_l2_norm", [5.1, 50.0, 1e6])
+def test_clipping_leaves_gradients_below_the_bound_alone(observe, rng, max_l2_norm):
+    examine(observe, draw(rng, [(3,), (2, 4)], norm=5.0), max_l2_norm, tolerance=1e-7)
+
+
+def test_clipping_looks_at_the_joint_norm_even_if_each_gradient_is_small(observe, rng):
+    gradients = draw(rng, [(2,)] * 9, norm=2.0)
+    examine(observe, gradients, 1.0)
+
+
+def test_clipping_adds_1e_6_to_the_norm(observe, rng):
+    examine(observe, draw(rng, [(3,), (4,)], norm=4e-3), 1e-3, tolerance=3e-5)
+
+
+@pytest.mark.parametrize("given_as", ["list", "tuple", "generator"])
+def test_clipping_takes_any_iterable_of_parameters(observe, rng, given_as):
+    examine(observe, draw(rng, [(3,), (2, 4)], norm=5.0), 1.0, given_as=given_as)
+
+
+@pytest.mark.parametrize("shapes", [[None, (3,), (2,)], [(3,), None, (2,)], [(3,), None, None]])
+def test_clipping_skips_parameters_without_a_gradient(observe, rng, shapes):
+    examine(observe, draw(rng, shapes, norm=5.0), 1.0)
+
+
+def test_clipping_does_nothing_if_there_are_no_gradients(observe):
+    examine(observe, [None, None], 1.0)
+
+
+def test_clipping_leaves_zero_gradients_at_zero(observe):
+    examine(observe, [np.zeros(3, np.float32), np.zeros((2, 2), np.float32)], 1.0)
+
+
+def test_clipping_works_in_place(observe, rng):
+    gradients = draw(rng, [(3,), (2, 4)], norm=5.0)
+    seen, expected = examine(observe, gradients, 1.0)
+    for place, gradient in enumerate(expected):
+        expect_close(
+            seen["held"][place],
+            gradient,
+            f"{NAME}, the tensor that was gradient {place}",
+            mistakes=lambda place=place: {
+                "p.grad is replaced by a new tensor: scale it in place (mul_)": gradients[place]
+            },
+        )

@@ -1,0 +1,227 @@
+"""Linear, Embedding, SiLU, SwiGLU."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close, expect_gradients, expect_unchanged
+from mistakes import functions as mistakes
+from oracles import model as oracles
+from probes.model import attempt, backward, forward
+
+LEADING = [(), (5,), (2, 3), (2, 1, 3, 2)]
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def linear_case(rng, d_in, d_out, leading):
+    return {
+        "d_in": d_in,
+        "d_out": d_out,
+        "weights": normal(rng, d_out, d_in),
+        "in_features": normal(rng, *leading, d_in),
+    }
+
+
+@pytest.mark.problem("linear")
+@pytest.mark.parametrize("leading", LEADING, ids=str)
+@pytest.mark.parametrize(("d_in", "d_out"), [(6, 4), (5, 5), (1, 7)])
+def test_linear_multiplies_the_last_axis(observe, rng, d_in, d_out, leading):
+    case = linear_case(rng, d_in, d_out, leading)
+    seen = observe(forward, function="run_linear", arguments=case)
+    x, weight = case["in_features"], case["weights"]
+    expect_close(
+        seen["output"],
+        oracles.linear(x, weight),
+        "run_linear",
+        mistakes=lambda: mistakes.linear_layer(x, weight),
+    )
+    expect_unchanged(seen["changed"], "run_linear")
+
+
+@pytest.mark.problem("linear")
+def test_linear_takes_inputs_that_are_not_contiguous(observe, rng):
+    case = linear_case(rng, 6, 4, (2, 3))
+    seen = observe(
+        forward, function="run_linear", arguments=case, strided=["in_features", "weights"]
+    )
+    expected = oracles.linear(case["in_features"], case["weights"])
+    expect_close(seen["output"], expected, "run_linear")
+
+
+@pytest.mark.problem("linear")
+def test_linear_passes_gradients_to_input_and_weight(observe, rng):
+    case = linear_case(rng, 4, 3, (2, 3))
+    x, weight = case["in_features"], case["weights"]
+    cotangent = normal(rng, 2, 3, 3)
+    seen = observe(
+        backward,
+        function="run_linear",
+        arguments=case,
+        cotangent=cotangent,
+        inputs=["in_features"],
+        weights=["weights"],
+    )["gradients"]
+    by_x = oracles.gradient(lambda z: oracles.linear(z, weight), x, cotangent)
+    by_weight = oracles.gradient(lambda z: oracles.linear(x, z), weight, cotangent)
+    expect_gradients(seen, {"in_features": by_x, "weights": by_weight}, "run_linear")
+
+
+@pytest.mark.problem("embedding")
+@pytest.mark.parametrize("shape", [(), (7,), (2, 3), (2, 1, 4)], ids=str)
+def test_embedding_looks_up_one_row_per_id(observe, rng, shape):
+    table = normal(rng, 9, 4)
+    ids = rng.integers(0, 9, shape)
+    case = {"vocab_size": 9, "d_model": 4, "weights": table, "token_ids": np.asarray(ids)}
+    seen = observe(forward, function="run_embedding", arguments=case)
+    expect_close(seen["output"], oracles.embedding(ids, table), "run_embedding", tolerance=1e-7)
+    expect_unchanged(seen["changed"], "run_embedding")
+
+
+@pytest.mark.problem("embedding")
+def test_embedding_reaches_the_first_and_the_last_id(observe, rng):
+    table = normal(rng, 6, 3)
+    ids = np.array([0, 5, 0, 5])
+    case = {"vocab_size": 6, "d_model": 3, "weights": table, "token_ids": ids}
+    seen = observe(forward, function="run_embedding", arguments=case)
+    expect_close(seen["output"], oracles.embedding(ids, table), "run_embedding", tolerance=1e-7)
+
+
+@pytest.mark.problem("embedding")
+def test_embedding_adds_up_the_gradients_of_a_repeated_id(observe, rng):
+    table = normal(rng, 5, 3)
+    ids = np.array([[1, 4, 1], [1, 0, 4]])
+    cotangent = normal(rng, 2, 3, 3)
+    seen = observe(
+        backward,
+        function="run_embedding",
+        arguments={"vocab_size": 5, "d_model": 3, "weights": table, "token_ids": ids},
+        cotangent=cotangent,
+        weights=["weights"],
+    )["gradients"]
+    expected = oracles.gradient(lambda z: oracles.embedding(ids, z), table, cotangent)
+    expect_gradients(seen, {"weights": expected}, "run_embedding")
+
+
+@pytest.mark.problem("embedding")
+def test_embedding_refuses_an_id_past_the_vocabulary(observe, rng):
+    case = {"vocab_size": 5, "d_model": 3, "weights": normal(rng, 5, 3), "token_ids": np.array([5])}
+    raised = observe(attempt, function="run_embedding", arguments=case)
+    expect(raised != "", "run_embedding took id 5 of a vocabulary of 5 without an error")
+
+
+@pytest.mark.problem("silu")
+@pytest.mark.parametrize("shape", [(), (8,), (2, 3, 4)], ids=str)
+def test_silu_is_x_times_sigmoid(observe, rng, shape):
+    x = np.asarray(3 * rng.standard_normal(shape), np.float32)
+    seen = observe(forward, function="run_silu", arguments={"in_features": x})
+    expect_close(
+        seen["output"], oracles.silu(x), "run_silu", mistakes=lambda: mistakes.silu_values(x)
+    )
+    expect_unchanged(seen["changed"], "run_silu")
+
+
+@pytest.mark.problem("silu")
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("size", [20.0, 100.0, 1e3, 3e4])
+def test_silu_does_not_overflow(observe, sign, size):
+    x = np.array([sign * size], np.float32)
+    seen = observe(forward, function="run_silu", arguments={"in_features": x})
+    expect_close(
+        seen["output"],
+        oracles.silu(x),
+        f"run_silu({x[0]:g})",
+        mistakes=lambda: mistakes.silu_values(x),
+        hint="Does exp overflow?",
+        scale=size,
+    )
+
+
+@pytest.mark.problem("silu")
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-6), ("bfloat16", 2e-2), ("float16", 3e-3)]
+)
+def test_silu_keeps_the_dtype(observe, rng, dtype, tolerance):
+    x = oracles.rounded(normal(rng, 4, 5), dtype)
+    seen = observe(
+        forward,
+        function="run_silu",
+        arguments={"in_features": x},
+        dtypes={"in_features": dtype},
+    )
+    expect_close(seen["output"], oracles.silu(x), "run_silu", dtypes=dtype, tolerance=tolerance)
+
+
+@pytest.mark.problem("silu")
+def test_silu_has_the_right_gradient(observe, rng):
+    x = np.append(2 * normal(rng, 6), np.float32(0))
+    cotangent = normal(rng, 7)
+    seen = observe(
+        backward,
+        function="run_silu",
+        arguments={"in_features": x},
+        cotangent=cotangent,
+        inputs=["in_features"],
+    )["gradients"]
+    expected = oracles.gradient(oracles.silu, x, cotangent)
+    expect_gradients(
+        seen,
+        {"in_features": expected},
+        "run_silu",
+        mistakes=lambda: {"the sigmoid is detached": oracles.sigmoid(x) * cotangent},
+    )
+
+
+def swiglu_case(rng, d_model, d_ff, leading):
+    return {
+        "d_model": d_model,
+        "d_ff": d_ff,
+        "w1_weight": normal(rng, d_ff, d_model),
+        "w2_weight": normal(rng, d_model, d_ff),
+        "w3_weight": normal(rng, d_ff, d_model),
+        "in_features": normal(rng, *leading, d_model),
+    }
+
+
+def swiglu_arguments(case):
+    return [case[name] for name in ("in_features", "w1_weight", "w2_weight", "w3_weight")]
+
+
+@pytest.mark.problem("positionwise_feedforward")
+@pytest.mark.parametrize("leading", LEADING, ids=str)
+@pytest.mark.parametrize(("d_model", "d_ff"), [(4, 10), (6, 3), (5, 5)])
+def test_swiglu_gates_w3_by_silu_of_w1(observe, rng, d_model, d_ff, leading):
+    case = swiglu_case(rng, d_model, d_ff, leading)
+    seen = observe(forward, function="run_swiglu", arguments=case)
+    arguments = swiglu_arguments(case)
+    expect_close(
+        seen["output"],
+        oracles.swiglu(*arguments),
+        "run_swiglu",
+        mistakes=lambda: mistakes.swiglu(*arguments),
+    )
+    expect_unchanged(seen["changed"], "run_swiglu")
+
+
+@pytest.mark.problem("positionwise_feedforward")
+def test_swiglu_passes_gradients_to_input_and_weights(observe, rng):
+    case = swiglu_case(rng, 4, 6, (3,))
+    cotangent = normal(rng, 3, 4)
+    names = ["w1_weight", "w2_weight", "w3_weight"]
+    seen = observe(
+        backward,
+        function="run_swiglu",
+        arguments=case,
+        cotangent=cotangent,
+        inputs=["in_features"],
+        weights=names,
+    )["gradients"]
+    arguments = swiglu_arguments(case)
+    expected = {}
+    for place, name in enumerate(["in_features", *names]):
+
+        def vary(z, place=place):
+            return oracles.swiglu(*arguments[:place], z, *arguments[place + 1 :])
+
+        expected[name] = oracles.gradient(vary, arguments[place], cotangent)
+    expect_gradients(seen, expected, "run_swiglu")

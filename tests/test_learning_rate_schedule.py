@@ -1,0 +1,81 @@
+"""The learning-rate schedule: warm-up, cosine, minimum."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close
+from mistakes import training as mistakes
+from oracles import training as oracles
+from probes.training import schedule
+
+pytestmark = pytest.mark.problem("learning_rate_schedule")
+
+NAME = "run_get_lr_cosine_schedule"
+NUMBERS = {"float", "int", "float64"}
+
+
+def settings(top=1.0, floor=0.1, warmup=7, cycle=21):
+    return {
+        "max_learning_rate": top,
+        "min_learning_rate": floor,
+        "warmup_iters": warmup,
+        "cosine_cycle_iters": cycle,
+    }
+
+
+def examine(observe, iterations, given):
+    iterations = list(iterations)
+    seen = observe(schedule, iterations=iterations, settings=given)
+    strange = set(seen["kinds"]) - NUMBERS
+    expect(not strange, f"{NAME} returned a {' and a '.join(strange)}, expected a float")
+    expect_close(
+        {"dtype": "float64", "values": np.array(seen["rates"])},
+        np.array([oracles.cosine_schedule(it, **given) for it in iterations]),
+        f"{NAME} at it = {iterations[0]}, ..., {iterations[-1]}",
+        dtypes="float64",
+        tolerance=1e-6,
+        mistakes=lambda: mistakes.schedule(iterations, given),
+    )
+
+
+def test_schedule_has_the_right_rate_at_every_step(observe):
+    examine(observe, range(40), settings())
+
+
+def test_schedule_takes_any_settings(observe, rng):
+    for _ in range(5):
+        floor, top = sorted(rng.uniform(1e-5, 1e-2, 2).tolist())
+        warmup = int(rng.integers(2, 30))
+        cycle = warmup + int(rng.integers(2, 60))
+        examine(observe, range(cycle + 20), settings(top, floor, warmup, cycle))
+
+
+def test_schedule_starts_at_zero_and_peaks_after_the_warmup(observe):
+    examine(observe, [0, 1, 6, 7, 8], settings())
+
+
+def test_schedule_reaches_the_minimum_at_the_end_of_the_cycle_and_stays(observe):
+    examine(observe, [20, 21, 22, 28, 35, 42, 1000, 10**6], settings())
+
+
+@pytest.mark.parametrize("floor", [0.0, 1.0])
+def test_schedule_takes_a_minimum_of_zero_or_equal_to_the_maximum(observe, floor):
+    examine(observe, range(30), settings(floor=floor))
+
+
+def test_schedule_without_warmup_starts_at_the_maximum(observe):
+    examine(observe, range(30), settings(warmup=0))
+
+
+def test_schedule_may_be_all_warmup(observe):
+    # At the end itself both the maximum and the minimum make sense, but nothing may break.
+    given = settings(warmup=10, cycle=10)
+    examine(observe, [*range(10), 11, 12, 100], given)
+    rate = observe(schedule, iterations=[10], settings=given)["rates"][0]
+    expect(
+        min(abs(rate - 1.0), abs(rate - 0.1)) < 1e-9,
+        f"{NAME} at it = warmup_iters = cosine_cycle_iters: got {rate}, expected 0.1 or 1.0",
+    )
+
+
+def test_schedule_takes_a_warmup_of_one_step(observe):
+    examine(observe, range(8), settings(warmup=1, cycle=5))

@@ -1,0 +1,181 @@
+"""Causal multi-head self-attention, without and with RoPE."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close, expect_gradients, expect_unchanged
+from mistakes import transformer as mistakes
+from oracles import model as oracles
+from probes.model import attempt, backward, forward
+
+PLAIN = "run_multihead_self_attention"
+WITH_ROPE = "run_multihead_self_attention_with_rope"
+
+plain_problem = pytest.mark.problem("multihead_self_attention")
+rope_problem = pytest.mark.problem("multihead_self_attention_with_rope")
+
+
+def multihead_case(rng, leading=(2,), length=5, d_model=12, num_heads=3):
+    def normal(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    return {
+        "d_model": d_model,
+        "num_heads": num_heads,
+        **{f"{name}_proj_weight": normal(d_model, d_model) / 2 for name in "qkvo"},
+        "in_features": normal(*leading, length, d_model),
+    }
+
+
+def rope_case(rng, positions, theta=100.0, **options):
+    return {
+        **multihead_case(rng, **options),
+        "max_seq_len": 16,
+        "theta": theta,
+        "token_positions": None if positions is None else np.asarray(positions),
+    }
+
+
+def weights_of(case):
+    return {name: case[f"{name}_proj_weight"] for name in "qkvo"}
+
+
+def examine(observe, case):
+    arguments = case["in_features"], weights_of(case), case["num_heads"]
+    seen = observe(forward, function=PLAIN, arguments=case)
+    expect_close(
+        seen["output"],
+        oracles.multihead(*arguments),
+        PLAIN,
+        mistakes=lambda: mistakes.multihead_attention(*arguments),
+    )
+    expect_unchanged(seen["changed"], PLAIN)
+
+
+def examine_with_rope(observe, case):
+    positions = case.get("token_positions")
+    if positions is None:
+        positions = np.arange(case["in_features"].shape[-2])
+    arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"], positions
+    seen = observe(forward, function=WITH_ROPE, arguments=case)
+    expect_close(
+        seen["output"],
+        oracles.multihead_with_rope(*arguments),
+        WITH_ROPE,
+        mistakes=lambda: mistakes.multihead_attention_with_rope(*arguments),
+    )
+    expect_unchanged(seen["changed"], WITH_ROPE)
+
+
+@plain_problem
+@pytest.mark.parametrize("leading", [(), (1,), (2,), (2, 3)], ids=str)
+def test_multihead_attends_causally_in_each_head(observe, rng, leading):
+    examine(observe, multihead_case(rng, leading))
+
+
+@plain_problem
+@pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (6, 6), (8, 4), (8, 2)])
+def test_multihead_takes_any_number_of_heads(observe, rng, d_model, num_heads):
+    examine(observe, multihead_case(rng, d_model=d_model, num_heads=num_heads))
+
+
+@plain_problem
+@pytest.mark.parametrize("length", [1, 2, 9, 12])
+def test_multihead_takes_any_length(observe, rng, length):
+    examine(observe, multihead_case(rng, length=length))
+
+
+@plain_problem
+def test_multihead_takes_inputs_that_are_not_contiguous(observe, rng):
+    case = multihead_case(rng)
+    seen = observe(forward, function=PLAIN, arguments=case, strided=["in_features"])
+    expected = oracles.multihead(case["in_features"], weights_of(case), case["num_heads"])
+    expect_close(seen["output"], expected, PLAIN)
+
+
+@plain_problem
+def test_multihead_refuses_heads_that_do_not_divide_d_model(observe, rng):
+    case = multihead_case(rng, d_model=8, num_heads=3)
+    raised = observe(attempt, function=PLAIN, arguments=case)
+    expect(raised != "", f"{PLAIN} took d_model=8 with num_heads=3 without an error")
+
+
+def check_gradients(observe, function, case, oracle):
+    x = case["in_features"]
+    cotangent = np.ones(x.shape) * np.cos(np.arange(x.size)).reshape(x.shape)
+    names = [f"{name}_proj_weight" for name in "qkvo"]
+    seen = observe(
+        backward,
+        function=function,
+        arguments=case,
+        cotangent=cotangent,
+        inputs=["in_features"],
+        weights=names,
+    )["gradients"]
+    by_x = oracles.gradient(lambda z: oracle(z, weights_of(case)), x, cotangent)
+    expected = {"in_features": by_x}
+    for name in names:
+
+        def vary(z, name=name):
+            return oracle(x, weights_of({**case, name: z}))
+
+        expected[name] = oracles.gradient(vary, case[name], cotangent)
+    expect_gradients(seen, expected, function, tolerance=3e-5)
+
+
+@plain_problem
+def test_multihead_passes_gradients_to_input_and_weights(observe, rng):
+    case = multihead_case(rng, length=3, d_model=4, num_heads=2)
+    check_gradients(observe, PLAIN, case, lambda x, w: oracles.multihead(x, w, 2))
+
+
+@rope_problem
+@pytest.mark.parametrize("leading", [(), (1,), (2,), (2, 3)], ids=str)
+def test_multihead_with_rope_turns_queries_and_keys_of_each_head(observe, rng, leading):
+    examine_with_rope(observe, rope_case(rng, np.arange(5), leading=leading))
+
+
+@rope_problem
+def test_multihead_with_rope_counts_from_zero_without_positions(observe, rng):
+    examine_with_rope(observe, rope_case(rng, None))
+
+
+@rope_problem
+def test_multihead_with_rope_may_be_called_without_positions(observe, rng):
+    case = rope_case(rng, None)
+    del case["token_positions"]
+    examine_with_rope(observe, case)
+
+
+@rope_problem
+@pytest.mark.parametrize("positions", [[0, 2, 4, 9, 15], [0, 0, 1, 1, 2], [7, 3, 3, 0, 8]])
+def test_multihead_with_rope_follows_the_token_positions(observe, rng, positions):
+    examine_with_rope(observe, rope_case(rng, positions))
+
+
+@rope_problem
+def test_multihead_with_rope_takes_one_row_of_positions_for_the_batch(observe, rng):
+    examine_with_rope(observe, rope_case(rng, [[0, 2, 4, 9, 15]]))
+
+
+@rope_problem
+@pytest.mark.parametrize("batch", [2, 3])
+def test_multihead_with_rope_gives_each_batch_row_its_own_positions(observe, rng, batch):
+    positions = np.sort(rng.integers(0, 16, (batch, 5)), axis=-1)
+    examine_with_rope(observe, rope_case(rng, positions, leading=(batch,)))
+
+
+@rope_problem
+@pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (8, 4), (12, 2)])
+def test_multihead_with_rope_takes_any_number_of_heads(observe, rng, d_model, num_heads):
+    case = rope_case(rng, np.arange(6), length=6, d_model=d_model, num_heads=num_heads)
+    examine_with_rope(observe, case)
+
+
+@rope_problem
+def test_multihead_with_rope_passes_gradients_to_input_and_weights(observe, rng):
+    case = rope_case(rng, [0, 2, 3], length=3, d_model=4, num_heads=2)
+
+    def oracle(x, w):
+        return oracles.multihead_with_rope(x, w, 2, case["theta"], case["token_positions"])
+
+    check_gradients(observe, WITH_ROPE, case, oracle)

@@ -1,0 +1,150 @@
+"""RMSNorm."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close, expect_gradients, expect_tensor, expect_unchanged
+from mistakes import functions as mistakes
+from oracles import model as oracles
+from probes.model import backward, forward
+
+pytestmark = pytest.mark.problem("rmsnorm")
+
+
+def rmsnorm_case(rng, leading, d_model=8, eps=1e-5, scale=1.0, shift=0.5):
+    x = shift + rng.standard_normal((*leading, d_model))
+    return {
+        "d_model": d_model,
+        "eps": eps,
+        "weights": rng.uniform(0.5, 2.0, d_model).astype(np.float32),
+        "in_features": (scale * x).astype(np.float32),
+    }
+
+
+def examine(observe, case, **options):
+    arguments = case["in_features"], case["weights"], case["eps"]
+    seen = observe(forward, function="run_rmsnorm", arguments=case)
+    expect_close(
+        seen["output"],
+        oracles.rmsnorm(*arguments),
+        "run_rmsnorm",
+        mistakes=lambda: mistakes.rms_norm(*arguments),
+        **options,
+    )
+    expect_unchanged(seen["changed"], "run_rmsnorm")
+
+
+@pytest.mark.parametrize("leading", [(), (4,), (8,), (2, 3), (2, 1, 3, 2)], ids=str)
+def test_rmsnorm_divides_by_the_root_mean_square(observe, rng, leading):
+    examine(observe, rmsnorm_case(rng, leading))
+
+
+@pytest.mark.parametrize("eps", [1e-2, 1e-5, 1e-6, 1e-8])
+def test_rmsnorm_adds_the_given_eps_inside_the_root(observe, rng, eps):
+    scale = eps**0.5  # The mean square and eps are equally large: any other place of eps shows.
+    examine(observe, rmsnorm_case(rng, (3,), eps=eps, scale=scale), hint="Is eps in its place?")
+
+
+def test_rmsnorm_keeps_a_zero_vector_at_zero(observe, rng):
+    case = rmsnorm_case(rng, (3,))
+    case["in_features"][1] = 0
+    examine(observe, case)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3, 1e6])
+def test_rmsnorm_is_exact_for_inputs_of_any_size(observe, rng, scale):
+    examine(observe, rmsnorm_case(rng, (3,), scale=scale))
+
+
+def test_rmsnorm_of_each_vector_is_its_own(observe, rng):
+    case = rmsnorm_case(rng, (4, 3))
+    case["in_features"] *= np.array([1, 100, 0.01, 10], np.float32)[:, None, None]
+    examine(observe, case)
+
+
+def test_rmsnorm_of_one_coordinate_is_nearly_its_sign(observe, rng):
+    examine(observe, rmsnorm_case(rng, (5,), d_model=1))
+
+
+def test_rmsnorm_takes_inputs_that_are_not_contiguous(observe, rng):
+    case = rmsnorm_case(rng, (2, 3))
+    seen = observe(forward, function="run_rmsnorm", arguments=case, strided=["in_features"])
+    expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
+    expect_close(seen["output"], expected, "run_rmsnorm")
+
+
+@pytest.mark.parametrize("weights_dtype", ["float32", "same"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_rmsnorm_computes_in_float32_and_returns_the_dtype_of_its_input(
+    observe, rng, dtype, weights_dtype
+):
+    case = rmsnorm_case(rng, (24,), d_model=4096)
+    case["in_features"] = oracles.rounded(case["in_features"], dtype)
+    case["weights"] = oracles.rounded(case["weights"], dtype)
+    dtypes = {"in_features": dtype}
+    if weights_dtype == "same":
+        dtypes["weights"] = dtype
+    seen = observe(forward, function="run_rmsnorm", arguments=case, dtypes=dtypes)["output"]
+    expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
+    one_rounding = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
+    # Gain before or after the cast: two roundings.
+    expect_close(seen, expected, "run_rmsnorm", dtypes=dtype, tolerance=2 * one_rounding)
+    # Roundings of single values average out over a row; a rounded mean shifts all of it.
+    ratio = np.sum(seen["values"] * expected, -1) / np.sum(expected**2, -1)
+    shift = float(np.max(np.abs(ratio - 1)))
+    expect(
+        shift < one_rounding / 8,
+        f"run_rmsnorm of {dtype}: whole rows are off by up to {shift:.1e} of their length.\n"
+        "  This is what comes out when squares or their mean are kept in low precision: "
+        "compute in float32 and cast the result back.",
+    )
+
+
+def test_rmsnorm_does_not_overflow_in_float16(observe, rng):
+    case = rmsnorm_case(rng, (4,), scale=1000.0)
+    case["in_features"] = oracles.rounded(case["in_features"], "float16")
+    seen = observe(
+        forward,
+        function="run_rmsnorm",
+        arguments=case,
+        dtypes={"in_features": "float16"},
+    )["output"]
+    expect_tensor(seen, case["in_features"].shape, "run_rmsnorm", ["float16"])
+    expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
+    expect_close(
+        seen,
+        expected,
+        "run_rmsnorm",
+        dtypes="float16",
+        tolerance=2e-3,
+        hint="1000 squared is more than float16 can hold: compute the squares in float32.",
+    )
+
+
+@pytest.mark.parametrize("scale", [1.0, 3e-3])
+def test_rmsnorm_passes_gradients_to_input_and_gain(observe, rng, scale):
+    case = rmsnorm_case(rng, (3,), d_model=5, scale=scale)
+    x, weight, eps = case["in_features"], case["weights"], case["eps"]
+    cotangent = rng.standard_normal((3, 5)).astype(np.float32)
+    seen = observe(
+        backward,
+        function="run_rmsnorm",
+        arguments=case,
+        cotangent=cotangent,
+        inputs=["in_features"],
+        weights=["weights"],
+    )["gradients"]
+    root = np.sqrt(np.mean(oracles.wide(x) ** 2, -1, keepdims=True) + eps)
+    by_x = scale_free_gradient(x / scale, weight, eps / scale**2, cotangent) / scale
+    by_weight = oracles.gradient(lambda z: oracles.rmsnorm(x, z, eps), weight, cotangent)
+    expect_gradients(
+        seen,
+        {"in_features": by_x, "weights": by_weight},
+        "run_rmsnorm",
+        mistakes=lambda: {"the root mean square is detached": cotangent * weight / root},
+        tolerance=2e-5,
+    )
+
+
+def scale_free_gradient(x, weight, eps, cotangent):
+    """Differentiate at a size that suits differences: norm(s x, s^2 eps) = norm(x, eps)."""
+    return oracles.gradient(lambda z: oracles.rmsnorm(z, weight, eps), x, cotangent)

@@ -1,0 +1,128 @@
+"""Rotary position embedding."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close, expect_gradients, expect_unchanged
+from mistakes import functions as mistakes
+from oracles import model as oracles
+from probes.model import attempt, backward, forward
+
+pytestmark = pytest.mark.problem("rope")
+
+
+def rope_case(rng, leading, positions, d_k=8, theta=10000.0, max_seq_len=16):
+    positions = np.asarray(positions)
+    x = rng.standard_normal((*leading, positions.shape[-1], d_k)).astype(np.float32)
+    return {
+        "d_k": d_k,
+        "theta": theta,
+        "max_seq_len": max_seq_len,
+        "in_query_or_key": x,
+        "token_positions": positions,
+    }
+
+
+def examine(observe, case, **options):
+    arguments = case["in_query_or_key"], case["token_positions"], case["theta"]
+    seen = observe(forward, function="run_rope", arguments=case)
+    expect_close(
+        seen["output"],
+        oracles.rope(*arguments),
+        "run_rope",
+        mistakes=lambda: mistakes.rope(*arguments),
+        **options,
+    )
+    expect_unchanged(seen["changed"], "run_rope")
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("d_k", [2, 8, 10])
+def test_rope_turns_neighbouring_pairs(observe, rng, leading, d_k):
+    examine(observe, rope_case(rng, leading, np.arange(6), d_k))
+
+
+@pytest.mark.parametrize("theta", [100.0, 10000.0, 500000.0])
+def test_rope_uses_the_given_theta(observe, rng, theta):
+    examine(observe, rope_case(rng, (2,), np.arange(6), theta=theta))
+
+
+@pytest.mark.parametrize(
+    "positions", [[3, 4, 5, 6], [5, 0, 2, 9], [1, 1, 7, 1], [15, 15, 0, 0], [11]]
+)
+def test_rope_follows_the_token_positions(observe, rng, positions):
+    examine(observe, rope_case(rng, (2,), positions))
+
+
+def test_rope_gives_each_batch_row_its_own_positions(observe, rng):
+    positions = np.stack([rng.permutation(16)[:5] for _ in range(3)])
+    examine(observe, rope_case(rng, (3,), positions))
+
+
+def test_rope_shares_a_row_of_positions_between_heads(observe, rng):
+    positions = np.stack([rng.permutation(16)[:5] for _ in range(3)])[:, None]
+    examine(observe, rope_case(rng, (3, 2), positions))
+
+
+def test_rope_keeps_its_angles_exact_far_from_the_start(observe, rng):
+    positions = np.array([0, 511, 1000, 1777, 2047])
+    # A float32 angle of 2047 is exact to 1e-4.
+    examine(observe, rope_case(rng, (2,), positions, max_seq_len=2048), tolerance=3e-4)
+
+
+def test_rope_takes_inputs_that_are_not_contiguous(observe, rng):
+    case = rope_case(rng, (2, 3), np.arange(4))
+    seen = observe(
+        forward,
+        function="run_rope",
+        arguments=case,
+        strided=["in_query_or_key", "token_positions"],
+    )
+    expected = oracles.rope(case["in_query_or_key"], case["token_positions"], case["theta"])
+    expect_close(seen["output"], expected, "run_rope")
+
+
+def test_rope_turns_bfloat16_by_exact_angles(observe, rng):
+    case = rope_case(rng, (2,), [0, 7, 501, 1003, 2047], max_seq_len=2048)
+    x = case["in_query_or_key"] = oracles.rounded(case["in_query_or_key"], "bfloat16")
+    seen = observe(
+        forward,
+        function="run_rope",
+        arguments=case,
+        dtypes={"in_query_or_key": "bfloat16"},
+    )
+    expect_close(
+        seen["output"],
+        oracles.rope(x, case["token_positions"], case["theta"]),
+        "run_rope",
+        dtypes=["bfloat16", "float32"],
+        tolerance=2e-2,
+        hint="Are the angles computed in bfloat16? It cannot hold 2047: keep them in float32.",
+    )
+
+
+def test_rope_passes_the_gradient_to_its_input(observe, rng):
+    case = rope_case(rng, (2,), [0, 3, 5], d_k=4)
+    cotangent = rng.standard_normal((2, 3, 4)).astype(np.float32)
+    seen = observe(
+        backward,
+        function="run_rope",
+        arguments=case,
+        cotangent=cotangent,
+        inputs=["in_query_or_key"],
+    )
+    expected = oracles.gradient(
+        lambda z: oracles.rope(z, case["token_positions"], case["theta"]),
+        case["in_query_or_key"],
+        cotangent,
+    )
+    expect_gradients(seen["gradients"], {"in_query_or_key": expected}, "run_rope")
+    expect(
+        seen["learned"] == 0,
+        "run_rope has learned parameters: its angles are fixed, keep them in buffers",
+    )
+
+
+def test_rope_refuses_an_odd_d_k(observe, rng):
+    case = rope_case(rng, (2,), np.arange(3), d_k=5)
+    raised = observe(attempt, function="run_rope", arguments=case)
+    expect(raised != "", "run_rope took d_k=5 without an error: pairs need an even d_k")

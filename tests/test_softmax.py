@@ -1,0 +1,100 @@
+"""Softmax."""
+
+import numpy as np
+import pytest
+from compare import expect_close, expect_gradients, expect_unchanged
+from mistakes import functions as mistakes
+from oracles import model as oracles
+from probes.model import backward, forward
+
+pytestmark = pytest.mark.problem("softmax")
+
+
+def examine(observe, x, dim, **options):
+    seen = observe(forward, function="run_softmax", arguments={"in_features": x, "dim": dim})
+    expect_close(
+        seen["output"],
+        oracles.softmax(x, dim),
+        "run_softmax",
+        mistakes=lambda: mistakes.softmax_values(x, dim),
+        **options,
+    )
+    expect_unchanged(seen["changed"], "run_softmax")
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -2, -3])
+def test_softmax_sums_to_one_along_dim(observe, rng, dim):
+    examine(observe, (2 * rng.standard_normal((3, 4, 5))).astype(np.float32), dim)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((6,), 0), ((6,), -1), ((4, 4), 0), ((3, 1), 1)])
+def test_softmax_takes_any_number_of_axes(observe, rng, shape, dim):
+    examine(observe, rng.standard_normal(shape).astype(np.float32), dim)
+
+
+@pytest.mark.parametrize("offset", [-1e4, -200.0, 200.0, 1e4])
+def test_softmax_does_not_overflow_or_underflow(observe, rng, offset):
+    x = rng.integers(-3, 4, (3, 5)).astype(np.float32) + np.float32(offset)
+    examine(observe, x, -1)
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+def test_softmax_takes_the_maximum_of_each_slice(observe, rng, dim):
+    x = rng.integers(-3, 4, (4, 4)).astype(np.float32)
+    offsets = np.array([0, 500, -500, 1000], np.float32)
+    examine(observe, x + (offsets if dim == 0 else offsets[:, None]), dim)
+
+
+def test_softmax_gives_minus_infinity_probability_zero(observe, rng):
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    x[0, 1] = x[1, :4] = -np.inf
+    examine(observe, x, -1)
+
+
+def test_softmax_takes_inputs_that_are_not_contiguous(observe, rng):
+    x = rng.standard_normal((3, 4)).astype(np.float32)
+    seen = observe(
+        forward,
+        function="run_softmax",
+        arguments={"in_features": x, "dim": 0},
+        strided=["in_features"],
+    )
+    expect_close(seen["output"], oracles.softmax(x, 0), "run_softmax")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-6), ("bfloat16", 2e-2), ("float16", 3e-3)]
+)
+def test_softmax_keeps_the_dtype(observe, rng, dtype, tolerance):
+    x = oracles.rounded(20 + 5 * rng.standard_normal((4, 6)), dtype)
+    seen = observe(
+        forward,
+        function="run_softmax",
+        arguments={"in_features": x, "dim": -1},
+        dtypes={"in_features": dtype},
+    )
+    expect_close(
+        seen["output"], oracles.softmax(x, -1), "run_softmax", dtypes=dtype, tolerance=tolerance
+    )
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+def test_softmax_has_the_right_gradient(observe, rng, dim):
+    x = rng.standard_normal((3, 4)).astype(np.float32)
+    cotangent = rng.standard_normal((3, 4)).astype(np.float32)
+    seen = observe(
+        backward,
+        function="run_softmax",
+        arguments={"in_features": x, "dim": dim},
+        cotangent=cotangent,
+        inputs=["in_features"],
+    )["gradients"]
+    weighted = oracles.softmax(x, dim) * cotangent
+    of_maximum = np.where(x == x.max(dim, keepdims=True), weighted.sum(dim, keepdims=True), 0)
+    expected = oracles.gradient(lambda z: oracles.softmax(z, dim), x, cotangent)
+    expect_gradients(
+        seen,
+        {"in_features": expected},
+        "run_softmax",
+        mistakes=lambda: {"the denominator is detached": [weighted, weighted - of_maximum]},
+    )

@@ -1,0 +1,207 @@
+"""Training byte-pair encoding."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from compare import expect, expect_equal
+from mistakes import text as mistakes
+from oracles import text as oracles
+from probes.text import train_bpe, train_bpe_on_nothing
+from texts import CORPUS, END
+
+pytestmark = pytest.mark.problem("train_bpe")
+
+NAME = "run_train_bpe"
+
+
+def examine(observe, text, num_merges, special_tokens=(), **how):
+    """Train for up to `num_merges` merges and compare with counting everything anew each time."""
+    specials = list(special_tokens)
+    vocab_size = 256 + len(specials) + num_merges
+    arguments = text, vocab_size, specials
+    seen = observe(train_bpe, text=text, vocab_size=vocab_size, special_tokens=specials, **how)
+    expected = oracles.train_bpe(*arguments)
+    expect_equal(
+        seen["merges"],
+        expected,
+        f"{NAME}: merges",
+        given=text,
+        mistakes=lambda: mistakes.bpe_merges(*arguments),
+    )
+    check_vocab(seen["vocab"], expected, specials)
+
+
+def check_vocab(vocab, merges, specials):
+    """Check the tokens and that ids are 0, 1, 2, ...; which token has which id is free."""
+    wanted = [bytes([byte]) for byte in range(256)]
+    wanted += [special.encode() for special in specials]
+    wanted += [left + right for left, right in merges]
+    missing = sorted(set(wanted) - set(vocab.values()))
+    surplus = sorted(set(vocab.values()) - set(wanted))
+    expect(not missing, f"{NAME}: the vocabulary lacks {missing[:5]}")
+    expect(not surplus, f"{NAME}: the vocabulary holds {surplus[:5]}, which nothing makes")
+    size = len(wanted)
+    expect(
+        sorted(vocab) == list(range(size)),
+        f"{NAME}: {len(vocab)} ids from {min(vocab)} to {max(vocab)}, expected 0 to {size - 1}",
+    )
+
+
+@pytest.mark.parametrize("path_as", ["path", "str"])
+def test_train_merges_the_most_frequent_pair(observe, path_as):
+    examine(observe, CORPUS.encode(), 60, [END], path_as=path_as)
+
+
+@pytest.mark.parametrize("round_", range(4))
+def test_train_keeps_its_counts_up_to_date(observe, rng, round_):
+    # Few letters and many merges: every merge changes the counts of many neighbours.
+    letters = np.array(list("ab" if round_ % 2 else "abc"))
+    words = ["".join(rng.choice(letters, rng.integers(1, 12))) for _ in range(40)]
+    text = " ".join(rng.choice(words, 120))
+    examine(observe, text.encode(), 60)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ab cd",
+        "ba ab ca ac",
+        "zz yy xx zz yy xx",
+        "abc abd",
+        "a\u00e9 a\u00e8 b\u00e9",
+        "A a B b",
+        "\u00ff\u0100 \u0100\u00ff",
+        "ab a b ba abb bba",
+    ],
+)
+def test_train_breaks_ties_by_the_greater_pair_of_byte_strings(observe, text):
+    examine(observe, text.encode(), 12)
+
+
+def test_train_compares_tied_pairs_piece_by_piece(observe):
+    # After (b, c): the tie is between (a, bc) and others that join to greater strings.
+    examine(observe, b"abc abc xbc xbc abx abx ax ax", 10)
+
+
+def test_train_breaks_ties_between_bytes_that_are_not_characters(observe):
+    # Halves of characters all decode to U+FFFD; as bytes they differ.
+    text = "\u00e9\u00e8 \u00ea\u00eb \u4f60\u597d \u4e16\u754c \U0001f643\U0001f600"
+    examine(observe, text.encode(), 20)
+
+
+@pytest.mark.parametrize(
+    "text", ["aaa", "aaaa", "aaaaa aaa", "ababab", "aaaaaaaab", "abaabaaba aa"]
+)
+def test_train_counts_overlapping_pairs_like_any_others(observe, text):
+    examine(observe, text.encode(), 8)
+    examine(observe, (text + " xy xy " * 2).encode(), 8)
+
+
+def test_train_weighs_words_by_how_often_they_occur(observe):
+    examine(observe, b"ab " * 3 + b"cd " * 5 + b"ce cf cg ch " + b"ab " * 3, 6)
+
+
+def test_train_splits_like_gpt2(observe):
+    text = "it's it'll IT'S we've 'tis don't 12 123 x12 a,b ... !? a  b \t c\n\n d\n" * 3
+    examine(observe, text.encode(), 40)
+
+
+def test_train_does_not_merge_across_pretokens(observe):
+    examine(observe, b"a b a b a b a b. x1 x1 x1 x1", 20)
+
+
+@pytest.mark.parametrize("text", [b"a\r\nb\r\n" * 4, b"\r\n\r\n\r\n x\r y\n", b"a\n\n\nb\r\r\rc"])
+def test_train_keeps_line_ends(observe, text):
+    examine(observe, text, 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\n\xff\xfe\xff\xfe\n\xff\xfe\n",
+        b"ok\n\xc3\x28\n\xc3\x28\n",
+        b"\n\xe4\xbd\n\xe4\xbd\nab",
+        b"\n\xed\xa0\x80\n\xed\xa0\x80\n",
+        bytes(range(128, 256)) * 2,
+    ],
+)
+def test_train_keeps_invalid_utf8(observe, text):
+    examine(observe, text, 6)
+
+
+def test_train_keeps_text_that_is_not_nfc(observe):
+    examine(observe, "cafe\u0301 caf\u00e9 cafe\u0301 \ufb01 \u212b \u00c5".encode() * 3, 20)
+
+
+@pytest.mark.parametrize("text", [b"a", b" ", b"a 1\nb", b"a b c d"])
+def test_train_takes_a_text_with_hardly_any_pairs(observe, text):
+    examine(observe, text, 50, [END])
+
+
+def test_train_refuses_an_empty_text_or_learns_nothing_from_it(observe):
+    seen = observe(train_bpe_on_nothing, special_tokens=[END])
+    if seen["raised"] != "ValueError":
+        expect(not seen["raised"], f"{NAME} breaks on an empty file ({seen['raised']})")
+        check_vocab(seen["vocab"], [], [END])
+
+
+@pytest.mark.parametrize("text", ["ab", "abab abab", "hello", f"aa{END}bb"])
+def test_train_stops_when_nothing_is_left_to_merge(observe, text):
+    examine(observe, text.encode(), 100, [END])
+
+
+@pytest.mark.parametrize("num_merges", [0, 1])
+def test_train_counts_bytes_and_special_tokens_in_vocab_size(observe, num_merges):
+    examine(observe, CORPUS.encode(), num_merges, [END, "<|pad|>"])
+
+
+@pytest.mark.parametrize(
+    "specials",
+    [
+        [END],
+        [END, "<|pad|>"],
+        [END, END + END],
+        [END + END, END],
+        ["<|end", END],
+        ["[X]+(?", "a|b", END],
+        ["dog", " the"],
+        ["\u00e9\U0001f643"],
+    ],
+)
+def test_train_stops_at_special_tokens_and_never_counts_them(observe, rng, specials):
+    words = ["the", " dog", " the", "ab", " ", "\n", "\u00e9\U0001f643", "[X]+(?", "a|b", *specials]
+    text = "".join(rng.choice(np.array(words, object), 150))
+    examine(observe, text.encode(), 25, specials)
+
+
+def test_train_does_not_join_the_text_around_a_special_token(observe):
+    examine(observe, (f"ab{END}cd " * 6 + "xy xy xy").encode(), 8, [END])
+
+
+def test_train_lists_special_tokens_that_the_text_lacks(observe):
+    examine(observe, b"low low lower lowest", 8, [END, "<|pad|>"])
+
+
+@pytest.mark.parametrize("documents", [True, False], ids=["documents", "no special token"])
+def test_train_gives_the_same_merges_on_a_longer_text(observe, rng, documents):
+    words = [f" {word}" for word in CORPUS.split()]
+    chance = 1 / np.arange(1, len(words) + 1)
+    picks = rng.choice(np.array(words, object), 12000, p=chance / chance.sum())
+    if documents:
+        picks[::40] = END
+    examine(observe, "".join(picks).encode(), 40, [END])
+
+
+def test_merges_are_made_of_earlier_tokens(observe, rng):
+    letters = "".join(rng.choice(list("abcd "), 400))
+    seen = observe(train_bpe, text=letters.encode(), vocab_size=300, special_tokens=[])
+    known = {bytes([byte]) for byte in range(256)}
+    for left, right in seen["merges"]:
+        expect(
+            left in known and right in known,
+            f"{NAME}: the merge ({left!r}, {right!r}) uses a token that no earlier merge made",
+        )
+        known.add(left + right)
+    again = [merge for merge, count in Counter(seen["merges"]).items() if count > 1]
+    expect(not again, f"{NAME}: these merges occur more than once: {again}")

@@ -1,0 +1,214 @@
+"""The Transformer block and the language model."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_close, expect_gradients, expect_unchanged
+from mistakes import transformer as mistakes
+from oracles import model as oracles
+from probes.model import backward, forward
+
+BLOCK = "run_transformer_block"
+MODEL = "run_transformer_lm"
+
+block_problem = pytest.mark.problem("transformer_block")
+model_problem = pytest.mark.problem("transformer_lm")
+
+
+def block_weights(rng, d_model, d_ff):
+    def normal(*shape):
+        return (rng.standard_normal(shape) / 2).astype(np.float32)
+
+    def gain():
+        return rng.uniform(0.5, 2.0, d_model).astype(np.float32)
+
+    return {
+        **{f"attn.{name}_proj.weight": normal(d_model, d_model) for name in ("q", "k", "v")},
+        "attn.output_proj.weight": normal(d_model, d_model),
+        "ln1.weight": gain(),
+        "ffn.w1.weight": normal(d_ff, d_model),
+        "ffn.w2.weight": normal(d_model, d_ff),
+        "ffn.w3.weight": normal(d_ff, d_model),
+        "ln2.weight": gain(),
+    }
+
+
+def block_case(rng, batch=2, length=5, d_model=8, num_heads=2, d_ff=12, theta=100.0):
+    return {
+        "d_model": d_model,
+        "num_heads": num_heads,
+        "d_ff": d_ff,
+        "max_seq_len": 9,
+        "theta": theta,
+        "weights": block_weights(rng, d_model, d_ff),
+        "in_features": rng.standard_normal((batch, length, d_model)).astype(np.float32),
+    }
+
+
+def model_case(rng, batch=2, length=6, num_layers=2, d_model=8, d_ff=12, vocab_size=11):
+    weights = {
+        f"layers.{layer}.{key}": value
+        for layer in range(num_layers)
+        for key, value in block_weights(rng, d_model, d_ff).items()
+    }
+    weights |= {
+        "lm_head.weight": rng.standard_normal((vocab_size, d_model)).astype(np.float32),
+        "ln_final.weight": rng.uniform(0.5, 2.0, d_model).astype(np.float32),
+        "token_embeddings.weight": rng.standard_normal((vocab_size, d_model)).astype(np.float32),
+    }
+    return {
+        "vocab_size": vocab_size,
+        "context_length": 9,
+        "d_model": d_model,
+        "num_layers": num_layers,
+        "num_heads": 2,
+        "d_ff": d_ff,
+        "rope_theta": 100.0,
+        "weights": weights,
+        "in_indices": rng.integers(0, vocab_size, (batch, length)),
+    }
+
+
+def examine_block(observe, case):
+    arguments = case["in_features"], case["weights"], case["num_heads"], case["theta"]
+    seen = observe(forward, function=BLOCK, arguments=case)
+    expect_close(
+        seen["output"],
+        oracles.transformer_block(*arguments),
+        BLOCK,
+        tolerance=5e-5,
+        mistakes=lambda: mistakes.transformer_block(*arguments),
+    )
+    expect_unchanged(seen["changed"], BLOCK)
+
+
+def model_arguments(case):
+    settings = (case[name] for name in ("num_layers", "num_heads", "rope_theta"))
+    return (case["in_indices"], case["weights"], *settings)
+
+
+def examine_model(observe, case):
+    arguments = model_arguments(case)
+    seen = observe(forward, function=MODEL, arguments=case)
+    expect_close(
+        seen["output"],
+        oracles.transformer_lm(*arguments),
+        MODEL,
+        tolerance=1e-4,
+        mistakes=lambda: mistakes.transformer_lm(*arguments),
+    )
+    expect_unchanged(seen["changed"], MODEL)
+
+
+@block_problem
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (2, 5), (3, 9), (1, 9)])
+def test_block_is_pre_norm_with_two_residuals(observe, rng, batch, length):
+    examine_block(observe, block_case(rng, batch, length))
+
+
+@block_problem
+@pytest.mark.parametrize(("d_model", "num_heads", "d_ff"), [(6, 1, 5), (8, 4, 8), (12, 3, 20)])
+def test_block_takes_any_sizes(observe, rng, d_model, num_heads, d_ff):
+    examine_block(observe, block_case(rng, d_model=d_model, num_heads=num_heads, d_ff=d_ff))
+
+
+@block_problem
+@pytest.mark.parametrize("theta", [10.0, 10000.0])
+def test_block_uses_the_given_theta(observe, rng, theta):
+    examine_block(observe, block_case(rng, theta=theta))
+
+
+@block_problem
+def test_block_passes_gradients_to_input_and_every_weight(observe, rng):
+    case = block_case(rng, batch=1, length=4)
+    x, weights = case["in_features"], case["weights"]
+    cotangent = rng.standard_normal(x.shape).astype(np.float32)
+
+    def oracle(x, weights):
+        return oracles.transformer_block(x, weights, case["num_heads"], case["theta"])
+
+    seen = observe(
+        backward,
+        function=BLOCK,
+        arguments=case,
+        cotangent=cotangent,
+        inputs=["in_features"],
+        weights=list(weights),
+    )["gradients"]
+    check_slopes(rng, seen, BLOCK, weights, lambda some: oracle(x, some), cotangent)
+    by_x = oracles.gradient(lambda z: oracle(z, weights), x, cotangent)
+    expect_gradients(seen, {"in_features": by_x}, BLOCK, tolerance=5e-5)
+
+
+def check_slopes(rng, seen, name, weights, oracle, cotangent):
+    """Compare the gradient of every weight along one random direction each.
+
+    Relative to the gradient's length, and 1 added: along that direction it may be near zero.
+    """
+    observed, expected = {}, {}
+    for key, weight in weights.items():
+        direction = rng.standard_normal(weight.shape)
+
+        def vary(z, key=key):
+            return oracle({**weights, key: z})
+
+        along = oracles.slope(vary, weight, direction, cotangent)
+        observed[key], expected[key] = seen[key], np.asarray(along)
+        gradient = seen[key]["values"]
+        if gradient is not None:
+            scale = np.linalg.norm(gradient) * np.linalg.norm(direction) + 1e-30
+            got = np.sum(gradient * direction) / scale
+            observed[key] = {"dtype": seen[key]["dtype"], "values": np.asarray(1 + got)}
+            expected[key] = np.asarray(1 + along / scale)
+    expect_gradients(observed, expected, name, tolerance=1e-4)
+
+
+@model_problem
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (2, 6), (3, 9), (1, 4)])
+def test_model_returns_logits_for_every_position(observe, rng, batch, length):
+    examine_model(observe, model_case(rng, batch, length))
+
+
+@model_problem
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_model_runs_its_blocks_in_order(observe, rng, num_layers):
+    examine_model(observe, model_case(rng, num_layers=num_layers))
+
+
+@model_problem
+def test_model_takes_a_vocabulary_smaller_than_d_model(observe, rng):
+    examine_model(observe, model_case(rng, vocab_size=3))
+
+
+@model_problem
+def test_model_does_not_see_the_future(observe, rng):
+    case = model_case(rng, batch=1)
+    earlier = observe(forward, function=MODEL, arguments=case)["output"]
+    case["in_indices"][0, 3:] = (case["in_indices"][0, 3:] + 1) % case["vocab_size"]
+    later = observe(forward, function=MODEL, arguments=case)["output"]
+    if earlier["values"] is None or later["values"] is None:
+        expect(False, f"{MODEL} returned {later['dtype']}, expected a tensor")
+    difference = np.abs(earlier["values"][0, :3] - later["values"][0, :3]).max()
+    expect(
+        bool(difference <= 1e-5),
+        f"{MODEL}: logits of positions 0 to 2 change by {difference:.2g} with tokens 3 to 5:"
+        " is the mask causal?",
+    )
+
+
+@model_problem
+def test_model_passes_gradients_to_every_weight(observe, rng):
+    case = model_case(rng, batch=1, length=5)
+    cotangent = rng.standard_normal((1, 5, case["vocab_size"])).astype(np.float32)
+    weights = case["weights"]
+    seen = observe(
+        backward, function=MODEL, arguments=case, cotangent=cotangent, weights=list(weights)
+    )["gradients"]
+    ids, _, *settings = model_arguments(case)
+    check_slopes(
+        rng,
+        seen,
+        MODEL,
+        weights,
+        lambda some: oracles.transformer_lm(ids, some, *settings),
+        cotangent,
+    )

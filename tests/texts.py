@@ -1,0 +1,58 @@
+"""Texts and corpora of the examination: what real text does to a tokenizer, in small."""
+
+END = "<|endoftext|>"
+
+# English with contractions, numbers and punctuation; accents composed and not; Cyrillic, Greek,
+# Chinese, Arabic, Hindi; an emoji family held together by joiners; spaces of other kinds.
+CORPUS = (
+    "The quick brown fox jumps over the lazy dog. The dog doesn't mind; it's asleep, isn't it?\n"
+    "They'll say \"we've 1234 reasons\", I'm sure you're right: 3.14159, 2,718 and 10%.\n\n\n"
+    "  indented\ttabs\tand trailing space \r\nWindows line\r\n\r\nline line line\n"
+    "na\u00efve cafe\u0301 \u041f\u0440\u0438\u0432\u0435\u0442 \u043c\u0438\u0440 "
+    "\u03b1\u03b2\u03b3 "
+    "\u4f60\u597d\u4e16\u754c \u0645\u0631\u062d\u0628\u0627 \u0928\u092e\u0938\u094d\u0924\u0947 "
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467 a\u00a0b\u2003c\u3000d\n"
+    "aaaaaaaa aaa aa a banana bandana lower lowest newer newest wider widest\n"
+)
+
+AWKWARD = {
+    "empty": "",
+    "one letter": "s",
+    "one emoji": "\U0001f643",
+    "plain words": "The lazy dog jumps over the quick brown fox.",
+    "contractions": "I'll we've don't it's I'm he'd 'tis 'll LL'LL o'clock ''s",
+    "numbers": "In 1234 there were 12,345.678 of 007 x2y2 \u00b2\u00bd\u2167",
+    "runs of spaces": "a  b   c    d     ",
+    "leading spaces": "   a",
+    "only spaces": "     ",
+    "newlines": "a\n\n\nb\n \n  c\n\n",
+    "crlf": "one\r\ntwo\r\n\r\nthree\r",
+    "tabs and other spaces": "\t\ta\u00a0\u2003b\u3000\u200bc\x0b\x0c\x85\u2028",
+    "control characters": "a\x00b\x01\x7f\x1b[0m",
+    "not NFC": "cafe\u0301 \u1e9b\u0323 \u212b \ufb01",
+    "scripts": "\u041f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d \u0928\u092e \u0645\u0631",
+    "emoji family": "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f44d\U0001f3fd",
+    "edge code points": "\ufeff\ufffd\uffff\U0010ffff\ue000",
+    "repeats": "aaaaaaaaaaaa aaaaa aaaa aaa aa a",
+    "punctuation": "!?... --- ((())) @#$%^&*_+={}[]|\\:;<>/~`",
+    "almost special": "<|endoftext| > <|endoftext <|end|> |>",
+    "code": "def f(x):\n    return x ** 2  # square\n",
+}
+
+# Special tokens that a regular expression would misread, that overlap and that contain spaces.
+SPECIALS = [END, END + END, "<|end|>", "[X]+(?", " pad ", "\U0001f643\u00e9"]
+
+WITH_SPECIALS = {
+    "alone": END,
+    "in the middle": f"dog{END}fox",
+    "between spaces": f"dog {END} fox",
+    "at the ends": f"{END}dog{END}",
+    "two of them": f"dog{END}{END}fox",
+    "three of them": f"dog{END}{END}{END}fox",
+    "different ones": f"{END}<|end|>{END}[X]+(?<|end|>",
+    "metacharacters": "a[X]+(?b [X] X+(?",
+    "with spaces": "dog pad fox  pad  pad pad ",
+    "not ASCII": "\U0001f643\u00e9\U0001f643e\u0301",
+    "cut off": f"{END[:-1]} {END[1:]} <|end|{END}|>",
+    "after a newline": f"dog\n{END}\n\n{END}\r\nfox",
+}
