@@ -2,13 +2,14 @@
 # make test    run the examination and the project's own tests
 # make check   formatting, lint, types, import directions
 # make bench   measure (see scripts/bench.py)
+# make system  install what is not Python (Debian): a C++ compiler, for torch.compile
 # ARGS="..." passes options on, such as make train ARGS="--max-minutes 10"
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench format clean
+.PHONY: train test check bench system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -24,6 +25,9 @@ check: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python scripts/bench.py pipeline $(ARGS)
+
+system:
+	apt-get install --yes --no-install-recommends g++
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

@@ -109,7 +109,7 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], source: str) -> N
         ValueError: A weight is missing, left over or of another shape; the first one is named.
     """
     wanted = model.state_dict()
-    for name in wanted.keys() | weights.keys():
+    for name in {**wanted, **weights}:
         if name not in weights:
             raise ValueError(f"{source} has no weight {name}, which the model needs")
         if name not in wanted:

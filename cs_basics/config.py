@@ -203,13 +203,14 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
     "stories": (
         "Readable stories from the embedded corpus after a few minutes on a laptop.",
         TrainConfig(
-            vocab_size=2_048,
+            vocab_size=4_096,
             d_model=256,
             d_ff=688,
             num_heads=8,
             max_minutes=4.0,
             batch_size=8,
             lr=3e-3,
+            weight_decay=0.4,
         ),
     ),
     "tinystories-cpu": (

@@ -1,12 +1,14 @@
 """From text to token files: what a run does before its first step."""
 
 import logging
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
 from cs_basics.config import END_OF_TEXT, TrainConfig
 from cs_basics.data import TokenFile, encode_file, open_token_file
+from cs_basics.progress import OnProgress
 from cs_basics.run_folder import RunFolder
 from cs_basics.stories import write_stories
 from cs_basics.tokenizer import Tokenizer
@@ -28,48 +30,87 @@ class Corpus:
     valid: TokenFile
 
 
-def prepare_corpus(config: TrainConfig, folder: RunFolder) -> Corpus:
+def prepare_corpus(
+    config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None = None
+) -> Corpus:
     """Return the token files of a run; what it lacks is written, trained or encoded first.
+
+    After an error nothing is left behind that the next attempt might take for its own.
 
     Args:
         config: Names the texts (or none, for the grammar's) and the vocabulary size.
         folder: Where everything is kept.
+        on_progress: Told how far each part of the work is.
 
     Raises:
         FileNotFoundError: A text is missing.
         ValueError: A text is empty or shorter than one context, or a token file is another's.
     """
-    train_text, valid_text = _texts(config, folder)
+    parts = (folder.corpus, folder.tokenizer, folder.tokens)
+    missing = [path for path in parts if not path.exists()]
+    try:
+        texts = _texts(config, folder, on_progress)
+        tokenizer = _tokenizer(texts[0], config.vocab_size, folder, on_progress)
+        train, valid = (
+            _tokens(tokenizer, text, folder.tokens / name, config.context_length, on_progress)
+            for text, name in zip(texts, ("train.bin", "valid.bin"), strict=True)
+        )
+    except BaseException:
+        for path in missing:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    return Corpus(tokenizer, train, valid)
+
+
+def _tokenizer(
+    text: Path, vocab_size: int, folder: RunFolder, on_progress: OnProgress | None
+) -> Tokenizer:
+    """Return the run's tokenizer, trained on the text if there is none yet."""
     if folder.tokenizer.exists():
         tokenizer = folder.load_tokenizer()
-    else:
-        logger.info("training a tokenizer of %s tokens on %s", f"{config.vocab_size:,}", train_text)
-        vocab, merges = train_bpe(train_text, config.vocab_size, [END_OF_TEXT])
-        tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT])
-        tokenizer.save(folder.tokenizer)
-    token_files: list[TokenFile] = []
-    for text, name in ((train_text, "train"), (valid_text, "valid")):
-        path = folder.tokens / f"{name}.bin"
-        if not path.exists():
-            logger.info("encoding %s", text)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            encode_file(tokenizer, text, path)
-        token_file = open_token_file(path, tokenizer_checksum=tokenizer.checksum)
-        if len(token_file.tokens) <= config.context_length:
-            raise ValueError(
-                f"{text} holds {len(token_file.tokens)} tokens, fewer than one context of "
-                f"{config.context_length} + 1: give more text or a smaller context_length"
-            )
-        if (largest := int(token_file.tokens.max())) >= tokenizer.vocab_size:
-            raise ValueError(
-                f"{path} holds the id {largest}, but the vocabulary ends at "
-                f"{tokenizer.vocab_size - 1}: delete the file, it will be encoded again"
-            )
-        token_files.append(token_file)
-    return Corpus(tokenizer, *token_files)
+        logger.info("using %s, %s tokens", folder.tokenizer, f"{tokenizer.vocab_size:,}")
+        return tokenizer
+    logger.info("training a tokenizer of %s tokens on %s", f"{vocab_size:,}", text)
+    vocab, merges = train_bpe(text, vocab_size, [END_OF_TEXT], on_progress=on_progress)
+    tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT])
+    tokenizer.save(folder.tokenizer)
+    return tokenizer
 
 
-def _texts(config: TrainConfig, folder: RunFolder) -> tuple[Path, Path]:
+def _tokens(
+    tokenizer: Tokenizer,
+    text: Path,
+    path: Path,
+    context_length: int,
+    on_progress: OnProgress | None,
+) -> TokenFile:
+    """Return the token file of a text, encoded if it is not there yet, and checked in any case."""
+    if not path.exists():
+        logger.info("encoding %s", text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        encode_file(tokenizer, text, path, on_progress=on_progress)
+    token_file = open_token_file(path, tokenizer_checksum=tokenizer.checksum)
+    if token_file.num_bytes != text.stat().st_size:
+        raise ValueError(
+            f"{path} was encoded from {token_file.num_bytes:,} bytes, but {text} has "
+            f"{text.stat().st_size:,}: delete the token file, or give the text it was made from"
+        )
+    if token_file.num_tokens <= context_length:
+        raise ValueError(
+            f"{text} holds {token_file.num_tokens} tokens, fewer than one context of "
+            f"{context_length} + 1: give more text or a smaller context_length"
+        )
+    if (largest := int(token_file.tokens.max())) >= tokenizer.vocab_size:
+        raise ValueError(
+            f"{path} holds the id {largest}, but the vocabulary ends at "
+            f"{tokenizer.vocab_size - 1}: delete the file, it will be encoded again"
+        )
+    return token_file
+
+
+def _texts(
+    config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None
+) -> tuple[Path, Path]:
     """Return the texts that were given, or have the grammar write them into the run's folder."""
     if config.train_text is not None and config.valid_text is not None:
         for path in (config.train_text, config.valid_text):
@@ -90,5 +131,5 @@ def _texts(config: TrainConfig, folder: RunFolder) -> tuple[Path, Path]:
         if not path.exists():
             logger.info("writing %g MB of stories to %s", megabytes, path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_stories(path, round(megabytes * 1e6), seed)
+            write_stories(path, round(megabytes * 1e6), seed, on_progress)
     return texts

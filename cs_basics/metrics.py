@@ -10,13 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import matplotlib as mpl
+from matplotlib.figure import Figure
 
 from cs_basics.atomic import atomic_writer
 from cs_basics.config import TrainConfig
-
-mpl.use("Agg")  # no screen needed
-from matplotlib import pyplot as plt
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +147,8 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
         path: The PNG to write.
         title: Stands above both panels.
     """
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
     for panel, key, label, scale in (
         (panels[0], "step", "step", 1.0),
         (panels[1], "elapsed_s", "minutes", 60.0),
@@ -168,18 +166,17 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
         panel.set_xlabel(label)
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("loss (nats per token)")
-    final = [row for row in rows if "val/loss" in row]
-    if final:
-        low = min(row["val/loss"] for row in final)
-        high = max([row["train/loss"] for row in rows if "train/loss" in row][2:] or [low + 1])
-        panels[0].set_ylim(low - 0.15 * (high - low), high + 0.05 * (high - low))
-        ratio = final[-1]["val/bits_per_byte"] / final[-1]["val/loss"]
+    if validated := [row for row in rows if "val/loss" in row]:
+        losses = [row[key] for row in rows for key in ("train/loss", "val/loss") if key in row]
+        # From the first validation on: the fall before it would press the rest flat.
+        high = max(validated[0]["val/loss"], losses[-1] + 0.5)
+        panels[0].set_ylim(min(losses) - 0.1, high + 0.4)
+        ratio = validated[-1]["val/bits_per_byte"] / validated[-1]["val/loss"]
         to_bits, to_nats = partial(operator.mul, ratio), partial(operator.mul, 1 / ratio)
-        axis = panels[1].secondary_yaxis("right", (to_bits, to_nats))
+        axis = panels[1].secondary_yaxis("right", functions=(to_bits, to_nats))
         axis.set_ylabel("bits per byte (validation)")
     if panels[0].lines:
         panels[0].legend()
     figure.suptitle(title)
     with atomic_writer(path) as file:
         figure.savefig(file, dpi=130, format="png")
-    plt.close(figure)

@@ -5,6 +5,7 @@ Tested by `make test ARGS=tests/project/test_training.py`.
 
 import logging
 import math
+import statistics
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from cs_basics.generate import generate
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
 from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
+from cs_basics.progress import OnProgress
 from cs_basics.run_folder import RunFolder, build_model
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
@@ -61,6 +63,7 @@ class Trainer:
         )
         self.batches = torch.Generator().manual_seed(config.seed)
         self.step = 0
+        self.recent_losses: list[float] = []
         dtype = resolve_dtype(config.dtype, self.device)
         self.plain_loss_of = make_loss_function(self.model, dtype)
         self.loss_of = self.plain_loss_of
@@ -68,7 +71,11 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint and delete all but the last two."""
         self.folder.checkpoints.mkdir(exist_ok=True)
-        progress = {"batches": self.batches.get_state(), "elapsed_s": self.clock.elapsed_s}
+        progress = {
+            "batches": self.batches.get_state(),
+            "elapsed_s": self.clock.elapsed_s,
+            "recent_losses": self.recent_losses,
+        }
         path = self.folder.checkpoint_of(self.step)
         save_checkpoint(self.model, self.optimizer, self.step, path, progress)
         for old in sorted(self.folder.checkpoints.glob("step-*.pt"))[:-2]:
@@ -82,6 +89,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.batches.set_state(state["progress"]["batches"])
         self.clock.elapsed_before = state["progress"]["elapsed_s"]
+        self.recent_losses = state["progress"]["recent_losses"]
         self.step = state["iteration"]
         logger.info("going on from step %s (%s)", f"{self.step:,}", path)
 
@@ -101,9 +109,11 @@ class Trainer:
                 seconds_per_step = speed.seconds_per_step()
                 log.log(
                     **row,
+                    train__loss=statistics.fmean(self.recent_losses),
                     perf__tokens_per_s=config.batch_size * config.context_length / seconds_per_step,
                     perf__seconds_left=self.clock.seconds_left(self.step, seconds_per_step),
                 )
+                self.recent_losses = []
             if self.step % config.eval_every == 0:
                 self.validate(log, config.eval_tokens)
                 speed.restart()
@@ -113,7 +123,7 @@ class Trainer:
         self.save()
 
     def update(self) -> dict[str, float]:
-        """Make one update; return its row for the log.
+        """Make one update; return what the log shows of it.
 
         Raises:
             TrainingDivergedError: The loss or gradient is not finite; nothing was changed.
@@ -146,15 +156,20 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
+        self.recent_losses.append(loss.item())
         return {
             "step": self.step,
             "elapsed_s": self.clock.elapsed_s,
-            "train__loss": loss.item(),
             "optim__lr": lr,
             "optim__grad_norm": grad_norm.item(),
         }
 
-    def validate(self, log: MetricsLog, max_tokens: int | None = None) -> Evaluation:
+    def validate(
+        self,
+        log: MetricsLog,
+        max_tokens: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Evaluation:
         """Evaluate on the validation text, or the first max_tokens of it, and log the result."""
         result = evaluate(
             self.loss_of,
@@ -164,6 +179,7 @@ class Trainer:
             self.device,
             max_tokens,
             self.plain_loss_of,
+            on_progress,
         )
         log.log(
             step=self.step,
@@ -174,12 +190,15 @@ class Trainer:
         return result
 
 
-def train(config: TrainConfig, resume: bool = False) -> Evaluation:
+def train(
+    config: TrainConfig, resume: bool = False, on_progress: OnProgress | None = None
+) -> Evaluation:
     """Train a language model and leave everything in its run folder.
 
     Args:
         config: The run; run_dir must be set.
         resume: Go on from the latest checkpoint of run_dir.
+        on_progress: Told how far the work before and after the updates is; those are logged.
 
     Returns:
         The evaluation on the whole validation text.
@@ -200,7 +219,7 @@ def train(config: TrainConfig, resume: bool = False) -> Evaluation:
     clock = Clock(config.max_steps, config.max_minutes and 60 * config.max_minutes)
     device = resolve_device(config.device)
     dtype = resolve_dtype(config.dtype, device)
-    corpus = prepare_corpus(config, folder)
+    corpus = prepare_corpus(config, folder, on_progress)
     config = replace(
         config,
         vocab_size=corpus.tokenizer.vocab_size,
@@ -224,7 +243,7 @@ def train(config: TrainConfig, resume: bool = False) -> Evaluation:
         finally:
             plot_losses(log.rows, folder.plot, title=folder.path.name)
         logger.info("evaluating on the whole validation text")
-        result = trainer.validate(log)
+        result = trainer.validate(log, on_progress=on_progress)
         plot_losses(log.rows, folder.plot, title=folder.path.name)
         samples = write_samples(trainer.model, corpus.tokenizer, folder.samples, config)
         log.finish(folder.plot, samples)

@@ -17,10 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from process import keep_freed_memory  # isort: split
+
 import torch
 import tyro
 from cli import run
-from process import keep_freed_memory
 
 from cs_basics.bpe import train_bpe
 from cs_basics.config import END_OF_TEXT, PRESETS

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from cli import run
+from cli import progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.config import PRESETS, TrainConfig
@@ -76,7 +76,7 @@ def main(command: Preset) -> None:
     config = dataclasses.replace(config, run_dir=run_dir)
     if command.resume:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
-    result = train(config, command.resume)
+    result = train(config, command.resume, progress_printer())
     folder = RunFolder(run_dir)
     print(f"\n{folder.samples.read_text(encoding='utf-8')}")
     print(
