@@ -3,6 +3,7 @@
 Nothing here runs an adapter: observations arrive as plain data (probes.plain).
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -16,13 +17,42 @@ Array = npt.NDArray[Any]
 NEARER = 0.1
 
 
-def fail(message: str) -> NoReturn:
-    pytest.fail(message, pytrace=False)
+class WrongAnswer(pytest.fail.Exception):
+    """Says what is wrong and, if it is known, the id of the mistake behind it."""
+
+    __module__ = "builtins"  # Shown by its bare name, like pytest's own.
+
+    def __init__(self, message: str, diagnosis: str | None = None) -> None:
+        super().__init__(message, pytrace=False)
+        self.diagnosis = diagnosis
 
 
-def expect(claim: bool, message: str) -> None:
+class NotStarted(pytest.fail.Exception):
+    """An adapter is missing or raises NotImplementedError."""
+
+    __module__ = "builtins"
+
+    def __init__(self, adapter: str) -> None:
+        super().__init__(f"not started: {adapter}", pytrace=False)
+
+
+def fail(message: str, diagnosis: str | None = None) -> NoReturn:
+    raise WrongAnswer(message, diagnosis)
+
+
+def expect(claim: bool, message: str, diagnosis: str | None = None) -> None:
     if not claim:
-        fail(message)
+        fail(message, diagnosis)
+
+
+def id_of(diagnosis: str) -> str:
+    """Make a short id of a sentence: its words up to the first explanation, with hyphens."""
+    words: list[str] = []
+    for part in re.split(r"[:;,] | \(that", diagnosis):
+        words += re.findall(r"[a-z0-9]+", part.lower())
+        if len(words) >= 3:
+            break
+    return "-".join(words)
 
 
 def expect_tensor(
@@ -32,9 +62,11 @@ def expect_tensor(
     values = observed["values"]
     kind = observed["dtype"]
     if values is None:
-        fail(f"{name} returned {a(kind)}, expected a tensor")
-    expect(values.shape == shape, f"{name} returned shape {values.shape}, expected {shape}")
-    expect(kind in dtypes, f"{name} returned dtype {kind}, expected {' or '.join(dtypes)}")
+        fail(f"{name} returned {a(kind)}, expected a tensor", "wrong-type")
+    shapes = f"{name} returned shape {values.shape}, expected {shape}"
+    expect(values.shape == shape, shapes, "wrong-shape")
+    kinds = f"{name} returned dtype {kind}, expected {' or '.join(dtypes)}"
+    expect(kind in dtypes, kinds, "wrong-dtype")
 
 
 def expect_close(
@@ -69,9 +101,15 @@ def expect_close(
     error = distance(got, expected)
     if np.all(error <= limit):
         return
-    lines = [describe(got, expected, error, limit, name)]
-    lines += [f"  {line}" for line in diagnoses(got, expected, limit, mistakes()) or [hint]]
-    fail("\n".join(line for line in lines if line.strip()))
+    causes = diagnoses(got, expected, limit, mistakes())
+    report(describe(got, expected, error, limit, name), causes, hint)
+
+
+def report(finding: str, causes: Sequence[str], hint: str) -> NoReturn:
+    """Fail with what was found, the mistakes that it looks like, or else a hint."""
+    explanation = sentence(causes) or hint
+    lines = [finding, *([f"  {explanation}"] if explanation else [])]
+    fail("\n".join(lines), id_of(causes[0]) if causes else None)
 
 
 def distance(got: Array, expected: Array) -> Array:
@@ -117,12 +155,12 @@ def diagnoses(
             away = float(np.where(both_nan, 0.0, distance(got, answer)).max())
             if away <= min(2 * limit, NEARER * wrong):
                 fits[diagnosis] = None
-    return sentence(list(fits))
+    return list(fits)
 
 
-def sentence(causes: Sequence[str]) -> list[str]:
-    """One line that names all causes which would look the same, or no line."""
-    return [f"This is what comes out when {', or when '.join(causes)}."] if causes else []
+def sentence(causes: Sequence[str]) -> str:
+    """Name all causes, which would look the same."""
+    return f"This is what comes out when {', or when '.join(causes)}." if causes else ""
 
 
 def expect_gradients(
@@ -139,6 +177,7 @@ def expect_gradients(
         not missing,
         f"{name} passes no gradient to {' and '.join(missing)}: look for .data, .detach(), .item()"
         " or torch.no_grad() on the way, or for a tensor rebuilt with torch.tensor(...)",
+        "no-gradient",
     )
     for of, gradient in expected.items():
         if observed[of]["dtype"] == "unrecognised":
@@ -153,10 +192,21 @@ def expect_gradients(
         )
 
 
+def expect_learned(observed: Mapping[str, Any], most: int, name: str) -> None:
+    """Check how many tensors a backward pass reaches besides the inputs."""
+    expect(
+        observed["learned"] <= most,
+        f"{name} has {observed['learned']} learned tensors, expected {most}: there are no biases"
+        " and no other parameters",
+        "extra-parameters",
+    )
+
+
 def expect_unchanged(changed: Sequence[str], name: str) -> None:
     expect(
         not changed,
         f"{name} changed its input {' and '.join(changed)} in place; the caller still needs it",
+        "input-changed",
     )
 
 
@@ -181,8 +231,7 @@ def expect_equal(
     lines.append(f"  got       {excerpt(got, place)}")
     lines.append(f"  expected  {excerpt(expected, place)}")
     named = [what for what, answer in mistakes().items() if got == answer]
-    lines += [f"  {line}" for line in sentence(named) or [hint] if line]
-    fail("\n".join(lines))
+    report("\n".join(lines), named, hint)
 
 
 def excerpt(sequence: Any, place: int) -> str:

@@ -1,29 +1,175 @@
-"""The examination's fixtures: where a probe runs, and what it is fed with."""
+"""The examination's fixtures and options: where a probe runs, and what becomes of its answers."""
 
 import copy
-import importlib
 import random
 import traceback
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import report
+from compare import NotStarted, WrongAnswer
+from submission import load_adapters
 
 ADAPTER_PREFIXES = ("run_", "get_")
+TESTS = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
+    group = parser.getgroup("examination")
+    group.addoption(
         "--exam-seed",
         type=int,
         default=0,
         metavar="N",
         help="seed of the examination's inputs (0 is the public one; any other must do as well)",
     )
+    group.addoption(
+        "--submission",
+        type=Path,
+        metavar="DIR",
+        help="examine tests/adapters.py of another repository",
+    )
+    group.addoption(
+        "--exam-report",
+        type=Path,
+        metavar="FILE",
+        help="write a row for each item as JSON",
+    )
+    group.addoption(
+        "--gpt2-files",
+        type=Path,
+        metavar="DIR",
+        default=TESTS.parents[1] / "shared" / "data" / "gpt2",
+        help="where vocab.json and merges.txt of GPT-2 are (without them nothing needs them)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    submission = config.getoption("--submission")
+    if submission and not (submission / "tests" / "adapters.py").is_file():
+        msg = f"--submission {submission}: there is no tests/adapters.py in it"
+        raise pytest.UsageError(msg)
+    report_file = config.getoption("--exam-report")
+    if report_file and not report_file.parent.is_dir():
+        msg = f"--exam-report {report_file}: the folder {report_file.parent} does not exist"
+        raise pytest.UsageError(msg)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Record(report_file and report_file.resolve()))
+
+
+class Record:
+    """Keeps a row for each item of the examination; shows and writes them at the end."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.rows: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.rows += [row for name, row in report.user_properties if name == "examination"]
+
+    def pytest_sessionfinish(self) -> None:
+        if self.path:
+            report.write_rows(self.rows, self.path)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self.rows:
+            return
+        terminalreporter.section("examination")
+        for line, colour in report.table(self.rows):
+            terminalreporter.write_line(line, **({colour: True} if colour else {}))
+
+
+# --- which items there are ---
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave this project's own tests out of the examination of another one."""
+    if config.getoption("--submission") and collection_path == TESTS / "project":
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent != TESTS:
+            continue
+        if problem_of(item) not in report.RUBRIC:
+            msg = f"{item.nodeid}: no problem {problem_of(item)!r} in {report.RUBRIC_FILE.name}"
+            raise pytest.UsageError(msg)
+
+
+def problem_of(item: pytest.Item) -> str | None:
+    marker = item.get_closest_marker("problem")
+    return marker.args[0] if marker and marker.args else None
+
+
+# --- what became of them ---
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    if call.excinfo is not None:
+        show_own_frames(call.excinfo)
+    finished = yield
+    problem = problem_of(item)
+    over = finished.when == "call" or (finished.when == "setup" and finished.failed)
+    if problem is None or not over or finished.skipped:
+        return finished
+    error = call.excinfo.value if call.excinfo else None
+    row = {
+        "problem": problem,
+        "item": item.nodeid,
+        "outcome": outcome(error),
+        "diagnosis": getattr(error, "diagnosis", None),
+        "message": "" if error is None else message(error),
+    }
+    finished.user_properties.append(("examination", row))
+    return finished
+
+
+def show_own_frames(error: pytest.ExceptionInfo[BaseException]) -> None:
+    """Leave of an exception in a submission the frames that its author knows."""
+    paths = [Path(str(frame.path)) for frame in error.traceback]
+    through = [place for place, path in enumerate(paths) if path.parent == TESTS / "probes"]
+    if through and len(paths) > through[-1] + 1 and isinstance(error.value, Exception):
+        error.traceback = type(error.traceback)(error.traceback[through[-1] + 1 :])
+
+
+def outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "passed"
+    if isinstance(error, NotStarted):
+        return "not_started"
+    return "failed" if isinstance(error, WrongAnswer) else "error"
+
+
+def message(error: BaseException) -> str:
+    if isinstance(error, pytest.fail.Exception):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = [frame for frame in frames if "site-packages" not in frame.filename][-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
+    return f"{type(error).__name__}: {error} ({where}){notes}"
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Set what was not started apart from what failed."""
+    rows = [row for name, row in report.user_properties if name == "examination"]
+    if rows and rows[0]["outcome"] == "not_started":
+        return "not started", "n", "NOT STARTED"
+    return None
+
+
+# --- fixtures ---
 
 
 @pytest.fixture
@@ -41,9 +187,9 @@ def rng(seed: list[int]) -> np.random.Generator:
 
 
 @pytest.fixture(scope="session")
-def adapters() -> ModuleType:
+def adapters(pytestconfig: pytest.Config) -> ModuleType:
     try:
-        return importlib.import_module("adapters")
+        return load_adapters(pytestconfig.getoption("--submission") or TESTS.parent)
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename}, line {frame.lineno}"
@@ -60,7 +206,6 @@ def observe(adapters: ModuleType, seed: list[int]) -> Callable[..., Any]:
     """
 
     def run(probe: Callable[..., Any], **inputs: Any) -> Any:
-        __tracebackhide__ = True
         check_plain(inputs)
         seed_everything(zlib.crc32(repr(seed).encode()))
         try:
@@ -69,18 +214,16 @@ def observe(adapters: ModuleType, seed: list[int]) -> Callable[..., Any]:
                 warnings.simplefilter("default")
                 seen = probe(adapters, **copy.deepcopy(inputs))
         except NotImplementedError as error:
-            name = adapter_in(error)
+            raise NotStarted(adapter_in(error)) from None
         except AttributeError as error:
             if error.obj is not adapters:
                 raise
-            name = error.name
+            raise NotStarted(error.name) from None
         except Exception as error:
             error.add_note(f"given {', '.join(described(inputs))}")
             raise
-        else:
-            check_plain(seen)
-            return seen
-        return pytest.fail(f"not started: {name}", pytrace=False)
+        check_plain(seen)
+        return seen
 
     return run
 

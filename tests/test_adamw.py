@@ -5,7 +5,7 @@ import pytest
 from compare import expect, expect_close
 from mistakes import training as mistakes
 from oracles import training as oracles
-from probes.training import optimize
+from probes.training import closure_step, optimize
 
 pytestmark = pytest.mark.problem("adamw")
 
@@ -29,11 +29,10 @@ def draw(rng, shapes, steps, missing=(), size=1.0):
     return parameters, gradients
 
 
-def examine(observe, groups, options, gradients, rates=None, **how):
-    seen = observe(
-        optimize, groups=groups, options=options, gradients=gradients, rates=rates, **how
-    )
-    expected = oracles.adamw(groups, options, gradients, rates)
+def examine(observe, groups, options, gradients, rates=None, changes=None, **how):
+    case = {"groups": groups, "options": options, "gradients": gradients, "rates": rates}
+    seen = observe(optimize, **case, changes=changes, **how)
+    expected = oracles.adamw(**case, changes=changes)
     starts = [array for group in groups for array in group["params"]]
     expect(
         not seen["gradients_changed"],
@@ -123,6 +122,28 @@ def test_adamw_reads_the_learning_rate_at_every_step(observe, rng):
     examine(observe, [{"params": parameters}], OPTIONS, gradients, rates)
 
 
+def test_adamw_reads_every_option_at_every_step(observe, rng):
+    parameters, gradients = draw(rng, [(3,), (2,)], steps=5)
+    changes = [{}, {"weight_decay": 0.0}, {"betas": (0.5, 0.9)}, {"weight_decay": 1.0}, {"lr": 0.0}]
+    examine(observe, [{"params": parameters}], OPTIONS, gradients, changes=changes)
+
+
+def test_adamw_hardly_moves_for_gradients_far_below_eps(observe, rng):
+    parameters, gradients = draw(rng, [(6,)], steps=4, size=1e-12)
+    options = {**OPTIONS, "lr": 1e-2, "weight_decay": 0.0}
+    examine(observe, [{"params": parameters}], options, gradients)
+
+
+def test_adamw_calls_the_closure_before_it_looks_at_gradients(observe):
+    seen = observe(closure_step, options=OPTIONS)
+    if seen is None:
+        return  # A step() without a parameter for it promises nothing.
+    calls, moved, returned = seen["calls"], seen["moved"], seen["returned"]
+    expect(calls == 1, f"AdamW.step(closure) called the closure {calls} times, expected once")
+    expect(moved, "AdamW.step(closure) used old gradients: call the closure first")
+    expect(returned == 2.5, f"AdamW.step(closure) returned {returned}, expected the loss, 2.5")
+
+
 def test_adamw_skips_a_parameter_without_a_gradient(observe, rng):
     parameters, gradients = draw(rng, [(3,), (2,)], 5, missing={(step, 1) for step in range(5)})
     examine(observe, [{"params": parameters}], OPTIONS, gradients)
@@ -139,6 +160,13 @@ def test_adamw_goes_on_from_its_saved_state(observe, rng, restart_after):
     parameters, gradients = draw(rng, [(3,), (2, 2)], steps=6)
     groups = [{"params": parameters}]
     examine(observe, groups, OPTIONS, gradients, restart_after=restart_after)
+
+
+@pytest.mark.parametrize("restart_after", [2, 3])
+def test_adamw_saves_the_step_of_each_parameter(observe, rng, restart_after):
+    missing = {(0, 1), (1, 1), (4, 0)}
+    parameters, gradients = draw(rng, [(3,), (2,)], 7, missing)
+    examine(observe, [{"params": parameters}], OPTIONS, gradients, restart_after=restart_after)
 
 
 def test_adamw_does_not_mind_another_optimizer(observe, rng):

@@ -37,7 +37,7 @@ def examine(observe, case, **options):
 
 
 @pytest.mark.parametrize("masked", [True, False], ids=["masked", "no_mask"])
-@pytest.mark.parametrize("leading", [(), (2,), (2, 3), (2, 1, 2)], ids=str)
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3), (2, 1, 2), (0, 2)], ids=str)
 def test_attention_mixes_values_by_scaled_scores(observe, rng, leading, masked):
     examine(observe, attention_case(rng, leading, masked=masked))
 
@@ -77,6 +77,20 @@ def test_attention_gives_masked_keys_probability_zero_however_low_the_others_sco
     case["Q"] = np.full_like(case["Q"], 100.0)
     places = np.arange(case["K"].shape[-2], dtype=np.float32)[:, None]
     case["K"] = np.full_like(case["K"], -100.0) + places * np.float32(2.0**-9)
+    examine(observe, case)
+
+
+def test_attention_averages_where_all_scores_are_equal(observe, rng):
+    case = attention_case(rng)
+    case["K"] = np.zeros_like(case["K"])
+    examine(observe, case)
+
+
+def test_attention_picks_one_value_where_one_score_towers(observe, rng):
+    case = attention_case(rng, queries=5, keys=5, d_k=8)
+    case["Q"] = np.float32(100) * np.broadcast_to(np.eye(5, 8), case["Q"].shape).astype(np.float32)
+    case["K"] = case["Q"].copy()
+    case["mask"] |= np.eye(5, dtype=bool)
     examine(observe, case)
 
 

@@ -42,7 +42,7 @@ def expected_after(parameters, gradients, steps, save_after=5):
     return [*trail[-1], np.array([float(steps)])]
 
 
-@pytest.mark.parametrize("place", ["path", "str", "bytes", "open file"])
+@pytest.mark.parametrize("place", ["path", "str", "bytes", "open file", "overwritten"])
 def test_checkpoint_restores_parameters_and_buffers(observe, rng, place):
     parameters, gradients = draw(rng)
     seen = run(observe, parameters, gradients, place=place)
@@ -88,6 +88,7 @@ def test_checkpoint_restores_the_learning_rate_of_the_optimizer(observe, rng):
     expect(
         seen["loaded_lr"] == LATER_LR,
         f"run_load_checkpoint left the optimizer's lr at {seen['loaded_lr']}, saved was {LATER_LR}",
+        "learning-rate-is-not-restored",
     )
 
 
@@ -97,6 +98,7 @@ def test_checkpoint_returns_the_iteration(observe, rng, iteration):
     expect(
         seen["iteration"] == iteration,
         f"run_load_checkpoint returned iteration {seen['iteration']!r}, saved was {iteration}",
+        "iteration-is-not-restored",
     )
 
 

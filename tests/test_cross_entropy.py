@@ -59,6 +59,14 @@ def test_cross_entropy_of_a_sure_right_answer_is_almost_zero(observe):
     examine(observe, logits, [1, 1], scale=12.0, tolerance=3e-7)
 
 
+@pytest.mark.parametrize("target", [0, 1, 2])
+@pytest.mark.parametrize(
+    "row", [[1e4, -1e4, 0], [-1e4, -1e4, -1e4], [1e4, 1e4, -1e4], [0, 90, 100]], ids=str
+)
+def test_cross_entropy_takes_extreme_logits(observe, row, target):
+    examine(observe, np.array([row, [1, 2, 3]], np.float32), [target, 1], scale=1e4, tolerance=3e-7)
+
+
 def test_cross_entropy_takes_inputs_that_are_not_contiguous(observe, rng):
     logits = rng.standard_normal((2, 3, 5)).astype(np.float32)
     targets = rng.integers(0, 5, (2, 3))

@@ -29,6 +29,7 @@ def check_windows(seen, dataset, batch_size, context_length):
                     if (left == right).all()
                     else ""
                 ),
+                "y-is-not-shifted" if (left == right).all() else None,
             )
             expect(window in windows, f"{NAME}: row {row} is no window of the dataset: {window}")
 
@@ -71,6 +72,7 @@ def test_batch_starts_anywhere_that_leaves_room(observe, num_starts):
         f"{NAME} never starts at {missing} of a dataset of {len(dataset)} tokens with"
         f" context_length {context_length}; starts 0 to {num_starts - 1} must be possible."
         + (" The last start is left out." if missing == [num_starts - 1] else ""),
+        "the-last-start-is-left-out" if missing == [num_starts - 1] else None,
     )
 
 
@@ -102,6 +104,16 @@ def test_batch_starts_are_drawn_one_by_one(observe):
     expect(
         len(set(np.diff(starts).tolist())) > 1,
         f"{NAME}: the rows of a batch lie side by side ({starts.tolist()}): draw each start",
+    )
+
+
+def test_batch_goes_to_the_given_device(observe):
+    # No machine has a hundred GPUs: code that looks at `device` cannot but complain.
+    raised = observe(refused_batch, dataset=np.arange(50), context_length=4, device="cuda:99")
+    expect(
+        raised != "",
+        f"{NAME} ignores device: it took 'cuda:99', which does not exist",
+        "device-is-ignored",
     )
 
 

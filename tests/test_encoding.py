@@ -1,19 +1,16 @@
 """Encoding and decoding."""
 
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from compare import expect, expect_equal
 from mistakes import text as mistakes
 from oracles import text as oracles
-from probes.text import decode, encode, encode_chunks, encode_stream
-from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS
+from probes.text import decode, encode, encode_in_turns
+from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, tokenizer
 
 pytestmark = pytest.mark.problem("tokenizer")
-
-MERGES = oracles.train_bpe(CORPUS.encode(), 256 + 90, [])
 
 # Learnt from text that was not split: merges lie across every border between pre-tokens.
 BORDERS = [
@@ -24,15 +21,6 @@ BORDERS = [
     "a  b\n\n c \n\td",
 ]
 ACROSS = oracles.train_bpe(b"", 256 + 80, [], words=Counter(BORDERS))
-
-
-def tokenizer(special_tokens=None, merges=MERGES, specials_in_vocab=True):
-    known = special_tokens if special_tokens and specials_in_vocab else []
-    return {
-        "vocab": oracles.vocab_of(merges, known),
-        "merges": list(merges),
-        "special_tokens": special_tokens,
-    }
 
 
 def examine(observe, given, texts):
@@ -81,6 +69,21 @@ def test_encode_merges_repeats_from_the_left(observe):
 @pytest.mark.parametrize("text", [*BORDERS, *AWKWARD.values()], ids=repr)
 def test_encode_does_not_merge_across_pretokens(observe, text):
     examine(observe, tokenizer(merges=ACROSS), [text])
+
+
+def test_encode_keeps_tokenizers_apart(observe):
+    given = [tokenizer(), tokenizer(merges=ACROSS), tokenizer([" dog"], merges=[])]
+    texts = ["the dog", "The quick dog", "the 123 dog", "the dog"]
+    for one, rows in zip(
+        given, observe(encode_in_turns, tokenizers=given, texts=texts), strict=True
+    ):
+        for text, ids in zip(texts, rows, strict=True):
+            expect_equal(
+                ids,
+                oracles.encode(text, one),
+                "encode, by several tokenizers in turns,",
+                given=text,
+            )
 
 
 def test_encode_uses_the_ids_of_the_vocabulary(observe, rng):
@@ -160,66 +163,6 @@ def test_decode_replaces_malformed_bytes(observe, row):
     given = tokenizer()
     (text,) = observe(decode, tokenizer=given, rows=[row])
     expect_equal(text, oracles.decode(row, given["vocab"]), "decode", given=row)
-
-
-def cuts(text, rng):
-    """One text in pieces: characters, halves, random pieces, empty pieces, lines, all at once."""
-    places = sorted(rng.integers(0, len(text) + 1, 12).tolist())
-    bounds = [0, *places, len(text)]
-    return {
-        "characters": list(text),
-        "random pieces": [text[i:j] for i, j in pairwise(bounds)],
-        "with empty pieces": ["", *(piece for char in text for piece in (char, "")), ""],
-        "lines": text.splitlines(keepends=True),
-        "one piece": [text],
-        "pairs": [text[i : i + 2] for i in range(0, len(text), 2)],
-    }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [*AWKWARD.values(), *WITH_SPECIALS.values(), CORPUS],
-    ids=[*AWKWARD.keys(), *WITH_SPECIALS.keys(), "corpus"],
-)
-def test_encode_iterable_does_not_depend_on_the_cuts(observe, rng, text):
-    given = tokenizer(SPECIALS)
-    chunkings = cuts(text, rng)
-    seen = observe(encode_chunks, tokenizer=given, chunkings=list(chunkings.values()))
-    expected = oracles.encode(text, given)
-    for (how, chunks), ids in zip(chunkings.items(), seen, strict=True):
-        expect_equal(
-            ids,
-            expected,
-            f"encode_iterable, text cut into {how},",
-            given=text,
-            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
-        )
-
-
-def test_encode_iterable_of_nothing_is_nothing(observe):
-    seen = observe(encode_chunks, tokenizer=tokenizer([END]), chunkings=[[], [""], ["", ""]])
-    expect(seen == [[], [], []], f"encode_iterable of no text at all yields {seen}")
-
-
-@pytest.mark.parametrize("special_tokens", [None, [END]], ids=["no specials", "specials"])
-def test_encode_iterable_is_lazy(observe, special_tokens):
-    lines, line = 5000, "The dog isn't 12 years old.\n"
-    given = tokenizer(special_tokens)
-    seen = observe(encode_stream, tokenizer=given, line=line, num_lines=lines)
-    expect(seen["is_iterator"], "encode_iterable returns no iterator: yield ids one by one")
-    expect(
-        seen["read_at_call"] == 0,
-        f"encode_iterable reads {seen['read_at_call']} chunks before the first id is asked for",
-    )
-    expect(
-        seen["written"] == lines * len(oracles.encode(line, given)),
-        f"encode_iterable yields {seen['written']} ids for {lines} lines",
-    )
-    expect(
-        seen["lines_ahead"] < lines // 2,
-        f"encode_iterable had read {seen['lines_ahead']} of {lines} lines more than it had encoded:"
-        " it must work in constant memory, so yield ids as soon as they are certain",
-    )
 
 
 def test_special_tokens_may_be_next_to_each_other_in_random_text(observe, rng):

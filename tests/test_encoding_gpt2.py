@@ -1,30 +1,31 @@
-"""Agreement with GPT-2's own tokenizer, where its files are at hand."""
+"""Agreement with tiktoken, on GPT-2's vocabulary and on one that is trained here."""
 
 import json
-from functools import cache
-from pathlib import Path
 
 import pytest
 from compare import expect_equal
 from probes.text import encode, encode_chunks
-from texts import AWKWARD, CORPUS, END
+from texts import AWKWARD, CORPUS, END, tokenizer
 
 tiktoken = pytest.importorskip("tiktoken")
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
-FILES = [DATA / "gpt2" / "vocab.json", DATA / "gpt2" / "merges.txt"]
+PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
-pytestmark = [
-    pytest.mark.problem("tokenizer"),
-    pytest.mark.skipif(
-        not all(file.exists() for file in FILES),
-        reason="GPT-2's vocabulary is not in ../shared/data/gpt2",
-    ),
-]
+pytestmark = pytest.mark.problem("tokenizer")
 
 
-@cache
-def gpt2():
+@pytest.fixture(scope="module", params=["GPT-2", "trained here"])
+def given(request):
+    """GPT-2's own vocabulary where its files are at hand, and one that is always at hand."""
+    if request.param == "trained here":
+        return tokenizer([END])
+    folder = request.config.getoption("--gpt2-files")
+    if not all((folder / name).exists() for name in ("vocab.json", "merges.txt")):
+        pytest.skip(f"GPT-2's vocab.json and merges.txt are not in {folder} (see --gpt2-files)")
+    return gpt2(folder)
+
+
+def gpt2(folder):
     """Undo GPT-2's way of writing bytes as printable characters."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -34,8 +35,8 @@ def gpt2():
     def as_bytes(written):
         return bytes(byte_of[character] for character in written)
 
-    vocab = json.loads(FILES[0].read_text(encoding="utf-8"))
-    lines = FILES[1].read_text(encoding="utf-8").split("\n")
+    vocab = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
     pairs = [line.split(" ") for line in lines if line.count(" ") == 1 and line[:9] != "#version:"]
     return {
         "vocab": {
@@ -47,36 +48,33 @@ def gpt2():
     }
 
 
-@cache
-def reference():
-    vocab = gpt2()["vocab"]
+@pytest.fixture(scope="module")
+def reference(given):
+    ids = {piece: token for token, piece in given["vocab"].items()}
+    special = {END: ids.pop(END.encode())}
     return tiktoken.Encoding(
-        "gpt2",
-        pat_str=r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-        mergeable_ranks={piece: t for t, piece in vocab.items() if piece != END.encode()},
-        special_tokens={END: next(t for t, piece in vocab.items() if piece == END.encode())},
+        "reference", pat_str=PATTERN, mergeable_ranks=ids, special_tokens=special
     )
 
 
-def stories():
-    path = DATA / "tinystories" / "valid.txt"
-    if not path.exists():
-        return [CORPUS]
-    return [path.read_text(encoding="utf-8")[:20000]]
+@pytest.fixture(scope="module")
+def story(request):
+    """The beginning of a real text, where there is one."""
+    path = request.config.getoption("--gpt2-files").parent / "tinystories" / "valid.txt"
+    return path.read_text(encoding="utf-8")[:20000] if path.exists() else CORPUS
 
 
-def test_encode_agrees_with_tiktoken_on_gpt2(observe):
-    texts = [*AWKWARD.values(), CORPUS, f"{END}{CORPUS}{END}{END}\n{END}", *stories()]
-    seen = observe(encode, tokenizer=gpt2(), texts=texts)
+def test_encode_agrees_with_tiktoken(observe, given, reference, story):
+    texts = [*AWKWARD.values(), CORPUS, f"{END}{CORPUS}{END}{END}\n{END}", story]
+    seen = observe(encode, tokenizer=given, texts=texts)
     for text, ids, decoded in zip(texts, seen["ids"], seen["decoded"], strict=True):
-        expected = reference().encode(text, allowed_special="all")
-        expect_equal(ids, expected, "encode with GPT-2's vocabulary", given=text)
-        expect_equal(decoded, text, "decode(encode(text)) with GPT-2's vocabulary", given=text)
+        expected = reference.encode(text, allowed_special="all")
+        expect_equal(ids, expected, "encode, compared with tiktoken,", given=text)
+        expect_equal(decoded, text, "decode(encode(text))", given=text)
 
 
-def test_encode_iterable_agrees_with_tiktoken_on_gpt2(observe):
-    (text, *_) = stories()
-    lines = text.splitlines(keepends=True)
-    (ids,) = observe(encode_chunks, tokenizer=gpt2(), chunkings=[lines])
-    expected = reference().encode(text, allowed_special="all")
-    expect_equal(ids, expected, "encode_iterable with GPT-2's vocabulary", given=text)
+def test_encode_iterable_agrees_with_tiktoken(observe, given, reference, story):
+    lines = story.splitlines(keepends=True)
+    (ids,) = observe(encode_chunks, tokenizer=given, chunkings=[lines])
+    expected = reference.encode(story, allowed_special="all")
+    expect_equal(ids, expected, "encode_iterable, compared with tiktoken,", given=story)

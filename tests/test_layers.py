@@ -2,12 +2,18 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_gradients, expect_unchanged
+from compare import (
+    expect,
+    expect_close,
+    expect_gradients,
+    expect_learned,
+    expect_unchanged,
+)
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import attempt, backward, forward
 
-LEADING = [(), (5,), (2, 3), (2, 1, 3, 2)]
+LEADING = [(), (5,), (2, 3), (2, 1, 3, 2), (0, 3)]
 
 
 def normal(rng, *shape):
@@ -61,14 +67,16 @@ def test_linear_passes_gradients_to_input_and_weight(observe, rng):
         cotangent=cotangent,
         inputs=["in_features"],
         weights=["weights"],
-    )["gradients"]
+    )
     by_x = oracles.gradient(lambda z: oracles.linear(z, weight), x, cotangent)
     by_weight = oracles.gradient(lambda z: oracles.linear(x, z), weight, cotangent)
-    expect_gradients(seen, {"in_features": by_x, "weights": by_weight}, "run_linear")
+    expected = {"in_features": by_x, "weights": by_weight}
+    expect_gradients(seen["gradients"], expected, "run_linear")
+    expect_learned(seen, 1, "run_linear")
 
 
 @pytest.mark.problem("embedding")
-@pytest.mark.parametrize("shape", [(), (7,), (2, 3), (2, 1, 4)], ids=str)
+@pytest.mark.parametrize("shape", [(), (7,), (2, 3), (2, 1, 4), (0, 3)], ids=str)
 def test_embedding_looks_up_one_row_per_id(observe, rng, shape):
     table = normal(rng, 9, 4)
     ids = rng.integers(0, 9, shape)
@@ -98,9 +106,10 @@ def test_embedding_adds_up_the_gradients_of_a_repeated_id(observe, rng):
         arguments={"vocab_size": 5, "d_model": 3, "weights": table, "token_ids": ids},
         cotangent=cotangent,
         weights=["weights"],
-    )["gradients"]
+    )
     expected = oracles.gradient(lambda z: oracles.embedding(ids, z), table, cotangent)
-    expect_gradients(seen, {"weights": expected}, "run_embedding")
+    expect_gradients(seen["gradients"], {"weights": expected}, "run_embedding")
+    expect_learned(seen, 1, "run_embedding")
 
 
 @pytest.mark.problem("embedding")
@@ -111,7 +120,7 @@ def test_embedding_refuses_an_id_past_the_vocabulary(observe, rng):
 
 
 @pytest.mark.problem("silu")
-@pytest.mark.parametrize("shape", [(), (8,), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("shape", [(), (8,), (2, 3, 4), (0, 4)], ids=str)
 def test_silu_is_x_times_sigmoid(observe, rng, shape):
     x = np.asarray(3 * rng.standard_normal(shape), np.float32)
     seen = observe(forward, function="run_silu", arguments={"in_features": x})
@@ -215,7 +224,7 @@ def test_swiglu_passes_gradients_to_input_and_weights(observe, rng):
         cotangent=cotangent,
         inputs=["in_features"],
         weights=names,
-    )["gradients"]
+    )
     arguments = swiglu_arguments(case)
     expected = {}
     for place, name in enumerate(["in_features", *names]):
@@ -224,4 +233,5 @@ def test_swiglu_passes_gradients_to_input_and_weights(observe, rng):
             return oracles.swiglu(*arguments[:place], z, *arguments[place + 1 :])
 
         expected[name] = oracles.gradient(vary, arguments[place], cotangent)
-    expect_gradients(seen, expected, "run_swiglu")
+    expect_gradients(seen["gradients"], expected, "run_swiglu")
+    expect_learned(seen, 3, "run_swiglu")

@@ -153,6 +153,26 @@ def test_multihead_with_rope_follows_the_token_positions(observe, rng, positions
 
 
 @rope_problem
+@pytest.mark.parametrize("length", [1, 2, 16])
+def test_multihead_with_rope_takes_any_length_up_to_the_longest(observe, rng, length):
+    examine_with_rope(observe, rope_case(rng, np.arange(length), length=length))
+
+
+@rope_problem
+@pytest.mark.parametrize("theta", [10.0, 10000.0])
+def test_multihead_with_rope_uses_the_given_theta(observe, rng, theta):
+    examine_with_rope(observe, rope_case(rng, [0, 3, 6, 9, 12], theta=theta))
+
+
+@rope_problem
+def test_multihead_with_rope_takes_inputs_that_are_not_contiguous(observe, rng):
+    case = rope_case(rng, np.arange(5))
+    seen = observe(forward, function=WITH_ROPE, arguments=case, strided=["in_features"])
+    arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"]
+    expect_close(seen["output"], oracles.multihead_with_rope(*arguments), WITH_ROPE)
+
+
+@rope_problem
 def test_multihead_with_rope_takes_one_row_of_positions_for_the_batch(observe, rng):
     examine_with_rope(observe, rope_case(rng, [[0, 2, 4, 9, 15]]))
 

@@ -33,7 +33,7 @@ def examine(observe, case, **options):
     expect_unchanged(seen["changed"], "run_rmsnorm")
 
 
-@pytest.mark.parametrize("leading", [(), (4,), (8,), (2, 3), (2, 1, 3, 2)], ids=str)
+@pytest.mark.parametrize("leading", [(), (4,), (8,), (2, 3), (2, 1, 3, 2), (0, 3)], ids=str)
 def test_rmsnorm_divides_by_the_root_mean_square(observe, rng, leading):
     examine(observe, rmsnorm_case(rng, leading))
 

@@ -27,7 +27,9 @@ def test_softmax_sums_to_one_along_dim(observe, rng, dim):
     examine(observe, (2 * rng.standard_normal((3, 4, 5))).astype(np.float32), dim)
 
 
-@pytest.mark.parametrize(("shape", "dim"), [((6,), 0), ((6,), -1), ((4, 4), 0), ((3, 1), 1)])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((6,), 0), ((6,), -1), ((4, 4), 0), ((3, 1), 1), ((0, 5), -1)]
+)
 def test_softmax_takes_any_number_of_axes(observe, rng, shape, dim):
     examine(observe, rng.standard_normal(shape).astype(np.float32), dim)
 
@@ -49,6 +51,22 @@ def test_softmax_gives_minus_infinity_probability_zero(observe, rng):
     x = rng.standard_normal((3, 5)).astype(np.float32)
     x[0, 1] = x[1, :4] = -np.inf
     examine(observe, x, -1)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [1e4, -1e4, 1e4, 0],
+        [-1e4] * 4,
+        [0] * 4,
+        [0, 0, 3e4, 0],
+        [-3e38, 3e38, 0, 3e38],
+        [80, 89, 0, 0],
+    ],
+    ids=str,
+)
+def test_softmax_takes_extreme_scores(observe, row):
+    examine(observe, np.array([row, [1, 2, 3, 4]], np.float32), -1)
 
 
 def test_softmax_takes_inputs_that_are_not_contiguous(observe, rng):

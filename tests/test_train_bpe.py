@@ -111,8 +111,18 @@ def test_train_does_not_merge_across_pretokens(observe):
     examine(observe, b"a b a b a b a b. x1 x1 x1 x1", 20)
 
 
-@pytest.mark.parametrize("text", [b"a\r\nb\r\n" * 4, b"\r\n\r\n\r\n x\r y\n", b"a\n\n\nb\r\r\rc"])
-def test_train_keeps_line_ends(observe, text):
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"a\r\nb\r\n" * 4,
+        b"\r\n\r\n\r\n x\r y\n",
+        b"a\n\n\nb\r\r\rc",
+        "a\x0b\x0b\x0cb\x1c\x1c\x85\x85\u2028\u2028 \u2028".encode() * 3,
+        b"\xef\xbb\xbfab \xef\xbb\xbfab\xef\xbb",
+        b"a\x00\x00b\x1a\x1a\n" * 3,
+    ],
+)
+def test_train_keeps_line_ends_marks_and_control_characters(observe, text):
     examine(observe, text, 10)
 
 

@@ -44,7 +44,17 @@ def block_case(rng, batch=2, length=5, d_model=8, num_heads=2, d_ff=12, theta=10
     }
 
 
-def model_case(rng, batch=2, length=6, num_layers=2, d_model=8, d_ff=12, vocab_size=11):
+def model_case(
+    rng,
+    batch=2,
+    length=6,
+    num_layers=2,
+    num_heads=2,
+    d_model=8,
+    d_ff=12,
+    vocab_size=11,
+    theta=100.0,
+):
     weights = {
         f"layers.{layer}.{key}": value
         for layer in range(num_layers)
@@ -60,9 +70,9 @@ def model_case(rng, batch=2, length=6, num_layers=2, d_model=8, d_ff=12, vocab_s
         "context_length": 9,
         "d_model": d_model,
         "num_layers": num_layers,
-        "num_heads": 2,
+        "num_heads": num_heads,
         "d_ff": d_ff,
-        "rope_theta": 100.0,
+        "rope_theta": theta,
         "weights": weights,
         "in_indices": rng.integers(0, vocab_size, (batch, length)),
     }
@@ -175,6 +185,18 @@ def test_model_runs_its_blocks_in_order(observe, rng, num_layers):
 
 
 @model_problem
+@pytest.mark.parametrize(("d_model", "num_heads", "d_ff"), [(6, 1, 5), (8, 4, 8), (12, 3, 20)])
+def test_model_takes_any_sizes(observe, rng, d_model, num_heads, d_ff):
+    examine_model(observe, model_case(rng, d_model=d_model, num_heads=num_heads, d_ff=d_ff))
+
+
+@model_problem
+@pytest.mark.parametrize("theta", [10.0, 10000.0])
+def test_model_uses_the_given_theta(observe, rng, theta):
+    examine_model(observe, model_case(rng, theta=theta))
+
+
+@model_problem
 def test_model_takes_a_vocabulary_smaller_than_d_model(observe, rng):
     examine_model(observe, model_case(rng, vocab_size=3))
 
@@ -192,6 +214,7 @@ def test_model_does_not_see_the_future(observe, rng):
         bool(difference <= 1e-5),
         f"{MODEL}: logits of positions 0 to 2 change by {difference:.2g} with tokens 3 to 5:"
         " is the mask causal?",
+        "sees-the-future",
     )
 
 

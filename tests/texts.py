@@ -1,5 +1,7 @@
 """Texts and corpora of the examination: what real text does to a tokenizer, in small."""
 
+from oracles import text as oracles
+
 END = "<|endoftext|>"
 
 # English with contractions, numbers and punctuation; accents composed and not; Cyrillic, Greek,
@@ -56,3 +58,15 @@ WITH_SPECIALS = {
     "cut off": f"{END[:-1]} {END[1:]} <|end|{END}|>",
     "after a newline": f"dog\n{END}\n\n{END}\r\nfox",
 }
+
+MERGES = oracles.train_bpe(CORPUS.encode(), 256 + 90, [])
+
+
+def tokenizer(special_tokens=None, merges=MERGES, specials_in_vocab=True):
+    """Arguments of get_tokenizer."""
+    known = special_tokens if special_tokens and specials_in_vocab else []
+    return {
+        "vocab": oracles.vocab_of(merges, known),
+        "merges": list(merges),
+        "special_tokens": special_tokens,
+    }

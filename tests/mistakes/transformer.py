@@ -166,6 +166,7 @@ def multihead_attention_with_rope(
         "the pairs are (i, i + d_k/2) instead of (2i, 2i+1)": run(
             *[lambda z: rotate_halves(z, angles(places, z.shape[-1], theta))] * 2
         ),
+        "theta is ignored (10000 instead)": run(*[lambda z: oracles.rope(z, places, 10000.0)] * 2),
     }
     return answers | multihead_attention(x, weights, num_heads, turn)
 
@@ -269,4 +270,7 @@ def transformer_lm(
             final(blocks(embedded, [num_layers - 1] * num_layers)), head
         ),
         "the blocks are skipped": linear(final(embedded), head),
+        "theta is ignored (10000 instead)": oracles.transformer_lm(
+            token_ids, weights, num_layers, num_heads, 10000.0
+        ),
     }

@@ -15,17 +15,18 @@ PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{
 
 def split_at_specials(text: str, special_tokens: Sequence[str]) -> list[str]:
     """Cut a text around its special tokens, which are kept as pieces; the longest one wins."""
-    pieces, start, place = [], 0, 0
-    by_length = sorted((s for s in special_tokens if s), key=len, reverse=True)
-    while place < len(text):
-        special = next((s for s in by_length if text.startswith(s, place)), None)
-        if special is None:
-            place += 1
-            continue
+    pieces, start = [], 0
+    places = {special: text.find(special) for special in special_tokens if special}
+    while True:
+        for special, place in places.items():
+            if 0 <= place < start:
+                places[special] = text.find(special, start)
+        found = [(place, -len(special), special) for special, place in places.items() if place >= 0]
+        if not found:
+            return [piece for piece in [*pieces, text[start:]] if piece]
+        place, _, special = min(found)
         pieces += [text[start:place], special]
-        place += len(special)
-        start = place
-    return [piece for piece in [*pieces, text[start:]] if piece]
+        start = place + len(special)
 
 
 def as_bytes(word: str) -> list[bytes]:

@@ -14,6 +14,7 @@ def adamw(
     options: Mapping[str, Any],
     gradients: Sequence[Sequence[Array | None]],
     rates: Sequence[float] | None = None,
+    changes: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[list[Array]]:
     """Return all parameters after each step, as `probes.optimize` does."""
     parameters = [
@@ -24,6 +25,7 @@ def adamw(
     trail = []
     for step, row in enumerate(gradients):
         for state, g in zip(parameters, row, strict=True):
+            state |= changes[step] if changes else {}
             if g is None:
                 continue
             lr = state["lr"] if rates is None else rates[step]

@@ -3,7 +3,9 @@
 Each probe takes the adapters and plain inputs, and returns plain outputs, so that it can run in
 another process that holds a submission and nothing worth stealing.
 
-    model.py     functions, layers, the model: values and gradients
-    training.py  optimizer, clipping, schedule, batches, checkpoints
-    text.py      tokenizer and its training
+    model.py        functions, layers, the model: values and gradients
+    modules.py      what constructors leave behind
+    training.py     optimizer, clipping, schedule, batches, checkpoints
+    text.py         tokenizer and its training
+    lazy_memory.py  the memory of encode_iterable, in a process of its own
 """

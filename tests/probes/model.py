@@ -85,6 +85,27 @@ def forward(
     return {"output": plain(output), "changed": changed(before, made)}
 
 
+# How PyTorch complains of tensors of different types, and of types that it cannot compute in.
+UNSUITABLE = ("dtype", "scalar type", "not implemented for", "can't be cast")
+
+
+def forward_if_supported(
+    adapters: Any, function: str, arguments: Plain, dtypes: Mapping[str, str]
+) -> Plain | None:
+    """Call one adapter with all floats of another type; None if it does not support that type.
+
+    Nothing says that it must: adapters may load any weights into modules of float32.
+    """
+    try:
+        return forward(adapters, function, arguments, dtypes)
+    except RuntimeError as error:
+        if isinstance(error, NotImplementedError) or not any(
+            complaint in str(error) for complaint in UNSUITABLE
+        ):
+            raise
+        return None
+
+
 def backward(
     adapters: Any,
     function: str,

@@ -1,8 +1,13 @@
 """Encode, decode and train on text."""
 
 import copy
+import subprocess
+import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +35,71 @@ def encode_chunks(adapters: Any, tokenizer: Plain, chunkings: list[list[str]]) -
     """Encode texts that arrive in pieces; an empty list is a text that never arrives."""
     made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
     return [[int(token) for token in made.encode_iterable(iter(chunks))] for chunks in chunkings]
+
+
+def encode_interleaved(adapters: Any, tokenizer: Plain, chunkings: list[list[str]]) -> Plain:
+    """Encode several texts with one tokenizer in turns, an id of each; give up one before."""
+    made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
+    for abandoned in chunkings:
+        next(iter(made.encode_iterable(iter(abandoned))), None)
+    streams = [iter(made.encode_iterable(iter(chunks))) for chunks in chunkings]
+    ids: list[list[int]] = [[] for _ in streams]
+    going = set(range(len(streams)))
+    while going:
+        for place in sorted(going):
+            token = next(streams[place], None)
+            if token is None:
+                going.remove(place)
+            else:
+                ids[place].append(int(token))
+    afterwards = [[int(token) for token in made.encode("".join(chunks))] for chunks in chunkings]
+    return {"in_turns": ids, "afterwards": afterwards}
+
+
+def encode_in_turns(adapters: Any, tokenizers: list[Plain], texts: list[str]) -> list[Any]:
+    """Encode each text with each tokenizer in turn; a row of answers for each tokenizer."""
+    made = [adapters.get_tokenizer(**copy.deepcopy(tokenizer)) for tokenizer in tokenizers]
+    rows: list[list[list[int]]] = [[] for _ in made]
+    for text in texts:
+        for place, one in enumerate(made):
+            rows[place].append([int(token) for token in one.encode(text)])
+    return rows
+
+
+def encode_sources(adapters: Any, tokenizer: Plain, text: str) -> dict[str, list[int]]:
+    """Encode the lines of one text as they come from a list, a generator and an open file."""
+    made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
+    lines = text.splitlines(keepends=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text.txt"
+        path.write_bytes(text.encode())
+        with path.open(encoding="utf-8", newline="") as file:
+            sources = {"a list": lines, "a generator": (line for line in lines), "a file": file}
+            return {
+                name: [int(token) for token in made.encode_iterable(source)]
+                for name, source in sources.items()
+            }
+
+
+def lazy_memory(adapters: Any, tokenizer: Plain, chunk: str, num_chunks: int) -> int | None:
+    """Bytes by which a process grows while it encodes many chunks; None if it cannot be seen."""
+    adapters.get_tokenizer(**copy.deepcopy(tokenizer))
+    file = getattr(adapters, "__file__", None)
+    if file is None:
+        return None
+    script, root = Path(__file__).with_name("lazy_memory.py"), Path(file).parents[1]
+    given = {"tokenizer": tokenizer, "chunk": chunk, "num_chunks": num_chunks}
+    finished = subprocess.run(
+        [sys.executable, str(script), str(root)],
+        input=ascii(given).encode("ascii"),
+        capture_output=True,
+        check=False,
+    )
+    if finished.returncode != 0:
+        complaint = finished.stderr.decode("utf-8", "replace").strip()
+        raise RuntimeError(complaint[-2000:])
+    grown = finished.stdout.decode().split()
+    return int(grown[-1]) if grown else None
 
 
 def encode_stream(adapters: Any, tokenizer: Plain, line: str, num_lines: int) -> Plain:
@@ -64,6 +134,7 @@ def train_bpe(
     vocab_size: int,
     special_tokens: list[str],
     path_as: str = "path",
+    options: dict[str, Any] | None = None,
 ) -> Plain:
     """Train on a file with exactly these bytes."""
     with tempfile.TemporaryDirectory() as folder:
@@ -73,11 +144,43 @@ def train_bpe(
             input_path=str(path) if path_as == "str" else path,
             vocab_size=vocab_size,
             special_tokens=list(special_tokens),
+            **(options or {}),
         )
     return {
         "vocab": {int(token): bytes(piece) for token, piece in vocab.items()},
         "merges": [(bytes(left), bytes(right)) for left, right in merges],
     }
+
+
+def train_bpe_in_parallel(
+    adapters: Any, text: bytes, vocab_size: int, special_tokens: list[str], workers: list[int]
+) -> list[Plain]:
+    """Train with each number of workers, if there is a keyword for it."""
+    for keyword in ("num_workers", "num_processes", "n_workers", "n_processes", "num_chunks"):
+        try:
+            return [
+                train_bpe(adapters, text, vocab_size, special_tokens, options={keyword: count})
+                for count in workers
+            ]
+        except TypeError:
+            continue
+    return []
+
+
+def train_bpe_time(
+    adapters: Any, text: bytes, vocab_size: int, special_tokens: list[str]
+) -> dict[str, float]:
+    """CPU time of training, and of counting the pairs of letters of the same text in Python."""
+    started = time.process_time()
+    letters = text.decode()
+    for _ in range(5):
+        counts: Counter[tuple[str, str]] = Counter()
+        for pair in pairwise(letters):
+            counts[pair] += 1
+    calibrated = time.process_time()
+    train_bpe(adapters, text, vocab_size, special_tokens)
+    trained = time.process_time()
+    return {"one_count_s": (calibrated - started) / 5, "training_s": trained - calibrated}
 
 
 def train_bpe_on_nothing(adapters: Any, special_tokens: list[str]) -> Plain:

@@ -1,6 +1,7 @@
 """Step an optimizer, clip gradients, ask for learning rates, batches and checkpoints."""
 
 import copy
+import inspect
 import io
 import tempfile
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from probes.model import Array, Plain, plain, plain_gradient
 
@@ -23,6 +24,7 @@ def optimize(
     given_as: str = "list",
     restart_after: int | None = None,
     rival: int = 0,
+    changes: list[dict[str, Any]] | None = None,
 ) -> Plain:
     """Step AdamW once for each row of gradients and see the parameters after each step.
 
@@ -35,6 +37,7 @@ def optimize(
         given_as: Pass the parameters as "list", "generator" (one group) or "groups".
         restart_after: Go on in a fresh optimizer with the saved state after this many steps.
         rival: Steps that another optimizer takes in between.
+        changes: Options that all groups are given before each step.
     """
     optimizer_class = adapters.get_adamw_cls()
     groups = copy.deepcopy(groups)
@@ -53,6 +56,8 @@ def optimize(
         if rates is not None:
             for group in optimizer.param_groups:
                 group["lr"] = rates[step]
+        for group in optimizer.param_groups if changes else []:
+            group.update(changes[step])
         parameters = [parameter for group in groups for parameter in group["params"]]
         for parameter, gradient in zip(parameters, row, strict=True):
             parameter.grad = None if gradient is None else torch.tensor(gradient)
@@ -63,6 +68,28 @@ def optimize(
             )
         trail.append([plain(parameter) for parameter in parameters])
     return {"trail": trail, "gradients_changed": bool(touched)}
+
+
+def closure_step(adapters: Any, options: dict[str, Any]) -> Plain | None:
+    """Step with a closure that computes loss and gradient; None if step() takes no closure."""
+    parameter = nn.Parameter(torch.ones(3))
+    optimizer = adapters.get_adamw_cls()([parameter], **options)
+    if not inspect.signature(type(optimizer).step).parameters.keys() - {"self"}:
+        return None
+    calls = 0
+
+    def closure() -> Tensor:
+        nonlocal calls
+        calls += 1
+        parameter.grad = torch.ones(3)
+        return torch.tensor(2.5)
+
+    returned = optimizer.step(closure)
+    return {
+        "calls": calls,
+        "returned": None if returned is None else float(returned),
+        "moved": not torch.equal(parameter, torch.ones(3)),
+    }
 
 
 def make_optimizer(
@@ -157,11 +184,11 @@ def mapped_batch(adapters: Any, dataset: Array, batch_size: int, context_length:
         return {"x": plain(x), "y": plain(y)}
 
 
-def refused_batch(adapters: Any, dataset: Array, context_length: int) -> str:
-    """Ask for a batch that the dataset cannot give and name what is raised ("" if nothing)."""
+def refused_batch(adapters: Any, dataset: Array, context_length: int, device: str = "cpu") -> str:
+    """Ask for a batch that cannot be given and name what is raised ("" if nothing)."""
     try:
         adapters.run_get_batch(
-            dataset=dataset, batch_size=2, context_length=context_length, device="cpu"
+            dataset=dataset, batch_size=2, context_length=context_length, device=device
         )
     except NotImplementedError:
         raise
@@ -209,6 +236,9 @@ def checkpoint(
     fresh_optimizer = torch.optim.AdamW(fresh.parameters(), lr=first_lr, foreach=False)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoint.pt"
+        if place == "overwritten":
+            path.write_bytes(bytes(100_000))
+            place = "path"
         memory = io.BytesIO()
         if place == "open file":
             with path.open("wb") as out:

@@ -1,0 +1,143 @@
+"""Encoding text that arrives in pieces: never wrong, never more than needed in memory."""
+
+from itertools import pairwise
+
+import pytest
+from compare import expect, expect_equal
+from mistakes import text as mistakes
+from oracles import text as oracles
+from probes.text import (
+    encode_chunks,
+    encode_interleaved,
+    encode_sources,
+    encode_stream,
+    lazy_memory,
+)
+from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, tokenizer
+
+pytestmark = pytest.mark.problem("tokenizer")
+
+
+def cuts(text, rng):
+    """One text in pieces: characters, halves, random pieces, empty pieces, lines, all at once."""
+    places = sorted(rng.integers(0, len(text) + 1, 12).tolist())
+    bounds = [0, *places, len(text)]
+    return {
+        "characters": list(text),
+        "random pieces": [text[i:j] for i, j in pairwise(bounds)],
+        "with empty pieces": ["", *(piece for char in text for piece in (char, "")), ""],
+        "lines": text.splitlines(keepends=True),
+        "one piece": [text],
+        "pairs": [text[i : i + 2] for i in range(0, len(text), 2)],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*AWKWARD.values(), *WITH_SPECIALS.values(), CORPUS],
+    ids=[*AWKWARD.keys(), *WITH_SPECIALS.keys(), "corpus"],
+)
+def test_encode_iterable_does_not_depend_on_the_cuts(observe, rng, text):
+    given = tokenizer(SPECIALS)
+    chunkings = cuts(text, rng)
+    seen = observe(encode_chunks, tokenizer=given, chunkings=list(chunkings.values()))
+    expected = oracles.encode(text, given)
+    for (how, chunks), ids in zip(chunkings.items(), seen, strict=True):
+        expect_equal(
+            ids,
+            expected,
+            f"encode_iterable, text cut into {how},",
+            given=text,
+            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+        )
+
+
+def test_encode_iterable_of_nothing_is_nothing(observe):
+    seen = observe(encode_chunks, tokenizer=tokenizer([END]), chunkings=[[], [""], ["", ""]])
+    expect(seen == [[], [], []], f"encode_iterable of no text at all yields {seen}")
+
+
+@pytest.mark.parametrize("special_tokens", [None, [END]], ids=["no specials", "specials"])
+def test_encode_iterable_is_lazy(observe, special_tokens):
+    lines, line = 5000, "The dog isn't 12 years old.\n"
+    given = tokenizer(special_tokens)
+    seen = observe(encode_stream, tokenizer=given, line=line, num_lines=lines)
+    expect(seen["is_iterator"], "encode_iterable returns no iterator: yield ids one by one")
+    expect(
+        seen["read_at_call"] == 0,
+        f"encode_iterable reads {seen['read_at_call']} chunks before the first id is asked for",
+    )
+    expect(
+        seen["written"] == lines * len(oracles.encode(line, given)),
+        f"encode_iterable yields {seen['written']} ids for {lines} lines",
+    )
+    expect(
+        seen["lines_ahead"] < lines // 2,
+        f"encode_iterable had read {seen['lines_ahead']} of {lines} lines more than it had encoded:"
+        " it must work in constant memory, so yield ids as soon as they are certain",
+        "not-lazy",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"dog{END}{END} fox",
+        f"a {END}\r\n\n  {END[:-1]}b",
+        "it's  we'll\r\n\r\n \n x12 3",
+        "e\u0301\u4f60\U0001f468\u200d\U0001f469 [X]+([X]+(? pad  pad",
+    ],
+    ids=["specials", "around specials", "white space", "marks"],
+)
+def test_encode_iterable_may_be_cut_anywhere(observe, text):
+    given = tokenizer(SPECIALS)
+    chunkings = [[text[:place], text[place:]] for place in range(len(text) + 1)]
+    seen = observe(encode_chunks, tokenizer=given, chunkings=chunkings)
+    expected = oracles.encode(text, given)
+    for chunks, ids in zip(chunkings, seen, strict=True):
+        expect_equal(
+            ids,
+            expected,
+            "encode_iterable",
+            given=chunks,
+            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+        )
+
+
+def test_encode_iterable_takes_any_iterable(observe):
+    given = tokenizer([END])
+    text = f"{CORPUS}{END}\r\n{CORPUS}"
+    for source, ids in observe(encode_sources, tokenizer=given, text=text).items():
+        expect_equal(ids, oracles.encode(text, given), f"encode_iterable of {source}")
+
+
+def test_encode_iterable_keeps_streams_apart(observe):
+    given = tokenizer([END])
+    texts = [f"dog {END}fox's", "  newer\n\nnewest ", "lower lowest", "aaaa aaa"]
+    chunkings = [[text[i : i + 3] for i in range(0, len(text), 3)] for text in texts]
+    seen = observe(encode_interleaved, tokenizer=given, chunkings=chunkings)
+    for when, name in (
+        ("in_turns", "encode_iterable while others of the same tokenizer are going on"),
+        ("afterwards", "encode after encode_iterable was given up"),
+    ):
+        for text, ids in zip(texts, seen[when], strict=True):
+            expect_equal(ids, oracles.encode(text, given), name, given=text)
+
+
+MEGABYTE = 2**20
+
+
+def test_encode_iterable_needs_constant_memory(observe):
+    # Long special tokens make much text of few ids, so that even a slow tokenizer is soon done.
+    special = "<|" + "pad" * 100 + "|>"
+    chunk = special * 20 + "the dog\n"
+    num_chunks = 48 * MEGABYTE // len(chunk)
+    grown = observe(lazy_memory, tokenizer=tokenizer([special]), chunk=chunk, num_chunks=num_chunks)
+    if grown is None:
+        pytest.skip("this system does not tell how much memory a process has held")
+    expect(
+        grown < 16 * MEGABYTE,
+        f"encode_iterable of 48 MiB of text took {grown / MEGABYTE:.0f} MiB more memory than for a"
+        " little: yield ids as soon as they are certain, and forget text that is done with",
+        "not-in-constant-memory",
+    )

@@ -1,0 +1,126 @@
+"""The weights that a fresh module starts from, and what it saves.
+
+Seen as the module's constructor returns, before an adapter loads its own weights. Code without
+modules, or whose constructors take the weights, shows nothing here and passes.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from compare import expect, report
+from probes.modules import construction
+
+# A normal distribution cut off at 3 sigma has 0.9866 of its standard deviation.
+CUT_OFF = 0.9866
+
+
+def fresh_weights(observe, function, case, shape, given):
+    """All parameters of this shape (or its transpose) that do not hold the given weights yet."""
+    modules = observe(construction, function=function, arguments=case)
+    parameters = [weight["values"] for module in modules for weight in module["parameters"]]
+    return [
+        weight
+        for weight in parameters
+        if weight.shape in (shape, shape[::-1])
+        and not any(np.array_equal(weight, other) for other in (given, given.T))
+    ]
+
+
+def expect_cut_off_normal(weight, sigma, name, mistakes):
+    std, mean, largest = float(weight.std()), float(weight.mean()), float(np.abs(weight).max())
+    wrong = abs(std / (CUT_OFF * sigma) - 1) > 0.03 or largest > 3.01 * sigma
+    causes = [what for what, value in mistakes.items() if abs(std / value - 1) < 0.02]
+    if not causes and abs(std / sigma - 1) < 0.03:
+        causes = ["the initial weights are not truncated at 3 standard deviations"]
+    if wrong:
+        finding = (
+            f"{name}: a fresh weight has standard deviation {std:.4g} and reaches up to"
+            f" {largest:.4g}, expected N(0, {sigma:.4g}^2) truncated at {3 * sigma:.4g}"
+        )
+        report(finding, causes[:1], "")
+    expect(
+        abs(mean) < 6 * sigma / math.sqrt(weight.size),
+        f"{name}: a fresh weight has mean {mean:.4g}, expected 0",
+        "wrong-initialisation",
+    )
+
+
+@pytest.mark.problem("linear")
+@pytest.mark.parametrize(("d_in", "d_out"), [(300, 100), (128, 256), (150, 150)])
+def test_linear_starts_from_a_truncated_normal(observe, rng, d_in, d_out):
+    given = rng.standard_normal((d_out, d_in)).astype(np.float32)
+    case = {"d_in": d_in, "d_out": d_out, "weights": given, "in_features": given[:1]}
+    sigma = math.sqrt(2 / (d_in + d_out))
+    bound = math.sqrt(6 / (d_in + d_out))
+    mistakes = {
+        "sigma is 2 / (d_in + d_out): that is the variance": sigma**2 * CUT_OFF,
+        "sigma is 1": CUT_OFF,
+        "sigma is sqrt(1 / d_in)": math.sqrt(1 / d_in) * CUT_OFF,
+        "sigma is sqrt(2 / d_in)": math.sqrt(2 / d_in) * CUT_OFF,
+        "sigma is sqrt(1 / (d_in + d_out))": sigma / math.sqrt(2) * CUT_OFF,
+        "weights are uniform in +-1/sqrt(d_in), as in torch.nn.Linear": 1 / math.sqrt(3 * d_in),
+        "weights are uniform (Xavier): draw from a normal distribution": bound / math.sqrt(3),
+    }
+    for weight in fresh_weights(observe, "run_linear", case, (d_out, d_in), given):
+        expect_cut_off_normal(weight, sigma, "run_linear", mistakes)
+
+
+@pytest.mark.problem("embedding")
+def test_embedding_starts_from_a_truncated_normal(observe, rng):
+    given = rng.standard_normal((400, 60)).astype(np.float32)
+    case = {"vocab_size": 400, "d_model": 60, "weights": given, "token_ids": np.arange(3)}
+    mistakes = {
+        "sigma is sqrt(2 / (vocab_size + d_model)), which is for linear layers": CUT_OFF
+        * math.sqrt(2 / 460),
+        "sigma is 0.02": 0.02,
+        "sigma is 1 / sqrt(d_model)": CUT_OFF / math.sqrt(60),
+    }
+    for weight in fresh_weights(observe, "run_embedding", case, (400, 60), given):
+        expect_cut_off_normal(weight, 1.0, "run_embedding", mistakes)
+
+
+@pytest.mark.problem("positionwise_feedforward")
+def test_swiglu_starts_from_truncated_normals(observe, rng):
+    shapes = {"w1_weight": (224, 96), "w2_weight": (96, 224), "w3_weight": (224, 96)}
+    given = {name: rng.standard_normal(s).astype(np.float32) for name, s in shapes.items()}
+    x = given["w1_weight"][:1]
+    case = {"d_model": 96, "d_ff": 224, **given, "in_features": x}
+    modules = observe(construction, function="run_swiglu", arguments=case)
+    known = [part for weight in given.values() for part in (weight, weight.T)]
+    for weight in (weight["values"] for module in modules for weight in module["parameters"]):
+        if weight.shape in shapes.values() and not any(
+            np.array_equal(weight, part) for part in known
+        ):
+            expect_cut_off_normal(weight, math.sqrt(2 / 320), "run_swiglu", {})
+
+
+@pytest.mark.problem("rmsnorm")
+def test_rmsnorm_starts_from_a_gain_of_one(observe, rng):
+    given = rng.uniform(0.5, 2, 48).astype(np.float32)
+    case = {"d_model": 48, "eps": 1e-5, "weights": given, "in_features": given[None]}
+    for weight in fresh_weights(observe, "run_rmsnorm", case, (48,), given):
+        expect(
+            bool(np.all(weight == 1)),
+            f"run_rmsnorm: a fresh gain is {weight[:3].tolist()} ..., expected 1",
+            "wrong-initialisation",
+        )
+
+
+@pytest.mark.problem("rope")
+def test_rope_tables_stay_out_of_the_state_dict(observe, rng):
+    case = {
+        "d_k": 6,
+        "theta": 100.0,
+        "max_seq_len": 20,
+        "in_query_or_key": rng.standard_normal((2, 3, 6)).astype(np.float32),
+        "token_positions": np.arange(3),
+    }
+    for module in observe(construction, function="run_rope", arguments=case):
+        tables = [buffer["values"].shape for buffer in module["saved_buffers"]]
+        expect(
+            not any(len(shape) > 1 and 20 in shape for shape in tables),
+            f"run_rope: the state dict holds tables of shape {tables}: they can be computed again,"
+            " so register them with persistent=False",
+            "tables-in-state-dict",
+        )

@@ -1,0 +1,132 @@
+"""Layers and models in other float types, as far as they support them."""
+
+import numpy as np
+import pytest
+from compare import expect_close, expect_unchanged
+from oracles import model as oracles
+from probes.model import forward_if_supported
+
+# Relative to the largest value. Some keep single results in 16 bits, others only the last one.
+TOLERANCES = {"float64": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
+
+every_dtype = pytest.mark.parametrize("dtype", TOLERANCES)
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def examine(observe, function, dtype, case, oracle):
+    """Compare with `oracle(case)`, all floats of the case being rounded to the type before."""
+
+    def is_float(value):
+        return isinstance(value, np.ndarray) and value.dtype == np.float32
+
+    def rounded(values):
+        return {
+            name: oracles.rounded(value, dtype) if is_float(value) else value
+            for name, value in values.items()
+        }
+
+    case = rounded(case)
+    if "weights" in case and isinstance(case["weights"], dict):
+        case["weights"] = rounded(case["weights"])
+    names = [name for name, value in case.items() if is_float(value)]
+    names += case["weights"] if isinstance(case.get("weights"), dict) else []
+    dtypes = dict.fromkeys(names, dtype)
+    seen = observe(forward_if_supported, function=function, arguments=case, dtypes=dtypes)
+    if seen is None:
+        return
+    expect_close(
+        seen["output"],
+        oracle(case),
+        f"{function} in {dtype}",
+        dtypes=[dtype, "float32"],
+        tolerance=TOLERANCES[dtype],
+    )
+    expect_unchanged(seen["changed"], function)
+
+
+@pytest.mark.problem("linear")
+@every_dtype
+def test_linear_is_right_in_other_dtypes(observe, rng, dtype):
+    case = {"d_in": 6, "d_out": 4, "weights": normal(rng, 4, 6), "in_features": normal(rng, 3, 6)}
+    examine(
+        observe,
+        "run_linear",
+        dtype,
+        case,
+        lambda c: oracles.linear(c["in_features"], c["weights"]),
+    )
+
+
+@pytest.mark.problem("embedding")
+@every_dtype
+def test_embedding_is_right_in_other_dtypes(observe, rng, dtype):
+    case = {"vocab_size": 9, "d_model": 4, "weights": normal(rng, 9, 4)}
+    case["token_ids"] = rng.integers(0, 9, (2, 3))
+    examine(
+        observe,
+        "run_embedding",
+        dtype,
+        case,
+        lambda c: oracles.embedding(c["token_ids"], c["weights"]),
+    )
+
+
+@pytest.mark.problem("positionwise_feedforward")
+@every_dtype
+def test_swiglu_is_right_in_other_dtypes(observe, rng, dtype):
+    shapes = {"w1_weight": (6, 4), "w2_weight": (4, 6), "w3_weight": (6, 4), "in_features": (3, 4)}
+    case = {"d_model": 4, "d_ff": 6, **{name: normal(rng, *s) for name, s in shapes.items()}}
+    names = ["in_features", "w1_weight", "w2_weight", "w3_weight"]
+    examine(
+        observe,
+        "run_swiglu",
+        dtype,
+        case,
+        lambda c: oracles.swiglu(*(c[name] for name in names)),
+    )
+
+
+@pytest.mark.problem("rope")
+@every_dtype
+def test_rope_is_right_in_other_dtypes(observe, rng, dtype):
+    case = {"d_k": 6, "theta": 100.0, "max_seq_len": 9, "in_query_or_key": normal(rng, 2, 5, 6)}
+    case["token_positions"] = np.arange(5)
+    examine(
+        observe,
+        "run_rope",
+        dtype,
+        case,
+        lambda c: oracles.rope(c["in_query_or_key"], c["token_positions"], c["theta"]),
+    )
+
+
+@every_dtype
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(
+            "run_multihead_self_attention",
+            marks=pytest.mark.problem("multihead_self_attention"),
+        ),
+        pytest.param(
+            "run_multihead_self_attention_with_rope",
+            marks=pytest.mark.problem("multihead_self_attention_with_rope"),
+        ),
+    ],
+)
+def test_multihead_is_right_in_other_dtypes(observe, rng, function, dtype):
+    case = {f"{name}_proj_weight": normal(rng, 8, 8) / 2 for name in "qkvo"}
+    case |= {"d_model": 8, "num_heads": 2, "in_features": normal(rng, 2, 5, 8)}
+
+    def oracle(c):
+        weights = {name: c[f"{name}_proj_weight"] for name in "qkvo"}
+        if "theta" in c:
+            return oracles.multihead_with_rope(c["in_features"], weights, 2, c["theta"])
+        return oracles.multihead(c["in_features"], weights, 2)
+
+    if function.endswith("rope"):
+        case |= {"theta": 100.0, "max_seq_len": 9, "token_positions": np.arange(5)}
+    examine(observe, function, dtype, case, oracle)

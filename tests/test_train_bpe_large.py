@@ -1,0 +1,71 @@
+"""Training byte-pair encoding on texts large enough to be read in parts and to take time."""
+
+import numpy as np
+import pytest
+from compare import expect, expect_equal
+from oracles import text as oracles
+from probes.text import train_bpe, train_bpe_in_parallel, train_bpe_time
+from texts import END
+
+pytestmark = pytest.mark.problem("train_bpe")
+
+NAME = "run_train_bpe"
+
+# Counting every distinct word anew for each merge takes about 30, every word of the text 600.
+MOST_COUNTS = 400
+
+
+def documents(rng, num_bytes, num_words, separator):
+    """Sentences of made-up words, a few of them frequent and most of them rare, as in a language.
+
+    Some words hold letters of several bytes, so that a cut at a random byte may split one.
+    """
+    letters = np.array([*"eeettaoinshrdlu", "\u00e9", "\u4f60", "\U0001f643"], object)
+    words = [" " + "".join(rng.choice(letters, rng.integers(1, 10))) for _ in range(num_words)]
+    words += [".", ",", "'s", "\n", "\r\n", "  ", " 12"]
+    chance = 1 / rng.permutation(np.arange(5, len(words) + 5))
+    average = sum(len(word.encode()) for word in words) / len(words)
+    picks = rng.choice(np.array(words, object), int(num_bytes / average), p=chance / chance.sum())
+    picks[::50] = separator
+    return "".join(picks).encode()
+
+
+@pytest.mark.parametrize("special_tokens", [[END, "<|pad|>"], []], ids=len)
+def test_train_takes_a_text_of_megabytes(observe, rng, special_tokens):
+    text = documents(rng, 1_500_000, 300, END)
+    vocab_size = 256 + len(special_tokens) + 30
+    arguments = {"text": text, "vocab_size": vocab_size, "special_tokens": special_tokens}
+    seen = observe(train_bpe, **arguments)
+    expect_equal(
+        seen["merges"],
+        oracles.train_bpe(**arguments),
+        f"{NAME}: merges",
+        given=text,
+        hint="Small texts may well be right: is a large one cut inside a character, a word or a"
+        " special token before it is counted?",
+    )
+
+
+def test_train_gives_the_same_in_parallel(observe, rng):
+    text = documents(rng, 200_000, 300, END)
+    arguments = {"text": text, "vocab_size": 300, "special_tokens": [END]}
+    for seen in observe(train_bpe_in_parallel, **arguments, workers=[1, 3]):
+        expect_equal(
+            seen["merges"],
+            oracles.train_bpe(**arguments),
+            f"{NAME}: merges learnt by several processes",
+            given=text,
+        )
+
+
+def test_train_does_not_count_the_whole_text_anew_for_each_merge(observe, rng):
+    text = documents(rng, 130_000, 1000, END)
+    seen = observe(train_bpe_time, text=text, vocab_size=500, special_tokens=[END])
+    counts = seen["training_s"] / seen["one_count_s"]
+    expect(
+        counts < MOST_COUNTS,
+        f"{NAME}: 243 merges on 130 kB took {seen['training_s']:.1f} s of CPU time, as long as"
+        f" counting the text's pairs {counts:.0f} times (allowed: {MOST_COUNTS}): count equal"
+        " pre-tokens once, with their frequency, and after a merge update only what it changed",
+        "too-slow",
+    )
