@@ -2,6 +2,7 @@
 # make test    run the examination and the project's own tests
 # make check   formatting, lint, types, import directions
 # make bench   measure (see scripts/bench.py)
+# make faults  build every fault of the bank in turn: does the examination catch it?
 # make system  install what is not Python (Debian): a C++ compiler, for torch.compile
 # ARGS="..." passes options on, such as make train ARGS="--max-minutes 10"
 
@@ -9,7 +10,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench system format clean
+.PHONY: train test check bench faults system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -25,6 +26,9 @@ check: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python scripts/bench.py pipeline $(ARGS)
+
+faults: $(INSTALLED)
+	$(BIN)/python scripts/faults.py $(ARGS)
 
 system:
 	apt-get install --yes --no-install-recommends g++

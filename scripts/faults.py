@@ -1,0 +1,85 @@
+"""Try the examination on the fault bank: is every mistake caught, named, and no honest work failed?
+
+The bank, and how to add to it: tests/project/faults/__init__.py.
+"""
+
+import datetime
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from cli import progress_printer, run
+
+from cs_basics.atomic import atomic_writer
+from cs_basics.progress import Progress
+
+ROOT = Path(__file__).parents[1]
+REPORT = ROOT / "docs" / "faults.md"
+
+
+def main(
+    seeds: tuple[int, ...] = (0, 1, 2),
+    only: tuple[str, ...] = (),
+    problem: tuple[str, ...] = (),
+    jobs: int = 2,
+    show: bool = False,
+) -> None:
+    """Build each fault in turn, run its problem's items, and say what is caught and named.
+
+    A run of the whole bank writes docs/faults.md. The exit code is 1 if a fault is missed or a
+    variant failed.
+
+    Args:
+        seeds: Seeds of the examination's inputs; the bank runs once for each.
+        only: Cases whose "problem: name" contains one of these texts (none: all).
+        problem: Problems to run (none: all).
+        jobs: Processes at a time.
+        show: Print what each fault is told.
+    """
+    if not hasattr(os, "fork"):
+        raise OSError("each fault runs in a forked process, which this system does not have")
+    if jobs < 1:
+        raise ValueError(f"--jobs {jobs}: use at least 1")
+    # Two pools of threads on the same cores would slow each other down.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    bank, runner, report = _fault_bank()
+    cases = bank.chosen(only, problem)
+    if not cases:
+        raise ValueError(f"no case matches --only {' '.join(only)} --problem {' '.join(problem)}")
+    started = time.monotonic()
+    results: list[Any] = []
+    print_progress = progress_printer()
+
+    def on_result(result: object) -> None:
+        results.append(result)
+        done, total = len(results), len(cases) * len(seeds)
+        print_progress(Progress("faults", "cases", done, total, time.monotonic() - started))
+
+    for seed in seeds:
+        runner.examine(cases, seed, jobs, on_result)
+    elapsed_s = time.monotonic() - started
+    if show:
+        print(report.told(results), end="\n\n")
+    print(report.to_print(results, elapsed_s))
+    if not only and not problem:
+        today = datetime.datetime.now().astimezone().date().isoformat()
+        with atomic_writer(REPORT) as file:
+            file.write(report.markdown(results, today, elapsed_s).encode())
+        print(f"written to {REPORT.relative_to(ROOT)}")
+    if not all(result.is_right for result in results):
+        sys.exit(1)
+
+
+def _fault_bank() -> tuple[Any, Any, Any]:
+    """Import the bank and the adapters that it stands in for; both are tests, not a library."""
+    sys.path[:0] = [str(ROOT / "tests" / "project"), str(ROOT / "tests")]
+    names = ("bank", "run", "report")
+    bank, runner, report = (importlib.import_module(f"faults.{name}") for name in names)
+    return bank, runner, report
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,291 @@
+"""Batches and checkpoints."""
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from faults.bank import REFERENCE, fault, variant
+
+
+def draw(*shape, below, first=0):
+    """Random integers from torch, which the examination seeds before each item."""
+    return torch.randint(first, below, shape).numpy()
+
+
+def every_start(room, batch_size, _):
+    return draw(batch_size, below=room)
+
+
+def batches(starts=every_start, shift=1, dtype=torch.int64):
+    """Make an adapter that cuts windows at `starts(room, batch_size, context_length)`.
+
+    `room` is the number of starts that leave room for a window and its last target.
+    """
+
+    def run_get_batch(dataset, batch_size, context_length, **_):
+        chosen = starts(len(dataset) - context_length, batch_size, context_length)
+        windows = chosen[:, None] + np.arange(context_length)
+        both = (dataset[windows], dataset[windows + shift])
+        return tuple(torch.tensor(np.asarray(ids, np.int64)).to(dtype) for ids in both)
+
+    return run_get_batch
+
+
+def data_fault(name, diagnosis=None):
+    return fault("data_loading", name, diagnosis)
+
+
+data_fault("the last start is left out", "last start is left out")(
+    batches(lambda room, batch, _: draw(batch, below=room - 1))
+)
+data_fault("the first start is left out")(
+    batches(lambda room, batch, _: draw(batch, below=room, first=1))
+)
+data_fault("one start too many")(batches(lambda room, batch, _: draw(batch, below=room + 1)))
+data_fault("the targets are not shifted", "not shifted")(batches(shift=0))
+data_fault("the targets are two tokens later")(
+    batches(lambda room, batch, _: draw(batch, below=room - 1), shift=2)
+)
+data_fault("the ids are int32", "int64")(batches(dtype=torch.int32))
+data_fault("the ids are floats", "int64")(batches(dtype=torch.float32))
+data_fault("the windows lie side by side", "side by side")(
+    batches(lambda room, batch, length: (np.arange(batch) * length + draw(below=room)) % room)
+)
+data_fault("starts are multiples of the context length")(
+    batches(lambda room, batch, length: draw(batch, below=max(1, room // length)) * length)
+)
+data_fault("all rows start at one place", "all rows")(
+    batches(lambda room, batch, _: np.full(batch, draw(below=room)))
+)
+data_fault("every call draws the same batch", "same batch")(
+    batches(lambda room, batch, _: np.random.default_rng(0).integers(0, room, batch))
+)
+data_fault("early starts are likelier")(
+    batches(lambda room, batch, _: draw(2, batch, below=room).min(0))
+)
+data_fault("a dataset that is too short is read in a circle")(
+    batches(lambda room, batch, _: draw(batch, below=max(room, 1)) - (room <= 0))
+)
+
+
+@data_fault("ids pass through int16")
+def through_int16(dataset, **given):
+    return REFERENCE.run_get_batch(dataset=dataset.astype(np.int16), **given)
+
+
+@data_fault("a dataset that is too short is padded")
+def padded_at_the_end(dataset, batch_size, context_length, **_):
+    starts = draw(batch_size, below=max(1, len(dataset) - context_length))
+    places = np.minimum(starts[:, None] + np.arange(context_length + 1), len(dataset) - 1)
+    ids = torch.tensor(np.asarray(dataset[places], np.int64))
+    return ids[:, :-1], ids[:, 1:]
+
+
+@data_fault("the dataset is sorted in place")
+def dataset_changed(dataset, **given):
+    if dataset.flags.writeable:
+        dataset.sort()
+    return REFERENCE.run_get_batch(dataset=dataset, **given)
+
+
+@data_fault("x and y come in the wrong order")
+def swapped(**given):
+    x, y = REFERENCE.run_get_batch(**given)
+    return y, x
+
+
+def windows_one_by_one(dataset, starts, context_length):
+    def cut(i):
+        return torch.from_numpy(np.asarray(dataset[i : i + context_length], np.int64))
+
+    return torch.stack([cut(i) for i in starts]), torch.stack([cut(i + 1) for i in starts])
+
+
+variant("data_loading", "windows cut at once")(batches())
+
+
+@variant("data_loading", "starts drawn by torch, windows cut one by one")
+def starts_by_torch(dataset, batch_size, context_length, **_):
+    starts = torch.randint(len(dataset) - context_length, (batch_size,)).tolist()
+    return windows_one_by_one(dataset, starts, context_length)
+
+
+@variant("data_loading", "starts drawn by a generator of its own")
+def starts_by_own_generator(dataset, batch_size, context_length, **_):
+    generator = np.random.default_rng(int(draw(below=2**31)))
+    starts = generator.integers(0, len(dataset) - context_length, batch_size)
+    return windows_one_by_one(dataset, starts, context_length)
+
+
+def checkpoint_fault(name, diagnosis=None):
+    return fault("checkpointing", name, diagnosis)
+
+
+def save(model, optimizer, iteration, out):
+    content = {"m": model.state_dict(), "o": optimizer.state_dict(), "i": iteration}
+    torch.save(content, out)
+
+
+def load(src, model, optimizer):
+    content = torch.load(src)
+    model.load_state_dict(content["m"])
+    optimizer.load_state_dict(content["o"])
+    return content["i"]
+
+
+class Saving:
+    """Saves and loads rightly, without anything of the library; a fault overrides one method."""
+
+    run_save_checkpoint = staticmethod(save)
+    run_load_checkpoint = staticmethod(load)
+
+
+def saving(change):
+    """Stand in for run_save_checkpoint alone, in a file layout that `load` understands."""
+    return type("Saving", (), {"run_save_checkpoint": change, "run_load_checkpoint": load})
+
+
+def loading(change):
+    return type("Loading", (), {"run_save_checkpoint": save, "run_load_checkpoint": change})
+
+
+@checkpoint_fault("the optimizer is not restored", "moments start again")
+@loading
+def no_optimizer(src, model, optimizer):
+    return load(src, model, copy.deepcopy(optimizer))
+
+
+@checkpoint_fault("the model is not restored", "not restored")
+@loading
+def no_model(src, model, optimizer):
+    return load(src, copy.deepcopy(model), optimizer)
+
+
+@checkpoint_fault("the next iteration is returned", "returned iteration")
+@loading
+def next_iteration(**given):
+    return load(**given) + 1
+
+
+@checkpoint_fault("the iteration is not returned", "returned iteration")
+@loading
+def no_iteration(**given):
+    load(**given)
+
+
+@checkpoint_fault("the iteration is returned as a tensor of float32")
+@loading
+def float_iteration(**given):
+    return torch.tensor(load(**given), dtype=torch.float32)
+
+
+@checkpoint_fault("buffers are not restored", "buffer")
+@loading
+def no_buffers(src, model, optimizer):
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    iteration = load(src, model, optimizer)
+    model.load_state_dict(buffers, strict=False)
+    return iteration
+
+
+@checkpoint_fault("the learning rate is not restored", "lr")
+@loading
+def own_rate(src, model, optimizer):
+    rate = optimizer.param_groups[0]["lr"]
+    iteration = load(src, model, optimizer)
+    optimizer.param_groups[0]["lr"] = rate
+    return iteration
+
+
+@checkpoint_fault("of the optimizer only the learning rate is restored", "moments start again")
+@loading
+def only_rate(src, model, optimizer):
+    other = copy.deepcopy(optimizer)
+    iteration = load(src, model, other)
+    optimizer.param_groups[0]["lr"] = other.param_groups[0]["lr"]
+    return iteration
+
+
+@checkpoint_fault("a bytes buffer is not read")
+@loading
+def from_paths_only(src, model, optimizer):
+    with Path(src).open("rb") as file:
+        return load(file, model, optimizer)
+
+
+@checkpoint_fault("a file object is not written")
+@saving
+def to_paths_only(out, **given):
+    with Path(out).open("wb") as file:
+        save(out=file, **given)
+
+
+@checkpoint_fault("paths must be strings")
+@saving
+def to_strings_only(out, **given):
+    save(out=out + "" if not hasattr(out, "write") else out, **given)
+
+
+@checkpoint_fault("the file object is closed")
+@saving
+def closes_its_file(out, **given):
+    save(out=out, **given)
+    if hasattr(out, "close"):
+        out.close()
+
+
+@checkpoint_fault("weights are saved in float16")
+@saving
+def halved(model, **given):
+    save(model=copy.deepcopy(model).half(), **given)
+
+
+@checkpoint_fault("saving clears the optimizer")
+@saving
+def clears_on_saving(model, optimizer, iteration, out):
+    save(model, optimizer, iteration, out)
+    optimizer.state.clear()
+
+
+@checkpoint_fault("saving moves the model to float64")
+@saving
+def widens_on_saving(model, optimizer, iteration, out):
+    save(model.double(), optimizer, iteration, out)
+
+
+@checkpoint_fault("the live tensors are remembered, not written")
+class Remembered:
+    content = None
+
+    @staticmethod
+    def run_save_checkpoint(model, optimizer, iteration, out):
+        torch.save({}, out)
+        Remembered.content = (model.state_dict(), optimizer.state_dict(), iteration)
+
+    @staticmethod
+    def run_load_checkpoint(src, model, optimizer):
+        torch.load(src)
+        weights, moments, iteration = Remembered.content
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(moments)
+        return iteration
+
+
+variant("checkpointing", "torch.save and torch.load")(Saving)
+
+
+@variant("checkpointing", "the objects' states in a tuple, copied to the CPU")
+class Tuple:
+    @staticmethod
+    def run_save_checkpoint(model, optimizer, iteration, out):
+        weights = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
+        torch.save((iteration, weights, optimizer.state_dict()), out)
+
+    @staticmethod
+    def run_load_checkpoint(src, model, optimizer):
+        iteration, weights, moments = torch.load(src, map_location="cpu", weights_only=False)
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(moments)
+        return iteration

@@ -1,0 +1,325 @@
+"""Multi-head self-attention, with and without RoPE."""
+
+import math
+
+import torch
+from einops import rearrange
+from torch.nn import functional
+
+from faults.bank import REFERENCE, fault, variant
+from faults.parts import (
+    angles,
+    attention,
+    causal,
+    merge_heads,
+    multihead,
+    parameter,
+    projections,
+    rotate,
+    rotate_halves,
+    split_heads,
+    unchanged,
+)
+
+PLAIN = "multihead_self_attention"
+WITH_ROPE = "multihead_self_attention_with_rope"
+
+
+def plain(**changes):
+    """Make an adapter of parts.multihead with some of its parts exchanged."""
+
+    def run(num_heads, in_features, **given):
+        return multihead(in_features, projections(**only_weights(given)), num_heads, **changes)
+
+    return run
+
+
+def only_weights(given):
+    return {name: value for name, value in given.items() if name.endswith("_proj_weight")}
+
+
+def split_by_reshape(x, num_heads):
+    return x.reshape(*x.shape[:-2], num_heads, x.shape[-2], -1)
+
+
+def split_interleaved(x, num_heads):
+    return rearrange(x, "... seq (d heads) -> ... heads seq d", heads=num_heads)
+
+
+def merge_by_reshape(x):
+    return x.reshape(*x.shape[:-3], x.shape[-2], -1)
+
+
+def merge_interleaved(x):
+    return rearrange(x, "... heads seq d -> ... seq (d heads)")
+
+
+fault(PLAIN, "there is no causal mask", "no causal mask")(plain(mask=lambda _: None))
+fault(PLAIN, "positions do not see themselves", "must see itself")(
+    plain(mask=lambda length: causal(length, -1))
+)
+fault(PLAIN, "positions see the next one", "next one")(plain(mask=lambda length: causal(length, 1)))
+fault(PLAIN, "the causal mask is inverted", "inverted")(plain(mask=lambda length: ~causal(length)))
+fault(PLAIN, "the causal mask is transposed", "transposed")(
+    plain(mask=lambda length: causal(length).T)
+)
+fault(PLAIN, "the heads are split by a reshape", "split by a reshape")(
+    plain(split=split_by_reshape)
+)
+fault(PLAIN, "the heads are merged by a reshape", "merged by a reshape")(
+    plain(merge=merge_by_reshape)
+)
+fault(PLAIN, "the heads are split and merged by a reshape", "merged without one")(
+    plain(split=split_by_reshape, merge=merge_by_reshape)
+)
+fault(PLAIN, "the heads are interleaved", "interleaved")(
+    plain(split=split_interleaved, merge=merge_interleaved)
+)
+fault(PLAIN, "the heads are merged as (d heads)", "(d_head heads)")(plain(merge=merge_interleaved))
+fault(PLAIN, "the scores are not scaled", "not scaled")(plain(scale=1.0))
+
+
+@fault(PLAIN, "the scale is 1 / sqrt(d_model)", "sqrt(d_model)")
+def scaled_by_d_model(d_model, num_heads, in_features, **given):
+    weights = projections(**only_weights(given))
+    return multihead(in_features, weights, num_heads, scale=d_model**-0.5)
+
+
+@fault(PLAIN, "the scale is 1 / d_head", "divided by d_head")
+def scaled_by_d_head(d_model, num_heads, in_features, **given):
+    weights = projections(**only_weights(given))
+    return multihead(in_features, weights, num_heads, scale=num_heads / d_model)
+
+
+@fault(PLAIN, "num_heads is ignored", "single head")
+def one_head(**given):
+    return plain()(**given | {"num_heads": 1})
+
+
+@fault(PLAIN, "the output projection is missing", "output projection is missing")
+def without_output(d_model, o_proj_weight, **given):
+    return plain()(o_proj_weight=torch.eye(d_model, dtype=o_proj_weight.dtype), **given)
+
+
+def with_roles(new_roles):
+    """Hand the weights of queries, keys, values and output, q k v o, over in another order."""
+
+    def run(**given):
+        roles = {
+            f"{role}_proj_weight": given[f"{new}_proj_weight"]
+            for role, new in zip("qkvo", new_roles, strict=True)
+        }
+        return plain()(**given | roles)
+
+    return run
+
+
+fault(PLAIN, "queries and keys are swapped", "queries and keys are swapped")(with_roles("kqvo"))
+fault(PLAIN, "keys and values are swapped", "keys and values are swapped")(with_roles("qvko"))
+fault(PLAIN, "value and output weights are swapped", "value weights are swapped")(
+    with_roles("qkov")
+)
+fault(PLAIN, "the keys are made with the query weight", "made with the query weights")(
+    with_roles("qqvo")
+)
+
+
+@fault(PLAIN, "the weights are transposed", "weights are transposed")
+def transposed_weights(**given):
+    return plain()(**given | {name: w.T for name, w in only_weights(given).items()})
+
+
+@fault(PLAIN, "the output weight is transposed", "output weight is transposed")
+def transposed_output(o_proj_weight, **given):
+    return plain()(o_proj_weight=o_proj_weight.T, **given)
+
+
+@fault(PLAIN, "the input is detached", "no gradient to in_features")
+def detached_input(in_features, **given):
+    return plain()(in_features=in_features.detach(), **given)
+
+
+@fault(PLAIN, "the causal mask covers eight positions only")
+@lambda mask: plain(mask=mask)
+def mask_of_eight(length):
+    rest = max(length - 8, 0)
+    return functional.pad(causal(8), (0, rest, 0, rest))[:length, :length]
+
+
+@fault(PLAIN, "there must be exactly one batch axis")
+@lambda split: plain(split=split)
+def three_axes_only(x, num_heads):
+    return rearrange(x, "b seq (heads d) -> b heads seq d", heads=num_heads)
+
+
+variant(PLAIN, "written out")(plain())
+
+
+@variant(PLAIN, "one fused QKV weight")
+def fused_qkv(num_heads, in_features, q_proj_weight, k_proj_weight, v_proj_weight, **given):
+    weight = parameter(torch.cat([q_proj_weight, k_proj_weight, v_proj_weight]))
+    q, k, v = (split_heads(z, num_heads) for z in (in_features @ weight.T).chunk(3, -1))
+    mixed = attention(q, k, v, causal(in_features.shape[-2]))
+    return merge_heads(mixed) @ parameter(given["o_proj_weight"]).T
+
+
+@variant(PLAIN, "one QKV weight of three axes")
+def stacked_qkv(num_heads, in_features, q_proj_weight, k_proj_weight, v_proj_weight, **given):
+    weight = parameter(torch.stack([q_proj_weight, k_proj_weight, v_proj_weight]))
+    q, k, v = (split_heads(in_features @ weight[i].T, num_heads) for i in range(3))
+    mixed = attention(q, k, v, causal(in_features.shape[-2]))
+    return merge_heads(mixed) @ parameter(given["o_proj_weight"]).T
+
+
+@variant(PLAIN, "torch's own attention with is_causal")
+def torch_attention(num_heads, in_features, **given):
+    *inward, output = projections(**only_weights(given))
+    q, k, v = (split_heads(in_features @ weight.T, num_heads) for weight in inward)
+    mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return merge_heads(mixed) @ output.T
+
+
+@variant(PLAIN, "einsum over heads")
+def einsum_over_heads(num_heads, in_features, **given):
+    x, length = in_features, in_features.shape[-2]
+    *inward, output = projections(**only_weights(given))
+    q, k, v = (
+        torch.einsum("... s i, h d i -> ... h s d", x, w.view(num_heads, -1, x.shape[-1]))
+        for w in inward
+    )
+    scores = torch.einsum("... h q d, ... h k d -> ... h q k", q, k) / math.sqrt(q.shape[-1])
+    weights = torch.softmax(scores + torch.full((length, length), -math.inf).triu(1), -1)
+    mixed = torch.einsum("... h q k, ... h k d -> ... h q d", weights, v)
+    heads = output.view(-1, num_heads, q.shape[-1])
+    return torch.einsum("... h q d, o h d -> ... q o", mixed, heads)
+
+
+class Rotation:
+    """Rotates by the token positions, which a fault may get wrong in one respect."""
+
+    def __init__(self, positions, theta, d_head):
+        self.positions, self.theta, self.d_head = positions, theta, d_head
+
+    def __call__(self, z):
+        """Rotate (..., heads, seq, d_head)."""
+        return rotate(z, angles(self.positions[..., None, :], self.d_head, self.theta))
+
+
+def with_rope(changes=lambda _: {}):
+    """Make an adapter of parts.multihead; `changes(rotation)` exchanges some of its parts."""
+
+    def run(d_model, num_heads, theta, in_features, token_positions=None, **given):
+        positions = token_positions
+        if positions is None:
+            positions = torch.arange(in_features.shape[-2])
+        turn = Rotation(positions, theta, d_model // num_heads)
+        parts = {"turn_q": turn, "turn_k": turn} | changes(turn)
+        return multihead(in_features, projections(**only_weights(given)), num_heads, **parts)
+
+    return run
+
+
+def both_turned_by(rotation):
+    """Rotate queries and keys by `rotation(z, turn)`, `turn` being the right rotation."""
+
+    def changes(turn):
+        return dict.fromkeys(("turn_q", "turn_k"), lambda z: rotation(z, turn))
+
+    return with_rope(changes)
+
+
+fault(WITH_ROPE, "the values are rotated too", "values are rotated")(
+    with_rope(lambda turn: {"turn_v": turn})
+)
+fault(WITH_ROPE, "RoPE is not applied", "RoPE is not applied")(both_turned_by(lambda z, _: z))
+fault(WITH_ROPE, "only the queries are rotated", "only the queries")(
+    with_rope(lambda _: {"turn_k": unchanged})
+)
+fault(WITH_ROPE, "only the keys are rotated", "only the keys")(
+    with_rope(lambda _: {"turn_q": unchanged})
+)
+fault(WITH_ROPE, "the positions are ignored", "token_positions are ignored")(
+    both_turned_by(
+        lambda z, turn: rotate(z, angles(torch.arange(z.shape[-2]), turn.d_head, turn.theta))
+    )
+)
+fault(WITH_ROPE, "the pairs are half a head apart", "(i, i + d_k/2)")(
+    both_turned_by(
+        lambda z, turn: rotate_halves(
+            z, angles(turn.positions[..., None, :], turn.d_head, turn.theta)
+        )
+    )
+)
+fault(WITH_ROPE, "positions of a batch have no axis for the heads")(
+    both_turned_by(lambda z, turn: rotate(z, angles(turn.positions, turn.d_head, turn.theta)))
+)
+fault(WITH_ROPE, "the head's number stands in for the position", "number of the head")(
+    both_turned_by(
+        lambda z, turn: rotate(
+            z, angles(torch.arange(z.shape[-3])[:, None], turn.d_head, turn.theta)
+        )
+    )
+)
+fault(WITH_ROPE, "there is no causal mask", "no causal mask")(
+    with_rope(lambda _: {"mask": lambda _: None})
+)
+fault(WITH_ROPE, "theta is always 10000")(
+    both_turned_by(
+        lambda z, turn: rotate(z, angles(turn.positions[..., None, :], turn.d_head, 1e4))
+    )
+)
+fault(WITH_ROPE, "the scores are not scaled", "not scaled")(with_rope(lambda _: {"scale": 1.0}))
+fault(WITH_ROPE, "the heads are split by a reshape", "split by a reshape")(
+    with_rope(lambda _: {"split": split_by_reshape})
+)
+
+
+@fault(WITH_ROPE, "RoPE is applied before the heads are split", "before the heads")
+@with_rope
+def before_split(turn):
+    def whole(z):
+        return rotate(z, angles(turn.positions, z.shape[-1], turn.theta))
+
+    return {"turn_q": unchanged, "turn_k": unchanged, "before_split": whole}
+
+
+@fault(WITH_ROPE, "positions may see those with a smaller position, not those before them")
+@with_rope
+def masked_by_position(turn):
+    positions = turn.positions
+    mask = positions[..., None] >= positions[..., None, :]
+    return {"mask": lambda _: mask[..., None, :, :] if positions.ndim > 1 else mask}
+
+
+@fault(WITH_ROPE, "token_positions cannot be left out")
+def positions_required(token_positions, **given):
+    return REFERENCE.run_multihead_self_attention_with_rope(
+        token_positions=token_positions, **given
+    )
+
+
+@fault(WITH_ROPE, "token_positions cannot be None")
+def positions_not_none(**given):
+    if "token_positions" in given:
+        given["token_positions"] = torch.as_tensor(given["token_positions"])
+    return with_rope()(**given)
+
+
+variant(WITH_ROPE, "written out")(with_rope())
+
+
+@variant(WITH_ROPE, "RoPE on all heads at once, before the axes are moved")
+def rotated_before_the_axes_move(
+    d_model, num_heads, theta, in_features, token_positions=None, **given
+):
+    x, positions = in_features, token_positions
+    if positions is None:
+        positions = torch.arange(x.shape[-2])
+    *inward, output = projections(**only_weights(given))
+    heads = (*x.shape[:-1], num_heads, d_model // num_heads)
+    q, k, v = ((x @ weight.T).reshape(heads) for weight in inward)
+    angle = angles(positions, d_model // num_heads, theta)[..., None, :]
+    q, k = rotate(q, angle), rotate(k, angle)
+    q, k, v = (z.transpose(-2, -3) for z in (q, k, v))
+    mixed = attention(q, k, v, causal(x.shape[-2])).transpose(-2, -3)
+    return mixed.reshape(x.shape) @ output.T

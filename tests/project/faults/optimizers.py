@@ -1,0 +1,309 @@
+"""AdamW: the class that get_adamw_cls returns."""
+
+import math
+
+import torch
+from torch.optim import AdamW, Optimizer
+
+from faults.bank import fault, variant
+
+
+class PlainAdamW(Optimizer):
+    """A right AdamW in small steps; a fault overrides one."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                gradient = self.gradient(p, group)
+                if gradient is not None:
+                    self.update(p, gradient, self.options(group))
+        return loss
+
+    def options(self, group):
+        return group
+
+    def gradient(self, p, _):
+        return p.grad
+
+    def memory(self, p):
+        state = self.state[p]
+        if "m" not in state:
+            state.setdefault("t", 0)
+            state["m"], state["v"] = torch.zeros_like(p), torch.zeros_like(p)
+        return state
+
+    def count(self, memory):
+        memory["t"] += 1
+        return memory["t"]
+
+    def corrections(self, beta1, beta2, t):
+        return 1 - beta1**t, 1 - beta2**t
+
+    def decay(self, group, _):
+        """The share of the parameter that is taken away at one step."""
+        return group["lr"] * group["weight_decay"]
+
+    def divisor(self, v, eps):
+        return v.sqrt() + eps
+
+    def update(self, p, gradient, group):
+        memory = self.memory(p)
+        beta1, beta2 = group["betas"]
+        t = self.count(memory)
+        memory["m"] = beta1 * memory["m"] + (1 - beta1) * gradient
+        memory["v"] = beta2 * memory["v"] + (1 - beta2) * gradient**2
+        correct1, correct2 = self.corrections(beta1, beta2, t)
+        p.sub_(self.decay(group, t) * p)
+        p.sub_(
+            group["lr"]
+            * memory["m"]
+            / correct1
+            / self.divisor(memory["v"] / correct2, group["eps"])
+        )
+
+
+@fault("adamw", "the decay is added to the gradient", "L2, not AdamW")
+class L2(PlainAdamW):
+    def gradient(self, p, group):
+        return None if p.grad is None else p.grad + group["weight_decay"] * p
+
+    def decay(self, _, __):
+        return 0
+
+
+@fault("adamw", "the decay is added to .grad itself", "gradient in place")
+class L2InPlace(L2):
+    def gradient(self, p, group):
+        return None if p.grad is None else p.grad.add_(p, alpha=group["weight_decay"])
+
+
+@fault("adamw", "step() sets the gradients to zero", "gradient in place")
+class ZeroesGradients(PlainAdamW):
+    def update(self, p, gradient, group):
+        super().update(p, gradient, group)
+        p.grad.zero_()
+
+
+@fault("adamw", "one counter for all parameters, raised by each", "shared by all")
+class SharedCounter(PlainAdamW):
+    t = 0
+
+    def count(self, _):
+        self.t += 1
+        return self.t
+
+
+@fault("adamw", "one counter for all parameters, raised by each step()")
+class SharedStepCounter(PlainAdamW):
+    t = 0
+
+    def step(self, closure=None):
+        self.t += 1
+        return super().step(closure)
+
+    def count(self, _):
+        return self.t
+
+
+@fault("adamw", "the counter belongs to the class")
+class ClassCounter(PlainAdamW):
+    t = 0
+
+    def count(self, _):
+        ClassCounter.t += 1
+        return ClassCounter.t
+
+
+@fault("adamw", "steps count from 2", "one too many")
+class CountsFromTwo(PlainAdamW):
+    def count(self, memory):
+        return super().count(memory) + 1
+
+
+@fault("adamw", "steps count from 0", "counted from 0")
+class CountsFromZero(PlainAdamW):
+    def corrections(self, beta1, beta2, t):
+        return [max(c, 0.0) or torch.tensor(0.0) for c in super().corrections(beta1, beta2, t - 1)]
+
+
+@fault("adamw", "bias correction is missing", "bias correction is missing")
+class Uncorrected(PlainAdamW):
+    def corrections(self, *_):
+        return 1, 1
+
+
+@fault("adamw", "the first moment is not corrected", "first moment's bias")
+class FirstUncorrected(PlainAdamW):
+    def corrections(self, _, beta2, t):
+        return 1, 1 - beta2**t
+
+
+@fault("adamw", "the second moment is not corrected", "second moment's bias")
+class SecondUncorrected(PlainAdamW):
+    def corrections(self, beta1, _, t):
+        return 1 - beta1**t, 1
+
+
+@fault("adamw", "the decay is not multiplied by the rate", "not multiplied by the learning rate")
+class DecayWithoutRate(PlainAdamW):
+    def decay(self, group, _):
+        return group["weight_decay"]
+
+
+@fault("adamw", "there is no weight decay", "no weight decay")
+class NoDecay(PlainAdamW):
+    def decay(self, _, __):
+        return 0
+
+
+@fault("adamw", "the decay has the wrong sign", "wrong sign")
+class Growth(PlainAdamW):
+    def decay(self, group, _):
+        return -group["lr"] * group["weight_decay"]
+
+
+@fault("adamw", "the decay uses the bias-corrected rate", "bias-corrected rate")
+class CorrectedDecay(PlainAdamW):
+    def decay(self, group, t):
+        beta1, beta2 = group["betas"]
+        return super().decay(group, t) * math.sqrt(1 - beta2**t) / (1 - beta1**t)
+
+
+@fault("adamw", "eps is inside the root", "eps is added inside")
+class EpsInside(PlainAdamW):
+    def divisor(self, v, eps):
+        return (v + eps).sqrt()
+
+
+@fault("adamw", "eps is missing", "eps is missing")
+class NoEps(PlainAdamW):
+    def divisor(self, v, _):
+        return v.sqrt()
+
+
+@fault("adamw", "the root of the second moment is missing", "root of the second")
+class NoRoot(PlainAdamW):
+    def divisor(self, v, eps):
+        return v + eps
+
+
+@fault("adamw", "the betas are swapped", "betas are swapped")
+class SwappedBetas(PlainAdamW):
+    def options(self, group):
+        return group | {"betas": group["betas"][::-1]}
+
+
+@fault("adamw", "the betas are always 0.9 and 0.999")
+class FixedBetas(PlainAdamW):
+    def options(self, group):
+        return group | {"betas": (0.9, 0.999)}
+
+
+@fault("adamw", "the learning rate is kept from the construction", "fixed at construction")
+class FixedRate(PlainAdamW):
+    def __init__(self, params, lr=1e-3, **options):
+        self.first_lr = lr
+        super().__init__(params, lr, **options)
+
+    def options(self, group):
+        return group | {"lr": self.first_lr}
+
+
+@fault("adamw", "all groups use the first one's options", "first group")
+class FirstGroup(PlainAdamW):
+    def options(self, _):
+        return self.param_groups[0]
+
+
+@fault("adamw", "all groups use the constructor's options", "constructor's defaults")
+class Defaults(PlainAdamW):
+    def options(self, _):
+        return self.defaults
+
+
+@fault("adamw", "only the first group is updated")
+class OnlyFirstGroup(PlainAdamW):
+    def gradient(self, p, group):
+        return p.grad if group is self.param_groups[0] else None
+
+
+@fault("adamw", "steps without a gradient are counted", "counted too")
+class CountsMissing(PlainAdamW):
+    def gradient(self, p, _):
+        if p.grad is None:
+            self.count(self.memory(p))
+        return p.grad
+
+
+@fault("adamw", "a missing gradient is taken for zero", "treated as zero")
+class ZeroForMissing(PlainAdamW):
+    def gradient(self, p, _):
+        return torch.zeros_like(p) if p.grad is None else p.grad
+
+
+@fault("adamw", "a missing gradient is an error")
+class NeedsGradients(PlainAdamW):
+    def gradient(self, p, _):
+        return p.grad.clone()
+
+
+@fault("adamw", "the moments are kept outside of self.state")
+class OutsideState(PlainAdamW):
+    def memory(self, p):
+        self.outside = getattr(self, "outside", {})
+        start = {"t": 0, "m": torch.zeros_like(p), "v": torch.zeros_like(p)}
+        return self.outside.setdefault(p, start)
+
+
+@fault("adamw", "the step count is kept outside of self.state")
+class CountOutsideState(PlainAdamW):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.counts = {}
+
+    def memory(self, p):
+        self.last = p
+        return super().memory(p)
+
+    def count(self, _):
+        self.counts[self.last] = self.counts.get(self.last, 0) + 1
+        return self.counts[self.last]
+
+
+@fault("adamw", "parameters must come as a list")
+class NeedsList(PlainAdamW):
+    def __init__(self, params, **options):
+        super().__init__(params if isinstance(params[0], dict) else list(params), **options)
+
+
+variant("adamw", "written out")(PlainAdamW)
+variant("adamw", "torch's own AdamW")(AdamW)
+
+
+@variant("adamw", "the decay comes after the update, eps is scaled")
+class DecayAfterwards(PlainAdamW):
+    def update(self, p, gradient, group):
+        memory = self.memory(p)
+        beta1, beta2 = group["betas"]
+        t = self.count(memory)
+        memory["m"].mul_(beta1).add_(gradient, alpha=1 - beta1)
+        memory["v"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        rate = group["lr"] * math.sqrt(1 - beta2**t) / (1 - beta1**t)
+        p.addcdiv_(memory["m"], memory["v"].sqrt() + group["eps"], value=-rate)
+        p.mul_(1 - group["lr"] * group["weight_decay"])
+
+
+@variant("adamw", "the step is a tensor")
+class TensorStep(PlainAdamW):
+    def count(self, memory):
+        memory["t"] = torch.as_tensor(memory["t"]) + 1
+        return memory["t"].item()

@@ -1,0 +1,220 @@
+"""Build each fault and run the items of its problem.
+
+One process imports torch and collects the examination; each case then lives in a forked child that
+puts its stand-ins in the adapters' place, so that no fault sees another and nothing is imported
+twice. A child stops as soon as its verdict is settled.
+"""
+
+import importlib
+import json
+import os
+import signal
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.bank import Case
+
+ROOT = Path(__file__).parents[3]
+EXAMINATION = ROOT / "tests"
+CHILD_LIMIT_S = 120
+
+# How the examination introduces the mistake that an answer fits.
+EXPLANATION = "This is what comes out when"
+
+# The stand-ins as adapters of a repository of their own, for probes that start another process.
+ADAPTERS_FILE = """
+import sys
+sys.path[:0] = [{project!r}, {tests!r}]
+from faults.bank import REFERENCE, chosen
+(case,) = (case for case in chosen() if case.title == {title!r})
+globals().update(vars(REFERENCE), **case.stand_ins)
+"""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An item that failed, and what it said."""
+
+    item: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the examination made of one case."""
+
+    case: Case
+    seed: int
+    num_items: int
+    """How many items of the problem there are."""
+    failures: list[Failure]
+    """Those that failed until the verdict was settled."""
+    error: str = ""
+    """Why there is no verdict: the child hung or died."""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether a fault was caught, or a variant accepted."""
+        return not self.error and bool(self.failures) == self.case.is_fault
+
+    @property
+    def naming(self) -> str:
+        """Whether a caught fault was named "rightly", "wrongly" or "not"."""
+        return naming(self.failures, self.case.diagnosis)
+
+
+def naming(failures: Sequence[Failure], diagnosis: str | None) -> str:
+    messages = [" ".join(failure.message.split()) for failure in failures]
+    if diagnosis is not None and any(diagnosis in message for message in messages):
+        return "rightly"
+    return "wrongly" if any(EXPLANATION in message for message in messages) else "not"
+
+
+def is_settled(case: Case, failures: Sequence[Failure]) -> bool:
+    """Whether more items could not change the verdict."""
+    named = case.diagnosis is None or naming(failures, case.diagnosis) == "rightly"
+    return bool(failures) and named
+
+
+OnResult = Callable[[Result], None]
+
+
+def examine(cases: Sequence[Case], seed: int, jobs: int, on_result: OnResult) -> list[Result]:
+    """Examine every case; results come in the order of their end.
+
+    Raises:
+        RuntimeError: The examination could not be collected.
+    """
+    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
+        bank = Examiner(cases, seed, jobs, Path(folder), on_result)
+        options = ["--exam-seed", str(seed), "--ignore", str(EXAMINATION / "project")]
+        options += ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), "-s", "-q"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        with redirect_stdout(nowhere):
+            code = pytest.main([*options, str(EXAMINATION)], plugins=[bank])
+    if len(bank.results) < len(cases):
+        raise RuntimeError(f"the examination does not run ({code!s}): try pytest --collect-only")
+    return bank.results
+
+
+class Examiner:
+    """A pytest plugin that runs the collected items once for each case instead of once."""
+
+    def __init__(
+        self, cases: Sequence[Case], seed: int, jobs: int, folder: Path, on_result: OnResult
+    ) -> None:
+        self.cases = cases
+        self.seed = seed
+        self.jobs = jobs
+        self.folder = folder
+        self.on_result = on_result
+        self.results: list[Result] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise session.Interrupted("collection failed")
+        running: dict[int, tuple[Case, Path, list[pytest.Item]]] = {}
+        for number, case in enumerate(self.cases):
+            if len(running) >= self.jobs:
+                self.wait_for_one(running)
+            items = [item for item in session.items if case.problem in problems_of(item)]
+            if not items:
+                raise session.Failed(f"no item belongs to the problem {case.problem}")
+            place = self.folder / str(number)
+            place.mkdir()
+            child = os.fork()
+            if child == 0:
+                run_child(case, items, place)
+            running[child] = case, place, items
+        while running:
+            self.wait_for_one(running)
+        return True
+
+    def wait_for_one(self, running: dict[int, tuple[Case, Path, list[pytest.Item]]]) -> None:
+        child, status = os.wait()
+        case, place, items = running.pop(child)
+        failures, error = [], ""
+        if status == 0:
+            rows = json.loads((place / "failures.json").read_text())
+            failures = [Failure(**row) for row in rows]
+        else:
+            error = why_it_ended(os.waitstatus_to_exitcode(status), place)
+        result = Result(case, self.seed, len(items), failures, error)
+        self.results.append(result)
+        self.on_result(result)
+
+
+def why_it_ended(code: int, place: Path) -> str:
+    if code == -signal.SIGALRM:
+        return f"hung for {CHILD_LIMIT_S} s"
+    told = place / "error.txt"
+    reason = told.read_text().strip().splitlines()[-1] if told.exists() else "killed?"
+    return f"ended with exit code {code}: {reason}"
+
+
+def problems_of(item: pytest.Item) -> Iterator[str]:
+    for marker in item.iter_markers("problem"):
+        yield marker.args[0]
+
+
+def run_child(case: Case, items: list[pytest.Item], place: Path) -> None:
+    """Run the items in this forked process, leave the failures in a file, and end."""
+    code = 1
+    try:
+        signal.alarm(CHILD_LIMIT_S)
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        tempfile.tempdir = str(place)
+        adapters = importlib.import_module("adapters")
+        for name, stand_in in case.stand_ins.items():
+            setattr(adapters, name, stand_in)
+        adapters.__file__ = str(write_adapters(case, place))
+        failures = failures_of(case, items)
+        rows = json.dumps([asdict(failure) for failure in failures])
+        (place / "failures.json").write_text(rows)
+        code = 0
+    except BaseException:
+        (place / "error.txt").write_text(traceback.format_exc())
+    finally:
+        os._exit(code)
+
+
+def write_adapters(case: Case, place: Path) -> Path:
+    """Write tests/adapters.py of a repository that does what the case does."""
+    (place / "cs_basics").symlink_to(ROOT / "cs_basics")
+    file = place / "tests" / "adapters.py"
+    file.parent.mkdir()
+    project, tests = str(Path(__file__).parents[1]), str(EXAMINATION)
+    file.write_text(ADAPTERS_FILE.format(project=project, tests=tests, title=case.title))
+    return file
+
+
+def failures_of(case: Case, items: list[pytest.Item]) -> list[Failure]:
+    failures: list[Failure] = []
+
+    class Collector:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed:
+                failures.append(Failure(report.nodeid, message_of(report)))
+
+    items[0].config.pluginmanager.register(Collector())
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if is_settled(case, failures):
+            break
+    return failures
+
+
+def message_of(report: pytest.TestReport) -> str:
+    """What a failed item says, without the traceback and the sources that it quotes."""
+    crash: Any = getattr(report.longrepr, "reprcrash", None)
+    return report.longreprtext if crash is None else crash.message
