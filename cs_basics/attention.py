@@ -6,7 +6,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from cs_basics.functional import scaled_dot_product_attention
-from cs_basics.layers import Linear
+from cs_basics.layers import Linear, stack_linears, store_as_parts
+from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
 
 
@@ -70,6 +71,9 @@ class CausalSelfAttention(nn.Module):
             positions invisible.
         device: Where the weights live.
         dtype: Float type of the weights.
+        qk_norm: RMSNorm over every head of the queries and keys before the rotation, so that no
+            score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
+            https://arxiv.org/abs/2010.04245, with RMSNorm for their l2 norm).
 
     Raises:
         ValueError: d_model is not divisible by num_heads.
@@ -82,6 +86,8 @@ class CausalSelfAttention(nn.Module):
         rope: RotaryPositionalEmbedding | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         if d_model % num_heads:
@@ -92,6 +98,13 @@ class CausalSelfAttention(nn.Module):
         self.v_proj = Linear(d_model, d_model, device, dtype)
         self.output_proj = Linear(d_model, d_model, device, dtype)
         self.rope = rope
+        self.q_norm, self.k_norm = (
+            # An empty Sequential returns what it is given.
+            RMSNorm(d_model // num_heads, device=device, dtype=dtype)
+            if qk_norm
+            else nn.Sequential()
+            for _ in range(2)
+        )
 
     def forward(
         self,
@@ -113,9 +126,10 @@ class CausalSelfAttention(nn.Module):
         num_seen = 0 if cache is None else cache.length
         seq_len = x.shape[-2]
         q, k, v = (
-            rearrange(projection(x), "... seq (heads d) -> ... heads seq d", heads=self.num_heads)
-            for projection in (self.q_proj, self.k_proj, self.v_proj)
+            rearrange(part, "... seq (heads d) -> ... heads seq d", heads=self.num_heads)
+            for part in self.project(x)
         )
+        q, k = self.q_norm(q), self.k_norm(k)
         rows = torch.arange(num_seen, num_seen + seq_len, device=x.device)
         if self.rope is not None:
             # The same angles for every head, hence the extra axis.
@@ -128,6 +142,50 @@ class CausalSelfAttention(nn.Module):
         attended = scaled_dot_product_attention(q, k, v, is_visible)
         return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
 
+    def project(
+        self, x: Float[Tensor, "... seq d_model"]
+    ) -> tuple[
+        Float[Tensor, "... seq d_model"],
+        Float[Tensor, "... seq d_model"],
+        Float[Tensor, "... seq d_model"],
+    ]:
+        """Return the queries, keys and values of all heads, side by side."""
+        return self.q_proj(x), self.k_proj(x), self.v_proj(x)
+
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""
         return f"num_heads={self.num_heads}"
+
+
+class MergedCausalSelfAttention(CausalSelfAttention):
+    """The same with one stacked matrix for queries, keys and values: x is read once.
+
+    Saves and loads the state dict of the separate form, q_proj, k_proj and v_proj.
+    Arguments and errors as there.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        rope: RotaryPositionalEmbedding | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        qk_norm: bool = False,
+    ) -> None:
+        super().__init__(d_model, num_heads, rope, device, dtype, qk_norm=qk_norm)
+        self.qkv_proj = stack_linears([self.q_proj, self.k_proj, self.v_proj])
+        del self.q_proj, self.k_proj, self.v_proj
+        store_as_parts(self, "qkv_proj", dict.fromkeys(("q_proj", "k_proj", "v_proj"), d_model))
+
+    def project(
+        self, x: Float[Tensor, "... seq d_model"]
+    ) -> tuple[
+        Float[Tensor, "... seq d_model"],
+        Float[Tensor, "... seq d_model"],
+        Float[Tensor, "... seq d_model"],
+    ]:
+        """Return the queries, keys and values of all heads, side by side."""
+        q, k, v = self.qkv_proj(x).chunk(3, dim=-1)
+        return q, k, v

@@ -24,7 +24,7 @@ _RULES: list[tuple[str, Callable[[int | float], bool], str]] = [
     *((name, _is_positive, "greater than 0") for name in (
         "corpus_megabytes", "context_length", "d_model", "d_ff", "num_layers", "num_heads",
         "rope_theta", "max_steps", "max_minutes", "batch_size", "lr", "max_grad_norm",
-        "eval_every", "eval_tokens", "log_every", "checkpoint_every",
+        "embedding_lr_ratio", "eval_every", "eval_tokens", "log_every", "checkpoint_every",
     )),
     *((name, _is_not_negative, "0 or greater") for name in (
         "warmup_steps", "weight_decay", "num_samples", "seed",
@@ -37,8 +37,60 @@ _RULES: list[tuple[str, Callable[[int | float], bool], str]] = [
 ]  # fmt: skip
 
 
+NormKind = Literal[
+    "rmsnorm",
+    "rmsnorm-llama",
+    "rmsnorm-function",
+    "layernorm",
+    "layernorm-no-bias",
+    "partial-rmsnorm",
+    "group-rmsnorm",
+]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrainConfig:
+class Architecture:
+    """The choices inside a Transformer that leave its sizes alone. The defaults are Llama's."""
+
+    norm: NormKind = "rmsnorm"
+    """Which normalisation (cs_basics/norms.py)."""
+    norm_fraction: float = 0.0625
+    """Share of the coordinates whose mean square partial-rmsnorm takes."""
+    norm_groups: int = 8
+    """Groups of coordinates that group-rmsnorm normalises one by one."""
+    placement: Literal["pre", "post", "sandwich", "none"] = "pre"
+    """Where the norms stand: before each part, after the residual sum, on both sides, nowhere."""
+    positions: Literal["rope", "none"] = "rope"
+    """How attention learns of positions; none: only from the causal mask."""
+    ffn: Literal["swiglu", "silu"] = "swiglu"
+    """Feed-forward part; silu has two matrices: with d_ff = 4 d_model as many weights as swiglu."""
+    qk_norm: bool = False
+    """Normalise queries and keys, head by head, before they are rotated."""
+    tie_embeddings: bool = False
+    """Use the embedding table as output head too."""
+    merge_projections: bool = False
+    """One matrix for queries, keys and values, and one for gate and up, instead of five."""
+    fuse_add_norm: bool = False
+    """Add to the residual stream and normalise it in one step (rmsnorm before each part)."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.norm_fraction <= 1:
+            raise ValueError(f"norm_fraction={self.norm_fraction} must be above 0 and at most 1")
+        if self.norm_groups < 1:
+            raise ValueError(f"norm_groups={self.norm_groups} must be greater than 0")
+        has_rmsnorm = self.norm.startswith("rmsnorm")
+        if self.fuse_add_norm and not (self.placement == "pre" and has_rmsnorm):
+            raise ValueError(
+                f"fuse_add_norm needs placement=pre and a norm of the kind rmsnorm, not "
+                f"placement={self.placement} and norm={self.norm}"
+            )
+
+
+LLAMA = Architecture()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig(Architecture):
     """A training run, from text to samples."""
 
     train_text: Path | None = None
@@ -74,6 +126,9 @@ class TrainConfig:
     """Sequences per update."""
     lr: float = 1e-3
     """Highest learning rate."""
+    embedding_lr_ratio: float = 1.0
+    """The embedding table's rate, as a multiple of lr: its values are of size 1, those of the
+    other matrices far below."""
     min_lr_ratio: float = 0.0
     """The rate at the end, as a share of the highest."""
     warmup_steps: int = 100
@@ -110,6 +165,7 @@ class TrainConfig:
     """Also log to Weights & Biases; offline runs can be uploaded later with `wandb sync`."""
 
     def __post_init__(self) -> None:
+        Architecture.__post_init__(self)
         for name, is_valid, rule in _RULES:
             value = getattr(self, name)
             if value is not None and not is_valid(value):
@@ -121,13 +177,17 @@ class TrainConfig:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
             )
-        if d_head % 2:
+        if d_head % 2 and self.positions == "rope":
             raise ValueError(
                 f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
                 f"{d_head}, and rotary embedding turns pairs: choose another num_heads"
             )
         if (self.train_text is None) != (self.valid_text is None):
             raise ValueError("train_text and valid_text go together: give both or neither")
+        if self.norm == "group-rmsnorm" and self.d_model % self.norm_groups:
+            raise ValueError(
+                f"d_model={self.d_model} is not divisible by norm_groups={self.norm_groups}"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, paths as strings."""
@@ -207,9 +267,10 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
             d_model=256,
             d_ff=688,
             num_heads=8,
-            max_minutes=4.0,
+            max_minutes=4.4,
             batch_size=8,
             lr=3e-3,
+            embedding_lr_ratio=10.0,
             weight_decay=0.4,
         ),
     ),

@@ -103,4 +103,5 @@ def build_model(config: TrainConfig, device: torch.device | str = "cpu") -> Tran
         d_ff=config.d_ff,
         rope_theta=config.rope_theta,
         device=device,
+        architecture=config,
     )

@@ -79,20 +79,10 @@ def described(nouns: tuple[Word, ...], adjectives: tuple[Word, ...]) -> tuple[Wo
 HE = {"he": "he", "him": "him", "his": "his", "He": "He", "His": "His", "himself": "himself"}
 SHE = {"he": "she", "him": "her", "his": "her", "He": "She", "His": "Her", "himself": "herself"}
 
-GIRLS = listed(
-    "Amy, Anna, Ava, Bella, Beth, Carla, Cleo, Clara, Daisy, Dora, Ella, Emma, Eva, Fay, Fern, "
-    "Flora, Gina, Grace, Greta, Hannah, Hazel, Holly, Ida, Ivy, Jane, Jenny, Jill, June, Kate, "
-    "Kira, Lena, Lily, Lola, Lucy, Luna, Maggie, Mary, Maya, Mia, Mila, Molly, Nina, Nora, Olive, "
-    "Pam, Penny, Polly, Poppy, Rosie, Ruby, Ruth, Sally, Sara, Sophie, Sue, Tara, Tess, Tina, Una, "
-    "Vera, Wendy, Willa, Zoe"
-)
-BOYS = listed(
-    "Adam, Alan, Andy, Ben, Bill, Billy, Bobby, Carl, Charlie, Colin, Dan, Danny, David, Eddie, "
-    "Eli, Evan, Felix, Finn, Frank, Fred, George, Gus, Hank, Harry, Henry, Hugo, Ian, Ivan, Jack, "
-    "Jacob, Jake, Jim, Joe, John, Kevin, Leo, Liam, Luke, Mark, Max, Mike, Milo, Ned, Nick, Noah, "
-    "Oliver, Omar, Oscar, Otto, Owen, Paul, Peter, Ravi, Robin, Roy, Sam, Simon, Ted, Theo, Tim, "
-    "Toby, Tom, Tony, Victor, Walter, Will, Zack"
-)
+# Few names, as in books for small children: a model must see each of them often before it learns
+# to find the hero's name in the story, instead of guessing one.
+GIRLS = listed("Amy, Anna, Daisy, Ella, Emma, Grace, Lily, Lucy, Mia, Molly, Rosie, Sue")
+BOYS = listed("Ben, Billy, Finn, Henry, Jack, Leo, Max, Oliver, Sam, Tim, Toby, Tom")
 
 
 def people(names: tuple[Word, ...], pronouns: dict[str, str], **forms: str) -> tuple[Word, ...]:

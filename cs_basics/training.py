@@ -9,6 +9,7 @@ import statistics
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -56,7 +57,7 @@ class Trainer:
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
         self.optimizer = AdamW(
-            self.model.parameters(),
+            parameter_groups(self.model, config),
             lr=config.lr,
             betas=(config.beta1, config.beta2),
             weight_decay=config.weight_decay,
@@ -154,7 +155,7 @@ class Trainer:
             self.clock.expected_steps(self.step),
         )
         for group in self.optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group["lr_ratio"]
         self.optimizer.step()
         self.recent_losses.append(loss.item())
         return {
@@ -188,6 +189,17 @@ class Trainer:
             val__bits_per_byte=result.bits_per_byte,
         )
         return result
+
+
+def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str, Any]]:
+    """Give the embedding table a learning rate of its own; all weights decay equally fast."""
+    table = model.token_embeddings.weight
+    others = [parameter for parameter in model.parameters() if parameter is not table]
+    ratio = 1.0 if config.tie_embeddings else config.embedding_lr_ratio
+    return [
+        {"params": others, "lr_ratio": 1.0},
+        {"params": [table], "lr_ratio": ratio, "weight_decay": config.weight_decay / ratio},
+    ]
 
 
 def train(

@@ -1,4 +1,4 @@
-"""The pre-norm Transformer block and the language model made of it.
+"""The Transformer block, pre-norm and otherwise, and the language model made of it.
 
 Tested by `make test ARGS="-k transformer"`.
 """
@@ -9,8 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from cs_basics.attention import CausalSelfAttention, KVCache
-from cs_basics.layers import Embedding, Linear, SwiGLU
+from cs_basics.attention import CausalSelfAttention, KVCache, MergedCausalSelfAttention
+from cs_basics.config import LLAMA, Architecture
+from cs_basics.layers import Embedding, Linear, MergedSwiGLU, SiLUFeedForward, SwiGLU
+from cs_basics.norm_function import make_norm
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
 
@@ -28,6 +30,7 @@ class TransformerBlock(nn.Module):
         rope: Rotary embedding, shared by all blocks; None for no positions.
         device: Where the weights live.
         dtype: Float type of the weights.
+        architecture: Which norm, attention and feed-forward part.
     """
 
     def __init__(
@@ -38,12 +41,17 @@ class TransformerBlock(nn.Module):
         rope: RotaryPositionalEmbedding | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        architecture: Architecture = LLAMA,
     ) -> None:
         super().__init__()
-        self.ln1 = RMSNorm(d_model, device=device, dtype=dtype)
-        self.attn = CausalSelfAttention(d_model, num_heads, rope, device, dtype)
-        self.ln2 = RMSNorm(d_model, device=device, dtype=dtype)
-        self.ffn = SwiGLU(d_model, d_ff, device, dtype)
+        is_merged, qk_norm = architecture.merge_projections, architecture.qk_norm
+        attention = MergedCausalSelfAttention if is_merged else CausalSelfAttention
+        swiglu = MergedSwiGLU if is_merged else SwiGLU
+        feed_forward = swiglu if architecture.ffn == "swiglu" else SiLUFeedForward
+        self.ln1 = _block_norm(architecture, d_model, device, dtype)
+        self.attn = attention(d_model, num_heads, rope, device, dtype, qk_norm=qk_norm)
+        self.ln2 = _block_norm(architecture, d_model, device, dtype)
+        self.ffn = feed_forward(d_model, d_ff, device, dtype)
 
     def forward(
         self,
@@ -54,6 +62,122 @@ class TransformerBlock(nn.Module):
         """Return the new residual stream, same shape as x."""
         x = x + self.attn(self.ln1(x), positions, cache)
         return x + self.ffn(self.ln2(x))
+
+
+class PostNormBlock(TransformerBlock):
+    """The block of the first Transformer: add, then normalise the sum.
+
+    Vaswani et al. 2017, sec. 3.1 (https://arxiv.org/abs/1706.03762). Every norm lies on the way
+    from the last block to the first, and scales the gradient that passes. Arguments as above.
+    """
+
+    def forward(
+        self,
+        x: Float[Tensor, "... seq d_model"],
+        positions: Int[Tensor, "... seq"] | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "... seq d_model"]:
+        """Return the normalised new residual stream, same shape as x."""
+        x = self.ln1(x + self.attn(x, positions, cache))
+        return self.ln2(x + self.ffn(x))
+
+
+class SandwichBlock(TransformerBlock):
+    """Pre-norm with a second norm after each part, before it is added.
+
+    Ding et al. 2021, sec. 2.4 (https://arxiv.org/abs/2105.13290): what a part adds cannot grow
+    beyond its gain. Arguments as above.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        rope: RotaryPositionalEmbedding | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        architecture: Architecture = LLAMA,
+    ) -> None:
+        super().__init__(d_model, num_heads, d_ff, rope, device, dtype, architecture)
+        self.ln1_after = _block_norm(architecture, d_model, device, dtype)
+        self.ln2_after = _block_norm(architecture, d_model, device, dtype)
+
+    def forward(
+        self,
+        x: Float[Tensor, "... seq d_model"],
+        positions: Int[Tensor, "... seq"] | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "... seq d_model"]:
+        """Return the new residual stream, same shape as x."""
+        x = x + self.ln1_after(self.attn(self.ln1(x), positions, cache))
+        return x + self.ln2_after(self.ffn(self.ln2(x)))
+
+
+class FusedPreNormBlock(TransformerBlock):
+    """The pre-norm block of inference engines: the next norm does the addition.
+
+    What the last part made and the stream it belongs to travel side by side, so that one pass over
+    memory can add them and normalise the sum. Same weights and, up to rounding, same results as
+    TransformerBlock. Arguments as there.
+    """
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]  two tensors for one
+        self,
+        x: Float[Tensor, "... seq d_model"],
+        residual: Float[Tensor, "... seq d_model"] | None = None,
+        positions: Int[Tensor, "... seq"] | None = None,
+        cache: KVCache | None = None,
+    ) -> tuple[Float[Tensor, "... seq d_model"], Float[Tensor, "... seq d_model"]]:
+        """Return what is still to be added to the stream, and the stream.
+
+        Args:
+            x: What the block before has left to add; the embeddings, in the first block.
+            residual: The stream without it; None in the first block.
+            positions: As in TransformerBlock.
+            cache: As in TransformerBlock.
+        """
+        if residual is None:
+            x, residual = self.ln1(x), x
+        else:
+            x, residual = _add_and_normalise(self.ln1, x, residual)
+        x = self.attn(x, positions, cache)
+        x, residual = _add_and_normalise(self.ln2, x, residual)
+        return self.ffn(x), residual
+
+
+def _add_and_normalise(
+    norm: nn.Module, x: Float[Tensor, "..."], residual: Float[Tensor, "..."]
+) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
+    assert isinstance(norm, RMSNorm)  # Architecture sees to it.
+    return norm.add_rms_norm(x, residual)
+
+
+BLOCKS: dict[str, type[TransformerBlock]] = {
+    "pre": TransformerBlock,
+    "post": PostNormBlock,
+    "sandwich": SandwichBlock,
+    "none": TransformerBlock,
+}
+
+
+def _block_norm(
+    architecture: Architecture,
+    d_model: int,
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+) -> nn.Module:
+    """Return the norm of the architecture; where it has none, one that returns its input."""
+    if architecture.placement == "none":
+        return nn.Sequential()
+    return make_norm(
+        architecture.norm,
+        d_model,
+        device,
+        dtype,
+        fraction=architecture.norm_fraction,
+        num_groups=architecture.norm_groups,
+    )
 
 
 class TransformerLM(nn.Module):
@@ -72,6 +196,7 @@ class TransformerLM(nn.Module):
         rope_theta: Base of the rotary wavelengths.
         device: Where the weights live.
         dtype: Float type of the weights.
+        architecture: What else can be chosen.
 
     Raises:
         ValueError: The sizes do not fit together.
@@ -88,20 +213,36 @@ class TransformerLM(nn.Module):
         rope_theta: float = 10_000.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        architecture: Architecture = LLAMA,
     ) -> None:
         super().__init__()
         if d_model % num_heads:
             raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
         self.vocab_size, self.context_length = vocab_size, context_length
         self.d_model, self.num_heads = d_model, num_heads
-        rope = RotaryPositionalEmbedding(rope_theta, d_model // num_heads, context_length, device)
+        rope = None
+        if architecture.positions == "rope":
+            rope = RotaryPositionalEmbedding(
+                rope_theta, d_model // num_heads, context_length, device
+            )
+        self.is_fused = architecture.fuse_add_norm
+        block = FusedPreNormBlock if self.is_fused else BLOCKS[architecture.placement]
         self.token_embeddings = Embedding(vocab_size, d_model, device, dtype)
         self.layers = nn.ModuleList(
-            TransformerBlock(d_model, num_heads, d_ff, rope, device, dtype)
+            block(d_model, num_heads, d_ff, rope, device, dtype, architecture)
             for _ in range(num_layers)
         )
-        self.ln_final = RMSNorm(d_model, device=device, dtype=dtype)
+        # After post-norm blocks the stream is normalised already.
+        self.ln_final = (
+            nn.Sequential()
+            if architecture.placement == "post"
+            else _block_norm(architecture, d_model, device, dtype)
+        )
         self.lm_head = Linear(d_model, vocab_size, device, dtype)
+        if architecture.tie_embeddings:
+            # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The table keeps the
+            # small values of the head: those of an embedding would give logits of sqrt(d_model).
+            self.token_embeddings.weight = self.lm_head.weight
 
     def forward(
         self, token_ids: Int[Tensor, "... seq"], caches: Sequence[KVCache] | None = None
@@ -126,8 +267,16 @@ class TransformerLM(nn.Module):
                 f"context_length={self.context_length}"
             )
         x = self.token_embeddings(token_ids)
-        for index, block in enumerate(self.layers):
-            x = block(x, cache=None if caches is None else caches[index])
+        all_caches = [None] * len(self.layers) if caches is None else caches
+        if self.is_fused:
+            residual = None
+            for block, cache in zip(self.layers, all_caches, strict=True):
+                x, residual = block(x, residual, cache=cache)
+            assert residual is not None  # There is at least one block.
+            x, _ = _add_and_normalise(self.ln_final, x, residual)
+            return self.lm_head(x)
+        for block, cache in zip(self.layers, all_caches, strict=True):
+            x = block(x, cache=cache)
         return self.lm_head(self.ln_final(x))
 
     def empty_caches(self, batch_size: int) -> list[KVCache]:
