@@ -1,0 +1,159 @@
+"""A small report, written once and rendered as Markdown and as HTML.
+
+Tested by `make test ARGS=tests/project/test_document.py`.
+"""
+
+import base64
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 0 auto; padding: 1rem; }
+h1, h2 { line-height: 1.2; }
+img { max-width: 100%; height: auto; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.3rem 0.6rem; border-bottom: 1px solid #ccc; text-align: right; }
+th:first-child, td:first-child, td:last-child, th:last-child { text-align: left; }
+th { vertical-align: bottom; }
+pre { overflow-x: auto; font-size: 0.85rem; }
+""".strip()
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside the report."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of plain texts."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the first and last columns hold words, the others numbers."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG: a file beside the Markdown, embedded in the HTML."""
+
+    name: str
+    text: str
+    """What it shows, for those who do not see it."""
+    png: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Details:
+    """Text as it is, folded away until it is asked for."""
+
+    title: str
+    text: str
+
+
+Block = Heading | Paragraph | Items | Table | Picture | Details
+
+
+def to_markdown(title: str, blocks: Iterable[Block]) -> str:
+    """Render a report as Markdown."""
+    return "\n\n".join([f"# {_escape_markdown(title)}", *map(_markdown, blocks)]) + "\n"
+
+
+def to_html(title: str, blocks: Iterable[Block]) -> str:
+    """Render a report as one HTML file that loads nothing from anywhere."""
+    body = "\n".join(map(_html, blocks))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(title)}</title>
+<style>
+{_STYLE}
+</style>
+</head>
+<body>
+<h1>{html.escape(title)}</h1>
+{body}
+</body>
+</html>
+"""
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Heading(text):
+            return f"## {_escape_markdown(text)}"
+        case Paragraph(text):
+            return _escape_markdown(text)
+        case Items(texts):
+            return "\n".join(f"- {_escape_markdown(text)}" for text in texts)
+        case Table(header, rows):
+            last = len(header) - 1
+            rule = [":--" if index in (0, last) else "--:" for index in range(len(header))]
+            lines = [[_escape_markdown(cell) for cell in row] for row in (header, *rows)]
+            lines.insert(1, rule)
+            return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        case Picture(name, text):
+            return f"![{_escape_markdown(text)}]({name})"
+        case Details(title, text):
+            fence = "`" * (3 + max((len(run) for run in _backtick_runs(text)), default=0))
+            summary = f"<details><summary>{html.escape(title)}</summary>"
+            return f"{summary}\n\n{fence}\n{text}\n{fence}\n\n</details>"
+
+
+def _html(block: Block) -> str:
+    match block:
+        case Heading(text):
+            return f"<h2>{html.escape(text)}</h2>"
+        case Paragraph(text):
+            return f"<p>{html.escape(text)}</p>"
+        case Items(texts):
+            return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
+        case Table(header, rows):
+            head = _html_row("th", header)
+            body = "\n".join(_html_row("td", row) for row in rows)
+            return (
+                f'<div class="wide"><table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n'
+                "</table></div>"
+            )
+        case Picture(_, text, png):
+            data = base64.b64encode(png).decode()
+            return f'<p><img src="data:image/png;base64,{data}" alt="{html.escape(text)}"></p>'
+        case Details(title, text):
+            return (
+                f"<details><summary>{html.escape(title)}</summary>"
+                f"<pre>{html.escape(text)}</pre></details>"
+            )
+
+
+def _html_row(tag: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _escape_markdown(text: str) -> str:
+    """Keep Markdown from reading more into a text than it says."""
+    for character in "\\`*_|<>[]#":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())
+
+
+def _backtick_runs(text: str) -> list[str]:
+    return [run for run in "".join(c if c == "`" else " " for c in text).split() if run]

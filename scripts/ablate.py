@@ -1,0 +1,231 @@
+"""Compare variants of a model under equal budgets: python scripts/ablate.py norms.
+
+python scripts/ablate.py norms --minutes-per-run 2 --train-text FILE --valid-text FILE
+python scripts/ablate.py lr --max-steps 200 --seeds 0 1 2
+
+Stopped, it goes on where it was; finished, it only writes the report anew.
+"""
+
+import dataclasses
+import logging
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from process import keep_freed_memory  # isort: split
+
+import tyro
+from cli import check_can_write, progress_printer, run
+
+from cs_basics.ablation import variants_of
+from cs_basics.ablation_report import write_report
+from cs_basics.ablation_run import EVAL_TOKENS, read_result
+from cs_basics.ablation_summary import Run, summarise
+from cs_basics.config import PRESETS, TrainConfig
+from cs_basics.corpus import prepare_corpus
+from cs_basics.hardware import resolve_device, resolve_dtype
+from cs_basics.metrics import format_duration, read_metrics
+from cs_basics.run_folder import RunFolder
+
+RUNS = Path("runs")
+DEFAULT_MINUTES = 2.0
+RUN_SCRIPT = Path(__file__).with_name("ablation_run.py")
+
+Suite = Literal["norms", "placement", "positions", "ffn", "lr", "batch", "all"]
+
+
+def main(
+    suite: Annotated[Suite, tyro.conf.Positional],
+    minutes_per_run: float | None = None,
+    max_steps: int | None = None,
+    train_text: Path | None = None,
+    valid_text: Path | None = None,
+    seeds: tuple[int, ...] = (0, 1),
+    out: Path | None = None,
+    preset: Literal["debug", "stories", "tinystories-cpu", "tinystories"] = "stories",
+) -> None:
+    """Train every variant of a suite equally long, and report which differences are real.
+
+    Args:
+        suite: What to vary; all: everything that any suite varies.
+        minutes_per_run: Minutes of updates for each run; preparing and evaluating come on top
+            (none: 2, or as long as max_steps takes).
+        max_steps: Give each run so many updates; with minutes_per_run too, whichever ends first.
+        train_text: Text to train on (none: the preset's, or stories from the grammar).
+        valid_text: Text to validate on; goes with train_text.
+        seeds: Every variant is trained once with each.
+        out: Folder for runs and report (none: runs/ablate-SUITE); what is done there is not redone.
+        preset: The settings that the variants change.
+    """
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
+    keep_freed_memory()
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds={seeds}: give one or more, each once")
+    if minutes_per_run is None and max_steps is None:
+        minutes_per_run = DEFAULT_MINUTES
+    given = dataclasses.replace(
+        PRESETS[preset][1],
+        max_minutes=minutes_per_run,
+        max_steps=max_steps,
+        train_text=train_text or PRESETS[preset][1].train_text,
+        valid_text=valid_text or PRESETS[preset][1].valid_text,
+        eval_tokens=EVAL_TOKENS,
+    )
+    folder = out or RUNS / f"ablate-{suite}"
+    shared = RunFolder(folder / "shared")
+    base = shared_settings(given, folder, shared)
+    runs = [
+        find_run(name, config, folder / "runs" / f"{name}-seed{seed}", seed)
+        for seed in seeds
+        for name, config in variants_of(suite, base).items()
+    ]
+    finish_runs(suite, base, runs, folder, shared)
+    for summary in summarise(runs):
+        score = f"{summary.mean:.4f}" if summary.scores else "-"
+        states = "; ".join(sorted({run.status for run in summary.runs if run.status}))
+        print(f"{summary.variant:<24} {score:>8} bits per byte  {states}".rstrip())
+    print(f"\nreport  {folder / 'report.html'}\n        {folder / 'report.md'}")
+    if any(run.crash for run in runs):
+        raise ValueError(f"a run crashed: see log.txt in its folder under {folder / 'runs'}")
+
+
+def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> TrainConfig:
+    """Return the settings of all runs with nothing left open, and prepare what they share.
+
+    Args:
+        given: The settings of this command line.
+        folder: Folder of the whole ablation.
+        shared: Folder for tokenizer and token files; its config.json says that they are complete.
+
+    Raises:
+        ValueError: The folder was begun with other settings, or is not of an ablation.
+    """
+    if shared.config.exists():
+        stored = shared.read_config()
+        # Decided when the folder was begun: from the text, and from this machine.
+        decided = {name: getattr(stored, name) for name in ("vocab_size", "device", "dtype")}
+        check_same(stored, dataclasses.replace(given, **decided), folder)
+        return stored
+    check_can_write(folder / "report.html")
+    if folder.exists() and {path.name for path in folder.iterdir()} - {"shared"}:
+        raise ValueError(f"{folder} is not empty and holds no ablation: choose another --out")
+    # What a killed preparation left may be cut off.
+    shutil.rmtree(shared.path, ignore_errors=True)
+    device = resolve_device(given.device)
+    try:
+        corpus = prepare_corpus(given, shared, progress_printer())
+    except BaseException:
+        shutil.rmtree(shared.path, ignore_errors=True)
+        raise
+    base = dataclasses.replace(
+        given,
+        vocab_size=corpus.tokenizer.vocab_size,
+        device=device.type,
+        dtype=str(resolve_dtype(given.dtype, device)).removeprefix("torch."),
+    )
+    shared.write_config(base)
+    return base
+
+
+def check_same(stored: TrainConfig, wanted: TrainConfig, folder: Path) -> None:
+    """Refuse to go on with what was made with other settings.
+
+    Raises:
+        ValueError: A setting differs; it is named.
+    """
+    for field in dataclasses.fields(TrainConfig):
+        was, value = getattr(stored, field.name), getattr(wanted, field.name)
+        if was != value and field.name != "run_dir":
+            raise ValueError(
+                f"{folder} was made with {field.name}={was}, not {value}: give the same options, "
+                "or another --out"
+            )
+
+
+def find_run(variant: str, config: TrainConfig, run_dir: Path, seed: int) -> Run:
+    """Return a run as far as it is done.
+
+    Raises:
+        ValueError: It was made with other settings, or its files are damaged.
+    """
+    config = dataclasses.replace(config, seed=seed, run_dir=run_dir)
+    folder = RunFolder(run_dir)
+    result = read_result(folder)
+    if result is None:
+        return Run(variant=variant, config=config, result=None, rows=[])
+    check_same(folder.read_config(), config, run_dir)
+    return Run(variant=variant, config=config, result=result, rows=read_metrics(folder.metrics))
+
+
+def finish_runs(
+    suite: str, base: TrainConfig, runs: list[Run], folder: Path, shared: RunFolder
+) -> None:
+    """Make the runs that are not done, in place, one after the other; report after each."""
+    missing = [index for index, run in enumerate(runs) if run.result is None]
+    if missing:
+        prepare_corpus(base, shared, progress_printer())
+    else:
+        print("every run is done; writing the report anew")
+    walls_s: list[float] = []
+    for done, index in enumerate(missing):
+        run = runs[index]
+        left = seconds_left(base, walls_s, len(missing) - done)
+        print(
+            f"[{index + 1:>2}/{len(runs)}] {run.variant}, seed {run.config.seed}"
+            + (f"  ({format_duration(left)} left)" if left is not None else ""),
+            flush=True,
+        )
+        start = time.monotonic()
+        runs[index] = make_run(run, shared)
+        walls_s.append(time.monotonic() - start)
+        print(f"        {outcome(runs[index])}", flush=True)
+        write_report(folder, suite, base, runs)
+    write_report(folder, suite, base, runs)
+
+
+def make_run(run: Run, shared: RunFolder) -> Run:
+    """Train in another process, from the start: its memory is its own, and so is its end."""
+    assert run.config.run_dir is not None
+    folder = RunFolder(run.config.run_dir)
+    shutil.rmtree(folder.path, ignore_errors=True)
+    folder.write_config(run.config)
+    command = [sys.executable, RUN_SCRIPT, folder.path, "--shared", shared.path]
+    log = folder.path / "log.txt"
+    with (
+        log.open("wb") as output,
+        # The pipe closes with this process, however that ends, and the other one follows.
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        code = process.wait()
+    if code:
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        crash = f"crashed (exit code {code}): {lines[-1] if lines else 'no output'}"
+        return dataclasses.replace(run, crash=crash)
+    return find_run(run.variant, run.config, folder.path, run.config.seed)
+
+
+def seconds_left(base: TrainConfig, walls_s: Sequence[float], num_runs: int) -> float | None:
+    """Return how long the remaining runs take, from those made so far or, at first, the budget."""
+    if walls_s:
+        return sum(walls_s) / len(walls_s) * num_runs
+    return None if base.max_minutes is None else 60 * base.max_minutes * num_runs
+
+
+def outcome(run: Run) -> str:
+    """Say in a line how a run ended."""
+    parts = [run.status] if run.status else []
+    if run.result is not None and run.result.bits_per_byte is not None:
+        parts.append(f"{run.result.bits_per_byte:.4f} bits per byte")
+    if run.result is not None and run.result.tokens_per_s is not None:
+        parts.append(f"{run.result.tokens_per_s:,.0f} tokens/s")
+    return ", ".join(parts)
+
+
+if __name__ == "__main__":
+    run(main)

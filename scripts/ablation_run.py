@@ -1,0 +1,43 @@
+"""One run of an ablation, in a process of its own. scripts/ablate.py starts it, run after run.
+
+It ends when its standard input does, so that it never outlives the script that started it.
+"""
+
+import dataclasses
+import logging
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+from process import keep_freed_memory  # isort: split
+
+import tyro
+from cli import run
+
+from cs_basics.ablation_run import run_variant
+from cs_basics.run_folder import RunFolder
+
+
+def main(run_dir: Annotated[Path, tyro.conf.Positional], shared: Path) -> None:
+    """Train one variant for its budget and write result.json into its folder.
+
+    Args:
+        run_dir: Folder of the run; its config.json says what to train.
+        shared: Folder with the tokenizer and the token files of all runs.
+    """
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
+    keep_freed_memory()
+    config = dataclasses.replace(RunFolder(run_dir).read_config(), run_dir=run_dir)
+    run_variant(config, RunFolder(shared))
+
+
+def _end_with_input() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    run(main)
