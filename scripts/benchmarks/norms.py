@@ -1,0 +1,102 @@
+"""Normalisation layers: time, against what moving their bytes costs on this machine.
+
+A norm computes next to nothing for each number that it reads, so memory is its limit, and the
+limit is measured: each figure is a share of the speed at which a tensor of the same size is copied,
+in the same turns. docs/norms.md counts the bytes and says what came out.
+"""
+
+import itertools
+import sys
+from functools import partial
+
+import torch
+
+from cs_basics.hardware import reason_not_to_compile, resolve_device
+
+from . import norm_contenders as names
+from .measuring import Report, Row, compare
+from .norm_claims import measure_claims
+from .norm_contenders import add_norm_contenders, llama_rms_norm, norm_contenders
+from .norm_plot import draw
+from .norm_points import ADD_NORM, BOTH, FORWARD, NORM, Point, measure_sizes, table
+
+DTYPES = (torch.float32, torch.bfloat16)
+WIDTHS = (256, 512, 2048, 4096, 8192)
+NUM_ROWS = (4096, 1, 16, 256, 16384)
+"""The first is measured at every width, the others at one: a cross through the grid."""
+WIDTH_OF_ALL_ROWS = 2048
+GOAL_WIDTHS = (512, 2048, 4096)
+"""What is promised is promised here. A compilation takes longer than measuring what it compiled, so
+for the second dtype only these widths are compiled, and one number of rows is measured."""
+
+COMPARISONS = (
+    (NORM, BOTH, names.FUNCTION_COMPILED, names.TORCH_COMPILED, 1.05),
+    (NORM, BOTH, names.FUNCTION_COMPILED, names.TORCH, 0.7),
+    (NORM, BOTH, names.OURS_COMPILED, names.TORCH_COMPILED, 1.05),
+    (NORM, BOTH, names.OURS_COMPILED, names.TORCH, 0.7),
+    (NORM, FORWARD, names.OURS, names.LAYERNORM, None),
+    (NORM, BOTH, names.OURS, names.LAYERNORM, None),
+    (NORM, FORWARD, names.OURS_COMPILED, names.LAYERNORM_COMPILED, None),
+    (NORM, BOTH, names.OURS_COMPILED, names.LAYERNORM_COMPILED, None),
+    (NORM, BOTH, names.TORCH, names.TORCH_LAYERNORM, None),
+    (ADD_NORM, FORWARD, names.FUSED_COMPILED, names.PAIR_COMPILED, 0.85),
+    (ADD_NORM, BOTH, names.FUSED_COMPILED, names.PAIR_COMPILED, 0.85),
+    (ADD_NORM, BOTH, names.FUNCTION_FUSED_COMPILED, names.FUNCTION_PAIR_COMPILED, 0.85),
+)
+"""Operation, direction, ours, peer, and the most that ours may take in terms of the peer."""
+
+
+def measure() -> Report:
+    """Measure the sizes, then the claims of docs/norms.md."""
+    device = resolve_device("auto")
+    if device.type == "mps":
+        device = torch.device("cpu")
+    points: list[Point] = []
+    can_compile = _say_what_is_missing(device)
+    for dtype, d_model in itertools.product(DTYPES, WIDTHS):
+        is_first, is_goal = dtype == DTYPES[0], d_model in GOAL_WIDTHS
+        compiles = can_compile and (is_first or is_goal)
+        num_rows = NUM_ROWS if is_first and d_model == WIDTH_OF_ALL_ROWS else NUM_ROWS[:1]
+        contenders = norm_contenders(d_model, dtype, device, compiles)
+        points += measure_sizes(NORM, contenders, num_rows, d_model, dtype, device)
+        if is_goal:
+            contenders = add_norm_contenders(d_model, dtype, device, compiles)
+            points += measure_sizes(ADD_NORM, contenders, NUM_ROWS[:1], d_model, dtype, device)
+    rows = goals(points, device) + measure_claims(device, can_compile)
+    return Report(
+        rows,
+        text=table(points),
+        details={"points": [point.to_json() for point in points]},
+        draw=partial(draw, points),
+    )
+
+
+def _say_what_is_missing(device: torch.device) -> bool:
+    """Return whether torch.compile works; what is left out is named on stderr."""
+    if (reason := reason_not_to_compile(device)) is not None:
+        print(f"torch.compile does not work here, so it is left out: {reason}", file=sys.stderr)
+    if llama_rms_norm() is None:
+        print("LlamaRMSNorm is left out: pip install transformers", file=sys.stderr)
+    return reason is None
+
+
+def goals(points: list[Point], device: torch.device) -> list[Row]:
+    """Return what is promised of these layers (on a CPU), and RMSNorm beside LayerNorm."""
+    rows: list[Row] = []
+    found = {(*p.size, p.operation, p.direction, p.contender): p for p in points}
+    for dtype, d_model in itertools.product(DTYPES, GOAL_WIDTHS):
+        size = (str(dtype)[6:], NUM_ROWS[0], d_model)
+        for operation, direction, ours, peer, bound in COMPARISONS:
+            one = found.get((*size, operation, direction, ours))
+            other = found.get((*size, operation, direction, peer))
+            if one is not None and other is not None:
+                name = f"{one.place}: {ours} (peer: {peer})"
+                at_most = bound if device.type == "cpu" else None
+                times_ms = one.elapsed_s * 1000, other.elapsed_s * 1000
+                rows.append(compare(name, *times_ms, "ms", at_most=at_most))
+        point = found.get((*size, NORM, FORWARD, names.OURS_COMPILED))
+        if point is not None:
+            name = f"{point.place}: {point.contender} (peer: copy)"
+            at_least = 0.6 if device.type == "cpu" else None
+            rows.append(compare(name, point.rate, point.copy_rate, "GB/s", at_least=at_least))
+    return rows
