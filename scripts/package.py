@@ -1,0 +1,163 @@
+"""Make the zip to hand in: python scripts/package.py.
+
+In it is the code that tests/adapters.py may need, and nothing that the grader has of its own.
+"""
+
+import ast
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cli import check_can_write, run
+
+ROOT = Path(__file__).parents[1]
+ADAPTERS = Path("tests/adapters.py")
+MAX_FILE_BYTES = 5_000_000
+MAX_BYTES = 50_000_000
+# Zip files hold no date before this one. The same code makes the same file on any day.
+DATE = (1980, 1, 1, 0, 0, 0)
+
+REASONS = {
+    "tests": "the grader has its own",
+    "data": "text, not code",
+    "runs": "results, not code",
+    "wandb": "results, not code",
+    "build": "made from the code",
+    "dist": "made from the code",
+    "target": "made from the code",
+    "node_modules": "installed, not yours",
+    "venv": "installed, not yours",
+    "__pycache__": "made from the code",
+}
+
+
+def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
+    """Make the zip, and list what is in it and what is left out.
+
+    Args:
+        out: The file to write.
+        root: The repository to pack.
+    """
+    check_can_write(out)
+    check_adapters(root)
+    packed: list[Path] = []
+    left_out: list[tuple[Path, str]] = []
+    for path, reason in sorted(survey(root, out)):
+        if reason:
+            left_out.append((path, reason))
+        else:
+            packed.append(path)
+    num_bytes = sum((root / path).stat().st_size for path in packed)
+    if num_bytes > MAX_BYTES:
+        largest = max(packed, key=lambda path: (root / path).stat().st_size)
+        raise ValueError(
+            f"{num_bytes / 1e6:.0f} MB are too much (at most {MAX_BYTES / 1e6:.0f}): "
+            f"move what is not code out of the way, such as {largest}"
+        )
+    write_zip(out, root, packed)
+    print(f"{out}: {len(packed)} files, {num_bytes / 1e3:.1f} kB\n\nin it:")
+    for path in packed:
+        print(f"  {path.as_posix():<48} {(root / path).stat().st_size:>9,} bytes")
+    print("\nleft out:")
+    for path, reason in left_out:
+        print(f"  {path.as_posix():<48} {reason}")
+
+
+def check_adapters(root: Path) -> None:
+    """Refuse to pack what no grader could run.
+
+    Raises:
+        FileNotFoundError: There are no adapters.
+        ValueError: They are no Python.
+    """
+    path = root / ADAPTERS
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: through it alone your code is examined")
+    try:
+        ast.parse(path.read_bytes())
+    except SyntaxError as error:
+        raise ValueError(f"{ADAPTERS}, line {error.lineno}: {error.msg}") from error
+
+
+def survey(root: Path, out: Path) -> Iterator[tuple[Path, str]]:
+    """Yield files and folders by their place, each with the reason to leave it out, if any."""
+    waiting = [root]
+    needed = {ADAPTERS, *beside_adapters(root)}
+    while waiting:
+        for path in waiting.pop().iterdir():
+            place = path.relative_to(root)
+            reason = reason_to_leave(path, place)
+            if place.parts == ("tests",) and path.is_dir() and not path.is_symlink():
+                waiting.append(path)
+            elif place.parts[0] == "tests":
+                yield place, "" if place in needed and not reason else reason or REASONS["tests"]
+            elif path.resolve() == out.resolve():
+                continue
+            elif reason or path.is_file():
+                yield place, reason
+            elif path.is_dir():
+                waiting.append(path)
+
+
+def reason_to_leave(path: Path, place: Path) -> str:
+    """Say why something is not packed, or nothing."""
+    name = path.name
+    if path.is_symlink():
+        return "a link"
+    if not (path.is_dir() or path.is_file()):
+        return "not a file"
+    if path.is_dir():
+        is_installed = name.endswith(".egg-info") or (path / "pyvenv.cfg").exists()
+        known = REASONS["venv"] if is_installed else REASONS.get(name, "")
+        # data/ or runs/ at the top is no code; a package of that name further down may be.
+        is_top = len(place.parts) == 1 or name in ("__pycache__", "node_modules")
+        return "hidden" if name.startswith(".") else known if is_top or is_installed else ""
+    if name.startswith("."):
+        return "hidden"
+    if name.endswith((".pyc", ".zip", ".pt", ".safetensors")):
+        return "not code"
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB: too large for code" if size > MAX_FILE_BYTES else ""
+
+
+def beside_adapters(root: Path) -> Iterator[Path]:
+    """Yield the files in tests/ that the adapters import, directly or through each other."""
+    waiting, seen = [ADAPTERS], {ADAPTERS}
+    while waiting:
+        for node in ast.walk(ast.parse((root / waiting.pop()).read_bytes())):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                base = node.module or ""
+                names = [base, *(f"{base}.{alias.name}".strip(".") for alias in node.names)]
+            for name in names:
+                place = Path("tests", *name.removeprefix("tests.").split(".")).with_suffix(".py")
+                if place not in seen and (root / place).is_file():
+                    seen.add(place)
+                    waiting.append(place)
+                    yield place
+
+
+def write_zip(out: Path, root: Path, places: list[Path]) -> None:
+    """Write the zip under a temporary name, then give it its own."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            for place in places:
+                entry = zipfile.ZipInfo(place.as_posix(), DATE)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, (root / place).read_bytes())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(out)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+if __name__ == "__main__":
+    run(main)

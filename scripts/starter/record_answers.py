@@ -1,0 +1,98 @@
+"""A pytest plugin that keeps what oracles and mistakes answer during the examination.
+
+Used by make_starter.py: python -m pytest tests -p record_answers --record-answers FILE
+"""
+
+import contextlib
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import stored
+
+WRITER = stored.Writer()
+# How deep in calls: what an oracle asks another oracle for is not asked by the examination.
+DEPTH = [0]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the path to write to."""
+    parser.addoption("--record-answers", type=Path, required=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Stand between the examination and what it asks, before its modules are imported."""
+    del config
+    modules = [
+        importlib.import_module(f"{package}.{info.name}")
+        for package in ("oracles", "mistakes")
+        for info in pkgutil.iter_modules(importlib.import_module(package).__path__)
+    ]
+    for module in modules:
+        record_module(module)
+    compare = importlib.import_module("compare")
+    for name in ("expect_close", "expect_equal"):  # expect_gradients calls the first.
+        setattr(compare, name, with_mistakes(getattr(compare, name)))
+
+
+def record_module(module: ModuleType) -> None:
+    """Replace the public functions that a module defines."""
+    for name, value in list(vars(module).items()):
+        is_own = getattr(value, "__module__", None) == module.__name__
+        if name in stored.COMPUTED.get(module.__name__, ()):
+            continue
+        if is_own and callable(value) and not isinstance(value, type):
+            setattr(module, name, recorded(f"{module.__name__}.{name}", value))
+
+
+def recorded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep every answer to a call from outside."""
+
+    @functools.wraps(function)
+    def answer(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as the function
+        key = stored.key_of(name, args, kwargs) if DEPTH[0] == 0 else ""
+        DEPTH[0] += 1
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            DEPTH[0] -= 1
+        if key:
+            WRITER.add(key, result, "float32" if name.startswith("mistakes.") else None)
+        return result
+
+    answer.stored_name = name  # pyright: ignore[reportAttributeAccessIssue]
+    return answer
+
+
+def with_mistakes(check: Callable[..., None]) -> Callable[..., None]:
+    """Ask for the answers under each mistake also where nothing is wrong."""
+
+    @functools.wraps(check)
+    def checked(
+        *args: Any,  # noqa: ANN401  as the check
+        mistakes: Callable[[], Mapping[str, Any]] = dict,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> None:
+        check(*args, mistakes=mistakes, **kwargs)
+        expected = args[1]
+        if isinstance(expected, np.ndarray) and expected.size == 0:
+            return  # There is no value that could be wrong.
+        # Where a mistake has no answer, as where it divides by 0, there is none to store.
+        with contextlib.suppress(ArithmeticError):
+            mistakes()
+
+    return checked
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the answers, if nothing failed."""
+    if session.testsfailed == 0:
+        path: Path = session.config.option.record_answers
+        WRITER.write(path)
