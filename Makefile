@@ -3,14 +3,16 @@
 # make check   formatting, lint, types, import directions
 # make bench   measure (see scripts/bench.py)
 # make faults  build every fault of the bank in turn: does the examination catch it?
-# make system  install what is not Python (Debian): a C++ compiler, for torch.compile
+# make zoo     grade fifty bad submissions: does each get the verdict it deserves?
+# make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
+#              for the grader, Chromium for the tests of its pages
 # ARGS="..." passes options on, such as make train ARGS="--max-minutes 10"
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench faults system format clean
+.PHONY: train test check bench faults zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -26,12 +28,16 @@ check: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python scripts/bench.py pipeline $(ARGS)
+	$(BIN)/python scripts/bench.py norms --plot docs/pictures/norms.png $(ARGS)
 
 faults: $(INSTALLED)
 	$(BIN)/python scripts/faults.py $(ARGS)
 
+zoo: $(INSTALLED)
+	ZOO=all ZOO_JOBS=2 $(BIN)/python -m pytest tests/project/test_zoo.py $(ARGS)
+
 system:
-	apt-get install --yes --no-install-recommends g++
+	apt-get install --yes --no-install-recommends g++ bubblewrap chromium chromium-driver
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
