@@ -198,12 +198,12 @@ def sum_rows(products: Float[Tensor, "rows d"]) -> Float[Tensor, " d"]:
     In one go, compiled code walks down all rows for a few columns, and for the next few again:
     every step is on another page of memory. A group of rows stays in the cache meanwhile.
     """
-    num_groups, num_left = divmod(products.shape[0], ROWS_PER_GROUP)
+    num_groups = products.shape[0] // ROWS_PER_GROUP
+    num_grouped = num_groups * ROWS_PER_GROUP
     if num_groups == 0:
         return products.sum(dim=0)
-    in_groups = products[: num_groups * ROWS_PER_GROUP].unflatten(0, (num_groups, ROWS_PER_GROUP))
-    total = in_groups.sum(dim=1).sum(dim=0)
-    return total + products[-num_left:].sum(dim=0) if num_left else total
+    in_groups = products[:num_grouped].unflatten(0, (num_groups, ROWS_PER_GROUP))
+    return in_groups.sum(dim=1).sum(dim=0) + products[num_grouped:].sum(dim=0)
 
 
 def runs_on_triton(x: Tensor) -> bool:

@@ -154,8 +154,14 @@ def table(points: list[Point]) -> str:
         copies = [f"{p.copy_rate:.1f}" for p in sizes]
         lines += [_line("copy, GB/s", copies)]
         for contender in dict.fromkeys(p.contender for p in chosen):
-            row = [cells[contender, p.num_rows, p.d_model] for p in sizes]
-            lines += [_line(contender, [f"{p.elapsed_s * 1e3:.3g} {p.share:4.0%}" for p in row])]
+            # Not every contender is measured at every size.
+            row = [cells.get((contender, p.num_rows, p.d_model)) for p in sizes]
+            lines += [
+                _line(
+                    contender,
+                    [f"{p.elapsed_s * 1e3:.3g} {p.share:4.0%}" if p else "-" for p in row],
+                )
+            ]
     return "\n".join(lines)
 
 

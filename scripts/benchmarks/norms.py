@@ -94,9 +94,10 @@ def goals(points: list[Point], device: torch.device) -> list[Row]:
                 at_most = bound if device.type == "cpu" else None
                 times_ms = one.elapsed_s * 1000, other.elapsed_s * 1000
                 rows.append(compare(name, *times_ms, "ms", at_most=at_most))
-        point = found.get((*size, NORM, FORWARD, names.OURS_COMPILED))
-        if point is not None:
-            name = f"{point.place}: {point.contender} (peer: copy)"
-            at_least = 0.6 if device.type == "cpu" else None
-            rows.append(compare(name, point.rate, point.copy_rate, "GB/s", at_least=at_least))
+        for contender in (names.FUNCTION_COMPILED, names.OURS_COMPILED):
+            point = found.get((*size, NORM, FORWARD, contender))
+            if point is not None:
+                name = f"{point.place}: {point.contender} (peer: copy)"
+                at_least = 0.6 if device.type == "cpu" else None
+                rows.append(compare(name, point.rate, point.copy_rate, "GB/s", at_least=at_least))
     return rows
