@@ -37,6 +37,7 @@ zoo: $(INSTALLED)
 	ZOO=all ZOO_JOBS=2 $(BIN)/python -m pytest tests/project/test_zoo.py $(ARGS)
 
 system:
+	apt-get update --quiet
 	apt-get install --yes --no-install-recommends g++ bubblewrap chromium chromium-driver
 
 format: $(INSTALLED)

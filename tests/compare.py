@@ -4,7 +4,8 @@ Nothing here runs an adapter: observations arrive as plain data (probes.plain).
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -43,6 +44,28 @@ def fail(message: str, diagnosis: str | None = None) -> NoReturn:
 def expect(claim: bool, message: str, diagnosis: str | None = None) -> None:
     if not claim:
         fail(message, diagnosis)
+
+
+@contextmanager
+def blaming(diagnosis: str, control: Callable[[], object]) -> Iterator[None]:
+    """Put an exception down to a mistake if `control`, the same call without its cause, runs."""
+    try:
+        yield
+    except (WrongAnswer, NotStarted):
+        raise
+    except Exception as error:
+        if runs(control):
+            error.add_note(sentence([diagnosis]))
+            error.diagnosis = id_of(diagnosis)  # type: ignore[attr-defined]
+        raise
+
+
+def runs(control: Callable[[], object]) -> bool:
+    try:
+        control()
+    except (Exception, NotStarted):
+        return False
+    return True
 
 
 def id_of(diagnosis: str) -> str:
@@ -92,17 +115,23 @@ def expect_close(
         hint: What a failure means if no mistake fits.
         scale: Magnitude that stands in for the largest expected one.
     """
-    expect_tensor(
-        observed, np.shape(expected), name, [dtypes] if isinstance(dtypes, str) else dtypes
-    )
-    got = np.asarray(observed["values"], np.float64)
     expected = np.asarray(expected, np.float64)
     limit = tolerance * (scale or max(largest(expected), 1e-30))
+    values = observed["values"]
+    if values is not None and values.shape != expected.shape and expected.size:
+        causes = same_answers(np.asarray(values, np.float64), limit, mistakes())
+        if causes:
+            shapes = f"{name} returned shape {values.shape}, expected {expected.shape}"
+            report(shapes, causes, "")
+    expect_tensor(observed, expected.shape, name, [dtypes] if isinstance(dtypes, str) else dtypes)
+    got = np.asarray(values, np.float64)
     error = distance(got, expected)
     if np.all(error <= limit):
         return
     causes = diagnoses(got, expected, limit, mistakes())
-    report(describe(got, expected, error, limit, name), causes, hint)
+    if not causes and observed["dtype"] in ("float32", "float64"):
+        causes = low_precision(got, expected, error)
+    report(describe(got, expected, error, limit, name, observed["dtype"]), causes, hint)
 
 
 def report(finding: str, causes: Sequence[str], hint: str) -> NoReturn:
@@ -125,16 +154,46 @@ def largest(array: Array) -> float:
     return float(finite.max()) if finite.size else 0.0
 
 
-def describe(got: Array, expected: Array, error: Array, limit: float, name: str) -> str:
+def describe(got: Array, expected: Array, error: Array, limit: float, name: str, dtype: str) -> str:
     worst = np.unravel_index(np.argmax(error), error.shape)
     where = f" at [{', '.join(str(int(i)) for i in worst)}]" if worst else ""
     wrong = int(np.sum(error > limit))
     count = f"{wrong} of {error.size} values are wrong" if error.size > 1 else "the value is wrong"
     return (
-        f"{name}: {count}\n"
+        f"{name}: {count} ({dtype} of shape {got.shape})\n"
         f"  worst{where}: got {got[worst]:.8g}, expected {expected[worst]:.8g}"
         f" (error {error[worst]:.2g}, allowed {limit:.2g})"
     )
+
+
+def same_answers(
+    got: Array, limit: float, mistakes: Mapping[str, Array | list[Array]]
+) -> list[str]:
+    """Name the mistakes whose answer this is, shape and all."""
+    return [
+        diagnosis
+        for diagnosis, answers in mistakes.items()
+        if any(
+            np.shape(answer) == got.shape and np.all(distance(got, np.asarray(answer)) <= 2 * limit)
+            for answer in (answers if isinstance(answers, list) else [answers])
+        )
+    ]
+
+
+def low_precision(got: Array, expected: Array, error: Array) -> list[str]:
+    """Say so if all values are numbers of a narrow float type, and off by about its precision."""
+    if got.size < 4 or not np.all(np.isfinite(got)):
+        return []
+    for name, bits in (("bfloat16", 8), ("float16", 11)):
+        precision = 2.0**-bits
+        fractions, _ = np.frexp(got)
+        is_narrow = np.all(fractions * 2**bits == np.round(fractions * 2**bits))
+        # Numbers that are as round by nature prove nothing.
+        fractions, _ = np.frexp(expected)
+        is_round = np.mean(fractions * 2**bits == np.round(fractions * 2**bits)) > 0.5
+        if is_narrow and not is_round and float(error.max()) < 16 * precision * largest(expected):
+            return [f"values pass through {name}, which keeps {bits} bits: stay in float32"]
+    return []
 
 
 def diagnoses(

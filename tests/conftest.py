@@ -18,6 +18,7 @@ from submission import load_adapters
 
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
+ASKED = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         metavar="DIR",
         help="examine tests/adapters.py of another repository",
+    )
+    group.addoption(
+        "--problem",
+        choices=list(report.RUBRIC),
+        metavar="ID",
+        help=f"examine one problem only: {', '.join(report.RUBRIC)}",
     )
     group.addoption(
         "--exam-report",
@@ -89,13 +96,19 @@ class Record:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave this project's own tests out of the examination of another one."""
-    if config.getoption("--submission") and collection_path == TESTS / "project":
+    """Leave this project's own tests out of the examination of another one, or of one problem."""
+    is_examination = config.getoption("--submission") or config.getoption("--problem")
+    if is_examination and collection_path == TESTS / "project":
         return True
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    only = config.getoption("--problem")
+    if only:
+        others = [item for item in items if problem_of(item) != only]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if problem_of(item) == only]
     for item in items:
         if item.path.parent != TESTS:
             continue
@@ -118,6 +131,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     if call.excinfo is not None:
         show_own_frames(call.excinfo)
+        say_what_was_asked(call.excinfo.value, item.stash.get(ASKED, ""))
     finished = yield
     problem = problem_of(item)
     over = finished.when == "call" or (finished.when == "setup" and finished.failed)
@@ -143,6 +157,12 @@ def show_own_frames(error: pytest.ExceptionInfo[BaseException]) -> None:
         error.traceback = type(error.traceback)(error.traceback[through[-1] + 1 :])
 
 
+def say_what_was_asked(error: BaseException, asked: str) -> None:
+    """Begin a wrong answer's message with the call that it is the answer to."""
+    if isinstance(error, WrongAnswer) and asked:
+        error.msg = f"asked for {asked}\n{error.msg}"
+
+
 def outcome(error: BaseException | None) -> str:
     if error is None:
         return "passed"
@@ -155,7 +175,8 @@ def message(error: BaseException) -> str:
     if isinstance(error, pytest.fail.Exception):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
-    frame = [frame for frame in frames if "site-packages" not in frame.filename][-1]
+    # The last frame outside of libraries, or where there is none, such as for an unknown fixture.
+    frame = next((f for f in reversed(frames) if "site-packages" not in f.filename), frames[-1])
     where = f"{Path(frame.filename).name}, line {frame.lineno}"
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
     return f"{type(error).__name__}: {error} ({where}){notes}"
@@ -198,7 +219,9 @@ def adapters(pytestconfig: pytest.Config) -> ModuleType:
 
 
 @pytest.fixture
-def observe(adapters: ModuleType, seed: list[int]) -> Callable[..., Any]:
+def observe(
+    request: pytest.FixtureRequest, adapters: ModuleType, seed: list[int]
+) -> Callable[..., Any]:
     """Run `probe(adapters, **inputs)` and return what it saw.
 
     Probes are top-level functions and exchange plain data only, so that a grader can replace this
@@ -207,6 +230,7 @@ def observe(adapters: ModuleType, seed: list[int]) -> Callable[..., Any]:
 
     def run(probe: Callable[..., Any], **inputs: Any) -> Any:
         check_plain(inputs)
+        request.node.stash[ASKED] = in_short(inputs)
         seed_everything(zlib.crc32(repr(seed).encode()))
         try:
             with warnings.catch_warnings():
@@ -220,7 +244,7 @@ def observe(adapters: ModuleType, seed: list[int]) -> Callable[..., Any]:
                 raise
             raise NotStarted(error.name) from None
         except Exception as error:
-            error.add_note(f"given {', '.join(described(inputs))}")
+            error.add_note(f"given {', '.join(described(inputs, inputs))}")
             raise
         check_plain(seen)
         return seen
@@ -234,13 +258,26 @@ def adapter_in(error: BaseException) -> str:
     return next((name for name in frames if name.startswith(ADAPTER_PREFIXES)), "an adapter")
 
 
-def described(inputs: dict[str, Any]) -> Iterator[str]:
-    """Say in a few words what a failing call was given."""
-    for name, value in inputs.items():
-        if name in ("arguments", "weights"):
-            yield from described(value)
-        elif isinstance(value, np.ndarray):
-            yield f"{name}: {value.dtype} of shape {value.shape}"
+def in_short(inputs: dict[str, Any]) -> str:
+    """Say in a line what an adapter is called with; a probe of another kind needs no such line."""
+    if "function" not in inputs or "arguments" not in inputs:
+        return ""
+    return f"{inputs['function']}({', '.join(described(inputs['arguments'], inputs))})"
+
+
+def described(values: dict[str, Any], how: dict[str, Any]) -> Iterator[str]:
+    """Say in a few words what a call is given; `how` may change dtypes and memory layout."""
+    dtypes, strided = how.get("dtypes") or {}, how.get("strided") or ()
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            layout = ", not contiguous" if name in strided else ""
+            yield f"{name}: {dtypes.get(name, value.dtype)} of shape {value.shape}{layout}"
+        elif name in ("arguments", "settings", "options") and value is not None:
+            yield from described(value, how)
+        elif name == "weights":
+            yield f"weights: {len(value)} tensors"
+        elif value is None and values is how.get("arguments"):
+            yield f"{name} = None"
         elif not isinstance(value, list | dict) and value is not None:
             yield f"{name} = {value!r:.80}"
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close
+from compare import blaming, expect, expect_close
 from mistakes import training as mistakes
 from oracles import training as oracles
 from probes.training import closure_step, optimize
@@ -29,9 +29,34 @@ def draw(rng, shapes, steps, missing=(), size=1.0):
     return parameters, gradients
 
 
+def complete(gradients, groups):
+    """Put ones where there is no gradient."""
+    parameters = [array for group in groups for array in group["params"]]
+    return [
+        [np.ones_like(p) if g is None else g for g, p in zip(row, parameters, strict=True)]
+        for row in gradients
+    ]
+
+
 def examine(observe, groups, options, gradients, rates=None, changes=None, **how):
     case = {"groups": groups, "options": options, "gradients": gradients, "rates": rates}
-    seen = observe(optimize, **case, changes=changes, **how)
+    given_as = how.get("given_as", "list")
+    has_missing = any(g is None for row in gradients for g in row)
+    with (
+        blaming(
+            f"a {given_as} of parameters is not understood: any iterable may be given",
+            lambda: observe(optimize, **case, changes=changes) if given_as != "list" else 1 / 0,
+        ),
+        blaming(
+            "a parameter without a gradient is an error: skip it",
+            lambda: (
+                observe(optimize, **{**case, "gradients": complete(gradients, groups)})
+                if has_missing
+                else 1 / 0
+            ),
+        ),
+    ):
+        seen = observe(optimize, **case, changes=changes, **how)
     expected = oracles.adamw(**case, changes=changes)
     starts = [array for group in groups for array in group["params"]]
     expect(
@@ -44,29 +69,49 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
             def wrong(step=step, place=place):
                 trails = mistakes.adamw(groups, options, gradients, rates)
                 answers = {what: trail[step][place] for what, trail in trails.items()}
-                answers["nothing is updated"] = starts[place]
-                cold = cold_restart(groups, options, gradients, how.get("restart_after"))
-                answers["state_dict() lacks the moments or the step: keep them in self.state"] = (
-                    cold[step][place]
-                )
+                is_first = place < len(groups[0]["params"])
+                nothing = "nothing is updated" if is_first else "only the first group is updated"
+                answers[nothing] = starts[place]
+                answers |= {
+                    what: trail[step][place]
+                    for what, trail in restarts(
+                        groups, options, gradients, how.get("restart_after")
+                    ).items()
+                }
+                if step == 0:
+                    later = mistakes.adamw_from_later_steps(groups, options, gradients)
+                    answers["the step counter does not start anew with each optimizer"] = [
+                        row[place] for row in later
+                    ]
                 return answers
 
             expect_close(
                 seen["trail"][step][place],
                 parameter,
-                f"AdamW, parameter {place} after step {step + 1}",
+                f"AdamW({said(options)}), parameter {place} after step {step + 1}",
+                dtypes=str(starts[place].dtype),
                 tolerance=TOLERANCE,
                 scale=1.0,
                 mistakes=wrong,
             )
 
 
-def cold_restart(groups, options, gradients, restart_after):
-    """All parameters after each step if a restart forgets the optimizer's state."""
+def said(options):
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+def restarts(groups, options, gradients, restart_after):
+    """All parameters after each step if a restart forgets some of the optimizer's state."""
     if restart_after is None:
-        return oracles.adamw(groups, options, gradients)
+        return {}
     before = oracles.adamw(groups, options, gradients[:restart_after])
-    return before + oracles.adamw([{"params": before[-1]}], options, gradients[restart_after:])
+    after = oracles.adamw([{"params": before[-1]}], options, gradients[restart_after:])
+    return {
+        "state_dict() lacks the moments: keep them in self.state": before + after,
+        "state_dict() lacks the step count: keep it in self.state": mistakes.recounting_adamw(
+            groups, options, gradients, restart_after
+        ),
+    }
 
 
 @pytest.mark.parametrize("betas", [(0.9, 0.999), (0.8, 0.95), (0.0, 0.9)])
@@ -178,4 +223,39 @@ def test_adamw_keeps_parameters_small_after_many_steps(observe, rng):
     parameters, gradients = draw(rng, [(4,)], steps=1)
     gradients = [[np.ones(4, np.float32) * (-1) ** (step // 3)] for step in range(60)]
     options = {**OPTIONS, "lr": 1e-4}
+    examine(observe, [{"params": parameters}], options, gradients)
+
+
+@pytest.mark.parametrize("options_of_its_own", [{}, {"lr": 2e-3, "weight_decay": 0.0}], ids=len)
+def test_adamw_updates_a_group_that_is_added_later(observe, rng, options_of_its_own):
+    missing = {(0, 1), (1, 1)}
+    parameters, gradients = draw(rng, [(3,), (2,)], 5, missing)
+    groups = [{"params": parameters[:1]}, {"params": parameters[1:], **options_of_its_own}]
+    examine(observe, groups, OPTIONS, gradients, given_as="groups", added_after=2)
+
+
+def test_adamw_keeps_float64(observe, rng):
+    parameters, gradients = draw(rng, [(3,), (2, 2)], steps=4)
+    parameters = [array.astype(np.float64) for array in parameters]
+    gradients = [[array.astype(np.float64) for array in row] for row in gradients]
+    examine(observe, [{"params": parameters}], OPTIONS, gradients)
+
+
+def test_adamw_has_a_place_for_each_parameter_in_a_model_of_many(observe, rng):
+    shapes = [(2,)] * 12 + [(2, 2)] * 4 + [(1,)]
+    parameters, gradients = draw(rng, shapes, steps=3, missing={(0, 3), (1, 12)})
+    examine(observe, [{"params": parameters}], OPTIONS, gradients)
+
+
+def test_adamw_is_exact_with_a_large_rate(observe, rng):
+    # Nothing that may be done in either order weighs here, but the moments do.
+    parameters, gradients = draw(rng, [(8,), (3, 4)], steps=5)
+    options = {**OPTIONS, "lr": 0.1, "weight_decay": 0.0}
+    examine(observe, [{"params": parameters}], options, gradients)
+
+
+def test_adamw_forgets_large_gradients(observe, rng):
+    parameters, gradients = draw(rng, [(6,)], steps=6)
+    gradients = [[g * np.float32(0.3**step)] for step, (g,) in enumerate(gradients)]
+    options = {**OPTIONS, "lr": 0.02, "betas": (0.5, 0.8), "weight_decay": 0.0}
     examine(observe, [{"params": parameters}], options, gradients)

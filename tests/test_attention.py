@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from compare import expect_close, expect_gradients, expect_unchanged
-from mistakes import functions as mistakes
+from compare import blaming, expect_close, expect_gradients, expect_unchanged
+from mistakes import attention as mistakes
 from oracles import model as oracles
-from probes.model import backward, forward
+from probes.model import backward, forward, forward_in_turns
+from strided import forward_strided
 
 pytestmark = pytest.mark.problem("scaled_dot_product_attention")
 
@@ -23,8 +24,29 @@ def attention_case(rng, leading=(2,), queries=4, keys=5, d_k=8, d_v=3, masked=Tr
     return {"Q": normal(queries, d_k), "K": normal(keys, d_k), "V": normal(keys, d_v), "mask": mask}
 
 
+def impossible():
+    raise ValueError
+
+
 def examine(observe, case, **options):
-    seen = observe(forward, function=NAME, arguments=case)
+    keys, values = case["K"].shape, case["V"].shape
+    everything = np.ones((*case["Q"].shape[:-1], keys[-2]), bool)
+    same_size = np.resize(case["V"], (*values[:-1], keys[-1]))
+
+    def runs_with(**others):
+        return lambda: observe(forward, function=NAME, arguments={**case, **others})
+
+    with (
+        blaming(
+            "d_v has to equal d_k: values may have another size",
+            runs_with(V=same_size) if values[-1] != keys[-1] else impossible,
+        ),
+        blaming(
+            "a mask has to be given: it may be None",
+            runs_with(mask=everything) if case["mask"] is None else impossible,
+        ),
+    ):
+        seen = observe(forward, function=NAME, arguments=case)
     arguments = list(case.values())
     expect_close(
         seen["output"],
@@ -52,10 +74,28 @@ def test_attention_takes_any_number_of_queries_and_keys(observe, rng, queries, k
     examine(observe, attention_case(rng, queries=queries, keys=keys))
 
 
-def test_attention_shares_one_mask_between_batch_rows(observe, rng):
+@pytest.mark.parametrize("axes", [(), (1,), (2, 1), (1, 3)], ids=str)
+def test_attention_shares_one_mask_between_batch_rows(observe, rng, axes):
     case = attention_case(rng, (2, 3))
-    case["mask"] = case["mask"][0, 0]
+    places = tuple(slice(size) for size in axes) if len(axes) == 2 else (0, *map(slice, axes))
+    case["mask"] = case["mask"][places] if axes else case["mask"][0, 0]
     examine(observe, case)
+
+
+def test_attention_of_one_call_does_not_depend_on_another(observe, rng):
+    cases = [
+        attention_case(rng, leading=(2,), queries=queries, keys=keys, masked=masked)
+        for queries, keys, masked in [(4, 5, True), (4, 5, False), (6, 7, True), (4, 5, True)]
+    ]
+    for case, seen in zip(
+        cases, observe(forward_in_turns, function=NAME, cases=cases), strict=True
+    ):
+        expect_close(
+            seen["output"],
+            oracles.attention(*case.values()),
+            f"{NAME}, called several times,",
+            hint="Is something kept from an earlier call?",
+        )
 
 
 def test_attention_with_a_mask_of_all_true_is_attention_without_mask(observe, rng):
@@ -107,11 +147,17 @@ def test_attention_of_a_query_that_sees_nothing_leaves_the_others_alone(observe,
     case["mask"][0, 1] = False
     seen = observe(forward, function=NAME, arguments=case)["output"]
     expected = oracles.attention(*case.values())
+    spread = np.full_like(expected, np.nan)
     if seen["values"] is not None and seen["values"].shape == expected.shape:
         expected[0, 1] = seen["values"][0, 1]  # What that query itself gets is free.
         if np.isnan(expected[0, 1]).any():
-            expected[0, 1] = seen["values"][0, 1] = 0
-    expect_close(seen, expected, NAME)
+            expected[0, 1] = seen["values"][0, 1] = spread[0, 1] = 0
+    expect_close(
+        seen,
+        expected,
+        NAME,
+        mistakes=lambda: {"a query that sees nothing turns all others into nan": spread},
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +173,7 @@ def test_attention_keeps_the_dtype(observe, rng, dtype, tolerance):
 
 def test_attention_takes_inputs_that_are_not_contiguous(observe, rng):
     case = attention_case(rng, (2, 3))
-    seen = observe(forward, function=NAME, arguments=case, strided=["Q", "K", "V", "mask"])
+    seen = forward_strided(observe, NAME, case, ["Q", "K", "V", "mask"])
     expect_close(seen["output"], oracles.attention(*case.values()), NAME)
 
 

@@ -2,14 +2,24 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close
+from compare import blaming, expect, expect_close
 from oracles import training as oracles
+from oracles.model import rounded
 from probes.training import checkpoint
 
 pytestmark = pytest.mark.problem("checkpointing")
 
-FIRST_LR, LATER_LR = 1e-2, 3e-2
+RATES = FIRST_LR, LATER_LR = 1e-2, 3e-2
 PARTS = ("weight", "bias", "buffer")
+
+# What may be wrong with a place to save to, and a place that works nevertheless.
+OTHER_PLACES = {
+    "path": ("a path has to be a string: pathlib.Path may be given, too", "str"),
+    "str": ("a path has to be a pathlib.Path: a string may be given, too", "path"),
+    "bytes": ("a file has to be a path: a binary file object may be given, too", "str"),
+    "open file": ("a file has to be a path: a binary file object may be given, too", "str"),
+    "overwritten": ("the file may not exist yet: overwrite it", "path"),
+}
 
 
 def draw(rng, steps=8):
@@ -22,16 +32,29 @@ def draw(rng, steps=8):
 
 
 def run(observe, parameters, gradients, save_after=5, iteration=5, place="path"):
-    return observe(
-        checkpoint,
-        parameters=parameters,
-        gradients=gradients,
-        save_after=save_after,
-        iteration=iteration,
-        place=place,
-        first_lr=FIRST_LR,
-        later_lr=LATER_LR,
+    inputs = {
+        "parameters": parameters,
+        "gradients": gradients,
+        "save_after": save_after,
+        "iteration": iteration,
+        "first_lr": FIRST_LR,
+        "later_lr": LATER_LR,
+    }
+    complaint, other = OTHER_PLACES[place]
+    with blaming(complaint, lambda: observe(checkpoint, **inputs, place=other)):
+        seen = observe(checkpoint, **inputs, place=place)
+    expect(
+        not seen["is_closed"],
+        "run_save_checkpoint closed the file object that it was given: only its owner may do that",
+        "file-is-closed",
     )
+    expect(
+        seen["dtype"] == "float32",
+        f"run_save_checkpoint made the model's weights {seen['dtype']}, they were float32:"
+        " saving must not change the model",
+        "saving-changes-the-model",
+    )
+    return seen
 
 
 def expected_after(parameters, gradients, steps, save_after=5):
@@ -47,13 +70,18 @@ def test_checkpoint_restores_parameters_and_buffers(observe, rng, place):
     parameters, gradients = draw(rng)
     seen = run(observe, parameters, gradients, place=place)
     expected = expected_after(parameters, gradients, 5)
-    zeros = [np.zeros_like(part) for part in expected]
-    for name, got, wanted, zero in zip(PARTS, seen["loaded"], expected, zeros, strict=True):
+    at_end = expected_after(parameters, gradients, len(gradients))
+    for name, got, wanted, end in zip(PARTS, seen["loaded"], expected, at_end, strict=True):
         expect_close(
             got,
             wanted,
             f"run_load_checkpoint, the model's {name} after loading",
-            mistakes=lambda zero=zero: {"it is not restored": zero},
+            mistakes=lambda wanted=wanted, end=end: {
+                "it is not restored": np.zeros_like(wanted),
+                "the live tensors are kept, not what the file held: they train on": end,
+                "weights are saved in float16: save them as they are": rounded(wanted, "float16"),
+                "weights are saved in bfloat16: save them as they are": rounded(wanted, "bfloat16"),
+            },
             hint="A checkpoint holds model.state_dict(), and loading gives it back to the model.",
         )
 
@@ -63,22 +91,25 @@ def test_resuming_equals_never_having_stopped(observe, rng, place):
     parameters, gradients = draw(rng)
     seen = run(observe, parameters, gradients, place=place)
     expected = expected_after(parameters, gradients, len(gradients))
-    restart = expected_after_cold_restart(parameters, gradients, 5)
-    for name, got, wanted, cold in zip(PARTS, seen["resumed"], expected, restart, strict=True):
+    restarts = [expected_after_cold_restart(parameters, gradients, 5, lr) for lr in RATES]
+    cold_parts = zip(*restarts, strict=True)
+    for name, got, wanted, cold in zip(PARTS, seen["resumed"], expected, cold_parts, strict=True):
         expect_close(
             got,
             wanted,
             f"the model's {name}, three steps after run_load_checkpoint",
             mistakes=lambda cold=cold: {
-                "the optimizer's state is not restored: its moments start again from zero": cold
+                "the optimizer's state is not restored: its moments start again from zero": list(
+                    cold
+                )
             },
             hint="A checkpoint holds optimizer.state_dict(), and loading gives it back.",
         )
 
 
-def expected_after_cold_restart(parameters, gradients, save_after):
+def expected_after_cold_restart(parameters, gradients, save_after, lr=FIRST_LR):
     *middle, _ = expected_after(parameters, gradients, save_after)
-    options = {"lr": FIRST_LR, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+    options = {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
     trail = oracles.adamw([{"params": middle}], options, gradients[save_after:])
     return [*trail[-1], np.array([float(len(gradients))])]
 
@@ -107,5 +138,13 @@ def test_saving_changes_nothing(observe, rng):
     seen = run(observe, parameters, gradients)
     for steps, key in ((5, "at_save"), (8, "never_stopped")):
         expected = expected_after(parameters, gradients, steps)
-        for name, got, wanted in zip(PARTS, seen[key], expected, strict=True):
-            expect_close(got, wanted, f"the model's {name} after run_save_checkpoint")
+        cold = expected_after_cold_restart(parameters, gradients, 5, LATER_LR)
+        for name, got, wanted, restarted in zip(PARTS, seen[key], expected, cold, strict=True):
+            expect_close(
+                got,
+                wanted,
+                f"the model's {name} after run_save_checkpoint",
+                mistakes=lambda restarted=restarted: {
+                    "saving clears the optimizer's state": restarted
+                },
+            )

@@ -2,36 +2,68 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_tensor
-from probes.training import batches, mapped_batch, refused_batch
+from compare import blaming, expect, expect_tensor, fail, id_of, sentence
+from probes.training import batch_devices, batches, mapped_batch, refused_batch
 
 pytestmark = pytest.mark.problem("data_loading")
 
 NAME = "run_get_batch"
 
 
+def windows_of(dataset, length, later=0):
+    """All windows of a length, each as a tuple; `later` leaves out that many at the start."""
+    return [
+        tuple(dataset[start : start + length].tolist())
+        for start in range(later, len(dataset) - length + 1)
+    ]
+
+
 def check_windows(seen, dataset, batch_size, context_length):
     """Check shape and dtype of x and y, and that both are windows, y one token later."""
-    windows = {
-        tuple(dataset[start : start + context_length + 1].tolist())
-        for start in range(len(dataset) - context_length)
-    }
+    both = windows_of(dataset, context_length + 1)
+    right = {(window[:-1], window[1:]) for window in both}
     for x, y in zip(seen["x"], seen["y"], strict=True):
         for which, observed in (("x", x), ("y", y)):
             expect_tensor(observed, (batch_size, context_length), f"{NAME} ({which})", ["int64"])
-        for row, (left, right) in enumerate(zip(x["values"], y["values"], strict=True)):
-            window = (*left.tolist(), int(right[-1]))
-            expect(
-                left[1:].tolist() == right[:-1].tolist(),
-                f"{NAME}: y is not x one token later in row {row}: x = {left}, y = {right}"
-                + (
-                    "\n  This is what comes out when y is not shifted."
-                    if (left == right).all()
-                    else ""
-                ),
-                "y-is-not-shifted" if (left == right).all() else None,
-            )
-            expect(window in windows, f"{NAME}: row {row} is no window of the dataset: {window}")
+        rows = [
+            (tuple(left.tolist()), tuple(target.tolist()))
+            for left, target in zip(x["values"], y["values"], strict=True)
+        ]
+        wrong = [place for place, pair in enumerate(rows) if pair not in right]
+        if not wrong:
+            continue
+        left, target = rows[wrong[0]]
+        causes = [
+            what for what, pairs in mistakes(dataset, context_length).items() if set(rows) <= pairs
+        ]
+        fail(
+            f"{NAME}: {len(wrong)} of {batch_size} rows of x and y are not a window of the dataset"
+            f" and the same window one token later\n  first in row {wrong[0]}: x = {list(left)},"
+            f" y = {list(target)}\n  {sentence(causes)}",
+            id_of(causes[0]) if causes else None,
+        )
+
+
+def mistakes(dataset, context_length):
+    """All pairs of x and y that a mistake may return."""
+
+    def pairs(tokens, shift):
+        windows = windows_of(tokens, context_length)
+        return set(zip(windows[max(-shift, 0) :], windows[max(shift, 0) :], strict=False))
+
+    answers = {
+        "y is not shifted": pairs(dataset, 0),
+        "y is two tokens later": pairs(dataset, 2),
+        "y is one token earlier (or x and y are swapped)": pairs(dataset, -1),
+        "the dataset is sorted": pairs(np.sort(dataset), 1),
+        "y is one token later than the end of x": pairs(dataset, context_length),
+    }
+    for narrow in ("int8", "uint8", "int16", "uint16", "int32", "float16"):
+        with np.errstate(over="ignore"):
+            passed = dataset.astype(narrow).astype(np.float64)
+        if not np.array_equal(passed, dataset):
+            answers[f"ids pass through {narrow}, which cannot hold them"] = pairs(passed, 1)
+    return answers
 
 
 @pytest.mark.parametrize(("batch_size", "context_length"), [(1, 1), (4, 7), (16, 3)])
@@ -40,8 +72,8 @@ def test_batch_is_windows_and_the_same_one_token_later(observe, rng, batch_size,
     seen = observe(
         batches, dataset=dataset, batch_size=batch_size, context_length=context_length, calls=4
     )
+    expect(not seen["changed"], f"{NAME} changed the dataset, which the next call still needs")
     check_windows(seen, dataset, batch_size, context_length)
-    expect(not seen["changed"], f"{NAME} changed the dataset")
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "int32", "int64", "uint8"])
@@ -58,22 +90,38 @@ def test_batch_comes_from_a_memory_map(observe, rng):
     check_windows({"x": [seen["x"]], "y": [seen["y"]]}, dataset, 4, 6)
 
 
-@pytest.mark.parametrize("num_starts", [1, 2, 5])
+@pytest.mark.parametrize("num_starts", [9, 5, 2, 1])
 def test_batch_starts_anywhere_that_leaves_room(observe, num_starts):
     context_length = 4
     dataset = np.arange(context_length + num_starts)
-    seen = observe(batches, dataset=dataset, batch_size=50, context_length=context_length, calls=4)
+    how = {"batch_size": 50, "context_length": context_length, "calls": 8}
+    with blaming(
+        "a window may start too late and run past the end of the dataset",
+        control=lambda: observe(batches, dataset=np.arange(100_000), **{**how, "calls": 1}),
+    ):
+        seen = observe(batches, dataset=dataset, **how)
     check_windows(seen, dataset, 50, context_length)
     starts = {int(row[0]) for x in seen["x"] for row in x["values"]}
     missing = sorted(set(range(num_starts)) - starts)
-    # A start is missed by 200 fair draws with probability 0.8^200 = 4e-20.
-    expect(
-        not missing,
-        f"{NAME} never starts at {missing} of a dataset of {len(dataset)} tokens with"
-        f" context_length {context_length}; starts 0 to {num_starts - 1} must be possible."
-        + (" The last start is left out." if missing == [num_starts - 1] else ""),
-        "the-last-start-is-left-out" if missing == [num_starts - 1] else None,
-    )
+    causes = {
+        "the last start is left out": missing == [num_starts - 1],
+        "the first start is left out": missing == [0],
+        "the last context_length starts are left out": missing
+        == list(range(num_starts - context_length, num_starts)),
+        "starts are multiples of context_length": all(
+            start % context_length == 0 for start in starts
+        ),
+    }
+    # A single start that is left may have any of these causes.
+    named = [what for what, fits in causes.items() if fits and len(starts) > 1]
+    # A start is missed by 400 fair draws with probability 0.89^400 = 4e-21.
+    if missing:
+        fail(
+            f"{NAME} never starts at {missing} of a dataset of {len(dataset)} tokens with"
+            f" context_length {context_length}; starts 0 to {num_starts - 1} must be possible."
+            f"\n  {sentence(named)}",
+            id_of(named[0]) if named else None,
+        )
 
 
 def test_batch_starts_are_equally_likely(observe):
@@ -113,6 +161,15 @@ def test_batch_goes_to_the_given_device(observe):
     expect(
         raised != "",
         f"{NAME} ignores device: it took 'cuda:99', which does not exist",
+        "device-is-ignored",
+    )
+
+
+def test_batch_goes_to_the_given_device_as_a_whole(observe):
+    devices = observe(batch_devices, dataset=np.arange(50), context_length=4)
+    expect(
+        set(devices) <= {"meta"},
+        f"{NAME}(device='meta') returned x and y on {' and '.join(devices)}: both go to the device",
         "device-is-ignored",
     )
 

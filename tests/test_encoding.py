@@ -4,10 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from compare import expect, expect_equal
-from mistakes import text as mistakes
+from compare import blaming, expect, expect_equal, runs
+from mistakes import encoding as mistakes
 from oracles import text as oracles
-from probes.text import decode, encode, encode_in_turns
+from probes.text import decode, encode, encode_in_turns, encode_times
 from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, tokenizer
 
 pytestmark = pytest.mark.problem("tokenizer")
@@ -24,7 +24,16 @@ ACROSS = oracles.train_bpe(b"", 256 + 80, [], words=Counter(BORDERS))
 
 
 def examine(observe, given, texts):
-    seen = observe(encode, tokenizer=given, texts=list(texts))
+    specials = given["special_tokens"] or []
+    safe = tokenizer([f"special{place}" for place in range(len(specials))], given["merges"])
+    has_symbols = any(special != oracles.regex.escape(special) for special in specials)
+    with blaming(
+        "special tokens are not escaped in the regular expression",
+        control=lambda: (
+            observe(encode, tokenizer=safe, texts=list(texts)) if has_symbols else 1 / 0
+        ),
+    ):
+        seen = observe(encode, tokenizer=given, texts=list(texts))
     expect(
         seen["container"] == "list",
         f"encode returned a {seen['container']}, expected a list of ints",
@@ -83,6 +92,7 @@ def test_encode_keeps_tokenizers_apart(observe):
                 oracles.encode(text, one),
                 "encode, by several tokenizers in turns,",
                 given=text,
+                hint="Is a cache, or are the merges, shared by all tokenizers?",
             )
 
 
@@ -118,19 +128,89 @@ def test_encode_treats_special_tokens_as_text_unless_told(observe, absent):
     examine(observe, given, [f"dog{END}fox", END])
 
 
-def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe):
+@pytest.mark.parametrize("gaps", [False, True], ids=["ids in a row", "ids with gaps"])
+def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
     given = tokenizer([END, "<|pad|>"], specials_in_vocab=False)
+    if gaps:
+        given["vocab"] = {2 * token: piece for token, piece in given["vocab"].items()}
     texts = [f"dog{END}<|pad|>fox", END, "<|pad|>"]
-    seen = observe(encode, tokenizer=given, texts=texts)
-    for text, ids, decoded in zip(texts, seen["ids"], seen["decoded"], strict=True):
-        expect_equal(decoded, text, "decode(encode(text))", given=text)
+    known = {**given, "vocab": tokenizer([END, "<|pad|>"])["vocab"]}
+    one = {**given, "special_tokens": [END]}
+
+    def one_works():
+        return observe(encode, tokenizer=one, texts=texts)
+
+    with (
+        blaming(
+            "several special tokens that the vocabulary lacks do not get one id of its own each",
+            one_works,
+        ),
+        blaming(
+            "a special token that the vocabulary lacks is not added to it",
+            lambda: observe(encode, tokenizer=known, texts=texts) if not runs(one_works) else 1 / 0,
+        ),
+    ):
+        seen = observe(encode, tokenizer=given, texts=texts)
+    for text, ids in zip(texts, seen["ids"], strict=True):
         new = [token for token in ids if token not in given["vocab"]]
         specials = text.count(END) + text.count("<|pad|>")
         expect(
             len(new) == len(set(new)) == specials,
             f"encode({text!r}) returned {ids}: each special token that the vocabulary lacks"
             " needs one id of its own that no other token has",
+            "special-tokens-share-an-id",
         )
+    (both, (first,), (second,)) = seen["ids"]
+    expect(
+        [token for token in both if token in (first, second)] == [first, second]
+        and first != second,
+        f"encode gave {END!r} the id {first}, '<|pad|>' the id {second} and the text"
+        f" {texts[0]!r} the ids {both}: each special token that the vocabulary lacks needs one id"
+        " of its own that no other token has",
+        "special-tokens-share-an-id",
+    )
+    for text, decoded in zip(texts, seen["decoded"], strict=True):
+        expect_equal(decoded, text, "decode(encode(text))", given=text)
+
+
+def examine_decoding(observe, given, rows):
+    valid = [next(token for token, piece in given["vocab"].items() if piece == b"d")]
+    with blaming(
+        "malformed bytes are an error: replace them by U+FFFD",
+        control=lambda: observe(decode, tokenizer=given, rows=[valid]),
+    ):
+        seen = observe(decode, tokenizer=given, rows=rows)
+    specials = given["special_tokens"] or []
+    for row, text in zip(rows, seen, strict=True):
+        pieces = [given["vocab"][token] for token in row]
+
+        def wrong(pieces=pieces):
+            joined = b"".join(pieces)
+            return {
+                "each token is decoded on its own: a character may span several": "".join(
+                    piece.decode("utf-8", "replace") for piece in pieces
+                ),
+                "malformed bytes are dropped instead of replaced by U+FFFD": joined.decode(
+                    "utf-8", "ignore"
+                ),
+                "malformed bytes are replaced by a question mark": joined.decode(
+                    "utf-8", "replace"
+                ).replace("\ufffd", "?"),
+                "malformed bytes are written as \\x..": joined.decode("utf-8", "backslashreplace"),
+                "malformed bytes become surrogates (surrogateescape)": joined.decode(
+                    "utf-8", "surrogateescape"
+                ),
+                "bytes are decoded as Latin-1, not as UTF-8": joined.decode("latin-1"),
+                "special tokens are left out": b"".join(
+                    piece for piece in pieces if piece.decode("utf-8", "replace") not in specials
+                ).decode("utf-8", "replace"),
+                "the text is stripped": joined.decode("utf-8", "replace").strip(),
+                "spaces are put between tokens": " ".join(
+                    piece.decode("utf-8", "replace") for piece in pieces
+                ),
+            }
+
+        expect_equal(text, oracles.decode(row, given["vocab"]), "decode", given=row, mistakes=wrong)
 
 
 @pytest.mark.parametrize("special_tokens", [None, SPECIALS], ids=["no specials", "specials"])
@@ -139,21 +219,7 @@ def test_decode_joins_bytes_before_decoding_them(observe, rng, special_tokens):
     whole = [b for text in AWKWARD.values() for b in text.encode()]  # Ids of bytes are the bytes.
     rows = [[], [0xC3, 0xA9], [0xF0, 0x9F, 0x99, 0x83], whole]
     rows += [rng.integers(0, len(given["vocab"]), 30).tolist() for _ in range(10)]
-    seen = observe(decode, tokenizer=given, rows=rows)
-    for row, text in zip(rows, seen, strict=True):
-        wanted = oracles.decode(row, given["vocab"])
-        apart = "".join(given["vocab"][token].decode("utf-8", "replace") for token in row)
-        ignored = b"".join(given["vocab"][token] for token in row).decode("utf-8", "ignore")
-        expect_equal(
-            text,
-            wanted,
-            "decode",
-            given=row,
-            mistakes=lambda apart=apart, ignored=ignored: {
-                "each token is decoded on its own: a character may span several": apart,
-                "malformed bytes are dropped instead of replaced by U+FFFD": ignored,
-            },
-        )
+    examine_decoding(observe, given, rows)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +227,7 @@ def test_decode_joins_bytes_before_decoding_them(observe, rng, special_tokens):
 )
 def test_decode_replaces_malformed_bytes(observe, row):
     given = tokenizer()
-    (text,) = observe(decode, tokenizer=given, rows=[row])
-    expect_equal(text, oracles.decode(row, given["vocab"]), "decode", given=row)
+    examine_decoding(observe, given, [row])
 
 
 def test_special_tokens_may_be_next_to_each_other_in_random_text(observe, rng):
@@ -170,3 +235,22 @@ def test_special_tokens_may_be_next_to_each_other_in_random_text(observe, rng):
     parts = [*SPECIALS, "dog", " fox", "<|", "|>", "\n", " ", "end", "[X]"]
     texts = ["".join(rng.choice(np.array(parts, object), 12)) for _ in range(15)]
     examine(observe, given, texts)
+
+
+@pytest.mark.parametrize("lazily", [False, True], ids=["encode", "encode_iterable"])
+def test_encoding_time_grows_with_the_text_not_with_its_square(observe, rng, lazily):
+    words = [f" {word}" for word in CORPUS.split()] + ["\n", "\r\n", "  ", " 1984", END]
+    picks = rng.choice(np.array(words, object), 24_000)
+    texts = ["".join(picks[:1500]), "".join(picks)]
+    given = {"tokenizer": tokenizer([END]), "texts": texts, "lazily": lazily}
+    few, many = observe(encode_times, **given)
+    name = "encode_iterable" if lazily else "encode"
+    # 16 times the text takes 16 times as long, or less where words are remembered; 256 if each
+    # step goes over all that was read or written.
+    expect(
+        many < 80 * few,
+        f"{name}: {len(texts[1])} characters took {many / few:.0f} times the CPU time of"
+        f" {len(texts[0])} characters, expected about {len(texts[1]) / len(texts[0]):.0f}: is"
+        " something copied or searched from the start for each token?",
+        "too-slow-for-long-texts",
+    )

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 from compare import expect, expect_equal
-from mistakes import text as mistakes
+from mistakes import encoding as mistakes
 from oracles import text as oracles
 from probes.text import (
     encode_chunks,
@@ -16,6 +16,12 @@ from probes.text import (
 from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, tokenizer
 
 pytestmark = pytest.mark.problem("tokenizer")
+
+
+def the_end_is_missing(ids, expected):
+    """Nothing but the end: what is left when the chunks are used up."""
+    what = "the end of the text is dropped: encode what is left after the last chunk"
+    return {what: expected[: len(ids)]} if 0 < len(ids) < len(expected) else {}
 
 
 def cuts(text, rng):
@@ -48,7 +54,10 @@ def test_encode_iterable_does_not_depend_on_the_cuts(observe, rng, text):
             expected,
             f"encode_iterable, text cut into {how},",
             given=text,
-            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+            mistakes=lambda chunks=chunks, ids=ids: {
+                **mistakes.encoding_in_chunks(chunks, given),
+                **the_end_is_missing(ids, expected),
+            },
         )
 
 
@@ -62,6 +71,10 @@ def test_encode_iterable_is_lazy(observe, special_tokens):
     lines, line = 5000, "The dog isn't 12 years old.\n"
     given = tokenizer(special_tokens)
     seen = observe(encode_stream, tokenizer=given, line=line, num_lines=lines)
+    expect(
+        seen["kind"] == "int",
+        f"encode_iterable yields a {seen['kind']}, expected int: yield from passes ids on",
+    )
     expect(seen["is_iterator"], "encode_iterable returns no iterator: yield ids one by one")
     expect(
         seen["read_at_call"] == 0,
@@ -100,7 +113,10 @@ def test_encode_iterable_may_be_cut_anywhere(observe, text):
             expected,
             "encode_iterable",
             given=chunks,
-            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+            mistakes=lambda chunks=chunks, ids=ids: {
+                **mistakes.encoding_in_chunks(chunks, given),
+                **the_end_is_missing(ids, expected),
+            },
         )
 
 

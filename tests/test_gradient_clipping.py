@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close
+from compare import blaming, expect, expect_close
 from mistakes import training as mistakes
 from oracles import training as oracles
 from probes.training import clip
@@ -19,8 +19,29 @@ def draw(rng, shapes, norm):
     return [None if g is None else np.asarray(g * factor, np.float32) for g in gradients]
 
 
+def are_all(observed, answers, tolerance):
+    """Whether a mistake explains all gradients, those that came out right included."""
+    return all(
+        answer is None
+        or (
+            one["values"] is not None
+            and np.allclose(one["values"], answer, rtol=10 * tolerance, equal_nan=True)
+        )
+        for one, answer in zip(observed, answers, strict=True)
+    )
+
+
 def examine(observe, gradients, max_l2_norm, tolerance=1e-5, **how):
-    seen = observe(clip, gradients=gradients, max_l2_norm=max_l2_norm, **how)
+    present = [gradient for gradient in gradients if gradient is not None]
+    with blaming(
+        "a parameter without a gradient is an error: skip it",
+        lambda: (
+            observe(clip, gradients=present, max_l2_norm=max_l2_norm, **how)
+            if 0 < len(present) < len(gradients)
+            else 1 / 0
+        ),
+    ):
+        seen = observe(clip, gradients=gradients, max_l2_norm=max_l2_norm, **how)
     expected = oracles.clipped(gradients, max_l2_norm)
     for place, gradient in enumerate(expected):
         observed = seen["gradients"][place]
@@ -34,10 +55,21 @@ def examine(observe, gradients, max_l2_norm, tolerance=1e-5, **how):
 
         def wrong(place=place):
             answers = mistakes.clipping(gradients, max_l2_norm)
-            return {what: row[place] for what, row in answers.items()}
+            return {
+                what: row[place]
+                for what, row in answers.items()
+                if are_all(seen["gradients"], row, tolerance)
+            }
 
-        name = f"{NAME}, gradient {place} of {len(gradients)}"
-        expect_close(observed, gradient, name, tolerance=tolerance, mistakes=wrong)
+        name = f"{NAME}(max_l2_norm={max_l2_norm}), gradient {place} of {len(gradients)}"
+        expect_close(
+            observed,
+            gradient,
+            name,
+            dtypes=str(gradients[place].dtype),
+            tolerance=tolerance,
+            mistakes=wrong,
+        )
     expect(not seen["parameters_changed"], f"{NAME} changed a parameter: it scales gradients only")
     return seen, expected
 
@@ -91,3 +123,16 @@ def test_clipping_works_in_place(observe, rng):
                 "p.grad is replaced by a new tensor: scale it in place (mul_)": gradients[place]
             },
         )
+
+
+def test_clipping_keeps_float64(observe, rng):
+    gradients = [g.astype(np.float64) for g in draw(rng, [(3,), (2, 4)], norm=5.0)]
+    examine(observe, gradients, 1.0)
+
+
+def test_clipping_takes_many_parameters(observe, rng):
+    examine(observe, draw(rng, [(2,), (3, 2), None, (), (1, 1, 4)] * 8, norm=30.0), 1.0)
+
+
+def test_clipping_does_not_overflow(observe, rng):
+    examine(observe, draw(rng, [(3,), (2, 4)], norm=1e12), 1.0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close
+from compare import blaming, expect, expect_close
 from mistakes import training as mistakes
 from oracles import training as oracles
 from probes.training import schedule
@@ -22,15 +22,39 @@ def settings(top=1.0, floor=0.1, warmup=7, cycle=21):
     }
 
 
+def rates(observe, iterations, given):
+    """Ask for all rates; say so if an exception goes away with a warm-up or a decay of one step."""
+    warmup, cycle = given["warmup_iters"], given["cosine_cycle_iters"]
+
+    def runs_with(applies, **others):
+        usual = {**given, **others}
+        return lambda: (
+            observe(schedule, iterations=iterations, settings=usual) if applies else 1 / 0
+        )
+
+    with (
+        blaming(
+            "warmup_iters = 0 is an error: there may be no warm-up",
+            runs_with(warmup == 0, warmup_iters=1),
+        ),
+        blaming(
+            "cosine_cycle_iters = warmup_iters is an error: there may be no decay",
+            runs_with(warmup == cycle, cosine_cycle_iters=cycle + 1),
+        ),
+    ):
+        return observe(schedule, iterations=iterations, settings=given)
+
+
 def examine(observe, iterations, given):
     iterations = list(iterations)
-    seen = observe(schedule, iterations=iterations, settings=given)
+    seen = rates(observe, iterations, given)
     strange = set(seen["kinds"]) - NUMBERS
     expect(not strange, f"{NAME} returned a {' and a '.join(strange)}, expected a float")
     expect_close(
         {"dtype": "float64", "values": np.array(seen["rates"])},
         np.array([oracles.cosine_schedule(it, **given) for it in iterations]),
-        f"{NAME} at it = {iterations[0]}, ..., {iterations[-1]}",
+        f"{NAME} at it = {iterations[0]}, ..., {iterations[-1]}"
+        f" with {', '.join(f'{name}={value:.4g}' for name, value in given.items())}",
         dtypes="float64",
         tolerance=1e-6,
         mistakes=lambda: mistakes.schedule(iterations, given),
@@ -70,7 +94,7 @@ def test_schedule_may_be_all_warmup(observe):
     # At the end itself both the maximum and the minimum make sense, but nothing may break.
     given = settings(warmup=10, cycle=10)
     examine(observe, [*range(10), 11, 12, 100], given)
-    rate = observe(schedule, iterations=[10], settings=given)["rates"][0]
+    rate = rates(observe, [10], given)["rates"][0]
     expect(
         min(abs(rate - 1.0), abs(rate - 0.1)) < 1e-9,
         f"{NAME} at it = warmup_iters = cosine_cycle_iters: got {rate}, expected 0.1 or 1.0",

@@ -2,10 +2,18 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_gradients, expect_unchanged
-from mistakes import transformer as mistakes
+from compare import blaming, expect, expect_close, expect_gradients, expect_unchanged
+from mistakes import multihead as mistakes
 from oracles import model as oracles
-from probes.model import attempt, backward, forward
+from probes.model import (
+    AMBIGUOUS,
+    attempt,
+    backward,
+    forward,
+    forward_if_supported,
+    forward_in_turns,
+)
+from strided import forward_strided
 
 PLAIN = "run_multihead_self_attention"
 WITH_ROPE = "run_multihead_self_attention_with_rope"
@@ -39,9 +47,27 @@ def weights_of(case):
     return {name: case[f"{name}_proj_weight"] for name in "qkvo"}
 
 
+def one_batch_axis(case):
+    """The same case with exactly one batch axis."""
+    x = case["in_features"]
+    return {**case, "in_features": x.reshape(-1, *x.shape[-2:])}
+
+
+def blaming_batch_axes(observe, function, case):
+    return blaming(
+        "there has to be exactly one batch axis: there may be any number, also none",
+        control=lambda: (
+            observe(forward, function=function, arguments=one_batch_axis(case))
+            if case["in_features"].ndim != 3
+            else 1 / 0
+        ),
+    )
+
+
 def examine(observe, case):
     arguments = case["in_features"], weights_of(case), case["num_heads"]
-    seen = observe(forward, function=PLAIN, arguments=case)
+    with blaming_batch_axes(observe, PLAIN, case):
+        seen = observe(forward, function=PLAIN, arguments=case)
     expect_close(
         seen["output"],
         oracles.multihead(*arguments),
@@ -51,12 +77,33 @@ def examine(observe, case):
     expect_unchanged(seen["changed"], PLAIN)
 
 
+def runs_with(observe, case, applies, **others):
+    arguments = {**case, **others}
+    return lambda: observe(forward, function=WITH_ROPE, arguments=arguments) if applies else 1 / 0
+
+
 def examine_with_rope(observe, case):
     positions = case.get("token_positions")
     if positions is None:
         positions = np.arange(case["in_features"].shape[-2])
     arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"], positions
-    seen = observe(forward, function=WITH_ROPE, arguments=case)
+    is_given = case.get("token_positions") is not None
+    with (
+        blaming_batch_axes(observe, WITH_ROPE, case),
+        blaming(
+            "token_positions cannot be left out: they are optional, 0, 1, 2, ... without them",
+            runs_with(observe, case, "token_positions" not in case, token_positions=None),
+        ),
+        blaming(
+            "token_positions cannot be None: without them they are 0, 1, 2, ...",
+            runs_with(observe, case, not is_given, token_positions=np.asarray(positions)),
+        ),
+        blaming(
+            "positions of a batch have no axis for the heads",
+            runs_with(observe, case, np.ndim(positions) > 1, token_positions=np.arange(5)),
+        ),
+    ):
+        seen = observe(forward, function=WITH_ROPE, arguments=case)
     expect_close(
         seen["output"],
         oracles.multihead_with_rope(*arguments),
@@ -87,7 +134,7 @@ def test_multihead_takes_any_length(observe, rng, length):
 @plain_problem
 def test_multihead_takes_inputs_that_are_not_contiguous(observe, rng):
     case = multihead_case(rng)
-    seen = observe(forward, function=PLAIN, arguments=case, strided=["in_features"])
+    seen = forward_strided(observe, PLAIN, case, ["in_features"])
     expected = oracles.multihead(case["in_features"], weights_of(case), case["num_heads"])
     expect_close(seen["output"], expected, PLAIN)
 
@@ -95,7 +142,8 @@ def test_multihead_takes_inputs_that_are_not_contiguous(observe, rng):
 @plain_problem
 def test_multihead_refuses_heads_that_do_not_divide_d_model(observe, rng):
     case = multihead_case(rng, d_model=8, num_heads=3)
-    raised = observe(attempt, function=PLAIN, arguments=case)
+    possible = {**case, "num_heads": 2}
+    raised = observe(attempt, function=PLAIN, arguments=case, possible=possible)
     expect(raised != "", f"{PLAIN} took d_model=8 with num_heads=3 without an error")
 
 
@@ -167,7 +215,7 @@ def test_multihead_with_rope_uses_the_given_theta(observe, rng, theta):
 @rope_problem
 def test_multihead_with_rope_takes_inputs_that_are_not_contiguous(observe, rng):
     case = rope_case(rng, np.arange(5))
-    seen = observe(forward, function=WITH_ROPE, arguments=case, strided=["in_features"])
+    seen = forward_strided(observe, WITH_ROPE, case, ["in_features"])
     arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"]
     expect_close(seen["output"], oracles.multihead_with_rope(*arguments), WITH_ROPE)
 
@@ -199,3 +247,63 @@ def test_multihead_with_rope_passes_gradients_to_input_and_weights(observe, rng)
         return oracles.multihead_with_rope(x, w, 2, case["theta"], case["token_positions"])
 
     check_gradients(observe, WITH_ROPE, case, oracle)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(PLAIN, marks=plain_problem),
+        pytest.param(WITH_ROPE, marks=rope_problem),
+    ],
+)
+def test_multihead_takes_an_empty_batch(observe, rng, function):
+    case = multihead_case(rng, leading=(0,))
+    if function == WITH_ROPE:
+        case |= {"max_seq_len": 16, "theta": 100.0, "token_positions": np.arange(5)}
+    how = {"function": function, "complaints": AMBIGUOUS}
+    seen = observe(forward_if_supported, arguments=case, **how)
+    if seen is not None:
+        expect_close(seen["output"], case["in_features"], function)
+
+
+@plain_problem
+def test_multihead_of_one_call_does_not_depend_on_another(observe, rng):
+    cases = [
+        multihead_case(rng, length=length, d_model=d_model, num_heads=num_heads)
+        for length, d_model, num_heads in [(5, 12, 3), (9, 12, 3), (3, 12, 2), (5, 8, 4)]
+    ]
+    seen = observe(forward_in_turns, function=PLAIN, cases=cases)
+    for case, one in zip(cases, seen, strict=True):
+        expect_close(
+            one["output"],
+            oracles.multihead(case["in_features"], weights_of(case), case["num_heads"]),
+            f"{PLAIN}, called several times,",
+            hint="Is the mask, or are weights of an earlier call kept?",
+        )
+
+
+@rope_problem
+def test_multihead_with_rope_of_one_call_does_not_depend_on_another(observe, rng):
+    cases = [
+        rope_case(rng, positions, theta=theta, length=len(positions), num_heads=num_heads)
+        for positions, theta, num_heads in [
+            (np.arange(5), 100.0, 3),
+            (np.arange(5), 1000.0, 3),
+            (np.arange(9), 1000.0, 2),
+            ([3, 4, 5], 100.0, 3),
+        ]
+    ]
+    seen = observe(forward_in_turns, function=WITH_ROPE, cases=cases)
+    for case, one in zip(cases, seen, strict=True):
+        expect_close(
+            one["output"],
+            oracles.multihead_with_rope(
+                case["in_features"],
+                weights_of(case),
+                case["num_heads"],
+                case["theta"],
+                case["token_positions"],
+            ),
+            f"{WITH_ROPE}, called several times,",
+            hint="Is a table of another theta, d_k or length kept from an earlier call?",
+        )

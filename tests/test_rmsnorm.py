@@ -6,6 +6,7 @@ from compare import expect, expect_close, expect_gradients, expect_tensor, expec
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward
+from strided import forward_strided
 
 pytestmark = pytest.mark.problem("rmsnorm")
 
@@ -67,7 +68,7 @@ def test_rmsnorm_of_one_coordinate_is_nearly_its_sign(observe, rng):
 
 def test_rmsnorm_takes_inputs_that_are_not_contiguous(observe, rng):
     case = rmsnorm_case(rng, (2, 3))
-    seen = observe(forward, function="run_rmsnorm", arguments=case, strided=["in_features"])
+    seen = forward_strided(observe, "run_rmsnorm", case, ["in_features"])
     expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
     expect_close(seen["output"], expected, "run_rmsnorm")
 
@@ -97,6 +98,14 @@ def test_rmsnorm_computes_in_float32_and_returns_the_dtype_of_its_input(
         "  This is what comes out when squares or their mean are kept in low precision: "
         "compute in float32 and cast the result back.",
     )
+
+
+def test_rmsnorm_keeps_float64(observe, rng):
+    case = rmsnorm_case(rng, (3,))
+    dtypes = dict.fromkeys(["in_features", "weights"], "float64")
+    seen = observe(forward, function="run_rmsnorm", arguments=case, dtypes=dtypes)["output"]
+    expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
+    expect_close(seen, expected, "run_rmsnorm", dtypes="float64", tolerance=1e-6)
 
 
 def test_rmsnorm_does_not_overflow_in_float16(observe, rng):

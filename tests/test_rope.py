@@ -2,10 +2,18 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_gradients, expect_unchanged
-from mistakes import functions as mistakes
+from compare import blaming, expect, expect_close, expect_gradients, expect_unchanged
+from mistakes import attention as mistakes
 from oracles import model as oracles
-from probes.model import attempt, backward, forward
+from probes.model import (
+    AMBIGUOUS,
+    attempt,
+    backward,
+    forward,
+    forward_if_supported,
+    forward_in_turns,
+)
+from strided import forward_strided
 
 pytestmark = pytest.mark.problem("rope")
 
@@ -53,6 +61,51 @@ def test_rope_follows_the_token_positions(observe, rng, positions):
     examine(observe, rope_case(rng, (2,), positions))
 
 
+@pytest.mark.parametrize("max_seq_len", [1, 2, 12])
+def test_rope_reaches_the_last_position(observe, rng, max_seq_len):
+    positions = np.arange(max_seq_len)
+    case = rope_case(rng, (2,), positions, max_seq_len=max_seq_len)
+    earlier = {**case, "token_positions": np.maximum(positions - 1, 0)}
+    with blaming(
+        "there are angles for fewer than max_seq_len positions",
+        control=lambda: observe(
+            forward, function="run_rope", arguments={**earlier, "max_seq_len": max_seq_len + 1}
+        ),
+    ):
+        examine(observe, case)
+
+
+@pytest.mark.parametrize("leading", [(0,), (0, 3)], ids=str)
+def test_rope_takes_an_empty_batch(observe, rng, leading):
+    case = rope_case(rng, leading, np.arange(6))
+    how = {"function": "run_rope", "complaints": AMBIGUOUS}
+    seen = observe(forward_if_supported, arguments=case, **how)
+    if seen is not None:
+        expect_close(seen["output"], case["in_query_or_key"], "run_rope")
+
+
+def test_rope_of_one_call_does_not_depend_on_another(observe, rng):
+    cases = [
+        rope_case(rng, leading, positions, d_k, theta, max_seq_len)
+        for leading, positions, d_k, theta, max_seq_len in [
+            ((2,), [0, 1, 2], 8, 100.0, 16),
+            ((2,), [0, 1, 2], 8, 1000.0, 16),
+            ((), [5, 9], 4, 1000.0, 16),
+            ((2, 2), [17, 3, 30], 8, 100.0, 32),
+            ((2,), [0, 1, 2], 8, 100.0, 16),
+        ]
+    ]
+    for case, seen in zip(
+        cases, observe(forward_in_turns, function="run_rope", cases=cases), strict=True
+    ):
+        expect_close(
+            seen["output"],
+            oracles.rope(case["in_query_or_key"], case["token_positions"], case["theta"]),
+            "run_rope, called several times,",
+            hint="Is a table of another theta, d_k or length kept from an earlier call?",
+        )
+
+
 def test_rope_gives_each_batch_row_its_own_positions(observe, rng):
     positions = np.stack([rng.permutation(16)[:5] for _ in range(3)])
     examine(observe, rope_case(rng, (3,), positions))
@@ -71,12 +124,7 @@ def test_rope_keeps_its_angles_exact_far_from_the_start(observe, rng):
 
 def test_rope_takes_inputs_that_are_not_contiguous(observe, rng):
     case = rope_case(rng, (2, 3), np.arange(4))
-    seen = observe(
-        forward,
-        function="run_rope",
-        arguments=case,
-        strided=["in_query_or_key", "token_positions"],
-    )
+    seen = forward_strided(observe, "run_rope", case, ["in_query_or_key", "token_positions"])
     expected = oracles.rope(case["in_query_or_key"], case["token_positions"], case["theta"])
     expect_close(seen["output"], expected, "run_rope")
 
@@ -124,5 +172,6 @@ def test_rope_passes_the_gradient_to_its_input(observe, rng):
 
 def test_rope_refuses_an_odd_d_k(observe, rng):
     case = rope_case(rng, (2,), np.arange(3), d_k=5)
-    raised = observe(attempt, function="run_rope", arguments=case)
+    possible = rope_case(rng, (2,), np.arange(3), d_k=4)
+    raised = observe(attempt, function="run_rope", arguments=case, possible=possible)
     expect(raised != "", "run_rope took d_k=5 without an error: pairs need an even d_k")

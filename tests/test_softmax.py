@@ -6,6 +6,7 @@ from compare import expect_close, expect_gradients, expect_unchanged
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward
+from strided import forward_strided
 
 pytestmark = pytest.mark.problem("softmax")
 
@@ -28,7 +29,7 @@ def test_softmax_sums_to_one_along_dim(observe, rng, dim):
 
 
 @pytest.mark.parametrize(
-    ("shape", "dim"), [((6,), 0), ((6,), -1), ((4, 4), 0), ((3, 1), 1), ((0, 5), -1)]
+    ("shape", "dim"), [((6,), 0), ((6,), -1), ((4, 4), 0), ((4, 4), -1), ((3, 1), 1), ((0, 5), -1)]
 )
 def test_softmax_takes_any_number_of_axes(observe, rng, shape, dim):
     examine(observe, rng.standard_normal(shape).astype(np.float32), dim)
@@ -71,12 +72,7 @@ def test_softmax_takes_extreme_scores(observe, row):
 
 def test_softmax_takes_inputs_that_are_not_contiguous(observe, rng):
     x = rng.standard_normal((3, 4)).astype(np.float32)
-    seen = observe(
-        forward,
-        function="run_softmax",
-        arguments={"in_features": x, "dim": 0},
-        strided=["in_features"],
-    )
+    seen = forward_strided(observe, "run_softmax", {"in_features": x, "dim": 0}, ["in_features"])
     expect_close(seen["output"], oracles.softmax(x, 0), "run_softmax")
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from compare import expect, expect_equal
-from mistakes import text as mistakes
+from compare import blaming, expect, expect_equal
+from mistakes import merges as mistakes
 from oracles import text as oracles
 from probes.text import train_bpe, train_bpe_on_nothing
 from texts import CORPUS, END
@@ -20,8 +20,33 @@ def examine(observe, text, num_merges, special_tokens=(), **how):
     specials = list(special_tokens)
     vocab_size = 256 + len(specials) + num_merges
     arguments = text, vocab_size, specials
-    seen = observe(train_bpe, text=text, vocab_size=vocab_size, special_tokens=specials, **how)
     expected = oracles.train_bpe(*arguments)
+    asked = {"text": text, "vocab_size": vocab_size, "special_tokens": specials, **how}
+
+    def runs_with(applies, **others):
+        return lambda: observe(train_bpe, **{**asked, **others}) if applies else 1 / 0
+
+    enough = 256 + len(specials) + len(expected)
+    decoded = text.decode("utf-8", "ignore")
+    with (
+        blaming(
+            "a text in which no pair is left to merge is an error: stop there",
+            runs_with(len(expected) < num_merges, vocab_size=enough),
+        ),
+        blaming(
+            "bytes that are not UTF-8 are an error: keep every byte",
+            runs_with(decoded.encode() != text, text=decoded.encode()),
+        ),
+        blaming(
+            "special tokens are not escaped in the regular expression",
+            runs_with(
+                any(special != oracles.regex.escape(special) for special in specials),
+                special_tokens=[f"special{place}" for place in range(len(specials))],
+            ),
+        ),
+    ):
+        seen = observe(train_bpe, **asked)
+    check_kinds(seen)
     expect_equal(
         seen["merges"],
         expected,
@@ -30,6 +55,10 @@ def examine(observe, text, num_merges, special_tokens=(), **how):
         mistakes=lambda: mistakes.bpe_merges(*arguments),
     )
     check_vocab(seen["vocab"], expected, specials)
+
+
+def check_kinds(seen):
+    expect(not seen["strange"], f"{NAME} returned {seen['strange']}", "wrong-type")
 
 
 def check_vocab(vocab, merges, specials):
@@ -144,7 +173,9 @@ def test_train_keeps_text_that_is_not_nfc(observe):
     examine(observe, "cafe\u0301 caf\u00e9 cafe\u0301 \ufb01 \u212b \u00c5".encode() * 3, 20)
 
 
-@pytest.mark.parametrize("text", [b"a", b" ", b"a 1\nb", b"a b c d"])
+@pytest.mark.parametrize(
+    "text", [b"a", b" ", b"a 1\nb", b"a b c d", END.encode(), END.encode() * 3]
+)
 def test_train_takes_a_text_with_hardly_any_pairs(observe, text):
     examine(observe, text, 50, [END])
 
@@ -153,6 +184,7 @@ def test_train_refuses_an_empty_text_or_learns_nothing_from_it(observe):
     seen = observe(train_bpe_on_nothing, special_tokens=[END])
     if seen["raised"] != "ValueError":
         expect(not seen["raised"], f"{NAME} breaks on an empty file ({seen['raised']})")
+        check_kinds(seen)
         check_vocab(seen["vocab"], [], [END])
 
 
@@ -206,6 +238,7 @@ def test_train_gives_the_same_merges_on_a_longer_text(observe, rng, documents):
 def test_merges_are_made_of_earlier_tokens(observe, rng):
     letters = "".join(rng.choice(list("abcd "), 400))
     seen = observe(train_bpe, text=letters.encode(), vocab_size=300, special_tokens=[])
+    check_kinds(seen)
     known = {bytes([byte]) for byte in range(256)}
     for left, right in seen["merges"]:
         expect(

@@ -36,6 +36,28 @@ def test_train_takes_a_text_of_megabytes(observe, rng, special_tokens):
     vocab_size = 256 + len(special_tokens) + 30
     arguments = {"text": text, "vocab_size": vocab_size, "special_tokens": special_tokens}
     seen = observe(train_bpe, **arguments)
+    expect(not seen["strange"], f"{NAME} returned {seen['strange']}", "wrong-type")
+    expect_equal(
+        seen["merges"],
+        oracles.train_bpe(**arguments),
+        f"{NAME}: merges",
+        given=text,
+        hint="Small texts may well be right: is a large one cut inside a character, a word or a"
+        " special token before it is counted?",
+    )
+
+
+@pytest.mark.parametrize("special_tokens", [[END], []], ids=len)
+def test_train_counts_every_word_of_a_large_text(observe, rng, special_tokens):
+    # All words are equally frequent: with a single one lost or split, the merges change places.
+    letters = "".join(chr(code) for code in rng.choice(np.arange(0x4E00, 0x9F00), 24, False))
+    words = [f" {letters[i : i + 2]}" for i in range(0, 24, 2)]
+    picks = rng.permutation(np.repeat(np.array(words, object), 6000))
+    parts = np.array_split(picks, 400)
+    text = END.join("".join(part) for part in parts).encode()
+    arguments = {"text": text, "vocab_size": 290, "special_tokens": special_tokens}
+    seen = observe(train_bpe, **arguments)
+    expect(not seen["strange"], f"{NAME} returned {seen['strange']}", "wrong-type")
     expect_equal(
         seen["merges"],
         oracles.train_bpe(**arguments),
@@ -50,6 +72,7 @@ def test_train_gives_the_same_in_parallel(observe, rng):
     text = documents(rng, 200_000, 300, END)
     arguments = {"text": text, "vocab_size": 300, "special_tokens": [END]}
     for seen in observe(train_bpe_in_parallel, **arguments, workers=[1, 3]):
+        expect(not seen["strange"], f"{NAME} returned {seen['strange']}", "wrong-type")
         expect_equal(
             seen["merges"],
             oracles.train_bpe(**arguments),

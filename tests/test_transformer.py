@@ -5,7 +5,7 @@ import pytest
 from compare import expect, expect_close, expect_gradients, expect_unchanged
 from mistakes import transformer as mistakes
 from oracles import model as oracles
-from probes.model import backward, forward
+from probes.model import AMBIGUOUS, backward, forward, forward_if_supported
 
 BLOCK = "run_transformer_block"
 MODEL = "run_transformer_lm"
@@ -104,7 +104,7 @@ def examine_model(observe, case):
         oracles.transformer_lm(*arguments),
         MODEL,
         tolerance=1e-4,
-        mistakes=lambda: mistakes.transformer_lm(*arguments),
+        mistakes=lambda: mistakes.transformer_lm(*arguments, case["context_length"]),
     )
     expect_unchanged(seen["changed"], MODEL)
 
@@ -144,9 +144,17 @@ def test_block_passes_gradients_to_input_and_every_weight(observe, rng):
         inputs=["in_features"],
         weights=list(weights),
     )["gradients"]
-    check_slopes(rng, seen, BLOCK, weights, lambda some: oracle(x, some), cotangent)
     by_x = oracles.gradient(lambda z: oracle(z, weights), x, cotangent)
-    expect_gradients(seen, {"in_features": by_x}, BLOCK, tolerance=5e-5)
+    expect_gradients(
+        seen,
+        {"in_features": by_x},
+        BLOCK,
+        tolerance=5e-5,
+        mistakes=lambda: mistakes.block_gradient(
+            x, weights, case["num_heads"], case["theta"], cotangent
+        ),
+    )
+    check_slopes(rng, seen, BLOCK, weights, lambda some: oracle(x, some), cotangent)
 
 
 def check_slopes(rng, seen, name, weights, oracle, cotangent):
@@ -235,3 +243,26 @@ def test_model_passes_gradients_to_every_weight(observe, rng):
         lambda some: oracles.transformer_lm(ids, some, *settings),
         cotangent,
     )
+
+
+@block_problem
+def test_block_takes_an_empty_batch(observe, rng):
+    case = block_case(rng, batch=0)
+    how = {"function": BLOCK, "complaints": AMBIGUOUS}
+    seen = observe(forward_if_supported, arguments=case, **how)
+    if seen is not None:
+        expect_close(seen["output"], case["in_features"], BLOCK)
+
+
+@model_problem
+def test_model_scores_each_row_of_a_batch_on_its_own(observe, rng):
+    case = model_case(rng, batch=3)
+    case["in_indices"][1] = case["in_indices"][0]
+    examine_model(observe, case)
+
+
+@model_problem
+@pytest.mark.parametrize("num_layers", [4, 12])
+def test_model_keeps_its_many_blocks_in_order(observe, rng, num_layers):
+    # layers.10 comes before layers.2 where names are sorted.
+    examine_model(observe, model_case(rng, batch=1, length=3, num_layers=num_layers))

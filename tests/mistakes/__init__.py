@@ -2,7 +2,10 @@
 "This is what comes out when ...". Built from the oracles' parts, in float64 like them.
 
     functions.py    functions and layers
-    transformer.py  multi-head attention, the block, the model
+    attention.py    scaled dot-product attention, RoPE
+    multihead.py    multi-head attention
+    transformer.py  the block, the model
     training.py     optimizer, clipping, schedule
-    text.py         tokenizer and its training
+    encoding.py     tokenizer
+    merges.py       training of a tokenizer
 """

@@ -7,12 +7,8 @@ from typing import Any
 import numpy as np
 from oracles.model import (
     Array,
-    angles,
-    attention,
     cross_entropy,
     linear,
-    rotate,
-    rounded,
     sigmoid,
     silu,
     softmax,
@@ -32,13 +28,46 @@ def quietly(answers: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-def linear_layer(x: Array, weight: Array) -> Answers:
-    answers = {"the weight is ignored": wide(x)[..., : weight.shape[0]]}
+def linear_layer(x: Array, weight: Array, got: Array | None = None) -> Answers:
+    right, (d_out, d_in) = linear(x, weight), weight.shape
+    answers = {
+        "the weight is ignored": wide(x)[..., :d_out],
+        "the output is divided by sqrt(d_in): nothing is scaled": right / math.sqrt(d_in),
+        "the output is divided by d_in: nothing is scaled": right / d_in,
+        "the output is divided by sqrt(d_out): nothing is scaled": right / math.sqrt(d_out),
+        "an activation follows the product: a linear layer has none": [
+            np.maximum(right, 0),
+            silu(right),
+        ],
+    }
+    if got is not None and got.shape == right.shape and right.size > 2 * d_out:
+        off = (got - right).reshape(-1, d_out)
+        answers["a bias is added: there is none"] = right + off.mean(0)
     if weight.shape[0] == weight.shape[1]:
         answers["the weight is transposed: it is stored (d_out, d_in), so x W^T"] = linear(
             x, weight.T
         )
     return answers
+
+
+def embedding(token_ids: Array, table: Array) -> Answers:
+    def rows(changed: Array) -> Array:
+        return np.take(changed, np.asarray(token_ids) % len(table), axis=0)
+
+    table = wide(table)
+    length = np.maximum(np.linalg.norm(table, axis=-1, keepdims=True), 1e-12)
+    return {
+        "the rows are scaled by sqrt(d_model)": rows(table * math.sqrt(table.shape[1])),
+        "token 0 is taken for padding, its row for zeros": rows(
+            table * (np.arange(len(table)) > 0)[:, None]
+        ),
+        "the rows are scaled to length 1": rows(table / length),
+        "rows longer than 1 are cut to length 1": rows(table / np.maximum(length, 1)),
+        "ids are counted from 1": np.take(table, np.maximum(np.asarray(token_ids) - 1, 0), axis=0),
+        "the next id's row is returned": np.take(
+            table, np.minimum(np.asarray(token_ids) + 1, len(table) - 1), axis=0
+        ),
+    }
 
 
 @quietly
@@ -50,6 +79,12 @@ def silu_values(x: Array) -> Answers:
         "ReLU stands in for SiLU": np.maximum(x, 0),
         "GELU stands in for SiLU": x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
         "the tanh form of GELU stands in for SiLU": gelu_tanh(x),
+        "hard swish stands in for SiLU": x * np.clip(x + 3, 0, 6) / 6,
+        "the sigmoid is of -x": x * sigmoid(-x),
+        "the sigmoid is of 1.702 x (that approximates GELU)": x * sigmoid(1.702 * x),
+        "the sigmoid is of 2 x": x * sigmoid(2 * x),
+        "tanh stands in for the sigmoid": x * np.tanh(x),
+        "softplus stands in for SiLU": np.logaddexp(0, x),
         "exp overflows for large inputs, as in exp(x) / (1 + exp(x))": x
         * (np.exp(x.astype(np.float32)) / (1 + np.exp(x.astype(np.float32)))),
         "exp(-x) overflows and inf is divided by inf": x * naive * np.exp(-x) / np.exp(-x),
@@ -73,6 +108,14 @@ def swiglu(x: Array, w1: Array, w2: Array, w3: Array) -> Answers:
         "W3 is left out": linear(silu(gate), w2),
         "the two branches are added instead of multiplied": linear(silu(gate) + value, w2),
         "SiLU is applied to the product": linear(silu(gate * value), w2),
+        "W1 is left out": linear(silu(value), w2),
+        "SiLU is applied to both branches": linear(silu(gate) * silu(value), w2),
+        "SiLU is applied twice": linear(silu(silu(gate)) * value, w2),
+        "SiLU is applied to the output as well": silu(linear(silu(gate) * value, w2)),
+        "the input is added (the residual connection belongs to the block)": linear(
+            silu(gate) * value, w2
+        )
+        + wide(x),
     }
 
 
@@ -97,16 +140,32 @@ def rms_norm(x: Array, weight: Array, eps: float) -> Answers:
         "the gain is 1 + weight": x / np.sqrt(square + eps) * (1 + weight),
         "the root is missing": x / (square + eps) * weight,
         "eps is squared": x / np.sqrt(square + eps**2) * weight,
+        "eps is a lower bound of the mean square: add it": x
+        / np.sqrt(np.maximum(square, eps))
+        * weight,
+        "eps is added before the sum is divided by d_model": x
+        / np.sqrt(square + eps / x.shape[-1])
+        * weight,
+        "the sum is divided by d_model - 1": x
+        / np.sqrt(square * x.shape[-1] / max(x.shape[-1] - 1, 1) + eps)
+        * weight,
+        "x is divided by the length of the gain times itself": x
+        / np.sqrt(np.mean((x * weight) ** 2, -1, keepdims=True) + eps)
+        * weight,
         "the mean of |x| stands in for the root of the mean square": x
         / (np.abs(x).mean(-1, keepdims=True) + eps)
         * weight,
         "one norm is taken over the whole tensor": x / np.sqrt(np.mean(x**2) + eps) * weight,
     }
-    for other in (1e-5, 1e-6, 1e-8, 1e-12):
+    for other in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12):
         if other != eps:
             answers[f"eps is always {other:g} and the argument is ignored"] = (
                 x / np.sqrt(square + other) * weight
             )
+    if x.ndim == 2 and x.shape[0] == x.shape[1]:
+        answers["keepdim=True is missing: each row is divided by the roots of all rows"] = (
+            x / np.sqrt(square + eps)[:, 0] * weight
+        )
     for axis in range(x.ndim - 1):
         answers[f"the mean is taken over axis {axis}, not over the last one"] = (
             x / np.sqrt(np.mean(x**2, axis, keepdims=True) + eps) * weight
@@ -131,7 +190,26 @@ def softmax_values(x: Array, dim: int) -> Answers:
         )
         / np.exp(narrow - narrow.min(dim, keepdims=True)).sum(dim, keepdims=True),
         "exp is not divided by its sum": np.exp(wide(x) - wide(x).max(dim, keepdims=True)),
+        "a small constant is added to the sum": [
+            np.exp(wide(x) - wide(x).max(dim, keepdims=True))
+            / (np.exp(wide(x) - wide(x).max(dim, keepdims=True)).sum(dim, keepdims=True) + small)
+            for small in (1e-2, 1e-3, 1e-4, 1e-5)
+        ],
+        "large inputs are clamped": [
+            softmax(np.clip(x, low, high), dim)
+            for high in (10, 20, 50, 60, 70, 80, 85, 88, 100)
+            for low in (-high, -np.inf)
+        ],
+        "the inputs are divided by the root of their number": softmax(
+            wide(x) / math.sqrt(np.shape(x)[dim]), dim
+        ),
+        "the probabilities are those of -x": softmax(-wide(x), dim),
     }
+    if np.ndim(x) == 2 and x.shape[0] == x.shape[1] and dim in (1, -1):
+        powers = np.exp(wide(x) - wide(x).max(dim, keepdims=True))
+        answers["keepdim=True is missing: each row is divided by the sums of all rows"] = (
+            powers / powers.sum(dim)
+        )
     for other in range(np.ndim(x)):
         if other != dim % np.ndim(x):
             answers[f"dim is ignored: the sum runs along axis {other}"] = softmax(x, other)
@@ -145,6 +223,8 @@ def cross_entropy_value(logits: Array, targets: Array) -> Answers:
     narrow = np.asarray(logits, np.float32)
     picked = np.take_along_axis(narrow, targets[..., None], -1)[..., 0]
     p = np.take_along_axis(softmax(logits, -1).astype(np.float32), targets[..., None], -1)
+    each = np.logaddexp.reduce(wide(logits), axis=-1) - wide(picked)
+    is_other = (np.asarray(targets) != 0).astype(float)
     answers = {
         "the losses are summed, not averaged": mean * count,
         "the loss is in bits: use the natural logarithm": mean / math.log(2),
@@ -162,6 +242,24 @@ def cross_entropy_value(logits: Array, targets: Array) -> Answers:
         "only the target's logit is used, without the normaliser": -np.mean(picked),
         "a small constant is added inside the logarithm": np.mean(-np.log(wide(p) + 1e-8)),
         "the sum is divided by vocab_size too": mean / logits.shape[-1],
+        "the losses are returned one by one, not averaged": each,
+        "the perplexity is returned: leave exp out": np.exp(mean),
+        "the maximum is taken over the whole tensor, not of each row": np.mean(
+            np.log(np.exp(narrow - narrow.max()).sum(-1)) + narrow.max() - picked
+        ),
+        "target 0 is taken for padding and left out": [
+            np.sum(each * is_other) / np.sum(is_other),
+            np.sum(each * is_other) / count,
+        ],
+        "labels are smoothed": [
+            (1 - share) * mean + share * np.mean(-np.log(softmax(logits, -1)))
+            for share in (0.001, 0.01, 0.05, 0.1, 0.2)
+        ],
+        "large logits are clamped": [
+            cross_entropy(np.clip(logits, low, high), targets)
+            for high in (10, 20, 50, 60, 70, 80, 85, 88, 100)
+            for low in (-high, -np.inf)
+        ],
     }
     if np.ndim(targets) > 1:
         answers["the losses are averaged over the first axis only"] = (
@@ -171,103 +269,3 @@ def cross_entropy_value(logits: Array, targets: Array) -> Answers:
             mean * count / targets.shape[-1]
         )
     return answers
-
-
-@quietly
-def scaled_attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> Answers:
-    q, k, v = wide(q), wide(k), wide(v)
-    scores = np.einsum("...qd,...kd->...qk", q, k)
-    d_k, d_v, keys = q.shape[-1], v.shape[-1], k.shape[-2]
-    seen = np.ones(scores.shape, bool) if mask is None else np.broadcast_to(mask, scores.shape)
-
-    def scaled(factor: float) -> Array:
-        return attention(q * factor * math.sqrt(d_k), k, v, mask)
-
-    over_queries = np.where(seen, np.exp(scores / math.sqrt(d_k)), 0)
-    weights = softmax(scores / math.sqrt(d_k), -1)
-    answers = {
-        "the scores are not scaled: divide by sqrt(d_k)": scaled(1),
-        "the scores are divided by d_k, not by its root": scaled(1 / d_k),
-        "the scores are divided by sqrt(d_v), not sqrt(d_k)": scaled(1 / math.sqrt(d_v)),
-        "the scores are divided by the root of the number of keys": scaled(1 / math.sqrt(keys)),
-        "the scores are multiplied by sqrt(d_k)": scaled(math.sqrt(d_k)),
-        "the softmax runs over the queries, not the keys": (
-            over_queries / over_queries.sum(-2, keepdims=True)
-        )
-        @ v,
-    }
-    if mask is None:
-        causal_mask = np.tril(np.ones(scores.shape[-2:], bool))
-        answers["a causal mask is applied although mask is None"] = attention(q, k, v, causal_mask)
-        return answers
-    scores = scores / math.sqrt(d_k)
-    return (
-        answers
-        | {
-            "the mask is inverted: True means may attend": attention(q, k, v, ~seen),
-            "the mask is ignored": attention(q, k, v),
-            "the mask is added to the scores as 0 and 1": softmax(scores + seen, -1) @ v,
-            "the mask is multiplied after the softmax: the rest no longer sums to 1": (
-                weights * seen
-            )
-            @ v,
-            "masked scores are multiplied by 0 or set to 0, which is no ban: use -inf": softmax(
-                np.where(seen, scores, 0), -1
-            )
-            @ v,
-        }
-        | {
-            f"masked scores are set to {fill:g}, which some scores are below: use -inf": softmax(
-                np.where(seen, scores, fill), -1
-            )
-            @ v
-            for fill in (-1e2, -1e3, -1e4)
-        }
-    )
-
-
-def rope(x: Array, positions: Array, theta: float) -> Answers:
-    x, d_k = wide(x), x.shape[-1]
-    right = angles(positions, d_k, theta)
-    pair = np.arange(d_k // 2)
-    place = wide(positions)[..., None]
-    half = np.concatenate([x[..., 0::2], x[..., 1::2]], -1)  # pairs that lie d_k/2 apart
-    split = rotate_halves(x, right)
-    narrow = rounded(right, "bfloat16")
-    answers = {
-        "the pairs are (i, i + d_k/2) instead of (2i, 2i+1)": split,
-        "the rotated halves are joined end to end: interleave them again": rotate_halves(
-            half, right
-        ),
-        "positions are counted from 1": rotate(x, angles(np.asarray(positions) + 1, d_k, theta)),
-        "the rotation goes the wrong way (check the sign of sin)": rotate(x, -right),
-        "the exponent is off by one: theta**(2i/d_k) with i from 0": rotate(
-            x, place / theta ** (2 * (pair + 1) / d_k)
-        ),
-        "the exponent is 2(i-1)/d_k with i from 0: the paper counts from 1": rotate(
-            x, place / theta ** (2 * (pair - 1) / d_k)
-        ),
-        "the exponent is i/d_k instead of 2i/d_k": rotate(x, place / theta ** (pair / d_k)),
-        "the exponent is 4i/d_k instead of 2i/d_k": rotate(x, place / theta ** (4 * pair / d_k)),
-        "the angle is multiplied by theta's power, not divided": rotate(
-            x, place * theta ** (2 * pair / d_k)
-        ),
-        "token_positions are ignored: rows are taken to be 0, 1, 2, ...": rotate(
-            x, angles(np.arange(x.shape[-2]), d_k, theta)
-        ),
-        "nothing is rotated": x,
-        "theta is ignored (10000 instead)": rotate(x, angles(positions, d_k, 10000.0)),
-        "the angles are computed in bfloat16: keep them in float32": rotate(x, narrow),
-    }
-    if np.ndim(positions) > 1:
-        first = np.asarray(positions)[:1]
-        answers["every batch row gets the positions of the first one"] = rotate(
-            x, angles(np.broadcast_to(first, np.shape(positions)), d_k, theta)
-        )
-    return answers
-
-
-def rotate_halves(x: Array, angle: Array) -> Array:
-    middle = x.shape[-1] // 2
-    turned = (x[..., :middle] + 1j * x[..., middle:]) * np.exp(1j * angle)
-    return np.concatenate([turned.real, turned.imag], -1)

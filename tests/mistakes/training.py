@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from oracles.model import Array, wide
+from oracles.model import Array, rounded, wide
 from oracles.training import joint_norm
 
 from mistakes.functions import Answers, quietly
@@ -37,13 +37,55 @@ def adamw(
         "the root of the second moment is missing": "no root",
         "the second moment keeps the gradient, not its square": "no square",
         "one step counter is shared by all parameters": "shared counter",
-        "a step without a gradient is counted too": "count missing",
+        "a step without a gradient is counted too: each parameter counts its own steps": (
+            "count missing"
+        ),
         "a missing gradient is treated as zero": "zero gradient",
         "the learning rate is fixed at construction: read it from the group at every step": "fixed",
         "all groups use the options of the first group": "first group",
         "all groups use the constructor's defaults": "defaults only",
+        "the betas are always 0.9 and 0.999: the argument is ignored": "usual betas",
+        "the betas are always 0.9 and 0.95: the argument is ignored": "other betas",
+        "eps is always 1e-8: the argument is ignored": "usual eps",
+        "weight_decay is always 0.01: the argument is ignored": "usual decay",
+        "the parameter is decayed twice": "twice",
+        "the decay is subtracted and added to the gradient as well": "both",
+        "the second moment is corrected with beta1": "beta1 for both",
+        "the bias correction uses beta * t instead of beta ** t": "times",
+        "the gradient is taken for the first moment": "no first moment",
+        "the update is added instead of subtracted": "ascent",
+        "the gradient's sign is taken (no second moment)": "sign",
+        "the second moment never falls (that is AMSGrad)": "amsgrad",
+        "the moments are kept in bfloat16": "bfloat16",
+        "only matrices are decayed": "matrices",
+        "each gradient is scaled to length 1 first": "unit gradient",
+        "gradients longer than 1 are cut to length 1 first": "cut gradient",
     }
     return {what: faulty_adamw(fault, *arguments) for what, fault in switches.items()}
+
+
+@quietly
+def adamw_from_later_steps(
+    groups: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+    gradients: Sequence[Sequence[Array | None]],
+) -> list[list[Array]]:
+    """All parameters after one step, if the counter already stood at 2, 3, ..."""
+    first = [row[:] for row in gradients[:1]]
+    return [
+        faulty_adamw(f"later {steps}", groups, options, first, None)[0] for steps in range(2, 400)
+    ]
+
+
+@quietly
+def recounting_adamw(
+    groups: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+    gradients: Sequence[Sequence[Array | None]],
+    restart_after: int,
+) -> list[list[Array]]:
+    """All parameters after each step if the moments outlive a restart and the steps do not."""
+    return faulty_adamw(f"restart {restart_after}", groups, options, gradients, None)
 
 
 def faulty_adamw(
@@ -64,6 +106,7 @@ def faulty_adamw(
     trail, shared = [], 0
     for step, row in enumerate(gradients):
         for s, g in zip(states, row, strict=True):
+            s["t"] = 0 if fault == f"restart {step}" else s["t"]
             if g is None and fault == "zero gradient":
                 g = np.zeros_like(s["p"])
             if g is None:
@@ -76,23 +119,45 @@ def faulty_adamw(
 
 
 def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: int) -> None:
-    beta1, beta2 = s["betas"][::-1] if fault == "swapped" else s["betas"]
-    decay, eps = s["weight_decay"], s["eps"]
+    others = {
+        "swapped": s["betas"][::-1],
+        "usual betas": (0.9, 0.999),
+        "other betas": (0.9, 0.95),
+        "no first moment": (0.0, s["betas"][1]),
+    }
+    beta1, beta2 = others.get(fault, s["betas"])
+    decay = 0.01 if fault == "usual decay" else s["weight_decay"]
+    eps = 1e-8 if fault == "usual eps" else s["eps"]
     s["t"] += 1
     t = shared if fault == "shared counter" else s["t"]
     t += {"from 0": -1, "from 2": 1}.get(fault, 0)
-    if fault == "l2":
+    if fault.startswith("later "):
+        t += int(fault.removeprefix("later "))
+    length = float(np.linalg.norm(g))
+    if fault == "unit gradient" or (fault == "cut gradient" and length > 1):
+        g = g / (length + 1e-6)
+    if fault == "matrices" and np.ndim(s["p"]) < 2:
+        decay = 0.0
+    if fault in ("l2", "both"):
         g = g + decay * s["p"]
     s["m"] = beta1 * s["m"] + (1 - beta1) * g
     s["v"] = beta2 * s["v"] + (1 - beta2) * (g if fault == "no square" else g**2)
+    if fault == "bfloat16":
+        s["m"], s["v"] = rounded(s["m"], "bfloat16"), rounded(s["v"], "bfloat16")
     correct1 = fault not in ("no correction", "no first correction")
     correct2 = fault not in ("no correction", "no second correction")
-    m_hat = s["m"] / np.float64(1 - beta1**t) if correct1 else s["m"]
-    v_hat = s["v"] / np.float64(1 - beta2**t) if correct2 else s["v"]
+    first, second = (beta1 * t, beta2 * t) if fault == "times" else (beta1**t, beta2**t)
+    second = beta1**t if fault == "beta1 for both" else second
+    m_hat = s["m"] / np.float64(1 - first) if correct1 else s["m"]
+    v_hat = s["v"] / np.float64(1 - second) if correct2 else s["v"]
+    if fault == "amsgrad":
+        v_hat = s["top"] = np.maximum(s.get("top", 0.0), v_hat)
     root = v_hat if fault == "no root" else np.sqrt(v_hat)
     below = {"eps inside": np.sqrt(v_hat + eps), "no eps": root}.get(fault, root + eps)
     corrected = lr * np.sqrt(1 - beta2**t) / (1 - beta1**t) if fault == "corrected decay" else lr
-    rate = {"decay without rate": 1.0, "l2": 0.0, "no decay": 0.0, "growing": -lr}
+    below = np.abs(m_hat) + 1e-300 if fault == "sign" else below
+    rate = {"decay without rate": 1.0, "l2": 0.0, "no decay": 0.0, "growing": -lr, "twice": 2 * lr}
+    lr = -lr if fault == "ascent" else lr
     s["p"] = s["p"] - rate.get(fault, corrected) * decay * s["p"] - lr * m_hat / below
 
 
@@ -111,6 +176,10 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
     present = [g for g in given if g is not None]
     total = sum(float(np.abs(g).sum()) for g in present)
     top = max((float(np.abs(g).max()) for g in present), default=0.0)
+    places = [place for place, g in enumerate(given) if g is not None]
+    count = max(len(places), 1)
+    matrices = [g for g in present if g.ndim == 2]
+    first, last = (places[0], places[-1]) if places else (0, 0)
     return {
         "nothing is clipped (a generator of parameters can be walked through only once)": scaled(
             lambda _: 1.0
@@ -130,6 +199,38 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             lambda _: max_l2_norm / (norm + 1e-6)
         ),
         "the 1e-6 below the fraction is missing": scaled(lambda _: max_l2_norm / norm),
+        "the norm is averaged over the parameters": scaled(
+            lambda _: min(1.0, max_l2_norm * math.sqrt(count) / (norm + 1e-6))
+        ),
+        "the norm is divided by the number of parameters": scaled(
+            lambda _: min(1.0, max_l2_norm * count / (norm + 1e-6))
+        ),
+        "only matrices are scaled": [
+            None if g is None else g * (max_l2_norm / (norm + 1e-6) if g.ndim == 2 else 1.0)
+            for g in given
+        ],
+        "only the first gradient is scaled": [
+            None if g is None else g * (max_l2_norm / (norm + 1e-6) if place == first else 1.0)
+            for place, g in enumerate(given)
+        ],
+        "the last gradient is left out": [
+            None if g is None else g * (1.0 if place == last else max_l2_norm / (norm + 1e-6))
+            for place, g in enumerate(given)
+        ],
+        "the norm leaves out what is no matrix": scaled(
+            lambda _: min(1.0, max_l2_norm / (joint_norm(matrices) + 1e-6))
+        ),
+        "the norm of the parameters is taken, not of their gradients": scaled(
+            lambda _: min(1.0, max_l2_norm / (math.sqrt(sum(g.size for g in present)) + 1e-6))
+        ),
+        "the norm is squared before it is compared": scaled(
+            lambda _: max_l2_norm / (norm + 1e-6) if norm**2 > max_l2_norm else 1.0
+        ),
+        "max_l2_norm is squared": scaled(lambda _: max_l2_norm**2 / (norm + 1e-6)),
+        "gradients are divided by the norm and then clamped": [
+            None if g is None else np.clip(g / (norm + 1e-6), -max_l2_norm, max_l2_norm)
+            for g in given
+        ],
         "norms are added up instead of their squares": scaled(
             lambda _: max_l2_norm / (sum(float(np.linalg.norm(g)) for g in present) + 1e-6)
         ),
@@ -160,7 +261,38 @@ def schedule(iterations: Sequence[int], settings: Mapping[str, Any]) -> Answers:
 
     if warm in (0, cycle):
         return {}
+    right = run()
+    early = np.array(
+        [floor if it >= cycle - 1 else r for it, r in zip(iterations, right, strict=True)]
+    )
     return {
+        "the warm-up drops the fraction: use / and not //": run(lambda it: it // warm * top),
+        "the minimum is reached one step late": np.array(
+            [
+                floor
+                + (1 + math.cos(math.pi * (it - warm) / (cycle + 1 - warm))) / 2 * (top - floor)
+                if warm <= it <= cycle
+                else r
+                for it, r in zip(iterations, right, strict=True)
+            ]
+        ),
+        "the rate is rounded": [np.round(right, digits) for digits in range(1, 9)],
+        "the minimum is reached one step too early": early,
+        "the warm-up ends one step late, at it = warmup_iters": np.array(
+            [
+                top * (it + 1) / (warm + 1) if it <= warm else r
+                for it, r in zip(iterations, right, strict=True)
+            ]
+        ),
+        "the warm-up is a cosine, not linear": run(
+            lambda it: top * 0.5 * (1 - math.cos(math.pi * it / warm))
+        ),
+        "the decay is exponential, not a cosine": run(wave=lambda t: math.exp(-5 * t)),
+        "the maximum stays after the warm-up: nothing decays": run(wave=lambda _: 1.0),
+        "the rate falls by max_learning_rate, not by the difference to the minimum": run(
+            wave=lambda t: 0.5 * (1 + math.cos(math.pi * t)) * top / max(top - floor, 1e-30)
+        ),
+        "the rate is the fraction of the maximum": run() / top,
         "the warm-up is off by one, (it + 1) / warmup_iters": run(lambda it: (it + 1) / warm * top),
         "the warm-up starts at the minimum": run(lambda it: floor + it / warm * (top - floor)),
         "there is no warm-up": run(lambda _: top),

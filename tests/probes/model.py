@@ -85,25 +85,36 @@ def forward(
     return {"output": plain(output), "changed": changed(before, made)}
 
 
-# How PyTorch complains of tensors of different types, and of types that it cannot compute in.
+# How PyTorch complains of tensors of different types, of types that it cannot compute in, and of
+# a -1 in view() or reshape() where a batch is empty.
 UNSUITABLE = ("dtype", "scalar type", "not implemented for", "can't be cast")
+AMBIGUOUS = ("0 elements",)
 
 
 def forward_if_supported(
-    adapters: Any, function: str, arguments: Plain, dtypes: Mapping[str, str]
+    adapters: Any,
+    function: str,
+    arguments: Plain,
+    dtypes: Mapping[str, str] | None = None,
+    complaints: Sequence[str] = UNSUITABLE,
 ) -> Plain | None:
-    """Call one adapter with all floats of another type; None if it does not support that type.
+    """Call one adapter with what nothing says that it must take; None if it complains like this.
 
-    Nothing says that it must: adapters may load any weights into modules of float32.
+    Adapters may load any weights into modules of float32, and reshape by view(..., -1).
     """
     try:
         return forward(adapters, function, arguments, dtypes)
     except RuntimeError as error:
         if isinstance(error, NotImplementedError) or not any(
-            complaint in str(error) for complaint in UNSUITABLE
+            complaint in str(error) for complaint in complaints
         ):
             raise
         return None
+
+
+def forward_in_turns(adapters: Any, function: str, cases: Sequence[Plain]) -> list[Plain]:
+    """Call one adapter several times with different arguments."""
+    return [forward(adapters, function, arguments) for arguments in cases]
 
 
 def backward(
@@ -186,10 +197,15 @@ def part_holding(weight: Tensor, leaf: Tensor) -> Callable[[Tensor], Tensor] | N
     return None
 
 
-def attempt(adapters: Any, function: str, arguments: Plain) -> str:
-    """Call one adapter with something impossible and name what it raises ("" if nothing)."""
+def attempt(adapters: Any, function: str, arguments: Plain, possible: Plain) -> str:
+    """Call one adapter with something impossible and name what it raises ("" if nothing).
+
+    What is possible must work before, so that code which raises at everything refuses nothing.
+    """
+    adapter = getattr(adapters, function)
+    adapter(**tensors(possible, {}))
     try:
-        getattr(adapters, function)(**tensors(arguments, {}))
+        adapter(**tensors(arguments, {}))
     except NotImplementedError:
         raise
     except Exception as error:

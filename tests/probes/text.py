@@ -116,11 +116,13 @@ def encode_stream(adapters: Any, tokenizer: Plain, line: str, num_lines: int) ->
 
     stream = made.encode_iterable(lines())
     read_at_call = read
-    written, furthest = 0, 0
-    for _ in stream:
+    written, furthest, kind = 0, 0, "int"
+    for token in stream:
+        kind = type(token).__name__ if written == 0 else kind
         written += 1
         furthest = max(furthest, read - written // ids_per_line)
     return {
+        "kind": kind,
         "is_iterator": hasattr(stream, "__next__"),
         "read_at_call": read_at_call,
         "lines_ahead": furthest,
@@ -146,10 +148,30 @@ def train_bpe(
             special_tokens=list(special_tokens),
             **(options or {}),
         )
-    return {
-        "vocab": {int(token): bytes(piece) for token, piece in vocab.items()},
-        "merges": [(bytes(left), bytes(right)) for left, right in merges],
-    }
+    strange = unlike_the_contract(vocab, merges)
+    if strange:
+        return {"strange": strange}
+    return {"strange": "", "vocab": dict(vocab), "merges": list(merges)}
+
+
+def unlike_the_contract(vocab: Any, merges: Any) -> str:
+    """Say what is not a dict[int, bytes] and a list[tuple[bytes, bytes]]."""
+    if not isinstance(vocab, dict):
+        return f"a vocabulary of type {type(vocab).__name__}, expected dict"
+    if not isinstance(merges, list):
+        return f"merges of type {type(merges).__name__}, expected list"
+    parts = [part for merge in merges for part in merge]
+    for what, values, kind in (
+        ("an id", vocab.keys(), int),
+        ("a token", vocab.values(), bytes),
+        ("a merge", merges, tuple),
+        ("a part of a merge", parts, bytes),
+    ):
+        for value in values:
+            if not isinstance(value, kind):
+                found = f"{what} of type {type(value).__name__} ({value!r:.40})"
+                return f"{found}, expected {kind.__name__}"
+    return ""
 
 
 def train_bpe_in_parallel(
@@ -165,6 +187,27 @@ def train_bpe_in_parallel(
         except TypeError:
             continue
     return []
+
+
+def encode_times(adapters: Any, tokenizer: Plain, texts: list[str], lazily: bool) -> list[float]:
+    """CPU time of encoding each text; the first one anew until it took long enough to tell."""
+    made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
+
+    def encode(text: str) -> None:
+        if lazily:
+            for _ in made.encode_iterable(iter(text.splitlines(keepends=True))):
+                pass
+        else:
+            made.encode(text)
+
+    times: list[float] = []
+    for text in texts:
+        started, rounds = time.process_time(), 0
+        while rounds == 0 or (not times and time.process_time() - started < 0.05):
+            encode(text)
+            rounds += 1
+        times.append((time.process_time() - started) / rounds)
+    return times
 
 
 def train_bpe_time(
@@ -185,6 +228,7 @@ def train_bpe_time(
 
 def train_bpe_on_nothing(adapters: Any, special_tokens: list[str]) -> Plain:
     """Train on an empty file and name what is raised ("" if nothing)."""
+    train_bpe(adapters, b"ab ab", 300, special_tokens)
     try:
         seen = train_bpe(adapters, b"", 300, special_tokens)
     except NotImplementedError:

@@ -25,6 +25,7 @@ def optimize(
     restart_after: int | None = None,
     rival: int = 0,
     changes: list[dict[str, Any]] | None = None,
+    added_after: int | None = None,
 ) -> Plain:
     """Step AdamW once for each row of gradients and see the parameters after each step.
 
@@ -38,6 +39,7 @@ def optimize(
         restart_after: Go on in a fresh optimizer with the saved state after this many steps.
         rival: Steps that another optimizer takes in between.
         changes: Options that all groups are given before each step.
+        added_after: Hand the last group over by add_param_group, after this many steps.
     """
     optimizer_class = adapters.get_adamw_cls()
     groups = copy.deepcopy(groups)
@@ -45,9 +47,12 @@ def optimize(
         group["params"] = [nn.Parameter(torch.tensor(array)) for array in group["params"]]
     other_parameter = nn.Parameter(torch.ones(3))
     other = optimizer_class([other_parameter], **options)
-    optimizer = make_optimizer(optimizer_class, groups, options, given_as)
+    first_groups = groups if added_after is None else groups[:-1]
+    optimizer = make_optimizer(optimizer_class, first_groups, options, given_as)
     trail, touched = [], False
     for step, row in enumerate(gradients):
+        if step == added_after:
+            optimizer.add_param_group(dict(groups[-1]))
         if step == restart_after:
             optimizer = restarted(optimizer, optimizer_class, groups, options, given_as)
         for _ in range(rival):
@@ -62,12 +67,15 @@ def optimize(
         for parameter, gradient in zip(parameters, row, strict=True):
             parameter.grad = None if gradient is None else torch.tensor(gradient)
         optimizer.step()
-        for parameter, gradient in zip(parameters, row, strict=True):
-            touched |= gradient is not None and (
-                parameter.grad is None or not np.array_equal(parameter.grad.numpy(), gradient)
-            )
+        touched |= any(map(has_another_gradient, parameters, row))
         trail.append([plain(parameter) for parameter in parameters])
     return {"trail": trail, "gradients_changed": bool(touched)}
+
+
+def has_another_gradient(parameter: nn.Parameter, gradient: Array | None) -> bool:
+    if gradient is None:
+        return False
+    return parameter.grad is None or not np.array_equal(parameter.grad.numpy(), gradient)
 
 
 def closure_step(adapters: Any, options: dict[str, Any]) -> Plain | None:
@@ -132,8 +140,10 @@ def clip(
     for place, gradient in enumerate(gradients):
         shape = (2,) if gradient is None else gradient.shape
         frozen = gradient is None and place % 2 == 1
-        parameter = nn.Parameter(torch.ones(shape), requires_grad=not frozen)
-        parameter.grad = None if gradient is None else torch.tensor(gradient)
+        held_gradient = None if gradient is None else torch.tensor(gradient)
+        dtype = torch.float32 if held_gradient is None else held_gradient.dtype
+        parameter = nn.Parameter(torch.ones(shape, dtype=dtype), requires_grad=not frozen)
+        parameter.grad = held_gradient
         parameters.append(parameter)
     held = [parameter.grad for parameter in parameters]
     makers = {"list": list, "tuple": tuple, "generator": iter}
@@ -184,12 +194,31 @@ def mapped_batch(adapters: Any, dataset: Array, batch_size: int, context_length:
         return {"x": plain(x), "y": plain(y)}
 
 
+def batch_devices(adapters: Any, dataset: Array, context_length: int) -> list[str]:
+    """Ask for a batch on "meta", a device that every machine has; see where x and y are.
+
+    An implementation that knows the usual devices only may refuse: nothing is seen then.
+    """
+    get_batch = adapters.run_get_batch
+    try:
+        both = get_batch(
+            dataset=dataset, batch_size=2, context_length=context_length, device="meta"
+        )
+    except NotImplementedError as error:
+        if "meta" in str(error):
+            return []
+        raise
+    except Exception:
+        return []
+    return [tensor.device.type for tensor in both]
+
+
 def refused_batch(adapters: Any, dataset: Array, context_length: int, device: str = "cpu") -> str:
     """Ask for a batch that cannot be given and name what is raised ("" if nothing)."""
+    get_batch = adapters.run_get_batch
+    get_batch(dataset=np.arange(100), batch_size=2, context_length=context_length, device="cpu")
     try:
-        adapters.run_get_batch(
-            dataset=dataset, batch_size=2, context_length=context_length, device=device
-        )
+        get_batch(dataset=dataset, batch_size=2, context_length=context_length, device=device)
     except NotImplementedError:
         raise
     except Exception as error:
@@ -245,11 +274,16 @@ def checkpoint(
                 adapters.run_save_checkpoint(
                     model=model, optimizer=optimizer, iteration=iteration, out=out
                 )
+                is_closed = out.closed
         else:
             out = {"path": path, "str": str(path), "bytes": memory}[place]
             adapters.run_save_checkpoint(
                 model=model, optimizer=optimizer, iteration=iteration, out=out
             )
+            is_closed = memory.closed
+        dtype = str(model.weight.dtype).removeprefix("torch.")
+        if is_closed or dtype != "float32":
+            return {"is_closed": is_closed, "dtype": dtype}
         at_save = [plain(model.weight), plain(model.bias), plain(model.seen)]
         for row in gradients[save_after:]:
             model.train_step(optimizer, row)
@@ -267,6 +301,8 @@ def checkpoint(
     for row in gradients[save_after:]:
         fresh.train_step(fresh_optimizer, row)
     return {
+        "is_closed": False,
+        "dtype": dtype,
         "iteration": returned if isinstance(returned, int | float | str) else repr(returned),
         "at_save": at_save,
         "loaded": loaded,

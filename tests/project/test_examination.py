@@ -160,13 +160,23 @@ def test_report_tells_right_wrong_broken_and_not_started_apart(examined):
     assert "failed" in outcomes["silu"]
     assert outcomes["softmax"] == {"error"}
     assert outcomes["linear"] == {"not_started"}  # raises NotImplementedError
-    assert "not_started" in outcomes["embedding"]  # is missing
+    assert outcomes["embedding"] == {"not_started"}  # is missing
 
 
 def test_report_names_the_mistake(examined):
     row = next(row for row in examined[1] if "test_silu_is_x_times" in row["item"])
     assert row["diagnosis"] == "only-the-sigmoid-is-returned"
     assert "This is what comes out when only the sigmoid is returned" in row["message"]
+
+
+def test_a_message_says_what_was_asked_what_came_back_and_which_mistake_it_is(examined):
+    row = next(row for row in examined[1] if "test_silu_is_x_times_sigmoid[(8,)]" in row["item"])
+    asked, came, where, name = row["message"].splitlines()
+    assert asked == "asked for run_silu(in_features: float32 of shape (8,))"
+    assert came.startswith("run_silu: ")
+    assert came.endswith("values are wrong (float32 of shape (8,))")
+    assert where.startswith("  worst at [")
+    assert name.startswith("  This is what comes out when ")
 
 
 def test_an_exception_shows_the_frames_of_the_submission_only(examined):

@@ -47,7 +47,7 @@ fault(SDPA, "the mask is ignored", "mask is ignored")(attend(lambda q, k, v, _: 
 fault(SDPA, "the mask is inverted", "inverted")(
     attend(lambda q, k, v, mask: attention(q, k, v, None if mask is None else ~mask))
 )
-fault(SDPA, "a mask is required")(
+fault(SDPA, "a mask is required", "a mask has to be given")(
     attend(lambda q, k, v, mask: attention(q, k, v, mask.logical_and(mask)))
 )
 fault(SDPA, "masked scores become 0", "set to 0")(masked_with(0.0))
@@ -59,7 +59,7 @@ fault(SDPA, "the softmax is over the queries", "over the queries")(
 fault(SDPA, "the weights are detached", "no gradient to Q")(
     normalised_by(lambda scores: softmax(scores).detach())
 )
-fault(SDPA, "the softmax does not subtract the maximum")(
+fault(SDPA, "the softmax does not subtract the maximum", "does not subtract the maximum")(
     normalised_by(lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True))
 )
 fault(SDPA, "the values are detached", "no gradient to V")(
@@ -68,7 +68,13 @@ fault(SDPA, "the values are detached", "no gradient to V")(
 fault(SDPA, "the result is always float32", "dtype float32, expected")(
     attend(lambda q, k, v, mask: attention(q.float(), k.float(), v.float(), mask))
 )
-fault(SDPA, "d_v is taken to equal d_k")(
+fault(SDPA, "every batch row gets the mask of the first", "mask of the first one")(
+    attend(lambda q, k, v, m: attention(q, k, v, m[:1] if m is not None and m.ndim > 2 else m))
+)
+fault(SDPA, "the weights are dropped out", "dropout")(
+    normalised_by(lambda scores: functional.dropout(softmax(scores), 0.1))
+)
+fault(SDPA, "d_v is taken to equal d_k", "d_v has to equal d_k")(
     attend(lambda q, k, v, mask: attention(q, k, v, mask).reshape(q.shape))
 )
 
@@ -103,7 +109,7 @@ def mask_changed(q, k, v, mask):
     return attention(q, k, v, None if mask is None else ~mask.logical_not_())
 
 
-@fault(SDPA, "view() needs contiguous inputs and a full mask")
+@fault(SDPA, "view() needs contiguous inputs and a full mask", "have to be contiguous")
 @attend
 def flattened_batch(q, k, v, mask):
     flat = [x.view(-1, *x.shape[-2:]) for x in (q, k, v)]
@@ -111,11 +117,18 @@ def flattened_batch(q, k, v, mask):
     return attention(*flat).view(*q.shape[:-1], v.shape[-1])
 
 
-@fault(SDPA, "one row that sees nothing turns everything into nan")
+@fault(SDPA, "one row that sees nothing turns everything into nan", "turns all others into nan")
 @attend
 def nan_everywhere(q, k, v, mask):
     mixed = attention(q, k, v, mask)
     return torch.where(mixed.isnan().any(), torch.nan, mixed)
+
+
+@fault(SDPA, "the queries are scaled in place", "in place")
+@attend
+def queries_scaled_in_place(q, k, v, mask):
+    q = q / q.shape[-1] ** 0.5 if q.requires_grad else q.div_(q.shape[-1] ** 0.5)
+    return attention(q, k, v, mask, scale=1.0)
 
 
 variant(SDPA, "torch's own attention")(attend(functional.scaled_dot_product_attention))
@@ -132,6 +145,15 @@ variant(SDPA, "the queries are scaled before the product")(
 variant(SDPA, "computed in float32 and cast back")(
     attend(lambda q, k, v, mask: attention(q.float(), k.float(), v.float(), mask).to(q.dtype))
 )
+
+
+@variant(SDPA, "the mask is added as 0 and -inf")
+@attend
+def mask_of_minus_infinity(q, k, v, mask):
+    scores = plain_scores(q, k)
+    if mask is not None:
+        scores = scores + torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, -math.inf)
+    return softmax(scores) @ v
 
 
 @variant(SDPA, "einsum")
@@ -164,6 +186,9 @@ def with_exponent(exponent):
             positions[..., None] / theta ** exponent(torch.arange(d_k // 2).float(), d_k)
         )
     )
+
+
+KEPT = {}
 
 
 fault("rope", "the pairs are half a vector apart", "(i, i + d_k/2)")(
@@ -201,6 +226,21 @@ fault("rope", "the angles are in bfloat16", "bfloat16")(
 fault("rope", "the angles are in the dtype of x", "bfloat16")(
     rope(lambda x, positions, theta, d_k: rotate(x, angles(positions, d_k, theta).to(x.dtype)))
 )
+fault("rope", "the angles are in float16", "float16")(
+    turned_by(lambda positions, theta, d_k: angles(positions, d_k, theta).half().float())
+)
+fault("rope", "sine and cosine are swapped", "sine and cosine are swapped")(
+    turned_by(lambda positions, theta, d_k: math.pi / 2 - angles(positions, d_k, theta))
+)
+fault("rope", "all pairs turn by the same angle", "same angle")(
+    turned_by(lambda p, _, d_k: p[..., None].float().expand(*p.shape, d_k // 2))
+)
+fault("rope", "the exponents end at 1", "ends of the range")(
+    with_exponent(lambda i, d_k: i / max(d_k // 2 - 1, 1))
+)
+fault("rope", "positions count from the first one given", "start at the first one")(
+    turned_by(lambda p, theta, d_k: angles(p - p[..., :1], d_k, theta))
+)
 fault("rope", "the angles are learned", "learned")(
     turned_by(lambda positions, theta, d_k: parameter(angles(positions, d_k, theta)))
 )
@@ -208,18 +248,33 @@ fault("rope", "the input is detached", "no gradient")(
     rope(lambda x, positions, theta, d_k: rotate(x.detach(), angles(positions, d_k, theta)))
 )
 fault("rope", "nothing is rotated", "nothing is rotated")(rope(lambda x, *_: x.clone()))
-fault("rope", "the position counts from the end of the row")(
+fault("rope", "the position counts from the end of the row", "from the end of the row")(
     rope(lambda x, p, theta, d_k: rotate(x, angles(p - x.shape[-2] + 1, d_k, theta)))
 )
 
 
-@fault("rope", "the table lacks the last position")
+@fault("rope", "the table lacks the last position", "fewer than max_seq_len")
 def short_table(d_k, theta, max_seq_len, in_query_or_key, token_positions):
     table = angles(torch.arange(max_seq_len - 1), d_k, theta)
     return rotate(in_query_or_key, table[token_positions])
 
 
-@fault("rope", "an odd d_k loses its last feature")
+@fault("rope", "only half of the features are rotated", "first half of the features")
+@rope
+def partly_rotated(x, positions, theta, d_k):
+    half = d_k // 4 * 2
+    turned = rotate(x, angles(positions, d_k, theta))
+    return torch.cat([turned[..., :half], x[..., half:]], -1)
+
+
+@fault("rope", "the table of the first call is kept", "kept from an earlier call")
+def first_table_kept(d_k, theta, max_seq_len, in_query_or_key, token_positions):
+    table = angles(torch.arange(max(max_seq_len, 4096)), d_k, theta)
+    table = KEPT.setdefault(d_k, table)
+    return rotate(in_query_or_key, table[token_positions])
+
+
+@fault("rope", "an odd d_k loses its last feature", "took d_k=5 without an error")
 @rope
 def odd_feature_lost(x, positions, theta, d_k):
     even = d_k // 2 * 2

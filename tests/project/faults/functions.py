@@ -28,6 +28,10 @@ def divided_by(root):
     return in_float32(lambda x, weight, eps: x / root(x, eps) * weight)
 
 
+def size_of(dtype):
+    return dtype.itemsize
+
+
 fault("rmsnorm", "the squares are summed", "summed")(
     divided_by(lambda x, eps: (x.pow(2).sum(-1, keepdim=True) + eps).sqrt())
 )
@@ -44,7 +48,7 @@ fault("rmsnorm", "eps is always 1e-6", "always 1e-06")(
 fault("rmsnorm", "eps is squared", "eps is squared")(
     divided_by(lambda x, eps: (mean_square(x) + eps**2).sqrt())
 )
-fault("rmsnorm", "eps is a lower bound instead of a summand")(
+fault("rmsnorm", "eps is a lower bound instead of a summand", "eps is a lower bound")(
     divided_by(lambda x, eps: mean_square(x).clamp(min=eps).sqrt())
 )
 fault("rmsnorm", "the root is missing", "root is missing")(
@@ -76,6 +80,19 @@ fault("rmsnorm", "everything is computed in the input's dtype", "low precision")
 )
 fault("rmsnorm", "the result is not cast back", "dtype float32, expected bfloat16")(
     norm(lambda x, weight, eps: rmsnorm(x.float(), weight.float(), eps))
+)
+
+
+fault("rmsnorm", "the sum is divided by d_model - 1", "d_model - 1")(
+    divided_by(
+        lambda x, eps: (x.pow(2).sum(-1, keepdim=True) / max(x.shape[-1] - 1, 1) + eps).sqrt()
+    )
+)
+fault("rmsnorm", "float64 comes back as float32", "dtype float32, expected float64")(
+    norm(lambda x, w, eps: rmsnorm(x, w.float(), eps).to(min(x.dtype, torch.float32, key=size_of)))
+)
+fault("rmsnorm", "keepdim is missing", "keepdim=True is missing")(
+    divided_by(lambda x, eps: (x.pow(2).mean(-1) + eps).sqrt())
 )
 
 
@@ -161,13 +178,16 @@ fault("softmax", "the maximum is not subtracted", "maximum is not subtracted")(
 )
 fault("softmax", "the logarithm is returned", "log-softmax")(softmax_of(torch.log_softmax))
 fault("softmax", "the sum is missing", "not divided by its sum")(softmax_of(shifted_exp))
+fault("softmax", "keepdim is missing", "keepdim=True is missing")(
+    softmax_of(lambda x, dim: shifted_exp(x, dim) / shifted_exp(x, dim).sum(dim))
+)
 fault("softmax", "the result is detached", "no gradient")(
     softmax_of(lambda x, dim: softmax(x, dim).detach())
 )
-fault("softmax", "large logits are clamped")(
+fault("softmax", "large logits are clamped", "large inputs are clamped")(
     softmax_of(lambda x, dim: softmax(x.clamp(-80, 80), dim))
 )
-fault("softmax", "it is computed in bfloat16")(
+fault("softmax", "it is computed in bfloat16", "pass through bfloat16")(
     softmax_of(lambda x, dim: softmax(x.bfloat16(), dim).to(x.dtype))
 )
 fault("softmax", "the result is always float32", "dtype float32")(
@@ -203,7 +223,7 @@ def detached_denominator(x, dim):
     return powers / powers.sum(dim, keepdim=True).detach()
 
 
-@fault("softmax", "a small constant is added to the denominator")
+@fault("softmax", "a small constant is added to the denominator", "constant is added to the sum")
 @softmax_of
 def padded_denominator(x, dim):
     powers = shifted_exp(x, dim)
@@ -295,9 +315,13 @@ fault("cross_entropy", "the loss is detached", "no gradient")(
 fault("cross_entropy", "a float is returned", "returned a value of type float")(
     loss(lambda logits, targets: each_loss(logits, targets).mean().item())
 )
-fault("cross_entropy", "the losses are not averaged", "shape")(loss(each_loss))
-fault("cross_entropy", "target 0 is taken for padding")(torch_loss(ignore_index=0))
-fault("cross_entropy", "labels are smoothed")(torch_loss(label_smoothing=0.01))
+fault("cross_entropy", "the losses are not averaged", "returned one by one")(loss(each_loss))
+fault("cross_entropy", "target 0 is taken for padding", "target 0 is taken for padding")(
+    torch_loss(ignore_index=0)
+)
+fault("cross_entropy", "labels are smoothed", "labels are smoothed")(
+    torch_loss(label_smoothing=0.01)
+)
 
 
 @fault("cross_entropy", "the maximum is not subtracted", "maximum is not subtracted")
@@ -306,7 +330,11 @@ def loss_without_maximum(logits, targets):
     return (logits.exp().sum(-1).log() - at_target(logits, targets)).mean()
 
 
-@fault("cross_entropy", "the maximum is over the whole tensor")
+@fault(
+    "cross_entropy",
+    "the maximum is over the whole tensor",
+    "over the whole tensor, not of each row",
+)
 @loss
 def loss_with_global_maximum(logits, targets):
     top = logits.max()
@@ -320,7 +348,9 @@ def averaged_over_first_axis(logits, targets):
     return losses.sum() / logits.shape[0] if logits.ndim > 1 else losses
 
 
-@fault("cross_entropy", "only two-dimensional logits are understood")
+@fault(
+    "cross_entropy", "only two-dimensional logits are understood", "logits have to have two axes"
+)
 @loss
 def two_dimensional_only(logits, targets):
     return -torch.log_softmax(logits, -1)[torch.arange(len(logits)), targets].mean()
@@ -335,6 +365,11 @@ def loss_in_place(logits, targets):
 
 
 variant("cross_entropy", "torch's own cross-entropy")(torch_loss())
+variant("cross_entropy", "by logsumexp over any number of axes")(
+    loss(
+        lambda z, targets: (torch.logsumexp(z, -1) - at_target(z, targets)).sum() / targets.numel()
+    )
+)
 variant("cross_entropy", "by log-softmax in float32")(
     loss(lambda z, targets: -at_target(torch.log_softmax(z.float(), -1), targets).mean())
 )

@@ -23,10 +23,12 @@ fault("linear", "the weight is read through .data", "no gradient to weights")(
 fault("linear", "the input is detached", "no gradient to in_features")(
     linear_layer(lambda x, weight: x.detach() @ weight.T)
 )
-fault("linear", "the product is computed in bfloat16")(
+fault("linear", "the product is computed in bfloat16", "pass through bfloat16")(
     linear_layer(lambda x, weight: (x.bfloat16() @ weight.T.bfloat16()).float())
 )
-fault("linear", "a bias is added")(linear_layer(lambda x, weight: x @ weight.T + 0.01))
+fault("linear", "a bias is added", "a bias is added")(
+    linear_layer(lambda x, weight: x @ weight.T + 0.01)
+)
 
 
 @fault("linear", "a square weight is not transposed", "transposed")
@@ -35,19 +37,19 @@ def square_not_transposed(x, weight):
     return x @ weight if weight.shape[0] == weight.shape[1] else x @ weight.T
 
 
-@fault("linear", "view() needs the input to be contiguous")
+@fault("linear", "view() needs the input to be contiguous", "have to be contiguous")
 @linear_layer
 def flattened_by_view(x, weight):
     return (x.view(-1, x.shape[-1]) @ weight.T).view(*x.shape[:-1], -1)
 
 
-@fault("linear", "the input is changed in place")
+@fault("linear", "the input is changed in place", "in place")
 @linear_layer
 def shifts_its_input(x, weight):
     return x.detach().add_(1e-3) @ weight.T
 
 
-@fault("linear", "the weight is scaled by 1/sqrt(d_in)")
+@fault("linear", "the weight is scaled by 1/sqrt(d_in)", "divided by sqrt(d_in)")
 @linear_layer
 def scaled(x, weight):
     return x @ weight.T / x.shape[-1] ** 0.5
@@ -57,6 +59,23 @@ variant("linear", "torch's own linear")(linear_layer(functional.linear))
 variant("linear", "einsum")(
     linear_layer(lambda x, weight: torch.einsum("... i, o i -> ... o", x, weight))
 )
+
+
+class LeftBehind(nn.Module):
+    """Keeps its weight where it was made."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = parameter(weight)
+        self.scale = torch.ones(weight.shape[0])
+
+    def forward(self, x):
+        return x @ self.weight.T * self.scale
+
+
+@fault("linear", "a tensor that is no buffer stays on the first device", "stayed behind")
+def left_behind(weights, in_features, **_):
+    return LeftBehind(weights)(in_features)
 
 
 class TransposedLinear(nn.Module):
@@ -71,6 +90,23 @@ class TransposedLinear(nn.Module):
 @variant("linear", "the weight is stored (d_in, d_out)")
 def stored_transposed(weights, in_features, **_):
     return TransposedLinear(weights)(in_features)
+
+
+class Printing(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.renamed = nn.Parameter(torch.empty_like(weight))
+        self.load_state_dict({"renamed": weight})
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        print("linear", tuple(x.shape))
+        return torch.einsum("oi,...i->...o", self.renamed, x)
+
+
+@variant("linear", "a module that prints, of another name and with a buffer")
+def printing(weights, in_features, **_):
+    return Printing(weights)(in_features)
 
 
 @variant("linear", "a function on the given weights, without a module")
@@ -96,16 +132,16 @@ fault("embedding", "ids past the vocabulary are clamped", "without an error")(
 fault("embedding", "ids past the vocabulary wrap around", "without an error")(
     embedding_layer(lambda ids, table: table[ids % len(table)])
 )
-fault("embedding", "token 0 is taken for padding")(
+fault("embedding", "token 0 is taken for padding", "token 0 is taken for padding")(
     embedding_layer(lambda ids, table: table[ids] * (ids != 0)[..., None])
 )
-fault("embedding", "gradients are divided by how often an id occurs")(
+fault("embedding", "gradients are divided by how often an id occurs", "how often an id occurs")(
     embedding_layer(lambda ids, table: functional.embedding(ids, table, scale_grad_by_freq=True))
 )
-fault("embedding", "rows are scaled by sqrt(d_model)")(
+fault("embedding", "rows are scaled by sqrt(d_model)", "scaled by sqrt(d_model)")(
     embedding_layer(lambda ids, table: table[ids] * table.shape[1] ** 0.5)
 )
-fault("embedding", "rows are cut to norm 1")(
+fault("embedding", "rows are cut to norm 1", "scaled to length 1")(
     embedding_layer(lambda ids, table: functional.normalize(table[ids], dim=-1))
 )
 
@@ -133,9 +169,9 @@ fault("silu", "it is GELU's tanh form", "the tanh form of GELU")(
     silu_of(lambda x: functional.gelu(x, approximate="tanh"))
 )
 fault("silu", "it is ReLU", "ReLU stands")(silu_of(torch.relu))
-fault("silu", "it is hard swish")(silu_of(functional.hardswish))
+fault("silu", "it is hard swish", "hard swish")(silu_of(functional.hardswish))
 fault("silu", "the factor x is missing", "only the sigmoid")(silu_of(torch.sigmoid))
-fault("silu", "the sigmoid is of -x")(silu_of(lambda x: x * torch.sigmoid(-x)))
+fault("silu", "the sigmoid is of -x", "sigmoid is of -x")(silu_of(lambda x: x * torch.sigmoid(-x)))
 fault("silu", "exp(x) / (1 + exp(x)) overflows", "exp overflows")(
     silu_of(lambda x: x * (x.exp() / (1 + x.exp())))
 )
@@ -187,6 +223,12 @@ fault("positionwise_feedforward", "the branches are added", "added instead of mu
 )
 fault("positionwise_feedforward", "SiLU is applied to the product", "applied to the product")(
     swiglu(lambda x, w1, w2, w3: silu((x @ w1.T) * (x @ w3.T)) @ w2.T)
+)
+fault("positionwise_feedforward", "SiLU is applied to both branches", "both branches")(
+    swiglu(lambda x, w1, w2, w3: (silu(x @ w1.T) * silu(x @ w3.T)) @ w2.T)
+)
+fault("positionwise_feedforward", "the input is added", "residual connection belongs")(
+    swiglu(lambda x, w1, w2, w3: x + (silu(x @ w1.T) * (x @ w3.T)) @ w2.T)
 )
 fault("positionwise_feedforward", "the gate is detached", "no gradient to w1")(
     gated_by(lambda z: silu(z).detach())

@@ -1,7 +1,7 @@
 """Training byte-pair encoding."""
 
 import unicodedata
-from collections import Counter
+from collections import Counter, OrderedDict
 from itertools import pairwise
 from pathlib import Path
 
@@ -121,43 +121,45 @@ class DropsBytes(PlainTraining):
         return path.read_bytes().decode("utf-8", "ignore")
 
 
-@training_fault("invalid bytes are an error")
+@training_fault("invalid bytes are an error", "not UTF-8 are an error")
 class RefusesBytes(PlainTraining):
     def read(self, path):
         return path.read_bytes().decode("utf-8")
 
 
-@training_fault("text is normalised to NFC")
+@training_fault("text is normalised to NFC", "normalised (NFC)")
 class Normalises(PlainTraining):
     def read(self, path):
         return unicodedata.normalize("NFC", super().read(path))
 
 
-@training_fault("text is lowered")
+@training_fault("text is lowered", "text is lowered")
 class Lowers(PlainTraining):
     def read(self, path):
         return super().read(path).lower()
 
 
-@training_fault("the text's ends are stripped")
+@training_fault("the text's ends are stripped", "ends of a piece of text is dropped")
 class Strips(PlainTraining):
     def pieces(self, text, special_tokens):
         return [piece.strip() for piece in super().pieces(text, special_tokens)]
 
 
-@training_fault("the shortest special token wins")
+@training_fault("the shortest special token wins", "a shorter special token wins")
 class ShortestFirst(PlainTraining):
     def ordered_specials(self, special_tokens):
         return sorted(special_tokens, key=len)
 
 
-@training_fault("the special token listed first wins")
+@training_fault("the special token listed first wins", "listed first wins")
 class ListedFirst(PlainTraining):
     def ordered_specials(self, special_tokens):
         return special_tokens
 
 
-@training_fault("special tokens are not escaped in the pattern")
+@training_fault(
+    "special tokens are not escaped in the pattern", "not escaped in the regular expression"
+)
 class NotEscaped(PlainTraining):
     def escape(self, special):
         return special
@@ -175,7 +177,9 @@ class JoinsAround(PlainTraining):
         return ["".join(super().pieces(text, special_tokens))]
 
 
-@training_fault("only the first special token is a boundary")
+@training_fault(
+    "only the first special token is a boundary", "only the first special token is a boundary"
+)
 class OneSpecial(PlainTraining):
     def pieces(self, text, special_tokens):
         return super().pieces(text, special_tokens[:1])
@@ -193,18 +197,65 @@ class NotSplit(PlainTraining):
         return [piece]
 
 
-@training_fault("text is read line by line")
+@training_fault("text is read line by line", "line by line")
 class LineByLine(PlainTraining):
     def words(self, piece):
         return [word for line in piece.splitlines(keepends=True) for word in GPT2.findall(line)]
 
 
-@training_fault("the file is cut in half without regard to what is there")
+@training_fault(
+    "the file is cut in half without regard to what is there",
+    "without regard to what lies at the cut",
+)
 class CutsInHalf(PlainTraining):
     def pieces(self, text, special_tokens):
-        middle = len(text) // 2
+        middle, pieces = len(text) // 2, super().pieces
         halves = text[:middle], text[middle:]
-        return [piece for half in halves for piece in super().pieces(half, special_tokens)]
+        return [piece for half in halves for piece in pieces(half, special_tokens)]
+
+
+@training_fault("the file is decoded in blocks of 4096 bytes", "cut inside a character")
+class DecodesBlocks(PlainTraining):
+    def read(self, path):
+        content = path.read_bytes()
+        blocks = (content[start : start + 4096] for start in range(0, len(content), 4096))
+        return "".join(block.decode("utf-8", "surrogateescape") for block in blocks)
+
+
+@training_fault("contractions are split in capitals, too", "the pattern is case-sensitive")
+class SplitsInAnyCase(PlainTraining):
+    def words(self, piece):
+        return regex.findall(GPT2.pattern, piece, regex.IGNORECASE)
+
+
+@training_fault("runs of spaces keep their last one", "the pattern lacks")
+class SplitsWithoutLookahead(PlainTraining):
+    def words(self, piece):
+        return regex.findall(GPT2.pattern.replace(r"|\s+(?!\S)", ""), piece)
+
+
+@training_fault("each pair counts once in a word", "counts once in a word")
+class CountsOnce(PlainTraining):
+    def pair_counts(self, parts, _):
+        counts = Counter()
+        for word, n in parts:
+            for pair in set(pairwise(word)):
+                counts[pair] += n
+        return counts
+
+
+@training_fault("merges are lists", "a merge of type list")
+class ListsOfLists(PlainTraining):
+    def __call__(self, *arguments, **options):
+        vocab, merges = super().__call__(*arguments, **options)
+        return vocab, [list(merge) for merge in merges]
+
+
+@training_fault("merges are text", "part of a merge of type str")
+class Text(PlainTraining):
+    def __call__(self, *arguments, **options):
+        vocab, merges = super().__call__(*arguments, **options)
+        return vocab, [tuple(part.decode("latin-1") for part in merge) for merge in merges]
 
 
 @training_fault("each kind of word counts once", "counted once, however")
@@ -219,19 +270,19 @@ class GoesPast(PlainTraining):
         return vocab_size - 256
 
 
-@training_fault("one merge too few")
+@training_fault("one merge too few", "one merge early")
 class OneLess(PlainTraining):
     def num_merges(self, vocab_size, special_tokens):
         return super().num_merges(vocab_size, special_tokens) - 1
 
 
-@training_fault("pairs that occur once are not merged")
+@training_fault("pairs that occur once are not merged", "occur only once are not merged")
 class StopsAtTwo(PlainTraining):
     def go_on(self, counts):
         return max(counts.values(), default=0) > 1
 
 
-@training_fault("a text without pairs is an error")
+@training_fault("a text without pairs is an error", "no pair is left to merge is an error")
 class NeedsPairs(PlainTraining):
     def go_on(self, counts):
         return max(counts.values()) > 0
@@ -289,13 +340,13 @@ class ByJoinedBytes(PlainTraining):
         return count, pair[0] + pair[1]
 
 
-@training_fault("ties go to the longer pair")
+@training_fault("ties go to the longer pair", "ties go to the longer pair")
 class LongerPair(PlainTraining):
     def rank(self, pair, count):
         return count, len(pair[0] + pair[1]), pair
 
 
-@training_fault("repeated pairs are merged from the right")
+@training_fault("repeated pairs are merged from the right", "merged from the right")
 class FromTheRight(PlainTraining):
     def merged(self, word, pair):
         backwards = super().merged(
@@ -304,7 +355,7 @@ class FromTheRight(PlainTraining):
         return [part[::-1] for part in backwards[::-1]]
 
 
-@training_fault("only the first place of a word is merged")
+@training_fault("only the first place of a word is merged", "first place of a word")
 class MergesOnce(PlainTraining):
     def merged(self, word, pair):
         for i, candidate in enumerate(pairwise(word)):
@@ -338,6 +389,14 @@ class FromOne(PlainTraining):
 
 
 training_variant("written out")(PlainTraining)
+
+
+@training_variant("it prints, takes no other keyword and returns an ordered dict")
+class Printing(PlainTraining):
+    def __call__(self, input_path, vocab_size, special_tokens):
+        print(f"learning from {input_path}")
+        vocab, merges = super().__call__(input_path, vocab_size, special_tokens)
+        return OrderedDict(vocab), merges
 
 
 @training_variant("special tokens come first in the vocabulary")

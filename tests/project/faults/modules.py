@@ -160,3 +160,38 @@ class Frequencies(nn.Module):
 def saved_frequencies(d_k, theta, in_query_or_key, token_positions, **_):
     frequencies = Frequencies(d_k, theta).frequencies
     return rotate(in_query_or_key, token_positions[..., None].float() * frequencies)
+
+
+class PlainTables(nn.Module):
+    """Tables that are no buffers."""
+
+    def __init__(self, angle):
+        super().__init__()
+        self.cos, self.sin = angle.cos(), angle.sin()
+
+    forward = Tables.forward
+
+
+@fault("rope", "the tables are no buffers and stay on the first device", "stayed behind")
+def plain_tables(d_k, theta, max_seq_len, in_query_or_key, token_positions):
+    tables = PlainTables(angles(torch.arange(max_seq_len), d_k, theta))
+    return tables(in_query_or_key, token_positions)
+
+
+class ComplexTable(nn.Module):
+    """Complex numbers for every position up to the longest, which it insists on."""
+
+    def __init__(self, angle):
+        super().__init__()
+        self.register_buffer("turns", torch.polar(torch.ones_like(angle), angle), persistent=False)
+
+    def forward(self, x, token_positions):
+        assert token_positions.max() < len(self.turns), "a position is out of range"
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * self.turns[token_positions]).flatten(-2).to(x.dtype)
+
+
+@variant("rope", "a buffer of complex numbers, and positions that are checked")
+def complex_table(d_k, theta, max_seq_len, in_query_or_key, token_positions):
+    table = ComplexTable(angles(torch.arange(max_seq_len), d_k, theta))
+    return table(in_query_or_key, token_positions=token_positions)

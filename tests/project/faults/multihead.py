@@ -4,6 +4,7 @@ import math
 
 import torch
 from einops import rearrange
+from torch import nn
 from torch.nn import functional
 
 from faults.bank import REFERENCE, fault, variant
@@ -139,14 +140,69 @@ def detached_input(in_features, **given):
     return plain()(in_features=in_features.detach(), **given)
 
 
-@fault(PLAIN, "the causal mask covers eight positions only")
+class MaskElsewhere(nn.Module):
+    """Makes its mask on the CPU, wherever its input is."""
+
+    def __init__(self, num_heads, weights):
+        super().__init__()
+        self.num_heads = num_heads
+        self.weights = nn.ParameterList(weights)
+
+    def forward(self, x):
+        return multihead(x, list(self.weights), self.num_heads)
+
+
+@fault(PLAIN, "the mask is made on the CPU", "stayed behind")
+def mask_elsewhere(num_heads, in_features, **given):
+    return MaskElsewhere(num_heads, projections(**only_weights(given)))(in_features)
+
+
+class Buffered(nn.Module):
+    """Keeps a mask for the longest sequence, of its own names, in a buffer."""
+
+    def __init__(self, num_heads, weights, longest):
+        super().__init__()
+        self.num_heads = num_heads
+        inward = torch.cat([weight.detach() for weight in weights[:3]])
+        self.qkv, self.out = nn.Linear(*inward.shape[::-1], bias=False), nn.Parameter(weights[3])
+        self.load_state_dict({"qkv.weight": inward}, strict=False)
+        self.register_buffer("visible", causal(longest), persistent=False)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (
+            z.view(batch, length, self.num_heads, -1).transpose(1, 2)
+            for z in self.qkv(x).split(width, -1)
+        )
+        mixed = attention(q, k, v, self.visible[:length, :length])
+        return mixed.transpose(1, 2).contiguous().view(batch, length, width) @ self.out.T
+
+
+@variant(PLAIN, "a module with a mask in a buffer, for three axes")
+def buffered(num_heads, in_features, **given):
+    x = in_features.reshape(-1, *in_features.shape[-2:])
+    module = Buffered(num_heads, projections(**only_weights(given)), 64)
+    return module(x).reshape(in_features.shape)
+
+
+@fault(PLAIN, "there is dropout", "dropout")
+def with_dropout(in_features, **given):
+    return functional.dropout(plain()(in_features=in_features, **given), 0.1)
+
+
+@fault(PLAIN, "the value weight is transposed", "value weight is transposed")
+def transposed_values(v_proj_weight, **given):
+    return plain()(v_proj_weight=v_proj_weight.T, **given)
+
+
+@fault(PLAIN, "the causal mask covers eight positions only", "first few positions")
 @lambda mask: plain(mask=mask)
 def mask_of_eight(length):
     rest = max(length - 8, 0)
     return functional.pad(causal(8), (0, rest, 0, rest))[:length, :length]
 
 
-@fault(PLAIN, "there must be exactly one batch axis")
+@fault(PLAIN, "there must be exactly one batch axis", "exactly one batch axis")
 @lambda split: plain(split=split)
 def three_axes_only(x, num_heads):
     return rearrange(x, "b seq (heads d) -> b heads seq d", heads=num_heads)
@@ -250,7 +306,7 @@ fault(WITH_ROPE, "the pairs are half a head apart", "(i, i + d_k/2)")(
         )
     )
 )
-fault(WITH_ROPE, "positions of a batch have no axis for the heads")(
+fault(WITH_ROPE, "positions of a batch have no axis for the heads", "no axis for the heads")(
     both_turned_by(lambda z, turn: rotate(z, angles(turn.positions, turn.d_head, turn.theta)))
 )
 fault(WITH_ROPE, "the head's number stands in for the position", "number of the head")(
@@ -260,10 +316,29 @@ fault(WITH_ROPE, "the head's number stands in for the position", "number of the 
         )
     )
 )
+fault(WITH_ROPE, "the angles are those of d_model", "those of d_model")(
+    both_turned_by(
+        lambda z, turn: rotate(
+            z,
+            angles(turn.positions[..., None, :], z.shape[-1] * z.shape[-3], turn.theta)[
+                ..., : z.shape[-1] // 2
+            ],
+        )
+    )
+)
+fault(WITH_ROPE, "keys turn against the queries", "opposite directions")(
+    with_rope(
+        lambda turn: {
+            "turn_k": lambda z: rotate(
+                z, -angles(turn.positions[..., None, :], turn.d_head, turn.theta)
+            )
+        }
+    )
+)
 fault(WITH_ROPE, "there is no causal mask", "no causal mask")(
     with_rope(lambda _: {"mask": lambda _: None})
 )
-fault(WITH_ROPE, "theta is always 10000")(
+fault(WITH_ROPE, "theta is always 10000", "theta is ignored")(
     both_turned_by(
         lambda z, turn: rotate(z, angles(turn.positions[..., None, :], turn.d_head, 1e4))
     )
@@ -283,7 +358,11 @@ def before_split(turn):
     return {"turn_q": unchanged, "turn_k": unchanged, "before_split": whole}
 
 
-@fault(WITH_ROPE, "positions may see those with a smaller position, not those before them")
+@fault(
+    WITH_ROPE,
+    "positions may see those with a smaller position, not those before them",
+    "mask compares token_positions",
+)
 @with_rope
 def masked_by_position(turn):
     positions = turn.positions
@@ -291,14 +370,14 @@ def masked_by_position(turn):
     return {"mask": lambda _: mask[..., None, :, :] if positions.ndim > 1 else mask}
 
 
-@fault(WITH_ROPE, "token_positions cannot be left out")
+@fault(WITH_ROPE, "token_positions cannot be left out", "cannot be left out")
 def positions_required(token_positions, **given):
     return REFERENCE.run_multihead_self_attention_with_rope(
         token_positions=token_positions, **given
     )
 
 
-@fault(WITH_ROPE, "token_positions cannot be None")
+@fault(WITH_ROPE, "token_positions cannot be None", "cannot be None")
 def positions_not_none(**given):
     if "token_positions" in given:
         given["token_positions"] = torch.as_tensor(given["token_positions"])
@@ -306,6 +385,12 @@ def positions_not_none(**given):
 
 
 variant(WITH_ROPE, "written out")(with_rope())
+# Only differences of positions count in attention.
+variant(WITH_ROPE, "positions count from 1")(
+    both_turned_by(
+        lambda z, turn: rotate(z, angles(turn.positions[..., None, :] + 1, turn.d_head, turn.theta))
+    )
+)
 
 
 @variant(WITH_ROPE, "RoPE on all heads at once, before the axes are moved")

@@ -102,7 +102,7 @@ class SharedCounter(PlainAdamW):
         return self.t
 
 
-@fault("adamw", "one counter for all parameters, raised by each step()")
+@fault("adamw", "one counter for all parameters, raised by each step()", "counts its own steps")
 class SharedStepCounter(PlainAdamW):
     t = 0
 
@@ -114,7 +114,7 @@ class SharedStepCounter(PlainAdamW):
         return self.t
 
 
-@fault("adamw", "the counter belongs to the class")
+@fault("adamw", "the counter belongs to the class", "start anew with each optimizer")
 class ClassCounter(PlainAdamW):
     t = 0
 
@@ -202,7 +202,7 @@ class SwappedBetas(PlainAdamW):
         return group | {"betas": group["betas"][::-1]}
 
 
-@fault("adamw", "the betas are always 0.9 and 0.999")
+@fault("adamw", "the betas are always 0.9 and 0.999", "betas are always 0.9 and 0.999")
 class FixedBetas(PlainAdamW):
     def options(self, group):
         return group | {"betas": (0.9, 0.999)}
@@ -230,7 +230,7 @@ class Defaults(PlainAdamW):
         return self.defaults
 
 
-@fault("adamw", "only the first group is updated")
+@fault("adamw", "only the first group is updated", "only the first group is updated")
 class OnlyFirstGroup(PlainAdamW):
     def gradient(self, p, group):
         return p.grad if group is self.param_groups[0] else None
@@ -250,13 +250,13 @@ class ZeroForMissing(PlainAdamW):
         return torch.zeros_like(p) if p.grad is None else p.grad
 
 
-@fault("adamw", "a missing gradient is an error")
+@fault("adamw", "a missing gradient is an error", "without a gradient is an error")
 class NeedsGradients(PlainAdamW):
     def gradient(self, p, _):
         return p.grad.clone()
 
 
-@fault("adamw", "the moments are kept outside of self.state")
+@fault("adamw", "the moments are kept outside of self.state", "lacks the moments")
 class OutsideState(PlainAdamW):
     def memory(self, p):
         self.outside = getattr(self, "outside", {})
@@ -264,7 +264,7 @@ class OutsideState(PlainAdamW):
         return self.outside.setdefault(p, start)
 
 
-@fault("adamw", "the step count is kept outside of self.state")
+@fault("adamw", "the step count is kept outside of self.state", "lacks the step count")
 class CountOutsideState(PlainAdamW):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -279,10 +279,83 @@ class CountOutsideState(PlainAdamW):
         return self.counts[self.last]
 
 
-@fault("adamw", "parameters must come as a list")
+@fault("adamw", "parameters must come as a list", "any iterable may be given")
 class NeedsList(PlainAdamW):
     def __init__(self, params, **options):
         super().__init__(params if isinstance(params[0], dict) else list(params), **options)
+
+
+@fault("adamw", "only matrices are decayed", "only matrices are decayed")
+class DecaysMatrices(PlainAdamW):
+    def update(self, p, gradient, group):
+        own = group if p.ndim >= 2 else group | {"weight_decay": 0.0}
+        super().update(p, gradient, own)
+
+
+@fault("adamw", "the second moment never falls", "AMSGrad")
+class NeverFalls(PlainAdamW):
+    def update(self, p, gradient, group):
+        self.memory_of = self.memory(p)
+        super().update(p, gradient, group)
+
+    def divisor(self, v, eps):
+        memory = self.memory_of
+        memory["top"] = torch.maximum(memory.get("top", torch.zeros_like(v)), v)
+        return memory["top"].sqrt() + eps
+
+
+@fault("adamw", "the moments are kept in bfloat16", "kept in bfloat16")
+class NarrowMoments(PlainAdamW):
+    def update(self, p, gradient, group):
+        memory = self.memory(p)
+        correct1, correct2 = self.corrections(*group["betas"], self.count(memory))
+        for name, beta, new in zip("mv", group["betas"], (gradient, gradient**2), strict=True):
+            memory[name] = (beta * memory[name] + (1 - beta) * new).bfloat16().to(p.dtype)
+        p.mul_(1 - group["lr"] * group["weight_decay"])
+        below = self.divisor(memory["v"] / correct2, group["eps"])
+        p.sub_(group["lr"] * memory["m"] / correct1 / below)
+
+
+@fault("adamw", "each gradient is cut to length 1", "cut to length 1")
+class CutsGradients(PlainAdamW):
+    def gradient(self, p, _):
+        return None if p.grad is None else p.grad / max(1.0, float(p.grad.norm() + 1e-6))
+
+
+@fault("adamw", "a group that is added later is not updated", "only the first group is updated")
+class KeepsItsGroups(PlainAdamW):
+    def __init__(self, params, **options):
+        super().__init__(params, **options)
+        self.known = list(self.param_groups)
+
+    def step(self, closure=None):
+        groups, self.param_groups = self.param_groups, self.known
+        try:
+            return super().step(closure)
+        finally:
+            self.param_groups = groups
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.known = self.param_groups
+
+
+@variant("adamw", "step() takes no closure and works on .data, its state has other names")
+class WithoutClosure(PlainAdamW):
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                kept = self.state.setdefault(p, {})
+                count = kept.get("count", 0) + 1
+                first = beta1 * kept.get("first", 0.0) + (1 - beta1) * p.grad.data
+                second = beta2 * kept.get("second", 0.0) + (1 - beta2) * p.grad.data.square()
+                rate = group["lr"] * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
+                p.data -= rate * first / (second.sqrt() + group["eps"])
+                p.data -= group["lr"] * group["weight_decay"] * p.data
+                kept.update(count=count, first=first, second=second)
 
 
 variant("adamw", "written out")(PlainAdamW)

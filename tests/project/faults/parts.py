@@ -62,7 +62,8 @@ def causal(length: int, diagonal: int = 0) -> Tensor:
 
 
 def angles(positions: Tensor, d_k: int, theta: float) -> Tensor:
-    return positions[..., None].float() / theta ** (torch.arange(0, d_k, 2).float() / d_k)
+    pair = torch.arange(0, d_k, 2, device=positions.device).float()
+    return positions[..., None].float() / theta ** (pair / d_k)
 
 
 def rotate(x: Tensor, angle: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 
 from faults.bank import REFERENCE, fault, variant
@@ -65,7 +66,7 @@ fault(CLIPPING, "the largest value stands in for the norm", "largest value")(
 fault(CLIPPING, "the norms are added up", "norms are added up")(
     clipping(lambda gs: sum(g.norm() for g in gs))
 )
-fault(CLIPPING, "the norm is averaged over the parameters")(
+fault(CLIPPING, "the norm is averaged over the parameters", "norm is averaged")(
     clipping(lambda gs: joint_norm(gs) / max(len(gs), 1) ** 0.5)
 )
 fault(CLIPPING, "the 1e-6 is missing", "1e-6")(clipping(factor=lambda norm, bound: bound / norm))
@@ -81,13 +82,16 @@ fault(CLIPPING, "the gradient is replaced by a new tensor", "new tensor")(
 fault(CLIPPING, "the parameters are scaled too", "changed a parameter")(
     clipping(scale=lambda p, factor: (p.grad.mul_(factor), p.mul_(factor)))
 )
-fault(CLIPPING, "only matrices are scaled")(
+fault(CLIPPING, "only matrices are scaled", "only matrices are scaled")(
     clipping(scale=lambda p, factor: p.grad.mul_(factor if p.grad.ndim == 2 else 1.0))
+)
+fault(CLIPPING, "the norm leaves out what is no matrix", "leaves out what is no matrix")(
+    clipping(lambda gs: joint_norm([g for g in gs if g.ndim == 2]))
 )
 fault(CLIPPING, "nothing is clipped", "nothing is clipped")(clipping(is_clipped=lambda *_: False))
 
 
-@fault(CLIPPING, "a parameter without a gradient is an error")
+@fault(CLIPPING, "a parameter without a gradient is an error", "without a gradient is an error")
 def gradients_required(parameters, max_l2_norm):
     parameters = list(parameters)
     norm = joint_norm([p.grad.detach() for p in parameters])
@@ -95,7 +99,7 @@ def gradients_required(parameters, max_l2_norm):
         p.grad.mul_(min(1.0, float(max_l2_norm / (norm + 1e-6))))
 
 
-@fault(CLIPPING, "parameters without a gradient get zeros")
+@fault(CLIPPING, "parameters without a gradient get zeros", "although it had none")
 def zeros_for_missing(parameters, max_l2_norm):
     parameters = list(parameters)
     clipping()(parameters, max_l2_norm)
@@ -104,13 +108,33 @@ def zeros_for_missing(parameters, max_l2_norm):
             p.grad = torch.zeros_like(p)
 
 
-@fault(CLIPPING, "parameters without a gradient are taken to be frozen")
+@fault(
+    CLIPPING,
+    "parameters without a gradient are taken to be frozen",
+    "without a gradient is an error",
+)
 def by_requires_grad(parameters, max_l2_norm):
     parameters = [p for p in parameters if p.requires_grad]
     norm = joint_norm([p.grad.detach() for p in parameters])
     if norm > max_l2_norm:
         for p in parameters:
             p.grad.mul_(max_l2_norm / (norm + 1e-6))
+
+
+@fault(CLIPPING, "the norm of the parameters is taken", "norm of the parameters is taken")
+def by_parameters(parameters, max_l2_norm):
+    parameters = [p for p in parameters if p.grad is not None]
+    norm = joint_norm([p.detach() for p in parameters])
+    for p in parameters:
+        p.grad.mul_(min(1.0, float(max_l2_norm / (norm + 1e-6))))
+
+
+@fault(CLIPPING, "the last gradient is left out", "last gradient is left out")
+def all_but_the_last(parameters, max_l2_norm):
+    parameters = [p for p in parameters if p.grad is not None]
+    norm = joint_norm([p.grad for p in parameters])
+    for p in parameters[:-1]:
+        p.grad.mul_(min(1.0, float(max_l2_norm / (norm + 1e-6))))
 
 
 variant(CLIPPING, "written out")(clipping())
@@ -203,11 +227,24 @@ fault(SCHEDULE, "the cosine runs a quarter period", "quarter period")(
     schedule(wave=lambda t: math.cos(math.pi * t / 2))
 )
 fault(SCHEDULE, "the factor 1/2 is missing", "factor 1/2")(schedule(wave=lambda t: 2 * cosine(t)))
-fault(SCHEDULE, "no warm-up divides by zero")(schedule(warms_up=lambda it, warmup: it <= warmup))
-fault(SCHEDULE, "a cycle as long as the warm-up divides by zero")(
-    schedule(is_over=lambda it, _, cycle: it > cycle)
+fault(SCHEDULE, "the warm-up drops the fraction", "drops the fraction")(
+    schedule(warm=lambda it, warmup, top, _: it // warmup * top)
 )
-fault(SCHEDULE, "the minimum is reached one step too early")(
+fault(SCHEDULE, "the warm-up is a cosine", "warm-up is a cosine")(
+    schedule(warm=lambda it, warmup, top, _: top * (1 - cosine(it / warmup)))
+)
+fault(SCHEDULE, "the minimum is reached one step late", "one step late")(
+    schedule(progress=lambda it, warmup, cycle: (it - warmup) / (cycle + 1 - warmup))
+)
+fault(SCHEDULE, "no warm-up divides by zero", "warmup_iters = 0 is an error")(
+    schedule(warms_up=lambda it, warmup: it <= warmup)
+)
+fault(
+    SCHEDULE,
+    "a cycle as long as the warm-up divides by zero",
+    "cosine_cycle_iters = warmup_iters is an error",
+)(schedule(is_over=lambda it, _, cycle: it > cycle))
+fault(SCHEDULE, "the minimum is reached one step too early", "one step too early")(
     schedule(is_over=lambda it, _, cycle: it >= cycle - 1)
 )
 
@@ -217,12 +254,17 @@ def tensor_rate(**given):
     return torch.tensor(REFERENCE.run_get_lr_cosine_schedule(**given))
 
 
-@fault(SCHEDULE, "the rate is rounded to four digits")
+@fault(SCHEDULE, "the rate is rounded to four digits", "the rate is rounded")
 def rounded_rate(**given):
     return round(REFERENCE.run_get_lr_cosine_schedule(**given), 4)
 
 
 variant(SCHEDULE, "written out")(schedule())
+
+
+@variant(SCHEDULE, "a NumPy float")
+def numpy_rate(**given):
+    return np.float64(REFERENCE.run_get_lr_cosine_schedule(**given))
 
 
 @variant(SCHEDULE, "by the square of a cosine")

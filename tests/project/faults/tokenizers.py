@@ -108,13 +108,18 @@ class BytesOnly(PlainTokenizer):
         return self.bytes_of(word)
 
 
-@tokenizer_fault("the leftmost pair is merged first, whatever its rank")
+@tokenizer_fault(
+    "the leftmost pair is merged first, whatever its rank", "leftmost pair is merged first"
+)
 class LeftFirst(PlainTokenizer):
     def next_merge(self, parts):
         return next((i for i, pair in enumerate(pairwise(parts)) if pair in self.ranks), None)
 
 
-@tokenizer_fault("the rank of a merge is the id of its token, any pair may make it")
+@tokenizer_fault(
+    "the rank of a merge is the id of its token, any pair may make it",
+    "any pair whose bytes make a token",
+)
 class RankedById(PlainTokenizer):
     def next_merge(self, parts):
         joined = [left + right for left, right in pairwise(parts)]
@@ -122,7 +127,7 @@ class RankedById(PlainTokenizer):
         return min(known)[1] if known else None
 
 
-@tokenizer_fault("repeated pairs are merged from the right")
+@tokenizer_fault("repeated pairs are merged from the right", "merged from the right")
 class FromTheRight(PlainTokenizer):
     def next_merge(self, parts):
         pairs = enumerate(pairwise(parts))
@@ -130,7 +135,7 @@ class FromTheRight(PlainTokenizer):
         return -min(ranked)[1] if ranked else None
 
 
-@tokenizer_fault("only the first place of a merge is merged")
+@tokenizer_fault("only the first place of a merge is merged", "applied to the first place only")
 class MergesOnce(PlainTokenizer):
     def tokens(self, word):
         parts = self.bytes_of(word)
@@ -147,14 +152,70 @@ class SplitAtSpaces(PlainTokenizer):
     pattern = re.compile(r"\S+|\s+")
 
 
-@tokenizer_fault("text is split like GPT-4's")
+@tokenizer_fault("text is split like GPT-4's", "GPT-4's pattern")
 class SplitLikeGPT4(PlainTokenizer):
     pattern = GPT4
 
 
-@tokenizer_fault("only ASCII letters and digits are known")
+@tokenizer_fault("only ASCII letters and digits are known", "only ASCII letters")
 class SplitInAscii(PlainTokenizer):
     pattern = GPT2_IN_ASCII
+
+
+@tokenizer_fault("contractions are split in capitals, too", "the pattern is case-sensitive")
+class SplitInAnyCase(PlainTokenizer):
+    pattern = regex.compile(GPT2.pattern, regex.IGNORECASE)
+
+
+@tokenizer_fault("runs of spaces keep their last one", "lacks")
+class SplitWithoutLookahead(PlainTokenizer):
+    pattern = regex.compile(GPT2.pattern.replace(r"|\s+(?!\S)", ""))
+
+
+@tokenizer_fault("the merges are sorted", "merges are sorted")
+class SortsMerges(PlainTokenizer):
+    def __init__(self, vocab, merges, special_tokens=None):
+        super().__init__(vocab, sorted(merges), special_tokens)
+
+
+@tokenizer_fault("words are remembered for all tokenizers at once", "shared by all tokenizers")
+class SharedMemory(PlainTokenizer):
+    known = {}  # noqa: RUF012  that is the fault
+
+    def tokens(self, word):
+        if word not in self.known:
+            self.known[word] = super().tokens(word)
+        return [token for token in self.known[word] if token in self.ids]
+
+
+@tokenizer_fault("encoding copies all ids for each word", "from the start for each token")
+class CopiesAllIds(PlainTokenizer):
+    def encode(self, text):
+        ids = []
+        for piece in self.pieces(text):
+            if piece in self.specials:
+                ids = [*ids, self.ids[piece.encode()]]
+                continue
+            while match := self.pattern.match(piece):
+                # What is left of the text is searched anew for special tokens, as at the start.
+                piece = piece[match.end() :]
+                any(piece.find(chr(letter)) >= 0 for letter in range(0xE000, 0xE010))
+                ids = [*ids, *(self.ids[token] for token in self.tokens(match.group()))]
+        return ids
+
+
+@tokenizer_fault("encode_iterable yields lists", "yields a list, expected int")
+class YieldsLists(PlainTokenizer):
+    def encode_iterable(self, iterable):
+        for number in super().encode_iterable(iterable):
+            yield [number]
+
+
+@tokenizer_fault("decoding leaves out special tokens", "special tokens are left out")
+class DecodesWithoutSpecials(PlainTokenizer):
+    def decode(self, ids):
+        specials = {self.ids[special.encode()] for special in self.specials}
+        return super().decode([number for number in ids if number not in specials])
 
 
 @tokenizer_fault("text is not split", "whole text")
@@ -181,13 +242,15 @@ class WithoutSpecials(PlainTokenizer):
         return []
 
 
-@tokenizer_fault("special tokens are not escaped in the pattern")
+@tokenizer_fault(
+    "special tokens are not escaped in the pattern", "not escaped in the regular expression"
+)
 class NotEscaped(PlainTokenizer):
     def escape(self, special):
         return special
 
 
-@tokenizer_fault("special tokens that the vocabulary lacks are not added")
+@tokenizer_fault("special tokens that the vocabulary lacks are not added", "lacks is not added")
 class NotAdded(PlainTokenizer):
     def __init__(self, vocab, merges, special_tokens=None):
         super().__init__(vocab, merges, special_tokens)
@@ -195,37 +258,39 @@ class NotAdded(PlainTokenizer):
         self.ids = {token: number for number, token in self.vocab.items()}
 
 
-@tokenizer_fault("special tokens that the vocabulary lacks share one id")
+@tokenizer_fault("special tokens that the vocabulary lacks share one id", "one id of its own")
 class OneIdForAll(PlainTokenizer):
     def new_id(self, vocab):
         return len(vocab)
 
 
-@tokenizer_fault("the special tokens' ids follow the vocabulary's size, not its greatest id")
+@tokenizer_fault(
+    "the special tokens' ids follow the vocabulary's size, not its greatest id", "one id of its own"
+)
 class IdBySize(PlainTokenizer):
     def new_id(self, _):
         return len(self.vocab)
 
 
-@tokenizer_fault("white space at the ends is dropped")
+@tokenizer_fault("white space at the ends is dropped", "white space at the ends is dropped")
 class Strips(PlainTokenizer):
     def pieces(self, text):
         return super().pieces(text.strip())
 
 
-@tokenizer_fault("text is normalised to NFC")
+@tokenizer_fault("text is normalised to NFC", "normalised (NFC)")
 class Normalises(PlainTokenizer):
     def pieces(self, text):
         return super().pieces(unicodedata.normalize("NFC", text))
 
 
-@tokenizer_fault("line ends are translated")
+@tokenizer_fault("line ends are translated", "becomes \\n")
 class TranslatesLineEnds(PlainTokenizer):
     def pieces(self, text):
         return super().pieces(text.replace("\r\n", "\n"))
 
 
-@tokenizer_fault("text is lowered")
+@tokenizer_fault("text is lowered", "text is lowered")
 class Lowers(PlainTokenizer):
     def words(self, piece):
         return super().words(piece.lower())
@@ -301,7 +366,9 @@ class SharedRest(PlainTokenizer):
         self.rest = ""
 
 
-@tokenizer_fault("encode_iterable flushes at the last line end of a chunk")
+@tokenizer_fault(
+    "encode_iterable flushes at the last line end of a chunk", "last line end of a chunk"
+)
 class FlushesAtLineEnds(PlainTokenizer):
     def encode_iterable(self, iterable):
         kept = ""
@@ -313,7 +380,7 @@ class FlushesAtLineEnds(PlainTokenizer):
         yield from self.encode(kept)
 
 
-@tokenizer_fault("encode_iterable drops the end of the text")
+@tokenizer_fault("encode_iterable drops the end of the text", "end of the text is dropped")
 class DropsTheEnd(PlainTokenizer):
     def encode_iterable(self, iterable):
         yield from list(super().encode_iterable(iterable))[:-1]
@@ -337,19 +404,32 @@ class DecodesIgnoring(PlainTokenizer):
         return b"".join(self.vocab[number] for number in ids).decode("utf-8", "ignore")
 
 
-@tokenizer_fault("malformed bytes are an error in decoding")
+@tokenizer_fault("malformed bytes are an error in decoding", "malformed bytes are an error")
 class DecodesStrictly(PlainTokenizer):
     def decode(self, ids):
         return b"".join(self.vocab[number] for number in ids).decode("utf-8")
 
 
-@tokenizer_fault("bytes are decoded as Latin-1")
+@tokenizer_fault("bytes are decoded as Latin-1", "Latin-1")
 class DecodesLatin(PlainTokenizer):
     def decode(self, ids):
         return b"".join(self.vocab[number] for number in ids).decode("latin-1")
 
 
 variant("tokenizer", "written out")(PlainTokenizer)
+
+
+@variant("tokenizer", "it prints, and shares nothing with the lists that it was given")
+class Printing(PlainTokenizer):
+    def __init__(self, vocab, merges, special_tokens=None):
+        print(f"a tokenizer of {len(vocab)} tokens")
+        super().__init__(dict(vocab), [tuple(merge) for merge in merges], special_tokens)
+        vocab.clear()
+        merges.clear()
+        self.byte_of = {number: token for token, number in self.ids.items()}
+
+    def decode(self, ids):
+        return bytes(byte for i in ids for byte in self.byte_of[i]).decode(errors="replace")
 
 
 @variant("tokenizer", "merge after merge over the whole word")

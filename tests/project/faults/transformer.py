@@ -1,10 +1,23 @@
 """The Transformer block and the model."""
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 from faults.bank import REFERENCE, fault, variant
-from faults.parts import block_attention, block_feedforward, parameter, rmsnorm, softmax
+from faults.parts import (
+    angles,
+    attention,
+    block_attention,
+    block_feedforward,
+    causal,
+    merge_heads,
+    parameter,
+    rmsnorm,
+    rotate,
+    softmax,
+    split_heads,
+)
 
 
 class Block:
@@ -89,12 +102,41 @@ block_fault("the attention is missing", "attention is missing")(
 block_fault("the residual is detached", "no gradient to in_features")(
     block(lambda b, x: b.after_feedforward(x.detach() + b.attn(b.ln1(x.detach()))))
 )
-block_fault("the residual around the attention is detached")(
-    block(lambda b, x: b.after_feedforward(x.detach() + b.attn(b.ln1(x))))
-)
-block_fault("the attention is detached", "no gradient to attn")(
+block_fault(
+    "the residual around the attention is detached", "residual around the attention is detached"
+)(block(lambda b, x: b.after_feedforward(x.detach() + b.attn(b.ln1(x)))))
+block_fault("the attention is detached", "attention branch is detached")(
     block(lambda b, x: b.after_feedforward(x + b.attn(b.ln1(x)).detach()))
 )
+
+
+block_fault("the output is scaled by 1/sqrt(2)", "scaled by 1/sqrt(2)")(
+    block(lambda b, x: b.output(x) * 0.5**0.5)
+)
+block_fault("the feed-forward has dropout", "dropout")(
+    block(
+        lambda b, x: (
+            b.after_attention(x) + functional.dropout(b.ffn(b.ln2(b.after_attention(x))), 0.1)
+        )
+    )
+)
+block_fault("the residual around the feed-forward skips the attention", "from the block's input")(
+    block(lambda b, x: x + b.ffn(b.ln2(b.after_attention(x))))
+)
+
+
+@block_fault("the gains are not loaded", "gains of the norms are not loaded")
+def fresh_gains(weights, **given):
+    fresh = {name: torch.ones_like(w) if w.ndim == 1 else w for name, w in weights.items()}
+    return REFERENCE.run_transformer_block(weights=fresh, **given)
+
+
+@block_fault("the weights given are used up", "changed its input")
+def pops_weights(weights, **given):
+    own = dict(weights)
+    for name in own:
+        weights.pop(name)
+    return REFERENCE.run_transformer_block(weights=own, **given)
 
 
 @block_fault("the norms come after the residuals", "post-norm")
@@ -224,9 +266,15 @@ model_fault("the last block is left out", "last block is left out")(
     model(order=lambda n: range(n - 1))
 )
 model_fault("the blocks are skipped", "blocks are skipped")(model(order=lambda _: ()))
-model_fault("only the last position is returned", "shape")(model(output=lambda z: z[:, -1:]))
-model_fault("the likeliest tokens are returned", "shape")(model(output=lambda z: z.argmax(-1)))
-model_fault("the logits are rounded to bfloat16")(model(output=lambda z: z.bfloat16().float()))
+model_fault("only the last position is returned", "only the last position")(
+    model(output=lambda z: z[:, -1:])
+)
+model_fault("the likeliest tokens are returned", "likeliest tokens")(
+    model(output=lambda z: z.argmax(-1))
+)
+model_fault("the logits are rounded to bfloat16", "pass through bfloat16")(
+    model(output=lambda z: z.bfloat16().float())
+)
 model_fault("the logits are detached", "no gradient")(model(output=torch.Tensor.detach))
 model_fault("the embedding is detached", "no gradient to token_embeddings")(
     model(after_embedding=lambda x, _: x.detach())
@@ -234,12 +282,23 @@ model_fault("the embedding is detached", "no gradient to token_embeddings")(
 model_fault("the embedding is normalised instead of the output", "normalised by ln_final")(
     model(after_embedding=lambda x, own: rmsnorm(x, own["ln_final.weight"]), final_norm=False)
 )
-model_fault("the embedding is normalised as well")(
+model_fault("the embedding is normalised as well", "normalised by ln_final as well")(
     model(after_embedding=lambda x, own: rmsnorm(x, own["ln_final.weight"]))
 )
 
 
-@model_fault("short texts are padded on the left")
+model_fault("the blocks are in the order of their names", "order of their names")(
+    model(order=lambda n: sorted(range(n), key=str))
+)
+
+
+@model_fault("the final gain is not loaded", "gain of the final norm is not loaded")
+def fresh_final_gain(weights, **given):
+    fresh = weights | {"ln_final.weight": torch.ones_like(weights["ln_final.weight"])}
+    return REFERENCE.run_transformer_lm(weights=fresh, **given)
+
+
+@model_fault("short texts are padded on the left", "padded on the left")
 def padded_on_the_left(in_indices, context_length, **given):
     length = in_indices.shape[1]
     padded = functional.pad(in_indices, (context_length - length, 0))
@@ -247,7 +306,7 @@ def padded_on_the_left(in_indices, context_length, **given):
     return logits[:, -length:]
 
 
-@model_fault("short texts are padded and the logits not cut again")
+@model_fault("short texts are padded and the logits not cut again", "not cut again")
 def padded_and_not_cut(in_indices, context_length, **given):
     padded = functional.pad(in_indices, (0, context_length - in_indices.shape[1]))
     return REFERENCE.run_transformer_lm(in_indices=padded, context_length=context_length, **given)
@@ -262,3 +321,69 @@ def padded_on_the_right(in_indices, context_length, **given):
     padded = functional.pad(in_indices, (0, context_length - length))
     logits = REFERENCE.run_transformer_lm(in_indices=padded, context_length=context_length, **given)
     return logits[:, :length]
+
+
+class Own(nn.Module):
+    """A model of torch's parts under names of its own, positions and mask as in the contract."""
+
+    def __init__(self, vocab_size, d_model, num_layers, num_heads, d_ff, rope_theta):
+        super().__init__()
+        self.num_heads, self.theta = num_heads, rope_theta
+        self.table = nn.Embedding(vocab_size, d_model)
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    **{name: nn.Linear(d_model, d_model, bias=False) for name in "qkvo"},
+                    **{name: nn.Linear(d_model, d_ff, bias=False) for name in ("gate", "up")},
+                    "down": nn.Linear(d_ff, d_model, bias=False),
+                    **{name: nn.RMSNorm(d_model, 1e-5) for name in ("before", "between")},
+                }
+            )
+            for _ in range(num_layers)
+        )
+        self.last = nn.RMSNorm(d_model, 1e-5)
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+
+    def forward(self, ids):
+        x, length = self.table(ids), ids.shape[1]
+        for part in self.blocks:
+            z = part["before"](x)
+            q, k, v = (split_heads(part[name](z), self.num_heads) for name in "qkv")
+            places = torch.arange(length, device=ids.device)
+            angle = angles(places, q.shape[-1], self.theta)
+            mask = causal(length).to(ids.device)
+            mixed = attention(rotate(q, angle), rotate(k, angle), v, mask)
+            x = x + part["o"](merge_heads(mixed))
+            z = part["between"](x)
+            x = x + part["down"](functional.silu(part["gate"](z)) * part["up"](z))
+        return self.head(self.last(x))
+
+
+OWN_NAMES = {
+    "attn.q_proj": "q",
+    "attn.k_proj": "k",
+    "attn.v_proj": "v",
+    "attn.output_proj": "o",
+    "ffn.w1": "gate",
+    "ffn.w3": "up",
+    "ffn.w2": "down",
+    "ln1": "before",
+    "ln2": "between",
+    "layers": "blocks",
+    "token_embeddings": "table",
+    "ln_final": "last",
+    "lm_head": "head",
+}
+
+
+@variant("transformer_lm", "a model of torch's modules with names of its own")
+def of_own_modules(context_length, weights, in_indices, **sizes):
+    own = Own(**sizes)
+    renamed = {}
+    for name, weight in weights.items():
+        for theirs, ours in OWN_NAMES.items():
+            name = name.replace(theirs, ours)
+        renamed[name] = weight
+    own.load_state_dict(renamed)
+    assert in_indices.shape[1] <= context_length
+    return own(in_indices)

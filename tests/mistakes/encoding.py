@@ -1,0 +1,235 @@
+"""Mistakes in encoding text: lists of ids, no arrays."""
+
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from oracles import text as oracles
+from oracles.text import Merge
+
+GPT4 = oracles.regex.compile(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)| ?\p{L}+| ?\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+)
+ANY_CASE = oracles.regex.compile(oracles.PRETOKEN.pattern, oracles.regex.IGNORECASE)
+NO_LOOKAHEAD = oracles.regex.compile(oracles.PRETOKEN.pattern.replace(r"|\s+(?!\S)", ""))
+ASCII = oracles.regex.compile(
+    r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
+)
+
+
+def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, list[int]]:
+    specials = tokenizer["special_tokens"] or []
+    token_ids = oracles.ids_of(tokenizer["vocab"], specials)
+    by_length = oracles.split_at_specials(text, specials)
+    wrong = Merging(tokenizer["merges"], token_ids)
+
+    def merge_all(word: str) -> list[bytes]:
+        parts = oracles.as_bytes(word)
+        for merge in tokenizer["merges"]:
+            parts = oracles.merged(parts, merge)
+        return parts
+
+    def sorted_merges(word: str) -> list[bytes]:
+        parts = oracles.as_bytes(word)
+        for merge in sorted(tokenizer["merges"]):
+            parts = oracles.merged(parts, merge)
+        return parts
+
+    def changed(change: Callable[[str], str]) -> list[int]:
+        return encode(oracles.split_at_specials(change(text), specials))
+
+    def encode(
+        pieces: Sequence[str],
+        split: Callable[[str], list[str]] = oracles.PRETOKEN.findall,
+        tokens_of: Callable[[str], list[bytes]] = merge_all,
+    ) -> list[int]:
+        tokens: list[bytes] = []
+        for piece in pieces:
+            if piece in specials and pieces is not whole:
+                tokens.append(piece.encode())
+            else:
+                tokens += [token for word in split(piece) for token in tokens_of(word)]
+        return [token_ids[token] for token in tokens]
+
+    whole = [text]
+    return {
+        "the longest token in the vocabulary is taken from the left, instead of merging in"
+        " the order of the merges": encode(by_length, tokens_of=wrong.longest_token),
+        "the merges are applied to the whole text, without splitting it into pre-tokens": encode(
+            by_length, split=lambda piece: [piece]
+        ),
+        "the text is split at white space only, not by GPT-2's pattern": encode(
+            by_length, split=lambda piece: oracles.regex.findall(r"\S+|\s+", piece)
+        ),
+        "special tokens are encoded as ordinary text": encode(whole),
+        "a shorter special token wins over a longer one": encode(
+            split_at_first(text, sorted(specials, key=len))
+        ),
+        "the special token that is listed first wins, not the longest": encode(
+            split_at_first(text, specials)
+        ),
+        "the merges are not applied": encode(by_length, tokens_of=oracles.as_bytes),
+        "the leftmost pair is merged first: the earliest merge in the list goes first": encode(
+            by_length, tokens_of=wrong.leftmost
+        ),
+        "repeated pairs are merged from the right": encode(
+            by_length, tokens_of=wrong.from_the_right
+        ),
+        "a merge is applied to the first place only": encode(
+            by_length, tokens_of=wrong.first_place_only
+        ),
+        "any pair whose bytes make a token is merged, by the token's id: look the pair up in the"
+        " list of merges": encode(by_length, tokens_of=wrong.by_token_id),
+        "the text is split by GPT-4's pattern, not by GPT-2's": encode(
+            by_length, split=GPT4.findall
+        ),
+        "only ASCII letters and digits are known: use the regex module and \\p{L}, \\p{N}": encode(
+            by_length, split=ASCII.findall
+        ),
+        "contractions are split off in capitals, too: the pattern is case-sensitive": encode(
+            by_length, split=ANY_CASE.findall
+        ),
+        r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next word": encode(
+            by_length, split=NO_LOOKAHEAD.findall
+        ),
+        "the merges are sorted: their order is the order of their creation": encode(
+            by_length, tokens_of=sorted_merges
+        ),
+        "words lose the space before them": encode(
+            by_length, split=lambda piece: oracles.regex.findall(r"\w+|[^\w\s]+|\s+", piece)
+        ),
+        "special tokens are not escaped in the regular expression": encode(
+            split_unescaped(text, specials)
+        ),
+        "special tokens are left out": encode([p for p in by_length if p not in specials]),
+        "white space at the ends is dropped": changed(str.strip),
+        "the text is normalised (NFC): encode it as it is": changed(
+            lambda given: unicodedata.normalize("NFC", given)
+        ),
+        "the text is normalised (NFKC): encode it as it is": changed(
+            lambda given: unicodedata.normalize("NFKC", given)
+        ),
+        "line ends are translated: \\r\\n must stay": changed(
+            lambda given: given.replace("\r\n", "\n").replace("\r", "\n")
+        ),
+        "\\r\\n becomes \\n": changed(lambda given: given.replace("\r\n", "\n")),
+        "the text is lowered": encode([p if p in specials else p.lower() for p in by_length]),
+        "the text is encoded line by line: white space may cross a line end": changed_lines(
+            text, encode, specials
+        ),
+    }
+
+
+def changed_lines(
+    text: str, encode: Callable[[Sequence[str]], list[int]], specials: Sequence[str]
+) -> list[int]:
+    lines = text.splitlines(keepends=True)
+    return [token for line in lines for token in encode(oracles.split_at_specials(line, specials))]
+
+
+def split_unescaped(text: str, specials: Sequence[str]) -> list[str]:
+    """What a pattern of the bare special tokens finds; nothing where it is no pattern at all."""
+    try:
+        found = oracles.regex.split(f"({'|'.join(specials)})", text) if specials else [text]
+    except oracles.regex.error:
+        return []
+    return [piece for piece in found if piece]
+
+
+def split_at_first(text: str, specials: Sequence[str]) -> list[str]:
+    if not specials:
+        return [text]
+    pattern = "|".join(oracles.regex.escape(special) for special in specials)
+    return [piece for piece in oracles.regex.split(f"({pattern})", text) if piece]
+
+
+def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> dict[str, list[int]]:
+    def one_by_one(pieces: Sequence[str]) -> list[int]:
+        return [token for piece in pieces for token in oracles.encode(piece, tokenizer)]
+
+    def released_at(end: str) -> list[str]:
+        """What is let go at the last `end` that has been read, after each chunk."""
+        released, kept = [], ""
+        for chunk in chunks:
+            before, found, kept = (kept + chunk).rpartition(end)
+            released.append(before + found)
+        return [*released, kept]
+
+    stripped = "".join(chunk.strip() for chunk in chunks)
+
+    return {
+        "each chunk is encoded on its own: tokens may cross from one chunk into the next": (
+            one_by_one(chunks)
+        ),
+        "the text is encoded line by line: tokens may cross a line end": one_by_one(
+            "".join(chunks).splitlines(keepends=True)
+        ),
+        "text is let go at the last line end of a chunk: white space may go on after it": (
+            one_by_one(released_at("\n"))
+        ),
+        "text is let go after the last space of a chunk: a space belongs to the word after it": (
+            one_by_one(released_at(" "))
+        ),
+        "each chunk is stripped": one_by_one([stripped]),
+        "a space is put between chunks": one_by_one([" ".join(chunks)]),
+        "a line end is put between chunks": one_by_one(["\n".join(chunks)]),
+    }
+
+
+class Merging:
+    """Wrong ways to merge the bytes of a word; each returns its tokens."""
+
+    def __init__(self, merges: Sequence[Merge], token_ids: Mapping[bytes, int]) -> None:
+        self.merges = merges
+        self.ranks = {merge: rank for rank, merge in enumerate(merges)}
+        self.token_ids = token_ids
+
+    def known_pairs(self, parts: list[bytes]) -> list[tuple[int, int]]:
+        pairs = enumerate(oracles.pairs_of(parts))
+        return [(self.ranks[pair], place) for place, pair in pairs if pair in self.ranks]
+
+    def leftmost(self, word: str) -> list[bytes]:
+        def step(parts: list[bytes]) -> int | None:
+            return min((place for _, place in self.known_pairs(parts)), default=None)
+
+        return joined_at(step, word)
+
+    def from_the_right(self, word: str) -> list[bytes]:
+        def step(parts: list[bytes]) -> int | None:
+            pairs = self.known_pairs(parts)
+            return max((place for rank, place in pairs if rank == min(pairs)[0]), default=None)
+
+        return joined_at(step, word)
+
+    def by_token_id(self, word: str) -> list[bytes]:
+        def step(parts: list[bytes]) -> int | None:
+            joined = enumerate(left + right for left, right in oracles.pairs_of(parts))
+            known = [(self.token_ids[token], i) for i, token in joined if token in self.token_ids]
+            return min(known, default=(0, None))[1]
+
+        return joined_at(step, word)
+
+    def first_place_only(self, word: str) -> list[bytes]:
+        parts = oracles.as_bytes(word)
+        for merge in self.merges:
+            pairs = oracles.pairs_of(parts)
+            if merge in pairs:
+                place = pairs.index(merge)
+                parts[place : place + 2] = [merge[0] + merge[1]]
+        return parts
+
+    def longest_token(self, word: str) -> list[bytes]:
+        rest, tokens = word.encode(), []
+        while rest:
+            size = next(size for size in range(len(rest), 0, -1) if rest[:size] in self.token_ids)
+            tokens.append(rest[:size])
+            rest = rest[size:]
+        return tokens
+
+
+def joined_at(step: Callable[[list[bytes]], int | None], word: str) -> list[bytes]:
+    """Join two parts at the place that `step` names until it names none."""
+    parts = oracles.as_bytes(word)
+    while (place := step(parts)) is not None:
+        parts[place : place + 2] = [parts[place] + parts[place + 1]]
+    return parts

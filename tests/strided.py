@@ -1,0 +1,19 @@
+"""Call an adapter with tensors that are not contiguous, and say so if only that breaks it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from compare import blaming
+from probes.model import forward
+
+
+def forward_strided(
+    observe: Callable[..., Any], function: str, case: Mapping[str, Any], names: Sequence[str]
+) -> Any:
+    """Observe `forward` with these arguments lying in memory the other way round."""
+    arguments = {"function": function, "arguments": case}
+    with blaming(
+        "tensors have to be contiguous, as for view(): reshape() and rearrange() take any",
+        control=lambda: observe(forward, **arguments),
+    ):
+        return observe(forward, **arguments, strided=names)
