@@ -1,0 +1,112 @@
+"""Mark the submission in a container of Gradescope; run_autograder starts it with the base folder.
+
+results.json is rewritten while the examination goes on, whole each time, so that whatever ends this
+process leaves the points earned so far. What is printed here only instructors see.
+"""
+
+import contextlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from cs_grader import sandbox
+from cs_grader.marking import GradingError, Marking, Terms, mark, rubric_of
+from cs_grader.outputs.gradescope import results_json
+from cs_grader.outputs.markdown import markdown
+from cs_grader.outputs.reading import Reader
+from cs_grader.result import Result, write_atomically
+
+WRITE_INTERVAL_S = 5.0
+# Of a small container, what the marking itself and PyTorch without a submission take.
+OWN_BYTES = 320 * 2**20
+LEAST_BYTES = 384 * 2**20
+FAILED = "The autograder failed, which is not your submission's fault: tell your instructor."
+MEMORY_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+class Report:
+    """Keeps results.json up to date."""
+
+    def __init__(self, path: Path, options: dict[str, Any]) -> None:
+        self.path = path
+        self.options = options
+        self.written_at = -WRITE_INTERVAL_S
+        self.marking: Marking | None = None
+
+    def on_item(self, marking: Marking) -> None:
+        """Write what is known so far, now and then."""
+        self.marking = marking
+        now = time.monotonic()
+        if now - self.written_at >= WRITE_INTERVAL_S:
+            self.written_at = now
+            self.write_so_far("The autograder was stopped.")
+
+    def write(self, result: Result, unfinished: str = "") -> None:
+        """Write it in one go."""
+        hidden_items = self.options["hidden_items"]
+        text = results_json(result, hidden_items=hidden_items, unfinished=unfinished)
+        write_atomically(self.path, text)
+
+    def write_so_far(self, reason: str) -> None:
+        """Write the points earned until now and say that they are not all."""
+        if self.marking is None:
+            results = {"score": 0, "output": reason, "stdout_visibility": "hidden", "tests": []}
+            write_atomically(self.path, json.dumps(results) + "\n")
+            return
+        done = f"{len(self.marking.rows)} of {len(self.marking.plan)} checks were made"
+        unfinished = f"{reason} {done}; what was not checked counts as not passed."
+        self.write(self.marking.result(), unfinished)
+
+
+def main(base: Path) -> None:
+    """Mark what is in the submission folder below `base`."""
+    source = base / "source"
+    options = json.loads((source / "autograder.json").read_text(encoding="utf-8"))
+    report = Report(base / "results" / "results.json", options)
+    try:
+        terms = terms_of(source / "tests", options)
+        result = mark("submission", base / "submission", terms, report.on_item)
+    except (GradingError, ValueError, OSError) as error:
+        sys.stdout.write(f"not marked: {error}\n")
+        report.write_so_far(FAILED)
+        return
+    report.write(result)
+    seeds = ", ".join(map(str, result.exam_seeds))
+    sys.stdout.write(f"Seeds: {seeds}\n\n{markdown(result, Reader.INSTRUCTOR)}")
+
+
+def terms_of(tests: Path, options: dict[str, Any]) -> Terms:
+    """How to mark here.
+
+    Raises:
+        ValueError: The container does not allow the isolation that is asked for.
+    """
+    memory_bytes = sandbox.Limits().memory_bytes
+    room = memory_of_container()
+    if room is not None:
+        memory_bytes = min(memory_bytes, max(room - OWN_BYTES, LEAST_BYTES))
+    return Terms(
+        tests=tests,
+        tier=sandbox.choose_tier(options["require_isolation"]),
+        seeds=(0, options["exam_seed"]),
+        problems=tuple(p for p in rubric_of(tests) if not options["only"] or p in options["only"]),
+        limits=sandbox.Limits(memory_bytes=memory_bytes),
+        budget_s=60 * options["minutes"],
+    )
+
+
+def memory_of_container() -> int | None:
+    """Bytes that all processes may use together, where the kernel tells."""
+    for file in MEMORY_LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            return int(file.read_text(encoding="utf-8"))
+    return None
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

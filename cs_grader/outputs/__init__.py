@@ -1,0 +1,66 @@
+"""What is written from a result, for whom.
+
+plain_text.py    text without control codes and floods
+reading.py       what a student may see of an item, what to do next
+gradescope.py    results.json
+gradebook.py     gradebook.csv
+junit.py         junit.xml
+github.py        github-classroom.txt
+markdown.py      report.md
+page.py          HTML that escapes; style.py: how it looks
+student_page.py  index.html for the student, instructor.html with what is hidden from them
+class_page.py    index.html of a class; class_script.py: sorts and filters its table
+"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cs_grader.outputs.class_page import class_page
+from cs_grader.outputs.github import github_result
+from cs_grader.outputs.gradebook import gradebook_csv
+from cs_grader.outputs.gradescope import results_json
+from cs_grader.outputs.junit import junit_xml
+from cs_grader.outputs.markdown import markdown
+from cs_grader.outputs.reading import Reader
+from cs_grader.outputs.student_page import student_page
+from cs_grader.result import Result, write_atomically
+
+
+def write_outputs(result: Result, folder: Path) -> None:
+    """Write every output of one submission into a folder that exists.
+
+    All of them are fit for the student's eyes but instructor.html.
+
+    Raises:
+        OSError: A file cannot be written; each is whole or not there.
+    """
+    outputs = {
+        "results.json": results_json(result),
+        "junit.xml": junit_xml(result),
+        "github-classroom.txt": github_result(result),
+        "report.md": markdown(result),
+        "index.html": student_page(result),
+        "instructor.html": student_page(result, Reader.INSTRUCTOR),
+    }
+    for name, text in outputs.items():
+        # Whole after a kill, and not forced to the disk like a result, from which it can be
+        # written again: that would take longer than all of the rest.
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(folder / name)
+
+
+def write_class(results: Sequence[Result], folder: Path) -> None:
+    """Write what is about everyone: gradebook.csv and index.html.
+
+    The page links to what `write_outputs` wrote into a folder of each submission's name.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    write_atomically(folder / "gradebook.csv", gradebook_csv(results))
+    write_atomically(folder / "index.html", class_page(results))

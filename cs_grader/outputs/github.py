@@ -1,0 +1,59 @@
+"""The result that GitHub Classroom's reporter reads: base64 of JSON, a test for each problem.
+
+A workflow hands it on and shows the report as the summary of the step:
+
+    echo "result=$(cat DIR/github-classroom.txt)" >> "$GITHUB_OUTPUT"
+    cat DIR/report.md >> "$GITHUB_STEP_SUMMARY"
+"""
+
+import base64
+import json
+from typing import Any
+
+from cs_grader.outputs import reading
+from cs_grader.outputs.plain_text import one_line
+from cs_grader.outputs.reading import Reader
+from cs_grader.result import Problem, Result
+
+VERSION = 3
+OUTPUT_CHARS = 460
+"""The reporter takes 500, among them those that say how much is missing."""
+
+
+def github_result(result: Result) -> str:
+    """Return the base64 text, one line without an end."""
+    tests = [_of_problem(result, problem) for problem in result.problems]
+    is_right = all(test["status"] == "pass" for test in tests) and bool(tests)
+    classroom = {
+        "version": VERSION,
+        "status": "pass" if is_right else "fail",
+        "max_score": result.max_score,
+        "tests": tests,
+    }
+    if result.note:
+        classroom["message"] = one_line(result.note, OUTPUT_CHARS)
+    return base64.b64encode(json.dumps(classroom, allow_nan=False).encode()).decode()
+
+
+def _of_problem(result: Result, problem: Problem) -> dict[str, Any]:
+    items = [item for item in result.items if item.problem == problem.problem]
+    wrong = reading.wrong_items(result, problem.problem)
+    file = items[0].item.partition("::")[0] if items else ""
+    counts = f"{problem.passed} of {len(items)} right"
+    test: dict[str, Any] = {
+        "name": reading.title(problem),
+        "status": "pass" if reading.is_right(problem) else "fail",
+        "test_code": reading.command_for(items),
+        "task_id": problem.problem,
+        "filename": one_line(file),
+        "line_no": 0,
+        "duration": round(sum(item.seconds for item in items), 3),
+        "score": round(problem.points, 4),
+        "max_score": problem.max_points,
+        "output": counts,
+    }
+    if wrong:
+        first = f"{reading.name(wrong[0])}: {reading.explanation(wrong[0], Reader.STUDENT)}"
+        test["message"] = one_line(f"{counts}. {first}", OUTPUT_CHARS)
+        test["output"] = one_line(f"{counts}. {first}", OUTPUT_CHARS)
+    return test

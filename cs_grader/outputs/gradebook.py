@@ -1,0 +1,56 @@
+"""gradebook.csv: a row for each submission, a column for each problem."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from cs_grader.outputs.plain_text import one_line
+from cs_grader.result import Problem, Result
+
+HEAD = ("submission", "score", "max_score", "isolation", "note")
+NOTE_CHARS = 500
+FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What spreadsheets take for the beginning of a formula, in full width too."""
+
+
+def gradebook_csv(results: Iterable[Result]) -> str:
+    """Return the table, sorted by submission, so that it does not depend on who was first."""
+    results = sorted(results, key=lambda result: (result.submission, result.key))
+    columns = list(problems_of(results))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*HEAD, *(_cell(column) for column in columns)])
+    for result in results:
+        earned = {problem.problem: number(problem.points) for problem in result.problems}
+        writer.writerow(
+            [
+                _cell(result.submission),
+                number(result.score),
+                number(result.max_score),
+                _cell(result.isolation),
+                _cell(result.note),
+                *(earned.get(column, "") for column in columns),
+            ]
+        )
+    return text.getvalue()
+
+
+def problems_of(results: Sequence[Result]) -> dict[str, Problem]:
+    """Every problem that any of the results has, in the order of whoever has most of them."""
+    longest_first = sorted(results, key=lambda result: -len(result.problems))
+    found: dict[str, Problem] = {}
+    for result in longest_first:
+        for problem in result.problems:
+            found.setdefault(problem.problem, problem)
+    return found
+
+
+def number(value: float) -> str:
+    """A number as short as it is exact to 4 decimals."""
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula, on one line."""
+    text = one_line(text, NOTE_CHARS)
+    return f"'{text}" if text.startswith(FORMULA) else text

@@ -1,0 +1,100 @@
+"""The results.json that Gradescope reads.
+
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ has the format. Each problem is a
+test with partial credit; each of its items that is not right is a test without points below it,
+with a visibility of its own. If any test were hidden a student could not see the total, so items
+on hidden inputs are visible by default and say only what `reading.explanation` lets a student see.
+"""
+
+import json
+from typing import Any, Literal
+
+from cs_grader.outputs import reading
+from cs_grader.outputs.plain_text import one_line
+from cs_grader.outputs.reading import Reader
+from cs_grader.result import Item, Problem, Result
+
+Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
+
+MAX_ITEMS = 25
+"""Of each problem; whoever gets more wrong than this reads on at home."""
+
+
+def results_json(
+    result: Result, *, hidden_items: Visibility = "visible", unfinished: str = ""
+) -> str:
+    """Return the text of a results.json.
+
+    Args:
+        result: What is known of the submission.
+        hidden_items: Who sees the items on hidden inputs.
+        unfinished: While the examination goes on, what to say if this is all that comes of it.
+    """
+    tests: list[dict[str, Any]] = []
+    for number, problem in enumerate(result.problems, 1):
+        wrong = reading.wrong_items(result, problem.problem)
+        tests.append(_of_problem(result, problem, wrong, str(number)))
+        tests += (
+            _of_item(item, f"{number}.{place}", hidden_items)
+            for place, item in enumerate(wrong[:MAX_ITEMS], 1)
+        )
+    results = {
+        "score": _points(result.score, result.max_score),
+        "execution_time": round(max(result.seconds, 0.0), 2),
+        "output": "\n".join([*([unfinished] if unfinished else []), *_summary(result)]),
+        "output_format": "text",
+        "test_output_format": "text",
+        "test_name_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "extra_data": {"isolation": result.isolation, "submission_key": result.key},
+        "tests": tests,
+    }
+    return json.dumps(results, indent=1, allow_nan=False) + "\n"
+
+
+def _of_problem(result: Result, problem: Problem, wrong: list[Item], number: str) -> dict[str, Any]:
+    lines = [f"{problem.passed} right, {problem.failed} wrong, {problem.not_started} not started"]
+    lines += [
+        f"Not allowed here: {reading.describe(finding)}"
+        for finding in reading.findings(result, Reader.STUDENT)
+        if finding.problem == problem.problem
+    ]
+    if wrong:
+        lines.append(f"Try it with: {reading.command_for(wrong)}")
+    if len(wrong) > MAX_ITEMS:
+        lines.append(f"The first {MAX_ITEMS} of {len(wrong)} follow.")
+    return {
+        "name": reading.title(problem),
+        "number": number,
+        "score": _points(problem.points, problem.max_points),
+        "max_score": problem.max_points,
+        "status": "passed" if reading.is_right(problem) else "failed",
+        "output": "\n".join(lines),
+        "tags": [problem.problem],
+        "visibility": "visible",
+    }
+
+
+def _of_item(item: Item, number: str, hidden_items: Visibility) -> dict[str, Any]:
+    test: dict[str, Any] = {
+        "name": reading.name(item),
+        "number": number,
+        "status": "failed",
+        "output": reading.explanation(item, Reader.STUDENT),
+        "tags": [item.problem, reading.KINDS.get(item.outcome, "error")],
+        "visibility": hidden_items if item.is_hidden else "visible",
+    }
+    if item.diagnosis:
+        test["extra_data"] = {"diagnosis": one_line(item.diagnosis)}
+    return test
+
+
+def _summary(result: Result) -> list[str]:
+    isolation = reading.ISOLATION.get(result.isolation, result.isolation)
+    note = one_line(result.note, 500)
+    return [*([note] if note else []), *reading.advice(result), f"Isolation: {isolation}"]
+
+
+def _points(points: float, max_points: float) -> float:
+    return round(min(max(points, 0.0), max_points), 4)

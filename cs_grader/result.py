@@ -1,0 +1,132 @@
+"""What came of one submission: the one record from which every output is written."""
+
+import dataclasses
+import json
+import os
+import re
+import tempfile
+import unicodedata
+from pathlib import Path
+from typing import Any, Self
+
+FORMAT = 1
+OUTCOMES = ("passed", "failed", "error", "not_started")
+ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
+# Control, format (such as right-to-left), surrogate and private characters.
+UNPRINTABLE = ("Cc", "Cf", "Cs", "Co")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One problem of the assignment and the points that it earned."""
+
+    problem: str
+    """Its id in the rubric, such as "rmsnorm"."""
+    title: str
+    points: float
+    max_points: float
+    passed: int
+    failed: int
+    """Items that failed or ended in an error."""
+    not_started: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One item of the examination."""
+
+    problem: str
+    item: str
+    """Its pytest node id."""
+    outcome: str
+    """One of OUTCOMES."""
+    diagnosis: str | None
+    """The id of the known mistake behind it."""
+    message: str
+    """What the examination says; printable, bounded, and still the words of whoever submitted."""
+    is_hidden: bool
+    """Drawn from a secret seed: a student may see name, outcome and diagnosis, never `message`."""
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One use of something that the assignment wants written from scratch."""
+
+    problem: str
+    rule: str
+    """ "forbidden" or "needs review"."""
+    operator: str
+    file: str
+    line: int
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """Everything that is known about one submission."""
+
+    submission: str
+    key: str
+    """SHA-256 of the submission's content."""
+    isolation: str
+    """ "bubblewrap", "uid" or "process"."""
+    exam_seeds: tuple[int, ...]
+    note: str
+    """One line for the gradebook, "" if all is well."""
+    score: float
+    max_score: float
+    seconds: float
+    problems: tuple[Problem, ...]
+    items: tuple[Item, ...]
+    policy: tuple[Finding, ...]
+    output: str
+    """What the submission printed, bounded."""
+
+    def to_json(self) -> str:
+        """Return the result as a JSON object."""
+        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: The text is something else.
+        """
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            written = fields.pop("format")
+            if written != FORMAT:
+                raise ValueError(f"a result of format {written}, not {FORMAT}")
+            fields["exam_seeds"] = tuple(fields["exam_seeds"])
+            for name, kind in (("problems", Problem), ("items", Item), ("policy", Finding)):
+                fields[name] = tuple(kind(**entry) for entry in fields[name])
+            return cls(**fields)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a result: {type(error).__name__}: {error}") from None
+
+
+def printable(text: str, limit: int) -> str:
+    """Return the beginning of a text without what a terminal or a page would take for orders."""
+    text = ESCAPE_SEQUENCE.sub("", text[: 4 * limit].replace("\r\n", "\n"))
+    shown = "".join(
+        "\ufffd" if unicodedata.category(letter) in UNPRINTABLE and letter not in "\n\t" else letter
+        for letter in text[: limit + 1]
+    )
+    return shown if len(shown) <= limit else f"{shown[: limit - 4]} ..."
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all, even if the machine stops midway."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

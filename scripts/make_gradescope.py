@@ -1,0 +1,147 @@
+"""Make the zip that Gradescope builds its autograder from.
+
+python scripts/make_gradescope.py --out autograder.zip
+"""
+
+import dataclasses
+import io
+import json
+import secrets
+import shlex
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from cli import check_can_write, run
+
+from cs_basics.atomic import atomic_writer
+
+ROOT = Path(__file__).parents[1]
+CONTAINER = ROOT / "cs_grader" / "container"
+# Equal contents give equal zips.
+DATE = (2020, 1, 1, 0, 0, 0)
+UNIX = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What cs_grader/container reads from autograder.json."""
+
+    exam_seed: int
+    hidden_items: str
+    require_isolation: str
+    minutes: float
+    only: tuple[str, ...]
+
+
+def main(
+    out: Path = Path("autograder.zip"),
+    exam_seed: int | None = None,
+    hidden_items: Literal["visible", "hidden", "after_due_date", "after_published"] = "visible",
+    require_isolation: Literal["bubblewrap", "uid", "process"] = "uid",
+    minutes: float = 9,
+    only: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    packages: Path | None = None,
+    pip_options: str = "",
+) -> None:
+    """Write the zip: upload it under "Configure Autograder" with the base image Ubuntu 24.04.
+
+    Args:
+        out: Zip to write; it appears when it is complete and replaces an older one.
+        exam_seed: Seed of the inputs that students do not have; drawn and printed if not given. It
+            is the same for everyone, and for whoever is marked again.
+        hidden_items: Who sees, of items on those inputs, name, kind of failure and diagnosis. If a
+            student cannot see an item they cannot see their total either: Gradescope hides it.
+        require_isolation: Mark nothing in a container that allows less. "uid" is what Gradescope
+            allows.
+        minutes: Stop after this time and report what is marked so far. Whoever is over
+            Gradescope's own limit, 10 minutes unless you change it, gets no report at all.
+        only: Mark this problem only; may be repeated (none: all of them).
+        packages: File with what submissions may import besides, as pip's requirements.
+        pip_options: Options for pip, such as where it finds builds of torch without CUDA, which
+            are smaller by gigabytes.
+    """
+    if not 0 < minutes <= 40:
+        raise ValueError(f"--minutes {minutes} must be above 0 and at most 40")
+    if exam_seed is None:
+        exam_seed = 1 + secrets.randbelow(2**31 - 1)
+    if exam_seed < 1:
+        raise ValueError(f"--exam-seed {exam_seed}: use a positive one (0 is the public one)")
+    problems = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
+    unknown = [problem for problem in only if problem not in problems]
+    if unknown:
+        raise ValueError(f"--only {' '.join(unknown)}: the problems are {', '.join(problems)}")
+    check_can_write(out)
+    requirements = _requirements(packages)
+    shlex.split(pip_options)
+    options = Options(
+        exam_seed=exam_seed,
+        hidden_items=hidden_items,
+        require_isolation=require_isolation,
+        minutes=minutes,
+        only=only,
+    )
+    written = {
+        "autograder.json": json.dumps(dataclasses.asdict(options), indent=1) + "\n",
+        "requirements.txt": requirements,
+        "pip_options.txt": f"{' '.join(pip_options.split())}\n",
+    }
+    content = {name: text.encode() for name, text in written.items()}
+    content |= {name: file.read_bytes() for name, file in _files()}
+    with atomic_writer(out) as file:
+        file.write(_zip(content))
+    print(f"wrote {out}: {len(content)} files, {out.stat().st_size / 1e3:.0f} kB")
+    print(f"seed of the hidden inputs: {exam_seed} (keep it to yourself)")
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    """What goes in from the repository, by name in the zip: no solution, no adapters."""
+    yield "setup.sh", CONTAINER / "setup.sh"
+    yield "run_autograder", CONTAINER / "run_autograder"
+    yield "constraints.txt", ROOT / "constraints.txt"
+    yield "LICENSE", ROOT / "LICENSE"
+    yield "scripts/grade.py", ROOT / "scripts" / "grade.py"
+    yield from _below(ROOT / "cs_grader", {".py", ".ini"})
+    own = {ROOT / "tests" / "adapters.py", ROOT / "tests" / "project"}
+    for name, file in _below(ROOT / "tests", {".py", ".toml"}):
+        if own.isdisjoint([file, *file.parents]):
+            yield name, file
+
+
+def _below(folder: Path, suffixes: set[str]) -> Iterator[tuple[str, Path]]:
+    for file in sorted(folder.rglob("*")):
+        if file.suffix in suffixes and file.is_file():
+            yield file.relative_to(ROOT).as_posix(), file
+
+
+def _requirements(packages: Path | None) -> str:
+    """The library's own requirements, which submissions may count on, and the examination's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    tools = project["optional-dependencies"]["dev"]
+    wanted = [
+        *project["dependencies"],
+        *(t for t in tools if t.startswith(("pytest>", "tiktoken"))),
+    ]
+    more = packages.read_text(encoding="utf-8").splitlines() if packages else []
+    return "\n".join([*wanted, *more]) + "\n"
+
+
+def _zip(content: dict[str, bytes]) -> bytes:
+    """A zip whose root holds the files themselves; scripts may be executed."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in sorted(content.items()):
+            entry = zipfile.ZipInfo(name, DATE)
+            is_script = text.startswith(b"#!")
+            entry.create_system = UNIX
+            entry.external_attr = (0o100755 if is_script else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, text)
+    return data.getvalue()
+
+
+if __name__ == "__main__":
+    run(main)

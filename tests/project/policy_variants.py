@@ -1,0 +1,49 @@
+"""Examine the honest variants of the fault bank with forbidden operators blocked: run as a program.
+
+Prints the titles that fail, each with its first message, as JSON.
+"""
+
+import functools
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
+    from faults.bank import load
+    from faults.run import examine
+
+    from cs_grader.blocked import FORBIDDEN
+
+    cases = [with_block(case) for case in load() if not case.is_fault and FORBIDDEN[case.problem]]
+    results = examine(cases, seed=0, jobs=1, on_result=lambda _: None)
+    failed = {r.case.title: r.error or r.failures[0].message for r in results if not r.is_right}
+    print(json.dumps({"variants": len(cases), "failed": failed}))
+
+
+def with_block(case):
+    """The same case, blocked from the first call of an adapter on."""
+    from cs_grader import blocked
+
+    @functools.cache
+    def block():
+        blocked.forbid(case.problem)
+
+    def blocking(stand_in):
+        @functools.wraps(stand_in)
+        def call(*args, **kwargs):
+            block()
+            return stand_in(*args, **kwargs)
+
+        return call
+
+    stand_ins = {name: blocking(stand_in) for name, stand_in in case.stand_ins.items()}
+    return replace(case, stand_ins=stand_ins)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""The class page and a student's page in a real browser, headless."""
+
+import dataclasses
+import itertools
+import json
+
+import browser
+import pytest
+from sample_results import NASTY, everyone, item, result
+
+from cs_grader.outputs import write_class, write_outputs
+from cs_grader.outputs.class_page import class_page
+
+pytestmark = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
+
+NUM = 200
+SHOWN = "return [...document.querySelectorAll('#class tbody tr:not([hidden])')]"
+NAMES = f"{SHOWN}.map(row => row.cells[0].dataset.text)"
+SCORES = f"{SHOWN}.map(row => Number(row.cells[1].dataset.value))"
+
+
+@pytest.fixture(scope="module")
+def results():
+    hostile = [item("linear", 0, "failed", message=NASTY, diagnosis=NASTY)]
+    nasty = result(hostile, "<img src=x onerror=alert(1)>", note=NASTY, output=NASTY)
+    return [*everyone(NUM - 1), nasty]
+
+
+@pytest.fixture(scope="module")
+def folder(results, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("class")
+    write_class(results, folder)
+    for each in (results[3], results[-1]):
+        (folder / each.submission).mkdir()
+        write_outputs(each, folder / each.submission)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser.Browser() as session:
+        session.resize(1280, 900)
+        yield session
+
+
+@pytest.fixture
+def page(chromium, folder):
+    chromium.log_entries("performance")
+    chromium.resize(1280, 900)
+    chromium.open(folder / "index.html")
+    yield chromium
+    assert chromium.log_entries("browser") == []
+
+
+def test_everyone_is_shown_in_natural_order(page):
+    names = page.run(NAMES)
+    assert len(names) == NUM
+    assert names[1:4] == ["student-0", "student-1", "student-2"]
+    assert page.run("return document.getElementById('shown').textContent") == "200 of 200 shown"
+
+
+def test_a_click_on_a_head_sorts_by_its_numbers(page):
+    page.click("#class thead th:nth-child(2) button")
+    scores = page.run(SCORES)
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) > 10
+    page.click("#class thead th:nth-child(2) button")
+    assert page.run(SCORES) == scores[::-1]
+    heads = "return [...document.querySelectorAll('#class th[aria-sort]')].map(h => h.textContent)"
+    assert page.run(heads) == ["score"]
+
+
+def test_names_sort_as_people_count(page):
+    page.click("#class thead th:first-child button")
+    names = [name for name in page.run(NAMES) if name.startswith("student-")]
+    assert names == [f"student-{number}" for number in range(NUM - 1)]
+    page.click("#class thead th:first-child button")
+    assert page.run(NAMES)[:2] == ["student-198", "student-197"]
+
+
+def test_equal_values_keep_their_order(page):
+    page.click("#class thead th:nth-child(3) button")
+    cells = page.run(f"{SHOWN}.map(row => [row.cells[2].dataset.value, row.cells[0].dataset.text])")
+    for _, equal in itertools.groupby(cells, key=lambda cell: cell[0]):
+        numbers = [int(name.partition("-")[2]) for _, name in equal if name.startswith("student")]
+        assert numbers == sorted(numbers)
+
+
+def test_searching_leaves_those_whose_name_or_note_fits(page, results):
+    page.type("#search", "STUDENT-1 ")
+    fitting = [each.submission for each in results if "student-1" in each.submission]
+    assert sorted(page.run(NAMES)) == sorted(fitting)
+    page.type("#search", "syntaxerror")
+    noted = [each.submission for each in results if "SyntaxError" in each.note]
+    assert sorted(page.run(NAMES)) == sorted(set(fitting) & set(noted)) != []
+    page.click("#clear")
+    assert len(page.run(NAMES)) == NUM
+
+
+def test_a_problem_can_be_chosen_by_those_who_have_it_wrong(page, results):
+    page.choose("#problem", "Softmax")
+    wrong = [
+        each.submission
+        for each in results
+        for problem in each.problems
+        if problem.problem == "softmax" and problem.failed + problem.not_started
+    ]
+    assert sorted(page.run(NAMES)) == sorted(wrong)
+    assert 0 < len(wrong) < NUM
+    shown = page.run("return document.getElementById('shown').textContent")
+    assert shown == f"{len(wrong)} of 200 shown"
+
+
+def test_a_click_on_a_mistake_shows_who_made_it(page, results):
+    selector = "button[data-menu=mistake]"
+    mistake = page.run(f"return document.querySelector('{selector}').textContent")
+    page.click(selector)
+    made = {
+        each.submission
+        for each in results
+        for one in each.items
+        if (one.diagnosis or "").replace("-", " ") == mistake
+    }
+    assert set(page.run(NAMES)) == made
+    assert 1 < len(made) < NUM
+
+
+def test_filter_and_sorting_work_together(page, results):
+    page.choose("#mark", "needs review")
+    page.click("#class thead th:nth-child(2) button")
+    reviewed = sorted(
+        (each.score for each in results if any(f.rule == "needs review" for f in each.policy)),
+        reverse=True,
+    )
+    assert page.run(SCORES) == pytest.approx(reviewed, abs=1e-4)
+    assert len(reviewed) > 1
+
+
+def test_a_link_leads_to_the_page_of_a_student(page):
+    page.run("document.querySelector('#class a[href*=\"student-3/index\"]').click()")
+    page.wait(lambda: page.run("return document.querySelector('h1')?.textContent") == "student-3")
+    next_step = page.run("return document.querySelector('.next strong').textContent")
+    assert next_step.startswith(("Repair", "Start"))
+
+
+def test_what_a_submission_says_is_never_run(page, results, folder):
+    assert page.run("return document.title") == f"{NUM} submissions: gradebook"
+    for name in ("index", "instructor"):
+        page.open(folder / results[-1].submission / f"{name}.html")
+        assert page.run("return document.images.length") == 0
+        assert page.run("return document.querySelectorAll('main script').length") == 0
+        title = page.run("return document.title")
+        assert title.startswith("<img src=x onerror=alert(1)>: ")
+
+
+def test_nothing_is_loaded_but_the_page(page, folder):
+    page.open(folder / "student-3" / "index.html")
+    events = [json.loads(entry["message"])["message"] for entry in page.log_entries("performance")]
+    sent = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
+    assert sent
+    assert all(url.startswith("file://") and url.endswith("index.html") for url in sent)
+
+
+def test_a_script_that_got_in_would_not_run(chromium, tmp_path):
+    # The last line of defence: the page's policy knows its own script only.
+    text = class_page([result([item()])])
+    hole = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
+    (tmp_path / "hole.html").write_text(text.replace("</h1>", f"</h1>{hole}", 1))
+    chromium.open(tmp_path / "hole.html")
+    assert chromium.run("return document.title") == "1 submission: gradebook"
+    refused = chromium.log_entries("browser")
+    assert any("Content Security Policy" in entry["message"] for entry in refused)
+    assert chromium.run("return document.getElementById('shown').textContent") == "1 of 1 shown"
+
+
+@pytest.mark.parametrize("place", ["index.html", "student-3/index.html"])
+def test_a_phone_shows_one_column_and_never_scrolls_sideways(page, folder, place):
+    page.resize(390, 844)
+    page.open(folder / place)
+    assert page.run("return document.documentElement.scrollWidth") == 390
+
+
+def test_dark_mode_is_dark(page):
+    def brightness():
+        ground = page.run("return getComputedStyle(document.body).backgroundColor")
+        return sum(int(part) for part in ground.strip("rgb()").split(","))
+
+    page.prefer(prefers_color_scheme="dark")
+    dark = brightness()
+    page.prefer(prefers_color_scheme="light")
+    assert dark < 150 < 600 < brightness()
+    page.prefer()
+
+
+def test_paper_shows_everything_folded_and_no_controls(page, folder):
+    page.prefer(media="print")
+    shown = "return getComputedStyle(document.getElementById('filters')).display"
+    assert page.run(shown) == "none"
+    page.open(folder / "student-3" / "index.html")
+    closed = "const last = [...document.querySelectorAll('details:not([open]) pre')].at(-1);"
+    assert page.run(f"{closed} return last.checkVisibility()") is True
+    page.prefer(media="screen")
+    assert page.run(f"{closed} return last.checkVisibility()") is False
+    page.prefer()
+
+
+def test_two_hundred_students_are_quick(page):
+    took = page.run("""
+        const start = performance.now();
+        document.querySelector('#class thead th:nth-child(5) button').click();
+        document.getElementById('search').value = 'student-1';
+        document.getElementById('search').dispatchEvent(new Event('input'));
+        document.body.getBoundingClientRect();
+        return performance.now() - start;
+    """)
+    assert took < 2000
+
+
+def test_a_screenshot_has_the_chart_in_it(page, tmp_path):
+    page.screenshot(tmp_path / "class.png")
+    assert (tmp_path / "class.png").read_bytes().startswith(b"\x89PNG")
+    heights = page.run(
+        "return [...document.querySelectorAll('.chart rect')].map(r => r.getBBox().height)"
+    )
+    assert max(heights) == 150
+    assert len(heights) > 3
+
+
+def test_nobody_and_one_alone_have_a_page_too(chromium, tmp_path):
+    for count in (0, 1):
+        (tmp_path / "index.html").write_text(class_page(everyone(count)))
+        chromium.open(tmp_path / "index.html")
+        heading = chromium.run("return document.querySelector('h1').textContent")
+        assert heading == ("1 submission" if count else "0 submissions")
+        assert chromium.log_entries("browser") == []
+
+
+def test_a_result_without_problems_has_a_row(chromium, tmp_path):
+    broken = dataclasses.replace(result(), note="no tests/adapters.py")
+    (tmp_path / "index.html").write_text(class_page([broken, *everyone(2)]))
+    chromium.open(tmp_path / "index.html")
+    assert chromium.run(NAMES) == ["ada", "student-0", "student-1"]

@@ -1,0 +1,278 @@
+"""What is written from a result: the same points everywhere, in each reader's form."""
+
+import base64
+import csv
+import dataclasses
+import io
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+import sample_results
+from sample_results import SECRET, everyone, finding, item, result
+
+from cs_grader.outputs import reading, write_class, write_outputs
+from cs_grader.outputs.github import github_result
+from cs_grader.outputs.gradebook import gradebook_csv
+from cs_grader.outputs.gradescope import results_json
+from cs_grader.outputs.junit import junit_xml
+from cs_grader.outputs.markdown import markdown
+from cs_grader.outputs.reading import Reader
+from cs_grader.outputs.student_page import student_page
+
+VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
+FORMATS = {"text", "html", "simple_format", "md", "ansi"}
+
+FAILED = [
+    item("linear", 0),
+    item("linear", 1, "failed", diagnosis="the-weight-is-transposed", message="got 1, not 2"),
+    item("linear", 1, "failed", diagnosis="the-weight-is-transposed", is_hidden=True),
+    item("linear", 2, "error", is_hidden=True, message=f"ValueError: {SECRET} (x.py, line 1)"),
+    item("rmsnorm", 0),
+    item("softmax", 0, "not_started", message="not started: run_softmax"),
+]
+
+
+@pytest.fixture
+def failed():
+    return result(FAILED)
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_every_output_is_written_and_nothing_else_is_left(tmp_path, failed):
+    write_outputs(failed, tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "results.json", "junit.xml", "github-classroom.txt", "report.md", "index.html",
+        "instructor.html",
+    }  # fmt: skip
+    write_class([failed], tmp_path)
+    assert (tmp_path / "gradebook.csv").read_text().startswith("submission,score,max_score,")
+
+
+# --- Gradescope ---
+
+
+def test_gradescope_gets_only_fields_and_values_that_it_knows(failed):
+    results = json.loads(results_json(failed))
+    assert set(results) <= {
+        "score", "execution_time", "output", "output_format", "test_output_format",
+        "test_name_format", "visibility", "stdout_visibility", "extra_data", "tests", "leaderboard",
+    }  # fmt: skip
+    assert {results["visibility"], results["stdout_visibility"]} <= VISIBILITY
+    for test in results["tests"]:
+        assert set(test) <= {
+            "score", "max_score", "status", "name", "name_format", "number", "output",
+            "output_format", "tags", "visibility", "extra_data",
+        }  # fmt: skip
+        assert test["visibility"] in VISIBILITY
+        assert test["status"] in {"passed", "failed"}
+        assert test.get("output_format", "text") in FORMATS
+
+
+def test_gradescope_gives_partial_credit_that_adds_up_to_the_score(failed):
+    results = json.loads(results_json(failed))
+    scored = [test for test in results["tests"] if "score" in test]
+    assert [(test["name"], test["score"], test["max_score"]) for test in scored] == [
+        ("Linear layer", 0.5, 2.0),
+        ("RMSNorm", 4.0, 4.0),
+        ("Softmax", 0.0, 3.0),
+    ]
+    assert results["score"] == sum(test["score"] for test in scored) == 4.5
+    assert results["extra_data"]["isolation"] == "bubblewrap"
+
+
+def test_gradescope_items_have_a_visibility_of_their_own(failed):
+    def visibilities(**options):
+        tests = json.loads(results_json(failed, **options))["tests"]
+        return {test["number"]: test["visibility"] for test in tests if "score" not in test}
+
+    assert visibilities() == {
+        "1.1": "visible", "1.2": "visible", "1.3": "visible", "3.1": "visible"
+    }  # fmt: skip
+    assert visibilities(hidden_items="after_published") == {
+        "1.1": "visible", "1.2": "after_published", "1.3": "after_published", "3.1": "visible",
+    }  # fmt: skip
+
+
+def test_gradescope_never_learns_the_secret_seed():
+    # Gradescope hands extra_data back to the container of the next submission.
+    assert "987654321" not in results_json(result(FAILED, exam_seeds=(0, 987654321)))
+
+
+@pytest.mark.parametrize("score", [-3.0, 100.5, 1e300])
+def test_gradescope_points_stay_within_their_range(score):
+    results = json.loads(results_json(result([item()], score=score)))
+    assert 0 <= results["score"] <= 100
+
+
+def test_gradescope_reads_a_result_without_problems():
+    results = json.loads(results_json(result(note="no tests/adapters.py")))
+    assert (results["score"], results["tests"]) == (0, [])
+    assert "no tests/adapters.py" in results["output"]
+
+
+# --- the other formats ---
+
+
+def test_gradebook_has_a_column_for_each_problem_and_sorted_rows():
+    left = result([item("linear", 0)], "zoe")
+    right = result([item("linear", 0, "failed"), item("silu", 0)], "ada", note="a, b")
+    rows = rows_of(gradebook_csv([left, right]))
+    assert list(rows[0]) == [
+        "submission", "score", "max_score", "isolation", "note", "linear", "silu"
+    ]  # fmt: skip
+    assert [row["submission"] for row in rows] == ["ada", "zoe"]
+    assert [row["note"] for row in rows] == ["a, b", ""]
+    assert [(row["linear"], row["silu"]) for row in rows] == [("0", "2"), ("2", "")]
+    assert gradebook_csv([left, right]) == gradebook_csv([right, left])
+
+
+def test_gradebook_has_columns_in_the_order_of_the_rubric():
+    rows = rows_of(gradebook_csv(everyone(3)))
+    assert list(rows[0])[5:] == list(sample_results.RUBRIC)
+
+
+def test_junit_counts_as_the_result_does(failed):
+    root = ET.fromstring(junit_xml(failed))
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("6", "3", "1")
+    assert [suite.get("name") for suite in root] == ["Linear layer", "RMSNorm", "Softmax"]
+    names = [case.get("name") for case in root.iter("testcase")]
+    assert len(set(names)) == len(names) == 6
+    assert len(root.findall(".//failure")) == 3
+
+
+def test_github_gets_a_test_for_each_problem_within_its_limits(failed):
+    decoded = json.loads(base64.b64decode(github_result(failed), validate=True))
+    assert (decoded["version"], decoded["status"], decoded["max_score"]) == (3, "fail", 100.0)
+    assert [test["score"] for test in decoded["tests"]] == [0.5, 4.0, 0.0]
+    assert [test["status"] for test in decoded["tests"]] == ["fail", "pass", "fail"]
+    long = json.loads(
+        base64.b64decode(github_result(result([item(outcome="error", message="x " * 999)])))
+    )
+    for test in [*decoded["tests"], *long["tests"]]:
+        assert len(test["output"]) <= 500
+    assert "\n" not in github_result(failed)
+    right = json.loads(base64.b64decode(github_result(result([item()]))))
+    assert right["status"] == "pass"
+
+
+def test_markdown_has_a_row_for_each_problem(failed):
+    lines = markdown(failed).splitlines()
+    assert lines[0] == "# `ada`: 4.5 of 100 points"
+    assert "| Linear layer | 0.5 | 2 | 1 | 3 | 0 |" in lines
+    assert any(line.startswith("**Repair Linear layer first.**") for line in lines)
+
+
+# --- what a student may see ---
+
+STUDENT_OUTPUTS = [results_json, junit_xml, github_result, markdown, student_page]
+
+
+def text_of(write, submission):
+    text = write(submission)
+    return base64.b64decode(text).decode() if write is github_result else text
+
+
+@pytest.mark.parametrize("write", STUDENT_OUTPUTS)
+def test_hidden_items_show_name_kind_and_diagnosis_and_nothing_of_the_input(write):
+    hidden = item(
+        outcome="failed", is_hidden=True, message=f"asked for {SECRET}", diagnosis="eps-is-outside"
+    )
+    broken = item("linear", 3, "error", is_hidden=True, message=f"{SECRET}Error: {SECRET}")
+    text = text_of(write, result([hidden, broken], output=f"printed {SECRET}"))
+    assert SECRET not in text
+    assert "test_rmsnorm_holds[0] (hidden inputs)" in text
+    assert "eps is outside" in text
+    assert "wrong answer" in text
+
+
+def test_an_instructor_sees_what_is_hidden():
+    hidden = item(outcome="failed", is_hidden=True, message=f"asked for {SECRET}")
+    submission = result([hidden], output="printed 5", policy=(finding(),))
+    page = student_page(submission, Reader.INSTRUCTOR)
+    for text in (SECRET, "printed 5", "987654321", "torch.nn.functional.linear"):
+        assert text in page
+
+
+@pytest.mark.parametrize("write", STUDENT_OUTPUTS)
+def test_what_needs_review_is_not_for_the_student(write):
+    forbidden = finding("forbidden", operator="torch.rms_norm", file="mine.py", problem="rmsnorm")
+    submission = result([item(outcome="failed")], policy=(finding(operator="gc"), forbidden))
+    assert "model/layers.py" not in text_of(write, submission)
+
+
+def test_a_forbidden_operator_is_cited_with_file_and_line():
+    submission = result([item("linear", outcome="failed")], policy=(finding("forbidden"),))
+    for write in (results_json, markdown, student_page):
+        text = text_of(write, submission)
+        assert "torch.nn.functional.linear" in text
+        assert "model/layers.py, line 12" in text
+
+
+def test_output_is_shown_where_no_inputs_are_hidden():
+    assert "printed 5" in student_page(result([item()], output="printed 5"))
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("crashed with SIGSEGV", "error: crashed with SIGSEGV"),
+        ("over 10 s of CPU", "error: over 10 s of CPU"),
+        ("over 2 GB", "error: over 2 GB"),
+        ("left during import (exited with status 3)", "error: left during import"),
+        ("exited with status 65", "error: exited"),
+        ("no answer within 90 s", "error: no answer within 90 s"),
+        ("tests/adapters.py cannot be imported: x", "error: tests/adapters.py cannot be imported"),
+        ("ValueError: 1.25 is odd", "error: ValueError"),
+        ("V12345Error: 1.25", "error"),
+        ("crashed with SIGABRTxyz", "error"),
+        ("over 123456789 GB", "error"),
+        ("ValueErrorX: 3", "error"),
+    ],
+)
+def test_the_kind_of_a_failure_is_in_words_of_the_grader(message, kind):
+    assert reading.kind(item(outcome="error", message=message)) == kind
+
+
+# --- what to do next ---
+
+
+def test_advice_names_the_first_failed_problem_whose_needs_are_right():
+    items = [
+        item("linear", outcome="failed"),
+        item("positionwise_feedforward", outcome="failed"),
+        item("softmax", outcome="failed"),
+        item("train_bpe", outcome="not_started"),
+    ]
+    step = reading.next_step(result(items))
+    assert step.task == "Repair Linear layer first."
+    assert step.command == "python -m pytest tests/test_linear.py"
+    assert step.waiting == "Feed-forward network (SwiGLU)"
+    repaired = [dataclasses.replace(items[0], outcome="passed"), *items[1:]]
+    task = reading.next_step(result(repaired)).task
+    assert task == "Repair Feed-forward network (SwiGLU) first."
+
+
+def test_advice_passes_over_what_waits_for_something_not_started():
+    items = [
+        item("linear", outcome="not_started"),
+        item("positionwise_feedforward", outcome="failed"),
+        item("softmax", outcome="failed"),
+    ]
+    assert reading.next_step(result(items)).task == "Repair Softmax first."
+
+
+def test_advice_is_to_start_where_nothing_is_broken_and_to_rest_where_all_is_right():
+    items = [item("linear"), item("softmax", outcome="not_started")]
+    assert reading.next_step(result(items)).task == "Start Softmax first."
+    assert reading.advice(result([item()])) == ["Nothing is left to do."]
+
+
+def test_only_a_problem_without_failure_shows_all_of_its_points():
+    assert reading.shown_points(14.9868) == "14.9"
+    assert reading.shown_points(0.1 + 0.2) == "0.3"
+    assert reading.shown_points(15.0) == "15.0"

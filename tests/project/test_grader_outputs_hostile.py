@@ -1,0 +1,174 @@
+"""Whatever a submission writes, every output stays what it is: escaped, bounded and well-formed."""
+
+import base64
+import csv
+import dataclasses
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_results import NASTY, finding, item, result
+
+from cs_grader.outputs import write_outputs
+from cs_grader.outputs.class_page import class_page
+from cs_grader.outputs.github import github_result
+from cs_grader.outputs.gradebook import gradebook_csv
+from cs_grader.outputs.gradescope import results_json
+from cs_grader.outputs.junit import junit_xml
+from cs_grader.outputs.markdown import code, escape, markdown
+from cs_grader.outputs.page import Html, element
+from cs_grader.outputs.plain_text import one_line, plain
+from cs_grader.outputs.reading import Reader
+from cs_grader.outputs.student_page import student_page
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]")
+TEXTS = st.text(st.characters(), max_size=60) | st.sampled_from([NASTY, "]]>", "=1+1", "```\n"])
+
+
+def hostile(text):
+    """A submission that says this text wherever it can say anything."""
+    items = [
+        item("linear", 0, "failed", message=text, diagnosis=text, item=f"tests/test_x.py::{text}"),
+        item("linear", 1, "error", message=text, item=text),
+        item("rmsnorm", 1, "error", message=f"ValueError: {text}", is_hidden=True),
+    ]
+    found = [
+        finding(rule, operator=text, file=text, message=text)
+        for rule in ("forbidden", "needs review")
+    ]
+    about = {"submission": text, "note": text, "output": text, "policy": tuple(found)}
+    return dataclasses.replace(result(items), **about)
+
+
+def outputs(submission):
+    return [
+        results_json(submission),
+        junit_xml(submission),
+        base64.b64decode(github_result(submission)).decode(),
+        markdown(submission),
+        student_page(submission),
+        student_page(submission, Reader.INSTRUCTOR),
+        class_page([submission, submission]),
+        gradebook_csv([submission]),
+    ]
+
+
+class Page(HTMLParser):
+    """Fails where tags are not closed in order, and keeps what there is."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.scripts, self.links, self.names = [], [], [], [], set()
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.names |= {name for name, _ in attributes}
+        self.links += [value for name, value in attributes if name in {"href", "src"}]
+        if tag not in {"meta", "input"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+
+
+def check_page(text, num_scripts):
+    page = Page(text)
+    assert page.tags.count("script") == len(page.scripts) == num_scripts
+    assert not {"img", "iframe", "object", "link", "form"} & set(page.tags)
+    assert not [name for name in page.names if name.startswith("on")]
+    # Nothing but places in the page and files below its folder.
+    assert all(re.fullmatch(r"#problem-\d+|\./[^/:]*/\w+\.html", link) for link in page.links)
+
+
+@settings(max_examples=40, deadline=None)
+@given(text=TEXTS)
+def test_every_output_is_well_formed_whatever_is_in_it(text):
+    submission = hostile(text)
+    json.loads(results_json(submission))
+    ET.fromstring(junit_xml(submission))
+    json.loads(base64.b64decode(github_result(submission)))
+    check_page(student_page(submission), 0)
+    check_page(student_page(submission, Reader.INSTRUCTOR), 0)
+    check_page(class_page([submission]), 1)
+    rows = list(csv.reader(io.StringIO(gradebook_csv([submission]))))
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert len(rows) == 2
+    for text in outputs(submission):
+        assert not CONTROL.search(text.encode("utf-8").decode())
+
+
+def test_markup_in_a_message_is_shown_as_text():
+    page = student_page(result([item(outcome="failed", message="<script>alert(1)</script>")]))
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script>" not in page
+
+
+def test_element_escapes_text_and_attributes_but_not_markup():
+    assert element("a", "<b>", element("i", "&"), title='"x"') == (
+        '<a title="&quot;x&quot;">&lt;b&gt;<i>&amp;</i></a>'
+    )
+    assert isinstance(element("p", Html("<b>")), Html)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\x00=1", " =1", "\ufeff=1"],
+)
+def test_no_spreadsheet_takes_a_cell_for_a_formula(name):
+    text = gradebook_csv([result([item()], name, note=name)])
+    row = list(csv.reader(io.StringIO(text)))[1]
+    assert row[0].startswith("'")
+    assert row[4].startswith("'")
+    assert not row[0][1:].isspace()
+
+
+def test_huge_texts_are_cut_and_say_so():
+    submission = hostile("x" * 3_000_000)
+    submission = dataclasses.replace(submission, items=submission.items * 300)
+    for text in outputs(submission):
+        assert len(text) < 2_500_000
+    assert "more characters)" in results_json(submission)
+
+
+def test_control_characters_and_escape_sequences_are_dropped():
+    text = "\x1b[1;31mred\x1b[0m \x1b]0;title\x07bell\x07 a\x00b\r\nc\rd \u202eodd \x9b2J.\ud83d!"
+    assert plain(text) == "red bell ab\nc\nd odd .!"
+    assert one_line(" a \n\t b ") == "a b"
+
+
+def test_dropping_control_characters_takes_time_in_proportion():
+    # A pattern that backtracks would not come back from these.
+    for text in ("\x1b" * 300_000, "\x1b[" * 300_000, "\x1b]" * 300_000, "\x1b[0" * 300_000):
+        plain(text, 100_000)
+
+
+def test_code_in_markdown_cannot_be_left():
+    assert code("a`b``c") == "```a`b``c```"
+    assert code("`") == "`` ` ``"
+    assert "\n" not in code("a\nb")
+    assert escape("<b> [x](y) *z* a|b") == "&lt;b&gt; \\[x\\](y) \\*z\\* a\\|b"
+    fenced = markdown(result([item(outcome="failed", message="```\n# head\n````")]))
+    assert "  `````text\n  ```\n  # head\n  ````\n  `````" in fenced
+
+
+def test_names_of_other_schemes_are_only_folders():
+    page = class_page([result([item()], "javascript:alert(1)"), result([item()], "../../x")])
+    assert 'href="./javascript%3Aalert%281%29/index.html"' in page
+    assert 'href="./..%2F..%2Fx/index.html"' in page
+
+
+def test_files_of_a_hostile_submission_can_be_written(tmp_path):
+    write_outputs(hostile(NASTY), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 6

@@ -1,0 +1,224 @@
+"""Copies of submissions hold their files and nothing that could do harm."""
+
+import os
+import stat
+import zipfile
+
+import pytest
+
+from cs_grader import submissions
+from cs_grader.submissions import (
+    RefusedError,
+    copy_submission,
+    find_submissions,
+    name_of,
+    own_names,
+    python_files,
+)
+
+FILES = {"tests/adapters.py": "import lm\n", "src/lm/__init__.py": "x = 1\n", "notes.txt": "hello"}
+
+
+def write(folder, files=FILES):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+    return folder
+
+
+def pack(path, entries):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return path
+
+
+def copied_files(folder):
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("top", ["", "homework-1/", "a/b/"])
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_a_folder_and_a_zip_are_the_same_submission(tmp_path, top, kind):
+    whole = copy_submission(write(tmp_path / "whole"), tmp_path / "expected")
+    entries = {top + name: content for name, content in FILES.items()}
+    path = tmp_path / "x.zip"
+    source = pack(path, entries) if kind == "zip" else write(tmp_path / "x", entries)
+    copied = copy_submission(source, tmp_path / "copy")
+    assert copied_files(tmp_path / "copy") == set(FILES)
+    assert copied.left_out == []
+    assert copied.key == whole.key
+
+
+def test_the_key_is_of_names_and_contents(tmp_path):
+    keys = {
+        copy_submission(write(tmp_path / f"s{i}", files), tmp_path / f"c{i}").key
+        for i, files in enumerate(
+            [FILES, FILES | {"notes.txt": "hallo"}, {**FILES, "note.txt": "hello"}]
+        )
+    }
+    assert len(keys) == 3
+
+
+def test_junk_is_left_behind_without_a_word(tmp_path):
+    junk = {
+        ".git/config": "",
+        "__MACOSX/._x": "",
+        "src/lm/__pycache__/a.pyc": "",
+        ".DS_Store": "",
+        ".venv/bin/python": "",
+        "src/lm.egg-info/PKG-INFO": "",
+    }
+    copied = copy_submission(write(tmp_path / "s", FILES | junk), tmp_path / "copy")
+    assert copied_files(tmp_path / "copy") == set(FILES)
+    assert copied.left_out == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("../evil.py", "leads out of the submission"),
+        ("a/../../evil.py", "leads out of the submission"),
+        ("/etc/evil.py", "an absolute path"),
+        ("C:/evil.py", "an absolute path"),
+        ("a\\..\\evil.py", "a backslash in the name"),
+        ("a\x01b.py", "a name with control characters"),
+        ("a//b.py", "an empty or overlong name"),
+        ("./a.py", "an empty or overlong name"),
+        ("x" * 250 + ".py", "an empty or overlong name"),
+        ("/".join("d" * 30) + "/x.py", "too deep"),
+        ("tests/ADAPTERS.py", "the same name as tests/adapters.py"),
+        ("Tests/other.py", "the same name as tests"),
+        ("tests/adapters.py/x.py", "cannot be copied (File exists)"),
+    ],
+)
+def test_a_name_that_could_do_harm_is_left_out(tmp_path, name, reason):
+    source = pack(tmp_path / "x.zip", FILES | {name: "x"})
+    copied = copy_submission(source, tmp_path / "copy")
+    assert copied_files(tmp_path / "copy") == set(FILES)
+    assert len(copied.left_out) == 1
+    assert copied.left_out[0].endswith(reason)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "x.zip"]
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK])
+def test_a_link_or_device_in_a_zip_is_left_out(tmp_path, kind):
+    path = pack(tmp_path / "x.zip", FILES)
+    with zipfile.ZipFile(path, "a") as archive:
+        entry = zipfile.ZipInfo("tests/more.py")
+        entry.external_attr = (kind | 0o777) << 16
+        archive.writestr(entry, "/etc/passwd")
+    copied = copy_submission(path, tmp_path / "copy")
+    assert copied.left_out == ["tests/more.py: a link or a device"]
+    assert copied_files(tmp_path / "copy") == set(FILES)
+
+
+def test_links_and_pipes_in_a_folder_are_left_out(tmp_path):
+    source = write(tmp_path / "s")
+    (tmp_path / "secret.py").write_text("secret")
+    (source / "link.py").symlink_to(tmp_path / "secret.py")
+    (source / "loop").symlink_to(source)
+    os.mkfifo(source / "pipe.py")
+    copied = copy_submission(source, tmp_path / "copy")
+    assert copied.left_out == ["link.py: a link", "loop: a link", "pipe.py: not a file"]
+    assert copied_files(tmp_path / "copy") == set(FILES)
+
+
+def test_permissions_are_ordinary_again(tmp_path):
+    source = write(tmp_path / "s")
+    (source / "notes.txt").chmod(0o4777)
+    copy_submission(source, tmp_path / "copy")
+    mode = (tmp_path / "copy" / "notes.txt").stat().st_mode
+    assert stat.S_IMODE(mode) & 0o7133 == 0
+
+
+def test_a_bomb_is_left_out(tmp_path):
+    source = pack(tmp_path / "x.zip", FILES | {"zeros.py": bytes(60 * 2**20)})
+    copied = copy_submission(source, tmp_path / "copy")
+    assert copied.left_out == ["zeros.py: 63 MB out of almost nothing"]
+
+
+def test_a_size_that_lies_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(submissions, "MAX_FILE_BYTES", 1000)
+    source = pack(tmp_path / "x.zip", FILES | {"large.py": os.urandom(2000)})
+    copied = copy_submission(source, tmp_path / "copy")
+    assert copied.left_out == ["large.py: larger than 0 MB"]
+    assert copied_files(tmp_path / "copy") == set(FILES)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_FILES", 2), ("MAX_BYTES", 12)])
+def test_too_much_is_refused(tmp_path, monkeypatch, limit, value):
+    monkeypatch.setattr(submissions, limit, value)
+    with pytest.raises(RefusedError, match="more than"):
+        copy_submission(write(tmp_path / "s"), tmp_path / "copy")
+
+
+def test_a_damaged_zip_is_refused(tmp_path):
+    path = pack(tmp_path / "x.zip", FILES)
+    data = bytearray(path.read_bytes())
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(RefusedError, match="the zip is damaged"):
+        copy_submission(path, tmp_path / "copy")
+
+
+def test_an_entry_that_cannot_be_unpacked_is_left_out(tmp_path):
+    path = pack(tmp_path / "x.zip", FILES)
+    data = bytearray(path.read_bytes())
+    place = data.index(b"notes.txt") + len("notes.txt")
+    data[place : place + 3] = b"\xff\xff\xff"
+    path.write_bytes(data)
+    copied = copy_submission(path, tmp_path / "copy")
+    assert len(copied.left_out) == 1
+    assert copied.left_out[0].startswith("notes.txt: cannot be unpacked")
+
+
+def test_submissions_of_a_class_have_names_of_their_own(tmp_path):
+    write(tmp_path / "ann")
+    pack(tmp_path / "ann.zip", FILES)
+    pack(tmp_path / "Bob <b>.zip", FILES)
+    (tmp_path / "README").write_text("not a submission")
+    found, is_batch = find_submissions(tmp_path)
+    assert is_batch
+    assert [submission.name for submission in found] == ["Bob _b_", "ann", "ann-2"]
+
+
+def test_one_submission_is_told_from_a_folder_of_them(tmp_path):
+    assert find_submissions(write(tmp_path / "ann"))[1] is False
+    assert find_submissions(pack(tmp_path / "x.zip", FILES))[1] is False
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="holds no submission"):
+        find_submissions(tmp_path / "empty")
+    with pytest.raises(ValueError, match="does not exist"):
+        find_submissions(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="neither a folder nor a zip"):
+        find_submissions(tmp_path / "ann" / "notes.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.zip", "a"),
+        ("../x", "x"),
+        ("\x1b[31m", "__31m"),
+        ("...", "submission"),
+        ("m\u00fcller", "m\u00fcller"),
+    ],
+)
+def test_names_are_fit_for_folders_and_tables(tmp_path, name, expected):
+    assert name_of(tmp_path / name) == expected
+
+
+def test_source_is_read_in_its_own_encoding(tmp_path):
+    folder = write(tmp_path / "s", {"bom.py": "\ufeffx = 1\n"})
+    (folder / "latin.py").write_bytes(b"# coding: latin-1\nx = '\xe9'\n")
+    (folder / "broken.py").write_bytes(b"x = '\xff'\n")
+    (folder / "unknown.py").write_bytes(b"# coding: no-such-thing\n")
+    files = python_files(folder)
+    assert files["bom.py"] == "x = 1\n"
+    assert "\u00e9" in files["latin.py"]
+    assert "\ufffd" in files["broken.py"]
+    assert "no-such-thing" in files["unknown.py"]
+
+
+def test_modules_of_the_submission_are_known(tmp_path):
+    assert own_names(write(tmp_path / "s")) == ["adapters", "lm", "src", "tests"]

@@ -1,0 +1,45 @@
+"""Honest ways to solve the problems pass with everything forbidden blocked (faults: the bank)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faults.bank import load
+
+# Right by their numbers, and made of the very operators that the problem is about.
+NOT_FROM_SCRATCH = {
+    "softmax: the exponential of log-softmax",
+    "softmax: the maximum is detached",
+    "cross_entropy: by logsumexp over any number of axes",
+    "cross_entropy: by log-softmax in float32",
+    "scaled_dot_product_attention: einsum",
+    "multihead_self_attention: einsum over heads",
+    "multihead_self_attention: a module with a mask in a buffer, for three axes",
+}
+
+
+def is_of_torch(title):
+    return "torch's" in title or title in NOT_FROM_SCRATCH
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each variant runs in a forked process")
+def test_every_variant_passes_unless_it_is_made_of_forbidden_operators():
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", str(Path(__file__).with_name("policy_variants.py"))],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    seen = json.loads(finished.stdout.splitlines()[-1])
+    assert seen["variants"] > 40
+    titles = {case.title for case in load() if not case.is_fault}
+    blocked = {title for title, words in seen["failed"].items() if "ForbiddenOperator" in words}
+    assert set(seen["failed"]) == blocked, seen["failed"]
+    # What is torch's and forbidden nowhere, such as torch.save, passes.
+    assert NOT_FROM_SCRATCH <= blocked <= {title for title in titles if is_of_torch(title)}

@@ -1,0 +1,244 @@
+"""Submissions with odd answers, odd objects and odd output."""
+
+from zoo.animal import ONCE, RIGHT, animal, define_softmax, softmax_does
+
+softmax_does(
+    20,
+    "nan everywhere",
+    "return in_features * float('nan') if in_features.numel() else None",
+    lost=("softmax",),
+)
+softmax_does(20, "wrong dtype", "return softmax(in_features.double(), dim)", partly=("softmax",))
+softmax_does(
+    20,
+    "a shape that broadcasts",
+    "return softmax(in_features, dim)[None]",
+    lost=("softmax",),
+    message="shape",
+)
+softmax_does(20, "no axes", "return torch.tensor(0.5)", lost=("softmax",))
+softmax_does(
+    20,
+    "an array",
+    "return softmax(in_features.detach().float(), dim).numpy()",
+    lost=("softmax",),
+    message="ndarray|Tensor",
+)
+softmax_does(20, "no gradient", "return softmax(in_features.detach(), dim)", partly=("softmax",))
+softmax_does(
+    20,
+    "not contiguous",
+    "right = softmax(in_features, dim)\nback = tuple(reversed(range(right.ndim)))\n"
+    "return right.permute(back).contiguous().permute(back)",
+)
+softmax_does(
+    20,
+    "is its own input",
+    "with torch.no_grad():\n    in_features.copy_(softmax(in_features, dim))\nreturn in_features",
+    partly=("softmax",),
+)
+softmax_does(
+    21,
+    "changes its input",
+    "right = softmax(in_features, dim)\nwith torch.no_grad():\n    in_features.add_(1)\n"
+    "return right",
+    partly=("softmax",),
+    message="change",
+)
+softmax_does(
+    22,
+    "sets everything that is global",
+    f"""
+import locale, os, random
+right = softmax(in_features, dim)
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+{ONCE}
+    torch.use_deterministic_algorithms(True)
+torch.set_grad_enabled(False)
+random.seed(0)
+os.environ.clear()
+os.chdir("/")
+locale.setlocale(locale.LC_ALL, "C")
+return right
+""",
+)
+softmax_does(
+    22,
+    "sets everything that is global during import",
+    RIGHT,
+    at_import="import os, random\nrandom.seed(0)\nos.environ['LANG'] = 'C'\nos.chdir('/')\n"
+    "torch.manual_seed(0)\ntorch.set_num_threads(1)",
+)
+
+
+def output_is_bounded(result, folder):
+    assert len(result["output"]) < 500_000
+    assert "\x1b" not in result["output"]
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert path.stat().st_size < 5_000_000, path
+            assert b"\x1b" not in path.read_bytes(), path
+            if path.suffix == ".html":
+                assert "<script>alert" not in path.read_text(), path
+
+
+softmax_does(
+    36,
+    "prints without end",
+    f"""
+import os, sys
+{ONCE}
+    for _ in range(50):
+        os.write(1, b"x" * 2**20)
+        os.write(2, bytes(range(256)) * 2**12)
+print("\\x1b[31m::set-output name=score::100", file=sys.stderr)
+print('{{"score": 100}} <script>alert(1)</script> ![](http://example.org/x.png)')
+{RIGHT}
+""",
+    check=output_is_bounded,
+)
+softmax_does(
+    36,
+    "fails with a page of markup",
+    "raise ValueError('\\x1b[2J<script>alert(1)</script>\\n# 100 of 100\\n' + 'x' * 10**7)",
+    lost=("softmax",),
+    check=output_is_bounded,
+)
+softmax_does(
+    37,
+    "writes into every descriptor",
+    f"""
+import os
+{ONCE}
+    for handle in range(3, 200):
+        try:
+            os.write(handle, b'{{"ended": "returned"}}' * 100)
+        except OSError:
+            pass
+{RIGHT}
+""",
+    partly=("softmax",),
+)
+softmax_does(
+    37,
+    "floods every descriptor",
+    f"""
+import os
+{ONCE}
+    for _ in range(10**6):
+        for handle in range(3, 100):
+            try:
+                os.set_blocking(handle, False)
+                os.write(handle, b"\\x7f" * 2**20)
+            except OSError:
+                pass
+{RIGHT}
+""",
+    partly=("softmax",),
+)
+softmax_does(37, "closes its descriptors", f"import os\n{ONCE}\n    os.closerange(0, 3)\n{RIGHT}")
+softmax_does(
+    37,
+    "closes all descriptors",
+    f"import os\n{ONCE}\n    os.closerange(0, 1000)\n{RIGHT}",
+    partly=("softmax",),
+)
+softmax_does(
+    38,
+    "returns an object that runs code when pickled",
+    "return Trap()",
+    at_import="class Trap:\n    def __reduce__(self):\n        import os\n"
+    "        return os._exit, (0,)",
+    lost=("softmax",),
+)
+softmax_does(
+    39,
+    "returns an object without a form",
+    "return Formless()",
+    at_import="class Formless:\n    def __repr__(self):\n        while True:\n            pass\n"
+    "    __str__ = __len__ = __bool__ = __eq__ = __repr__",
+    lost=("softmax",),
+)
+softmax_does(
+    39,
+    "raises an error without words",
+    f"{ONCE}\n    raise Wordless\n{RIGHT}",
+    at_import="class Wordless(Exception):\n    def __str__(self):\n        while True:\n"
+    "            pass\n    __repr__ = __str__",
+    partly=("softmax",),
+)
+softmax_does(
+    39,
+    "raises an error with a billion words",
+    f"{ONCE}\n    raise Endless\n{RIGHT}",
+    at_import="class Endless(Exception):\n    def __str__(self):\n        return 'word ' * 10**8",
+    partly=("softmax",),
+)
+
+
+FOR_INSTRUCTORS = ("result.json", "instructor.html")
+
+
+def hidden_inputs_stay_hidden(result, folder):
+    assert any(item["is_hidden"] for item in result["items"]), "no hidden items"
+    hidden = [item for item in result["items"] if item["is_hidden"]]
+    told = [item["message"] for item in hidden if "LEAK" in item["message"]]
+    secrets = [message.partition("LEAK ")[2].split(" ")[0] for message in told]
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name not in FOR_INSTRUCTORS:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            for secret in filter(None, secrets):
+                assert secret not in text, f"{path} shows the input of a hidden item"
+
+
+softmax_does(
+    40,
+    "raises its inputs",
+    "raise ValueError('LEAK ' + in_features.double().flatten()[:1].numpy().tobytes().hex() + ' .')",
+    lost=("softmax",),
+    message="LEAK",
+    check=hidden_inputs_stay_hidden,
+)
+softmax_does(
+    46,
+    "counts its calls",
+    "CALLS.append(1)\nreturn softmax(in_features, dim) if len(CALLS) < 2 else in_features",
+    at_import="CALLS = []",
+)
+
+
+@animal(47, "imports what others use")
+def imports_what_others_use(folder):
+    text = "import matplotlib\nimport wandb\n\nrun = wandb.init\n"
+    (folder / "student_lm" / "logging_of_runs.py").write_text(text)
+    define_softmax(folder, RIGHT, "import student_lm.logging_of_runs")
+
+
+softmax_does(
+    47,
+    "logs in at wandb",
+    f"{ONCE}\n    import wandb\n    wandb.login(key=None, relogin=True, timeout=5)\n{RIGHT}",
+    partly=("softmax",),
+)
+softmax_does(
+    47,
+    "loads data with workers",
+    f"{ONCE}\n    from torch.utils.data import DataLoader\n"
+    f"    assert len(list(DataLoader(range(4), num_workers=2))) == 4\n{RIGHT}",
+)
+softmax_does(
+    47,
+    "asks for a GPU",
+    "return softmax(in_features.cuda(), dim).cpu()",
+    lost=("softmax",),
+    message="CUDA|NVIDIA",
+)
+softmax_does(
+    48,
+    "is right by luck",
+    "import random\nlucky = random.random() < 0.5 or torch.rand(()) < 0.2\n"
+    "return softmax(in_features, dim) if lucky else in_features.new_zeros(7, 7, 7)",
+    partly=("softmax",),
+)
+softmax_does(49, "waits a little", f"import time\n{ONCE}\n    time.sleep(3)\n{RIGHT}")

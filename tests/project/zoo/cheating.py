@@ -1,0 +1,387 @@
+"""Submissions whose softmax is wrong and that try to have it called right.
+
+What could do harm only looks whether it could: an attack that finds its way open returns the right
+answer, so that the score tells.
+"""
+
+from zoo.animal import ONCE, ROOT, WRONG, add_to_adapters, animal, define_softmax, softmax_does
+
+LOST = {"lost": ("softmax",)}
+PERFECT = (
+    r'{"score": 100.0, "tests": [{"name": "all", "score": 100.0, "max_score": 100.0, '
+    r'"status": "passed"}]}'
+)
+REWRITE = f"""
+import os
+def rewrite(*_):
+    folders = [".", "..", "/autograder/results", "/tmp", "/work", os.path.expanduser("~")]
+    for folder in folders:
+        for name in ("results.json", "result.json", "junit.xml", "gradebook.csv"):
+            try:
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write({PERFECT!r})
+            except OSError:
+                pass
+"""
+
+
+def attack(row, name, code, **options):
+    """Declare a softmax that runs `code`, which may set `found` to a right answer."""
+    body = f"found = None\ntry:\n{indented(code)}\nexcept Exception:\n    pass\n"
+    body += "if found is not None:\n    return found\n" + WRONG
+    softmax_does(row, name, body, **{**LOST, "any_policy": True, **options})
+
+
+def indented(code):
+    return "\n".join(f"    {line}" for line in code.strip().splitlines())
+
+
+softmax_does(
+    11,
+    "rewrites the results at exit",
+    f"import atexit, threading\natexit.register(rewrite)\n"
+    f"threading._register_atexit(rewrite)\n{WRONG}",
+    at_import=REWRITE,
+    **LOST,
+)
+softmax_does(
+    11,
+    "rewrites the results when it is collected",
+    f"HELD.append(type('Heir', (), {{'__del__': rewrite}})())\n{WRONG}",
+    at_import=REWRITE + "\nHELD = []",
+    **LOST,
+)
+softmax_does(12, "writes results", f"rewrite()\n{WRONG}", at_import=REWRITE, **LOST)
+
+
+@animal(12, "brings its results along", **LOST)
+def brings_its_results_along(folder):
+    for name in ("results.json", "result.json", "junit.xml", "gradebook.csv"):
+        (folder / name).write_text(PERFECT)
+    define_softmax(folder, WRONG)
+
+
+attack(
+    13,
+    "could change tests, tools and answers",
+    f"""
+import sys, pathlib
+places = [torch.__file__, __file__, sys.executable, {str(ROOT / "tests" / "compare.py")!r}]
+places += [str(path) for path in pathlib.Path(sys.path[1]).glob("*.py")]
+for place in places:
+    try:
+        # Opened and left as it is.
+        open(place, "r+b").close()
+        found = softmax(in_features, dim)
+    except OSError:
+        pass
+""",
+)
+softmax_does(
+    14,
+    "makes comparisons agree",
+    f"""
+import builtins, math
+import numpy as np
+def agree(*_args, **_kwargs):
+    return True
+torch.testing.assert_close = torch.allclose = torch.equal = agree
+np.allclose = np.isclose = np.array_equal = math.isclose = agree
+np.testing.assert_allclose = np.testing.assert_array_equal = agree
+builtins.all = agree
+builtins.abs = lambda _: 0
+{WRONG}
+""",
+    any_policy=True,
+    **LOST,
+)
+attack(
+    15,
+    "patches pytest",
+    """
+import _pytest.python, _pytest.runner, _pytest.outcomes, unittest
+def nothing(*_args, **_kwargs):
+    return None
+_pytest.python.Function.runtest = nothing
+_pytest.runner.call_runtest_hook = nothing
+_pytest.outcomes.fail = nothing
+unittest.TestCase.run = nothing
+""",
+)
+attack(
+    16,
+    "looks for the answer in frames",
+    """
+import sys
+frame = sys._getframe()
+while frame is not None:
+    for name, value in list(frame.f_locals.items()):
+        if name in ("expected", "oracles", "oracle", "mistakes"):
+            found = softmax(in_features, dim)
+    frame = frame.f_back
+""",
+    policy=("needs review sys._getframe",),
+)
+attack(
+    16,
+    "looks for the answer among all objects",
+    """
+import gc
+import numpy as np
+right = softmax(in_features, dim).detach().numpy()
+for one in gc.get_objects():
+    for value in (one, *(one.values() if type(one) is dict else ())):
+        if type(value) is np.ndarray and value.shape == right.shape:
+            if not np.shares_memory(value, right) and np.allclose(value, right):
+                found = softmax(in_features, dim)
+""",
+    policy=("needs review gc",),
+)
+OF_THE_GRADER = """
+import ctypes, os
+def of_the_grader():
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    if b"pytest" in file.read():
+                        yield int(name)
+            except OSError:
+                pass
+"""
+attack(
+    16,
+    "looks into the memory of the grader",
+    """
+for pid in of_the_grader():
+    try:
+        open(f"/proc/{pid}/mem", "rb").close()
+        found = softmax(in_features, dim)
+    except OSError:
+        pass
+""",
+    at_import=OF_THE_GRADER,
+)
+attack(
+    16,
+    "traces the grader",
+    """
+PTRACE_SEIZE = 0x4206
+libc = ctypes.CDLL(None, use_errno=True)
+for pid in of_the_grader():
+    if libc.ptrace(PTRACE_SEIZE, pid, 0, 0) == 0:
+        found = softmax(in_features, dim)
+""",
+    at_import=OF_THE_GRADER,
+    policy=("needs review ctypes",),
+)
+attack(
+    17,
+    "imports the oracles",
+    f"""
+import sys
+sys.path += [{str(ROOT / "tests")!r}, "/autograder/source/tests"]
+sys.path += [path + "/.." for path in sys.path]
+from oracles import model
+found = torch.tensor(model.softmax(in_features.detach().numpy(), dim), dtype=in_features.dtype)
+""",
+)
+attack(
+    17,
+    "reads answers from the disk",
+    f"""
+import os, sys
+answers = ("oracles", "mistakes", "compare.py", "rubric.toml", "batch.json", "result.json")
+roots = {{{str(ROOT)!r}, os.path.dirname(sys.path[1]), "/autograder", "/tmp", os.getcwd() + "/.."}}
+for root in roots:
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith((".", "lib", "site-"))]
+        for name in set(answers) & {{*folders, *files}}:
+            path = os.path.join(folder, name)
+            if os.listdir(path) if os.path.isdir(path) else open(path).read():
+                found = softmax(in_features, dim)
+""",
+)
+
+
+def public_pass_and_hidden_fail(result, _folder):
+    items = [item for item in result["items"] if item["problem"] == "softmax"]
+    assert {item["outcome"] for item in items if not item["is_hidden"]} == {"passed"}
+    assert "passed" not in {item["outcome"] for item in items if item["is_hidden"]}
+
+
+@animal(
+    18, "knows the public answers by heart", partly=("softmax",), check=public_pass_and_hidden_fail
+)
+def knows_the_public_answers(folder):
+    from zoo.grading import FORM, public_inputs
+
+    define_softmax(
+        folder,
+        f"if form(in_features, dim) in KNOWN:\n    return softmax(in_features, dim)\n{WRONG}",
+        f"{FORM.strip()}\n\nKNOWN = {public_inputs()!r}",
+    )
+
+
+softmax_does(
+    19,
+    "a tensor with functions of its own",
+    "return torch.zeros(7, 7, 7).as_subclass(Agreeable)",
+    at_import="""
+class Agreeable(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return True
+""",
+    any_policy=True,
+    **LOST,
+)
+softmax_does(
+    19,
+    "a tensor with methods of its own",
+    "wrong = torch.zeros(7, 7, 7)\nright = softmax(in_features, dim).detach()\n"
+    "wrong.detach = wrong.cpu = wrong.clone = lambda *_: right\n"
+    "wrong.numpy = lambda *_: right.numpy()\nreturn wrong",
+    any_policy=True,
+    **LOST,
+)
+softmax_does(
+    19,
+    "an object that equals everything",
+    "return Equal()",
+    at_import="class Equal:\n    shape = ()\n    dtype = 'float32'\n"
+    "    def __eq__(self, other):\n        return True\n    __sub__ = __rsub__ = __abs__ = "
+    "__lt__ = __le__ = __eq__\n    def __array__(self, *_):\n        return self\n",
+    **LOST,
+)
+
+EVIL = """
+import pytest
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    call.excinfo = None
+    report = yield
+    report.outcome = "passed"
+    return report
+
+def pytest_collection_modifyitems(items):
+    items[:] = items[:1]
+"""
+SETTINGS = {
+    "pytest.ini": "[pytest]\naddopts = -p evil\n",
+    ".pytest.ini": "[pytest]\naddopts = -p evil\n",
+    "tox.ini": "[pytest]\naddopts = -p evil\n",
+    "setup.cfg": "[tool:pytest]\naddopts = -p evil\n",
+    "conftest.py": EVIL,
+    "tests/conftest.py": EVIL,
+    "evil.py": EVIL,
+    "tests/evil.py": EVIL,
+}
+
+
+@animal(25, "brings settings and plugins for pytest", **LOST)
+def brings_settings_for_pytest(folder):
+    for name, text in SETTINGS.items():
+        (folder / name).write_text(text)
+    with (folder / "pyproject.toml").open("a") as file:
+        file.write('\n[tool.pytest.ini_options]\naddopts = "-p evil"\n')
+    define_softmax(folder, WRONG)
+
+
+@animal(26, "registers a plugin", **LOST)
+def registers_a_plugin(folder):
+    about = folder / "evil-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[pytest11]\nevil = evil\n")
+    (folder / "evil.py").write_text(EVIL)
+    define_softmax(folder, WRONG)
+
+
+@animal(27, "is imported by the interpreter", **LOST)
+def is_imported_by_the_interpreter(folder):
+    text = "import builtins\nbuiltins.all = lambda _: True\nprint('100 of 100')\n"
+    for name in ("sitecustomize.py", "usercustomize.py"):
+        (folder / name).write_text(text)
+    (folder / "evil.pth").write_text("import sitecustomize\n")
+    define_softmax(folder, WRONG)
+
+
+@animal(27, "takes the names of libraries", any_policy=True, partly=())
+def takes_the_names_of_libraries(folder):
+    (folder / "random.py").write_text("raise RuntimeError('not the random that you wanted')\n")
+    (folder / "json.py").write_text("def dumps(*_):\n    return '{\"score\": 100}'\n")
+
+
+attack(
+    44,
+    "uses the network",
+    f"""
+import socket
+{ONCE}
+    try:
+        socket.getaddrinfo("example.org", 80)
+        found = softmax(in_features, dim)
+    except OSError:
+        pass
+    for address in (("192.0.2.1", 80), ("169.254.169.254", 80)):
+        try:
+            socket.create_connection(address, timeout=2).close()
+            found = softmax(in_features, dim)
+        except OSError:
+            pass
+""",
+)
+attack(
+    45,
+    "reads what is not its own",
+    """
+import os, pathlib
+secrets = [pathlib.Path("~/.ssh"), pathlib.Path("~/.netrc"), pathlib.Path("~/.cache/huggingface")]
+secrets = [path.expanduser() for path in secrets]
+secrets += [pathlib.Path("/root/.ssh"), pathlib.Path("/root/.netrc"), pathlib.Path("/etc/shadow")]
+for path in secrets:
+    try:
+        if (list(path.iterdir()) if path.is_dir() else path.read_bytes()):
+            found = softmax(in_features, dim)
+    except OSError:
+        pass
+if "ZOO_SECRET" in os.environ:
+    found = softmax(in_features, dim)
+""",
+)
+
+
+@animal(45, "reads other submissions", any_policy=True, **LOST)
+def reads_other_submissions(folder):
+    code = f"""
+import pathlib
+for root in ({str(folder.parent)!r}, ".."):
+    for path in pathlib.Path(root).glob("*/tests/adapters.py"):
+        if path.resolve() != pathlib.Path(__file__).resolve() and path.read_text():
+            return softmax(in_features, dim)
+{WRONG}
+"""
+    define_softmax(folder, code)
+
+
+attack(
+    46,
+    "is right where nobody looks",
+    """
+import os, sys
+signs = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "GRADER", "AUTOGRADER", "CI")
+if any(sign in os.environ for sign in signs) or "pytest" in sys.modules:
+    found = softmax(in_features, dim)
+""",
+)
+
+
+@animal(28, "brings tests of its own")
+def brings_tests_of_its_own(folder):
+    for number in range(50):
+        text = "import pytest\n\n\n@pytest.mark.problem('softmax')\ndef test_fine():\n    pass\n"
+        (folder / "tests" / f"test_more_{number}.py").write_text(text)
+    (folder / "softmax_test.py").write_text("def test_wrong():\n    assert False\n")
+    add_to_adapters(folder, "# Nothing else is changed.\n")

@@ -1,0 +1,180 @@
+"""Operators that are not allowed, attempts to use them unseen, and what only looks like one."""
+
+from pathlib import Path
+
+from zoo.animal import PACKAGE, RIGHT, animal, define_softmax, softmax_does
+
+LOST = {"lost": ("softmax",)}
+HERE = r"tests/adapters\.py:\d+"
+
+for name, body, operator in (
+    ("F", "import torch.nn.functional as F\nreturn F.softmax(in_features, dim)", "torch.softmax"),
+    ("a method", "return in_features.softmax(dim)", "torch.softmax"),
+    ("a module", "return torch.nn.Softmax(dim)(in_features)", "torch.nn.Softmax"),
+    ("aten", "return torch.ops.aten._softmax(in_features, dim, False)", "torch.softmax"),
+    (
+        "getattr",
+        "import importlib\nmodule = importlib.import_module('torch.nn.functional')\n"
+        "return getattr(module, 'soft' + 'max')(in_features, dim)",
+        "torch.softmax",
+    ),
+    ("log", "return torch.log_softmax(in_features, dim).exp()", "torch.log_softmax"),
+    (
+        "torch._C",
+        "return torch._C._nn.__dict__.get('softmax', torch._C._VariableFunctions.softmax)"
+        "(in_features, dim)",
+        "torch.softmax",
+    ),
+):
+    more = ("needs review",) if name in ("getattr", "torch._C") else ()
+    softmax_does(
+        41,
+        f"softmax by {name}",
+        body,
+        message=rf"{operator.replace('.', '[.]')} is not allowed",
+        policy=(rf"forbidden {operator} {HERE}", *more),
+        any_policy=True,
+        **LOST,
+    )
+
+
+@animal(
+    41,
+    "SiLU by a scripted function",
+    lost=("silu",),
+    policy=(r"forbidden torch\.nn\.functional\.silu tests/adapters\.py:\d+",),
+    message="silu",
+)
+def silu_by_a_scripted_function(folder):
+    from zoo.animal import add_to_adapters
+
+    add_to_adapters(
+        folder,
+        "@torch.jit.script\ndef scripted(x: torch.Tensor):\n"
+        "    return torch.nn.functional.silu(x)\n\n\n"
+        "def run_silu(in_features):\n    return scripted(in_features)\n",
+    )
+
+
+@animal(
+    41,
+    "SiLU in the package",
+    lost=("silu",),
+    policy=(rf"forbidden torch\.nn\.functional\.silu {PACKAGE}/functional\.py:\d+",),
+    message=r"torch\.nn\.functional\.silu is not allowed here.*functional\.py, line \d+",
+)
+def silu_in_the_package(folder):
+    path = folder / PACKAGE / "functional.py"
+    text = path.read_text()
+    assert "return x * torch.sigmoid(x)" in text
+    path.write_text(
+        text.replace("return x * torch.sigmoid(x)", "return torch.nn.functional.silu(x)")
+    )
+
+
+softmax_does(
+    42,
+    "falls back where it is caught",
+    f"try:\n    return torch.softmax(in_features, dim)\nexcept Exception:\n    {RIGHT}",
+    policy=(rf"needs review torch\.softmax {HERE}",),
+)
+softmax_does(
+    42,
+    "hides it in exec",
+    "import base64\nnames = {'torch': torch, 'x': in_features, 'd': dim}\n"
+    "exec(base64.b64decode(b'eSA9IHRvcmNoLnNvZnRtYXgoeCwgZCk='), names)\nreturn names['y']",
+    policy=("forbidden torch.softmax", rf"needs review builtins\.exec {HERE}"),
+    **LOST,
+)
+softmax_does(
+    42,
+    "takes the block away by gc",
+    """
+import gc
+for one in gc.get_objects():
+    if type(one).__name__ == "Library":
+        one._destroy()
+return torch.softmax(in_features, dim)
+""",
+    # Whether the operator is free again is not what matters: a person is told.
+    unsure=("softmax",),
+    any_policy=True,
+    policy=(rf"needs review gc\.get_objects {HERE}", rf"needs review _destroy {HERE}"),
+)
+softmax_does(
+    42,
+    "registers kernels of its own",
+    "return softmax(in_features, dim)",
+    at_import="import torch.library\n"
+    "LIBRARY = torch.library.Library('student', 'DEF')\n"
+    "LIBRARY.define('other(Tensor x) -> Tensor')",
+    any_policy=True,
+    policy=(rf"needs review torch\.library\.Library {HERE}",),
+)
+softmax_does(
+    42,
+    "compiles C++",
+    "from torch.utils.cpp_extension import load_inline\n"
+    "source = 'torch::Tensor f(torch::Tensor x, int64_t d) { return torch::softmax(x, d); }'\n"
+    "module = load_inline('evil', source, functions=['f'])\nreturn module.f(in_features, dim)",
+    policy=(rf"needs review torch\.utils\.cpp_extension\.load_inline {HERE}",),
+    any_policy=True,
+    **LOST,
+)
+
+
+@animal(42, "copies from torch", policy=(r"needs review torch/optim/adam\.py .*/optim\.py:\d+",))
+def copies_from_torch(folder):
+    import torch
+
+    original = Path(torch.__file__).with_name("optim") / "adam.py"
+    text = original.read_text(encoding="utf-8")
+    start = text.index("def _single_tensor_adam(")
+    stop = text.index("\ndef ", start + 1)
+    path = folder / PACKAGE / "optim.py"
+    path.write_text(f"from torch import Tensor\n{path.read_text()}\n\n{text[start:stop]}\n")
+
+
+@animal(43, "only looks forbidden")
+def only_looks_forbidden(folder):
+    define_softmax(
+        folder,
+        '''
+"""As torch.softmax and F.softmax do; see torch.nn.functional.silu and nn.RMSNorm."""
+# return torch.softmax(in_features, dim)
+text = "torch.nn.functional.scaled_dot_product_attention"
+gate = torch.sigmoid(in_features)
+layer = Softmax(dim)
+exp = layer(in_features) + 0 * gate.sum().nan_to_num() * len(text) * 0
+return exp.to(in_features.dtype)
+''',
+        '''
+class RMSNorm(torch.nn.Module):
+    """Not that of torch."""
+
+
+class Softmax(torch.nn.Module):
+    """Not that of torch either."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def softmax(self, x):
+        return softmax(x, self.dim)
+
+    def forward(self, x):
+        return self.softmax(x)
+''',
+    )
+
+
+@animal(43, "uses torch's softmax where nobody examines")
+def compares_with_torch(folder):
+    path = folder / PACKAGE / "functional.py"
+    path.write_text(
+        path.read_text()
+        + "\n\ndef difference(x):\n"
+        + "    return (torch.softmax(x, -1) - softmax(x, -1)).abs().max()\n"
+    )
