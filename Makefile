@@ -25,6 +25,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m cs_grader.policy cs_basics
 
 bench: $(INSTALLED)
 	$(BIN)/python scripts/bench.py pipeline $(ARGS)
@@ -34,7 +35,7 @@ faults: $(INSTALLED)
 	$(BIN)/python scripts/faults.py $(ARGS)
 
 zoo: $(INSTALLED)
-	ZOO=all ZOO_JOBS=2 $(BIN)/python -m pytest tests/project/test_zoo.py $(ARGS)
+	OMP_NUM_THREADS=1 ZOO_JOBS=2 $(BIN)/python -m pytest -p no:xdist tests/project/zoo/whole.py $(ARGS)
 
 system:
 	apt-get update --quiet

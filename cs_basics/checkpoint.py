@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from io import BytesIO
 from typing import IO, Any
 
 import torch
@@ -17,7 +18,7 @@ def save_checkpoint(
     model: nn.Module,
     optimizer: Optimizer,
     iteration: int,
-    out: str | os.PathLike[str] | IO[bytes],
+    out: str | os.PathLike[str] | IO[bytes] | BytesIO,
     progress: dict[str, Any] | None = None,
 ) -> None:
     """Write all that is needed to go on as if nothing had happened.
@@ -47,7 +48,7 @@ def save_checkpoint(
 
 
 def read_checkpoint(
-    src: str | os.PathLike[str] | IO[bytes], device: torch.device | str = "cpu"
+    src: str | os.PathLike[str] | IO[bytes] | BytesIO, device: torch.device | str = "cpu"
 ) -> dict[str, Any]:
     """Read a checkpoint without trusting it: only tensors and plain values are ever built.
 
@@ -75,7 +76,7 @@ def read_checkpoint(
 
 
 def load_checkpoint(
-    src: str | os.PathLike[str] | IO[bytes], model: nn.Module, optimizer: Optimizer
+    src: str | os.PathLike[str] | IO[bytes] | BytesIO, model: nn.Module, optimizer: Optimizer
 ) -> int:
     """Put a saved state back into a model and its optimizer.
 

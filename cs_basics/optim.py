@@ -33,8 +33,8 @@ class SGD(Optimizer):
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
-        self, closure: Callable[[], float] | None = None
-    ) -> float | None:
+        self, closure: Callable[[], float | Tensor] | None = None
+    ) -> float | Tensor | None:
         """Update every parameter that has a gradient; return what the closure returns."""
         loss = _evaluate(closure)
         for group in self.param_groups:
@@ -83,8 +83,8 @@ class AdamW(Optimizer):
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
-        self, closure: Callable[[], float] | None = None
-    ) -> float | None:
+        self, closure: Callable[[], float | Tensor] | None = None
+    ) -> float | Tensor | None:
         """Update every parameter that has a gradient; return what the closure returns."""
         loss = _evaluate(closure)
         for group in self.param_groups:
@@ -106,7 +106,7 @@ class AdamW(Optimizer):
         return loss
 
 
-def _evaluate(closure: Callable[[], float] | None) -> float | None:
+def _evaluate(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
     if closure is None:
         return None
     with torch.enable_grad():

@@ -1,7 +1,6 @@
 """Rotary position embedding. Tested by `make test ARGS="-k rope"`."""
 
 from collections.abc import Callable
-from typing import Self
 
 import torch
 from einops import rearrange
@@ -54,7 +53,9 @@ class RotaryPositionalEmbedding(nn.Module):
         angles = torch.outer(positions, self.theta**-exponents)
         return angles.cos().float(), angles.sin().float()
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+    def _apply(
+        self, fn: Callable[[Tensor], Tensor], recurse: bool = True
+    ) -> "RotaryPositionalEmbedding":
         # model.to(torch.bfloat16) also rounds buffers, and a rounded angle is a wrong position:
         # follow the model to its device, but in float32.
         super()._apply(fn, recurse)

@@ -280,7 +280,7 @@ def _calling_place() -> tuple[str, int]:
     while frame is not None:
         file = frame.f_code.co_filename
         ours = file == __file__ or "site-packages" in file or file.startswith(("<", torch_root))
-        if not ours and Path(file).parent.name != "probes":
+        if not ours and Path(file).parent.name not in {"probes", "cs_grader"}:
             return file, frame.f_lineno
         frame = frame.f_back
     return "", 0

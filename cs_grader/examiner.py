@@ -96,31 +96,31 @@ class Examiner:
             self.rows.write(json.dumps(row) + "\n")
             self.rows.flush()
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the items of the chosen problems, those of one problem together."""
-        problems = self.examination.problems
-        kept = [item for item in items if problem_of(item) in problems]
-        items[:] = sorted(kept, key=lambda item: problems.index(problem_of(item)))
-
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run all items with the public seed, then those that draw inputs with each hidden one."""
+        """Run the items of each problem with the public seed, then with each hidden one."""
         if session.testsfailed:
             raise session.Interrupted("the examination cannot be collected")
-        planned = [(seed, item) for seed in self.examination.seeds for item in drawn(session, seed)]
-        plan = [[seed, problem_of(item), item.nodeid] for seed, item in planned]
-        self.tell({"plan": plan})
-        for (seed, item), (next_seed, next_item) in zip(
-            planned, [*planned[1:], (None, None)], strict=True
-        ):
+        # Problem by problem: the sandbox imports the submission once for each that follows another.
+        planned = [
+            (seed, item)
+            for problem in self.examination.problems
+            for seed in self.examination.seeds
+            for item in session.items
+            if problem_of(item) == problem and (seed == 0 or draws_inputs(item))
+        ]
+        self.tell({"plan": [[seed, problem_of(item), item.nodeid] for seed, item in planned]})
+        for (seed, item), following in zip(planned, [*planned[1:], (0, None)], strict=True):
             self.seed = session.config.option.exam_seed = seed
             self.adapters.problem = problem_of(item)
-            following = next_item if next_seed == seed else None
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            # The same item again needs its fixtures anew, and pytest would keep them for it.
+            nextitem = None if following[1] is item else following[1]
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell what became of an item."""
+        """Tell what became of an item; one that this machine cannot examine does not count."""
+        if report.skipped:
+            self.tell({"skipped": report.nodeid})
         self.seconds = report.duration + (0.0 if report.when == "setup" else self.seconds)
         for name, row in report.user_properties:
             if name == "examination":
@@ -140,13 +140,6 @@ def problem_of(item: pytest.Item) -> str:
     """Name the problem that an item examines."""
     marker = item.get_closest_marker("problem")
     return marker.args[0] if marker and marker.args else ""
-
-
-def drawn(session: pytest.Session, seed: int) -> list[pytest.Item]:
-    """Return the items that are worth running with a seed: for a hidden one, those that use it."""
-    if seed == 0:
-        return session.items
-    return [item for item in session.items if draws_inputs(item)]
 
 
 def draws_inputs(item: pytest.Item) -> bool:

@@ -106,6 +106,8 @@ class Marking:
         elif "row" in message:
             row = message["row"]
             self.rows[message["seed"], row["item"]] = row | {"seconds": message["seconds"]}
+        elif "skipped" in message:
+            self.plan = [entry for entry in self.plan if entry[2] != message["skipped"]]
         elif "calls" in message:
             calls = self.calls.setdefault(message["problem"], [])
             calls += [Call(*call) for call in message["calls"]]
@@ -128,7 +130,14 @@ class Marking:
             if name in self.terms.problems
         )
         findings = (
-            policy.settle(self.source, self.calls, self.terms.problems) if self.source else ()
+            policy.settle(
+                self.source,
+                self.calls,
+                self.terms.problems,
+                failed=[problem.problem for problem in problems if problem.failed],
+            )
+            if self.source
+            else ()
         )
         return Result(
             submission=self.name,

@@ -30,7 +30,18 @@ from cs_grader.processes import descendants, is_over
 
 TIERS = ("bubblewrap", "uid", "process")
 PACKAGE = Path(__file__).parent
-INSIDE = ("__init__", "worker", "wire", "confine", "processes", "absent", "blocked")
+INSIDE = (
+    "__init__",
+    "absent",
+    "blocked",
+    "confine",
+    "host",
+    "processes",
+    "settings",
+    "watch",
+    "wire",
+    "worker",
+)
 # Users that systemd keeps free of people; each grading process takes one of its own.
 FIRST_UID, NUM_UIDS = 61184, 4336
 NOBODY = 65534

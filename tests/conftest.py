@@ -34,7 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--submission",
         type=Path,
         metavar="DIR",
-        help="examine tests/adapters.py of another repository",
+        help="examine tests/adapters.py of another repository (--submission=DIR, in one word:"
+        " pytest takes a word by itself for a folder of tests, too, and reads its conftest.py)",
     )
     group.addoption(
         "--problem",
@@ -260,9 +261,10 @@ def adapter_in(error: BaseException) -> str:
 
 def in_short(inputs: dict[str, Any]) -> str:
     """Say in a line what an adapter is called with; a probe of another kind needs no such line."""
-    if "function" not in inputs or "arguments" not in inputs:
+    arguments = inputs.get("arguments") or next(iter(inputs.get("cases", ())), None)
+    if "function" not in inputs or arguments is None:
         return ""
-    return f"{inputs['function']}({', '.join(described(inputs['arguments'], inputs))})"
+    return f"{inputs['function']}({', '.join(described(arguments, inputs))})"
 
 
 def described(values: dict[str, Any], how: dict[str, Any]) -> Iterator[str]:

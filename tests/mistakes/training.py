@@ -175,7 +175,7 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
 
     present = [g for g in given if g is not None]
     total = sum(float(np.abs(g).sum()) for g in present)
-    top = max((float(np.abs(g).max()) for g in present), default=0.0)
+    top = max((float(np.abs(g).max(initial=0)) for g in present), default=0.0)
     places = [place for place, g in enumerate(given) if g is not None]
     count = max(len(places), 1)
     matrices = [g for g in present if g.ndim == 2]
@@ -194,11 +194,15 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
         "gradients are normalised to length 1, max_l2_norm is forgotten": scaled(
             lambda _: 1 / (norm + 1e-6)
         ),
-        "gradients below the bound are scaled up to it": scaled(lambda _: max_l2_norm / norm),
+        "gradients below the bound are scaled up to it": scaled(
+            lambda _: max_l2_norm / norm if norm else 0.0
+        ),
         "gradients below the bound are scaled up to it, too": scaled(
             lambda _: max_l2_norm / (norm + 1e-6)
         ),
-        "the 1e-6 below the fraction is missing": scaled(lambda _: max_l2_norm / norm),
+        "the 1e-6 below the fraction is missing": scaled(
+            lambda _: max_l2_norm / norm if norm else 0.0
+        ),
         "the norm is averaged over the parameters": scaled(
             lambda _: min(1.0, max_l2_norm * math.sqrt(count) / (norm + 1e-6))
         ),

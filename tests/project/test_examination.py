@@ -140,7 +140,7 @@ def test_an_item_of_an_unknown_problem_is_an_error(pytestconfig):
         item = SimpleNamespace(path=TESTS / "test_x.py", nodeid="test_x.py::test_y")
         item.get_closest_marker = lambda _, marker=marker: marker
         with pytest.raises(pytest.UsageError, match=r"test_x.py::test_y: no problem .* in rubric"):
-            conftest.pytest_collection_modifyitems([item])
+            conftest.pytest_collection_modifyitems(pytestconfig, [item])
 
 
 def test_report_has_a_row_for_each_item(examined):

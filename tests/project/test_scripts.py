@@ -49,9 +49,8 @@ def test_help_explains_every_option(script, name):
     arguments = ["debug", "--help"] if name == "train" else ["--help"]
     result = script(name, *arguments)
     assert result.code == 0
-    flags = [line for line in result.out.splitlines() if line.startswith("│ --")]
+    flags = [line for line in result.out.splitlines() if line.strip("│ ").startswith("--")]
     assert flags or name == "bench"
-    assert "│ --" in result.out
     # An option without an explanation shows its default or (required) right after its name.
     text = " ".join(result.out.replace("│", " ").split())
     for flag in {word for word in text.split() if word.startswith("--") and word != "--help"}:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CHECKER = "--jaxtyping-packages=cs_basics,beartype.beartype"
+CHECKER = "--jaxtyping-packages=cs_basics,shape_checker.checked"
 # The tokenizer and its training hold no tensors.
 WITHOUT_TENSORS = ("test_encoding", "test_train_bpe")
 EXAMINED = [
@@ -26,7 +26,8 @@ def run(*command):
     return subprocess.run(
         [sys.executable, *command],
         cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""},
+        env=os.environ
+        | {"OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "", "PYTHONPATH": str(Path(__file__).parent)},
         capture_output=True,
         text=True,
         check=False,

@@ -1,20 +1,13 @@
 """The grader marks every animal of the zoo rightly.
 
-`make test` grades a third of the rows in one test; `make zoo` grades all, twice, with a test for
-each animal (ZOO=all).
+Here is a third of the rows in one test; `make zoo` grades all, twice (zoo/whole.py).
 """
 
-import os
 import re
-import signal
-import subprocess
-import time
 
 import pytest
 from zoo.animal import Animal, Expected, load
-from zoo.grading import command, complaints, grade, hand_in, results
-
-from cs_grader import sandbox
+from zoo.grading import Graded, complaints, graded_once, walled
 
 ANIMALS = load()
 # A third of the rows, those that grade within a few seconds.
@@ -27,37 +20,6 @@ FAST_TITLES = """
 42-falls-back-where-it-is-caught 43-only-looks-forbidden 46-is-right-where-nobody-looks
 """
 FAST = [which for which in ANIMALS if which.title in FAST_TITLES.split()]
-IS_WHOLE = os.environ.get("ZOO") == "all"
-whole = pytest.mark.skipif(not IS_WHOLE, reason="make zoo grades all animals")
-
-
-def has_a_wall():
-    try:
-        sandbox.choose_tier("uid")
-    except (ValueError, OSError):
-        return False
-    return True
-
-
-walled = pytest.mark.skipif(not has_a_wall(), reason="neither bubblewrap nor another user works")
-
-
-def graded_once(animals, folder):
-    hand_in(animals, folder / "in")
-    finished = grade(folder / "in", folder / "out", "--jobs", os.environ.get("ZOO_JOBS", "1"))
-    return finished, results(animals, folder / "out")
-
-
-@pytest.fixture(scope="module")
-def twice(request, tmp_path_factory):
-    """The chosen animals, graded two times over."""
-    chosen = {item.callspec.params["which"] for item in request.session.items if is_of_zoo(item)}
-    animals = [which for which in ANIMALS if which in chosen]
-    return [graded_once(animals, tmp_path_factory.mktemp("zoo")) for _ in range(2)]
-
-
-def is_of_zoo(item):
-    return hasattr(item, "callspec") and "which" in item.callspec.params
 
 
 def test_every_row_has_an_animal_except_that_of_the_killed_grader():
@@ -76,54 +38,13 @@ def test_a_third_of_the_rows_is_fast():
 
 @walled
 @pytest.mark.slow
-@pytest.mark.skipif(IS_WHOLE, reason="each animal has a test of its own")
 def test_the_fast_third_of_the_zoo_is_graded_rightly(tmp_path):
     finished, graded = graded_once(FAST, tmp_path)
     wrong = {which.title: complaints(which, graded.get(which.title)) for which in FAST}
     wrong = {title: words for title, words in wrong.items() if words}
-    assert not wrong, "\n".join(f"{title}: {'; '.join(words)}" for title, words in wrong.items())
+    told = "\n".join(f"{title}: {'; '.join(words)}" for title, words in wrong.items())
+    assert not wrong, f"{told}\n{finished.stderr[-3000:]}"
     assert finished.returncode == 0, finished.stderr
-
-
-@walled
-@whole
-@pytest.mark.parametrize("which", ANIMALS, ids=lambda which: which.title)
-def test_animal_is_graded_rightly_and_the_same_again(twice, which):
-    (_, first), (_, again) = twice
-    words = complaints(which, first.get(which.title))
-    assert not words, "\n".join(words)
-    assert first[which.title].without_times() == again[which.title].without_times()
-
-
-@walled
-@whole
-def test_every_animal_gets_a_verdict(twice):
-    for finished, _ in twice:
-        assert finished.returncode == 0, finished.stderr
-
-
-@walled
-@whole
-def test_grader_that_is_killed_goes_on_to_the_same_gradebook(tmp_path):
-    """Row 50."""
-    right = [Animal(50, f"right {number}", lambda _: None, Expected()) for number in range(3)]
-    hand_in(right, tmp_path / "in")
-    assert grade(tmp_path / "in", tmp_path / "whole").returncode == 0
-    killed = tmp_path / "killed"
-    process = subprocess.Popen(
-        command(tmp_path / "in", killed),
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while process.poll() is None and not list(killed.glob("*/result.json")):
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert len(list(killed.glob("*/result.json"))) < 3, "it was not killed midway"
-    assert grade(tmp_path / "in", killed, "--resume").returncode == 0
-    first, resumed = (tmp_path / "whole" / "gradebook.csv", killed / "gradebook.csv")
-    assert first.read_text() == resumed.read_text()
 
 
 def test_complaints_tell_a_wrong_verdict(tmp_path):
@@ -141,8 +62,6 @@ def test_complaints_tell_a_wrong_verdict(tmp_path):
             {"rule": "forbidden", "operator": "torch.softmax", "file": "tests/a.py", "line": 3}
         ],
     }
-    from zoo.grading import Graded
-
     expected = Expected(lost=("softmax",), note="left during import", message="SIGSEGV")
     said = "\n".join(complaints(Animal(1, "x", str, expected), Graded(wrong, tmp_path)))
     for words in (

@@ -105,12 +105,18 @@ def _stand_ins(problem: str, implementation: Any) -> dict[str, Callable[..., Any
 
 
 def chosen(only: Sequence[str] = (), problems: Sequence[str] = ()) -> list[Case]:
-    """The cases of these problems whose title holds one of these texts; nothing given: all."""
+    """The cases of these problems with these titles or parts of a title; nothing given: all."""
+    cases = load()
+    titles = {case.title for case in cases}
+
+    def is_meant(text: str, title: str) -> bool:
+        return text == title if text in titles else text in title
+
     return [
         case
-        for case in load()
+        for case in cases
         if (not problems or case.problem in problems)
-        and (not only or any(text in case.title for text in only))
+        and (not only or any(is_meant(text, case.title) for text in only))
     ]
 
 

@@ -205,6 +205,7 @@ softmax_does(
     "counts its calls",
     "CALLS.append(1)\nreturn softmax(in_features, dim) if len(CALLS) < 2 else in_features",
     at_import="CALLS = []",
+    partly=("softmax",),
 )
 
 
@@ -219,7 +220,6 @@ softmax_does(
     47,
     "logs in at wandb",
     f"{ONCE}\n    import wandb\n    wandb.login(key=None, relogin=True, timeout=5)\n{RIGHT}",
-    partly=("softmax",),
 )
 softmax_does(
     47,

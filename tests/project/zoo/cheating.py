@@ -207,7 +207,9 @@ for root in roots:
 def public_pass_and_hidden_fail(result, _folder):
     items = [item for item in result["items"] if item["problem"] == "softmax"]
     assert {item["outcome"] for item in items if not item["is_hidden"]} == {"passed"}
-    assert "passed" not in {item["outcome"] for item in items if item["is_hidden"]}
+    hidden = [item["item"] for item in items if item["is_hidden"] and item["outcome"] == "passed"]
+    # An input without a single value has nothing to hide.
+    assert len(hidden) <= 1, hidden
 
 
 @animal(

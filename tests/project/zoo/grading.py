@@ -13,11 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from cs_grader import sandbox
 from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build, define_softmax
 
 SECRET = "of the zoo"
 # A wall is needed: these would kill and read what they can.
 LEAST_ISOLATION = "uid"
+
+
+def has_a_wall() -> bool:
+    """Whether anything stronger than a plain process works here."""
+    try:
+        sandbox.choose_tier(LEAST_ISOLATION)
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+walled = pytest.mark.skipif(not has_a_wall(), reason="neither bubblewrap nor another user works")
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,13 @@ def grade(submissions: Path, out: Path, *options: str) -> subprocess.CompletedPr
         env=os.environ | {"ZOO_SECRET": "1", "OMP_NUM_THREADS": "1"},
         check=False,
     )
+
+
+def graded_once(animals: Sequence[Animal], folder: Path):
+    """Hand in and grade animals; return the finished command and the results by title."""
+    hand_in(animals, folder / "in")
+    finished = grade(folder / "in", folder / "out", "--jobs", os.environ.get("ZOO_JOBS", "1"))
+    return finished, results(animals, folder / "out")
 
 
 def command(submissions: Path, out: Path, *options: str) -> list[str]:

@@ -1,0 +1,65 @@
+"""Every animal of the zoo is graded rightly, and the same again: `make zoo`.
+
+Not among the tests of `make test`, where a third of the rows has to do: it takes a quarter of an
+hour.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from zoo.animal import Animal, Expected, load
+from zoo.grading import command, complaints, grade, graded_once, hand_in, walled
+
+ANIMALS = load()
+pytestmark = walled
+
+
+@pytest.fixture(scope="module")
+def twice(request, tmp_path_factory):
+    """The chosen animals, graded two times over."""
+    chosen = {item.callspec.params["which"] for item in request.session.items if is_of_zoo(item)}
+    animals = [which for which in ANIMALS if which in chosen]
+    return [graded_once(animals, tmp_path_factory.mktemp("zoo")) for _ in range(2)]
+
+
+def is_of_zoo(item):
+    return hasattr(item, "callspec") and "which" in item.callspec.params
+
+
+@pytest.mark.parametrize("which", ANIMALS, ids=lambda which: which.title)
+def test_animal_is_graded_rightly_and_the_same_again(twice, which):
+    (_, first), (_, again) = twice
+    words = complaints(which, first.get(which.title))
+    assert not words, "\n".join(words)
+    assert first[which.title].without_times() == again[which.title].without_times()
+
+
+def test_every_animal_gets_a_verdict(twice):
+    for finished, _ in twice:
+        assert finished.returncode == 0, finished.stderr
+
+
+def test_grader_that_is_killed_goes_on_to_the_same_gradebook(tmp_path):
+    """Row 50."""
+    right = [Animal(50, f"right {number}", lambda _: None, Expected()) for number in range(3)]
+    hand_in(right, tmp_path / "in")
+    assert grade(tmp_path / "in", tmp_path / "whole").returncode == 0
+    killed = tmp_path / "killed"
+    process = subprocess.Popen(
+        command(tmp_path / "in", killed),
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not list(killed.glob("*/result.json")):
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert len(list(killed.glob("*/result.json"))) < 3, "it was not killed midway"
+    assert grade(tmp_path / "in", killed, "--resume").returncode == 0
+    first, resumed = (tmp_path / "whole" / "gradebook.csv", killed / "gradebook.csv")
+    assert first.read_text() == resumed.read_text()
