@@ -18,7 +18,7 @@ train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
 
 test: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -35,7 +35,7 @@ faults: $(INSTALLED)
 	$(BIN)/python scripts/faults.py $(ARGS)
 
 zoo: $(INSTALLED)
-	OMP_NUM_THREADS=1 ZOO_JOBS=2 $(BIN)/python -m pytest -p no:xdist tests/project/zoo/whole.py $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/project/zoo/whole.py $(ARGS)
 
 system:
 	apt-get update --quiet

@@ -31,7 +31,7 @@ from cs_basics.transformer import TransformerLM
 logger = logging.getLogger(__name__)
 
 SAMPLE_TOKENS = 300
-SAMPLE_TEMPERATURE = 0.8
+SAMPLE_TEMPERATURE = 0.5
 SAMPLE_TOP_P = 0.95
 
 

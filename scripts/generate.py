@@ -21,7 +21,7 @@ def main(
     prompt: str = "",
     num_samples: int = 1,
     max_tokens: int = 300,
-    temperature: float = 0.8,
+    temperature: float = 0.5,
     top_k: int | None = None,
     top_p: float | None = 0.95,
     seed: int | None = None,

@@ -110,6 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if problem_of(item) != only]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if problem_of(item) == only]
+    # The long ones first: whichever process runs out of work then takes short ones from another.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
         if item.path.parent != TESTS:
             continue

@@ -74,7 +74,7 @@ def grade(submissions: Path, out: Path, *options: str) -> subprocess.CompletedPr
 def graded_once(animals: Sequence[Animal], folder: Path):
     """Hand in and grade animals; return the finished command and the results by title."""
     hand_in(animals, folder / "in")
-    finished = grade(folder / "in", folder / "out", "--jobs", os.environ.get("ZOO_JOBS", "1"))
+    finished = grade(folder / "in", folder / "out", "--jobs", os.environ.get("ZOO_JOBS", "2"))
     return finished, results(animals, folder / "out")
 
 
