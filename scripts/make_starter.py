@@ -7,6 +7,7 @@ have to pass: nothing is written by hand twice.
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,9 @@ SCRIPTS = (
     "ablate", "ablation_run", "account", "cli", "download", "encode", "evaluate", "generate",
     "package", "process", "train", "train_tokenizer", "write_stories",
 )  # fmt: skip
+TEACHERS_ONLY = (
+    "basedpyright", "beartype", "hypothesis", "import-linter", "transformers", "triton",
+)  # fmt: skip
 COPIED = ("LICENSE", "constraints.txt", ".gitignore", "data/README.md", "docs/handout.md")
 RENAMED = {
     "README.md": "README.md",
@@ -110,8 +114,18 @@ def texts() -> dict[str, str]:
         **{f"scripts/{name}.py": read(f"scripts/{name}.py") for name in SCRIPTS},
         **{place: read(f"scripts/starter/{name}") for name, place in RENAMED.items()},
         **examination(),
-        "pyproject.toml": read("pyproject.toml").partition("\n[tool.importlinter]")[0] + "\n",
+        "pyproject.toml": project_file(),
     }
+
+
+def project_file() -> str:
+    """Return pyproject.toml without what only the whole repository has or needs."""
+    text = read("pyproject.toml").partition("\n[tool.importlinter]")[0] + "\n"
+    text = re.sub(
+        r"\n\[tool\.(setuptools\.package-data|basedpyright)\]\n(?:[^\[\n].*\n|\n)*", "\n", text
+    )
+    text = re.sub(r"(?m)^packages = .*$", f'packages = ["{LIBRARY}"]', text)
+    return re.sub(rf'(?m)^    "(?:{"|".join(TEACHERS_ONLY)})\b.*\n', "", text)
 
 
 def read(place: str) -> str:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,16 @@ def softmax(x, dim):
 @pytest.fixture(scope="module")
 def texts():
     return make_starter.texts()
+
+
+def test_what_it_installs_and_packs_is_there(texts):
+    project = tomllib.loads(texts["pyproject.toml"])
+    for package in project["tool"]["setuptools"]["packages"]:
+        assert f"{package}/__init__.py" in texts
+    assert "package-data" not in project["tool"]["setuptools"]
+    wanted = " ".join(project["project"]["optional-dependencies"]["dev"])
+    assert "pytest" in wanted
+    assert "transformers" not in wanted
 
 
 # --- nothing of the solution survives ---
