@@ -58,7 +58,7 @@ def table(rows: Sequence[Row]) -> list[Line]:
     earned = sum(points(problem, counter) for problem, counter in counts.items())
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
-    return [*lines, ("", ""), *((line, "") for line in advice(counts, rows))]
+    return [*lines, ("", ""), *((line, "") for line in advice(counts))]
 
 
 def line_of(title: str, counter: Counter[str], earned: float, possible: float) -> str:
@@ -70,7 +70,7 @@ def line_of(title: str, counter: Counter[str], earned: float, possible: float) -
     return f"{title:<34}{cells[0]:>8}{cells[1]:>8}{cells[2]:>13}{shown:>7.1f} of {possible}"
 
 
-def advice(counts: Mapping[str, Counter[str]], rows: Sequence[Row]) -> list[str]:
+def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
     """Say what to do next: first what is broken, and of that what others are built from."""
 
     def broken(problem: str) -> bool:
@@ -84,12 +84,8 @@ def advice(counts: Mapping[str, Counter[str]], rows: Sequence[Row]) -> list[str]
         following = first(counts, state)
         if following is None:
             continue
-        file = next(
-            row["item"].partition("::")[0]
-            for row in rows
-            if row["problem"] == following and row["outcome"] != "passed"
-        )
-        lines = [f"{verb} next: {RUBRIC[following]['title']}  (python -m pytest {file})"]
+        command = f"python -m pytest --problem {following}"
+        lines = [f"{verb} next: {RUBRIC[following]['title']}  ({command})"]
         waiting = [p for p in counts if state(p) and following in foundations(p)]
         if waiting:
             titles = ", ".join(RUBRIC[problem]["title"] for problem in waiting[:2])

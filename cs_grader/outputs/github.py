@@ -43,7 +43,7 @@ def _of_problem(result: Result, problem: Problem) -> dict[str, Any]:
     test: dict[str, Any] = {
         "name": reading.title(problem),
         "status": "pass" if reading.is_right(problem) else "fail",
-        "test_code": reading.command_for(items),
+        "test_code": reading.command_for(problem.problem),
         "task_id": problem.problem,
         "filename": one_line(file),
         "line_no": 0,

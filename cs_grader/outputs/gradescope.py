@@ -61,7 +61,7 @@ def _of_problem(result: Result, problem: Problem, wrong: list[Item], number: str
         if finding.problem == problem.problem
     ]
     if wrong:
-        lines.append(f"Try it with: {reading.command_for(wrong)}")
+        lines.append(f"Try it with: {reading.command_for(problem.problem)}")
     if len(wrong) > MAX_ITEMS:
         lines.append(f"The first {MAX_ITEMS} of {len(wrong)} follow.")
     return {

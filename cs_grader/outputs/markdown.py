@@ -44,8 +44,7 @@ def _next_step(result: Result) -> str:
     if step is None:
         return "Nothing is left to do." if result.problems else ""
     lines = [f"**{escape(step.task)}**"]
-    if step.command:
-        lines.append(f"Try it with {code(step.command)}.")
+    lines.append(f"Try it with {code(step.command)}.")
     if step.waiting:
         lines.append(f"It may explain what is wrong with: {escape(step.waiting)}.")
     return " ".join(lines)

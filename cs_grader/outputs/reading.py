@@ -13,7 +13,7 @@ import math
 import re
 import signal
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from cs_grader.outputs.plain_text import OUTPUT_CHARS, one_line, plain
@@ -176,8 +176,8 @@ def next_step(result: Result) -> NextStep | None:
         if not is_right(other) and problem.problem in foundations(other.problem)
     ]
     verb = "Repair" if problem.failed else "Start"
-    command = command_for(wrong_items(result, problem.problem))
-    return NextStep(f"{verb} {title(problem)} first.", command, ", ".join(waiting))
+    task = f"{verb} {title(problem)} first."
+    return NextStep(task, command_for(problem.problem), ", ".join(waiting))
 
 
 def advice(result: Result) -> list[str]:
@@ -185,18 +185,15 @@ def advice(result: Result) -> list[str]:
     step = next_step(result)
     if step is None:
         return ["Nothing is left to do."] if result.problems else []
-    lines = [step.task]
-    if step.command:
-        lines.append(f"Try it with: {step.command}")
+    lines = [step.task, f"Try it with: {step.command}"]
     if step.waiting:
         lines.append(f"It may explain what is wrong with: {step.waiting}.")
     return lines
 
 
-def command_for(items: Iterable[Item]) -> str:
-    """The command that runs the file of the first of these items."""
-    file = next((item.item.partition("::")[0] for item in items), "")
-    return f"python -m pytest {one_line(file)}" if file else ""
+def command_for(problem: str) -> str:
+    """The command by which a student runs the items of a problem."""
+    return f"python -m pytest --problem {one_line(problem)}"
 
 
 def most_common(diagnoses: Sequence[str]) -> list[tuple[str, int]]:

@@ -45,8 +45,7 @@ def _next(result: Result) -> Html:
         done = "Everything is right. Nothing is left to do."
         return element("p", done, class_="card next") if result.problems else Html()
     lines = [element("p", element("strong", step.task))]
-    if step.command:
-        lines.append(element("p", "Try it with ", element("code", step.command)))
+    lines.append(element("p", "Try it with ", element("code", step.command)))
     if step.waiting:
         lines.append(element("p", f"It may explain what is wrong with: {step.waiting}."))
     return element("section", *lines, class_="card next", aria_label="What to do next")

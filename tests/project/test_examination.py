@@ -255,7 +255,7 @@ def test_the_table_says_what_to_do_first():
         return "\n".join(line for line, _ in report.table(rows(**outcomes))).split("\n\n")[1]
 
     assert advice(scaled_dot_product_attention="failed", softmax="error", linear="not_started") == (
-        "Repair next: Softmax  (python -m pytest tests/test_softmax.py)\n"
+        "Repair next: Softmax  (python -m pytest --problem softmax)\n"
         "It may explain: Scaled dot-product attention."
     )
     assert advice(linear="passed", softmax="not_started").startswith("Start next: Softmax")
