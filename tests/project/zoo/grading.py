@@ -166,8 +166,8 @@ def public_inputs() -> tuple[int, ...]:
         build(recorder, folder)
         subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "-q", str(ROOT / "tests" / "test_softmax.py")),
-                *("--submission", str(folder), "-p", "no:xdist"),
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(ROOT / "tests")),
+                *(f"--submission={folder}", "--problem=softmax"),
             ],
             cwd=ROOT,
             env=os.environ | {"OMP_NUM_THREADS": "1"},

@@ -167,12 +167,12 @@ def a_parameter_has_another_name(folder):
     add_to_adapters(folder, "def run_softmax(x, axis):\n    return softmax(x, axis)\n")
 
 
-@animal(34, "a syntax error", lost=BOTH, note=r"SyntaxError.*adapters\.py, line \d+")
+@animal(34, "a syntax error", lost=BOTH, note=r"adapters\.py: line \d+: SyntaxError")
 def a_syntax_error(folder):
     add_to_adapters(folder, "def broken(:\n")
 
 
-@animal(34, "tabs and spaces", lost=BOTH, note=r"(Tab|Indentation)Error.*functional\.py, line \d+")
+@animal(34, "tabs and spaces", lost=BOTH, note=r"functional\.py: line \d+: (Tab|Indentation)Error")
 def tabs_and_spaces(folder):
     path = folder / PACKAGE / "functional.py"
     path.write_text(path.read_text() + "\n\ndef f():\n    if 1:\n\treturn\n")
@@ -203,7 +203,7 @@ def not_installed_and_needed(folder):
     )
 
 
-@animal(34, "a circular import", lost=BOTH, note=r"ImportError.*circular.*line \d+")
+@animal(34, "a circular import", lost=BOTH, note=r"layers\.py: line \d+: ImportError: .*circular")
 def a_circular_import(folder):
     path = folder / PACKAGE / "functional.py"
     path.write_text(f"from {PACKAGE}.layers import Linear\n" + path.read_text())
