@@ -29,12 +29,13 @@ if __name__ == "__main__":
 
 from cs_grader import confine, wire
 from cs_grader.host import ENDED, last_words, prepare_to_fork, run_host
-from cs_grader.processes import descendants, is_over
+from cs_grader.processes import children, descendants, is_over
 from cs_grader.settings import Settings
 from cs_grader.watch import NOW, Watch, ending
 
 ONE_YEAR_S = 3e7
 IMPORT_CPU_S = 20
+SWEEP_S = 10
 MOST_ABSENT = 12
 # PyTorch imports these at the first gradient, and at the first optimizer or tensor on "meta": up
 # to a second, if it were in each run.
@@ -169,16 +170,25 @@ class Server:
         self.sweep()
 
     def sweep(self) -> None:
-        """Kill whatever was left behind and is not the host."""
+        """Kill whatever was left behind and is not the host, and wait until it is gone.
+
+        The dead count towards how many processes there may be until their parent, which this has
+        become, has heard of it: what a fork bomb leaves would keep the next probe from starting.
+        """
+        me = os.getpid()
         spared = {self.host.pid} if self.host else set[int]()
-        for _ in range(100):
-            left = descendants(os.getpid()) - spared
-            left = {pid for pid in left if not is_over(pid)}
+        given_up_at = NOW() + SWEEP_S
+        while NOW() < given_up_at:
+            orphans = children(me) - spared
+            left = {pid for pid in descendants(me) - spared if pid in orphans or not is_over(pid)}
             if not left:
                 return
             for pid in left:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
+            for pid in orphans:
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, os.WNOHANG)
             time.sleep(0.001)
 
     # --- running a probe ---

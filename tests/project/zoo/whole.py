@@ -12,7 +12,7 @@ import time
 import pytest
 
 from zoo.animal import Animal, Expected, load
-from zoo.grading import command, complaints, grade, graded_once, hand_in, walled
+from zoo.grading import command, complaints, grade, graded, hand_in, walled
 
 ANIMALS = load()
 pytestmark = walled
@@ -20,10 +20,12 @@ pytestmark = walled
 
 @pytest.fixture(scope="module")
 def twice(request, tmp_path_factory):
-    """The chosen animals, graded two times over."""
+    """The chosen animals, handed in once and graded two times over."""
     chosen = {item.callspec.params["which"] for item in request.session.items if is_of_zoo(item)}
     animals = [which for which in ANIMALS if which in chosen]
-    return [graded_once(animals, tmp_path_factory.mktemp("zoo")) for _ in range(2)]
+    folder = tmp_path_factory.mktemp("zoo")
+    hand_in(animals, folder / "in")
+    return [graded(animals, folder / "in", folder / out) for out in ("first", "again")]
 
 
 def is_of_zoo(item):
