@@ -5,6 +5,7 @@ process of its own with the submission in a sandbox, and what comes back becomes
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -151,7 +152,7 @@ class Marking:
             problems=problems,
             items=items,
             policy=tuple(map(_printable_finding, findings)),
-            output=printable(self._steady(self.output), MAX_OUTPUT),
+            output=printable(self._steady(_without_repeats(self.output)), MAX_OUTPUT),
         )
 
     def _item(self, seed: int, problem: str, node: str) -> Item:
@@ -348,6 +349,14 @@ def _problem(name: str, entry: dict[str, Any], items: Sequence[Item]) -> Problem
         failed=len(items) - passed - not_started,
         not_started=not_started,
     )
+
+
+def _without_repeats(text: str) -> str:
+    """Write a line that repeats once, with a mark: how often is chance, and tells nobody more."""
+    lines: list[str] = []
+    for line, group in itertools.groupby(text.splitlines()):
+        lines += [line, "(the same again)"] if sum(1 for _ in group) > 1 else [line]
+    return "\n".join(lines)
 
 
 def _printable_finding(finding: Finding) -> Finding:
