@@ -12,20 +12,28 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from cs_basics.atomic import atomic_writer
+from cs_basics.blocks import byte_pieces
 from cs_basics.bpe import (
     SINGLE_BYTES,
     Merge,
     Ranks,
     Vocab,
-    merge_by_rank,
     merge_by_rank_with_heap,
+    merge_lowest_first,
 )
+from cs_basics.cuts import is_open
+from cs_basics.parallel import default_num_workers, map_in_order
+from cs_basics.pieces import IdLists, PieceTable
 from cs_basics.pretokenize import (
     PRETOKEN,
     check_special_tokens,
@@ -34,12 +42,23 @@ from cs_basics.pretokenize import (
     text_to_bytes,
 )
 
-MAX_CACHED_WORDS = 1 << 15
-MAX_CACHED_LENGTH = 16
-"""Longer pre-tokens are rare and seldom repeat; leaving them out bounds the cache's memory."""
+SHORT_TEXT = 1 << 12
+"""Characters up to which a dictionary of strings is faster than arrays."""
 
-MAX_PLAIN_LENGTH = 64
-"""Bytes up to which encoding a word by the definition is faster than with a heap."""
+DECODED_AT_ONCE = 1 << 13
+"""Ids looked up at once: so few that their bytes are still in the cache when they are joined."""
+
+MAX_CACHED_WORDS = 1 << 15
+"""Pre-tokens whose ids are remembered."""
+MAX_CACHED_PIECES = 1 << 17
+"""Pieces between spaces whose ids are remembered; most are a word and what is written after it."""
+MAX_CACHED_LENGTH = 32
+"""Longer ones are rare and seldom repeat; leaving them out bounds the memory."""
+
+MAX_PLAIN_LENGTH = 256
+"""Bytes up to which looking at each pair of a word anew is faster than a heap."""
+
+MAX_UINT16_VOCAB_SIZE = 1 << 16
 
 _MERGES_HEADER = "#version: 0.2"
 
@@ -92,12 +111,18 @@ class Tokenizer:
                     )
             self._products.append(self._ids[left + right])
             self._ranks.setdefault((self._ids[left], self._ids[right]), rank)
-        self._cache: dict[str, list[int]] = {}
+        self._cuts_at_spaces = not any(" " in token for token in self.special_tokens)
+        self._forget()
 
     @property
     def vocab_size(self) -> int:
         """One more than the highest id: the rows that an embedding needs."""
         return max(self.vocab, default=-1) + 1
+
+    @property
+    def dtype(self) -> str:
+        """Smallest type of an array that holds every id."""
+        return "uint16" if self.vocab_size <= MAX_UINT16_VOCAB_SIZE else "uint32"
 
     @cached_property
     def checksum(self) -> str:
@@ -130,17 +155,53 @@ class Tokenizer:
         Raises:
             ValueError: The text has a byte for which the vocabulary has no token.
         """
-        pieces = self._special_pattern.split(text) if self._special_pattern else [text]
-        ids: list[int] = []
-        cache = self._cache
-        for index, piece in enumerate(pieces):
-            if index % 2 == 1:
-                ids.append(self._special_ids[piece])
-                continue
-            for pretoken in PRETOKEN.findall(piece):
-                word_ids = cache.get(pretoken)
-                ids += self._encode_new_word(pretoken) if word_ids is None else word_ids
-        return ids
+        if len(text) <= SHORT_TEXT and self._cuts_at_spaces:
+            with contextlib.suppress(_OpenPieceError):
+                return self._encode_short(text)
+        return self.encode_to_array(text).tolist()
+
+    def encode_to_array(self, text: str) -> npt.NDArray[np.integer[Any]]:
+        """Return what `encode` does as an array of `dtype`, without making an object of each id."""
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError:
+            # Escaped bytes would be joined to characters when they are decoded again.
+            return np.array(self._encode_plainly(text), self.dtype)
+        return self.encode_bytes(data)
+
+    def encode_bytes(self, data: bytes) -> npt.NDArray[np.integer[Any]]:
+        """Encode text in UTF-8, or any other bytes, as `encode` does what they decode to.
+
+        Args:
+            data: The text. Invalid bytes are kept, too.
+
+        Returns:
+            One id per token, of type `dtype`.
+
+        Raises:
+            ValueError: As in `encode`.
+        """
+        if not self._cuts_at_spaces:
+            ids = self._encode_plainly(data.decode("utf-8", "surrogateescape"))
+            return np.array(ids, self.dtype)
+        parts = [self._encode_piece(piece) for piece in byte_pieces(data, self.special_tokens)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def encode_batch(self, texts: Iterable[str], num_workers: int = 1) -> list[list[int]]:
+        """Return what `encode` does for each of many texts.
+
+        Args:
+            texts: Any number of texts, in order.
+            num_workers: Processes. Sending texts and ids to and fro costs about as much as encoding
+                real text, so that more than one pay only for text that repeats little.
+
+        Raises:
+            ValueError: As in `encode`, or num_workers is below 1.
+        """
+        workers = default_num_workers(num_workers, 0)
+        if workers == 1:
+            return [self.encode(text) for text in texts]
+        return [ids.tolist() for ids in map_in_order(self.encode_to_array, texts, workers)]
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
         """Yield what `encode` of the joined chunks returns, reading only as far as needed.
@@ -172,7 +233,11 @@ class Tokenizer:
             ValueError: An id is not in the vocabulary.
         """
         try:
-            return b"".join(map(self.vocab.__getitem__, ids))
+            remaining = iter(ids)
+            parts: list[bytes] = []
+            while batch := list(islice(remaining, DECODED_AT_ONCE)):
+                parts.append(b"".join(map(self.vocab.__getitem__, batch)))
+            return b"".join(parts)
         except KeyError as error:
             raise ValueError(
                 f"token id {error.args[0]} is not in the vocabulary of {self.vocab_size} tokens"
@@ -255,8 +320,21 @@ class Tokenizer:
             raise ValueError(f"{vocab_path} gives the same id to more than one token")
         return cls(vocab, _read_merges(merges_path), special_tokens)
 
-    def _encode_new_word(self, pretoken: str) -> list[int]:
-        """Encode a pre-token that is not in the cache, and put it there if it is short."""
+    def _encode_plainly(self, text: str) -> list[int]:
+        """Encode a text as the pattern splits it: the definition of `encode`."""
+        parts = self._special_pattern.split(text) if self._special_pattern else [text]
+        ids: list[int] = []
+        for index, part in enumerate(parts):
+            if index % 2 == 1:
+                ids.append(self._special_ids[part])
+                continue
+            for pretoken in PRETOKEN.findall(part):
+                word_ids = self._words.get(pretoken)
+                ids += self._encode_word(pretoken) if word_ids is None else word_ids
+        return ids
+
+    def _encode_word(self, pretoken: str) -> list[int]:
+        """Encode a pre-token that is not remembered, and remember it if it is short."""
         ids: list[int] = []
         word = text_to_bytes(pretoken)
         for byte in word:
@@ -264,17 +342,83 @@ class Tokenizer:
             if byte_id is None:
                 raise ValueError(f"the vocabulary has no token for byte {SINGLE_BYTES[byte]!r}")
             ids.append(byte_id)
-        merge = merge_by_rank if len(word) <= MAX_PLAIN_LENGTH else merge_by_rank_with_heap
+        merge = merge_lowest_first if len(word) <= MAX_PLAIN_LENGTH else merge_by_rank_with_heap
         ids = merge(ids, self._ranks, self._products)
         if len(pretoken) <= MAX_CACHED_LENGTH:
-            if len(self._cache) >= MAX_CACHED_WORDS:
-                self._cache.clear()  # simpler than forgetting the oldest, and as fast on real text
-            self._cache[pretoken] = ids
+            if len(self._words) >= MAX_CACHED_WORDS:
+                self._words.clear()
+            self._words[pretoken] = ids
         return ids
+
+    def _encode_piece(self, data: bytes) -> npt.NDArray[np.integer[Any]]:
+        """Encode a text by way of the numbers of its pieces, each of which is encoded once.
+
+        Exact since no pre-token and no special token crosses the end of a piece.
+        """
+        if self._table.is_full:
+            self._forget()
+        numbers = self._table.number(data)
+        for text in self._table.texts[len(self._table_ids) :]:
+            self._table_ids.append(self._encode_plainly(text))
+        return self._table_ids.joined(numbers)
+
+    def _encode_short(self, text: str) -> list[int]:
+        """Do what `_encode_piece` does with a dictionary, which is faster for a short text.
+
+        Raises:
+            _OpenPieceError: A token may cross a cut at a space.
+        """
+        first, *pieces = text.split(" ")
+        if not pieces:
+            return self._encode_plainly(text)
+        last = pieces.pop()
+        if first and is_open(first):
+            raise _OpenPieceError
+        ids = self._encode_plainly(first)
+        ids += chain.from_iterable(map(self._short_pieces.__getitem__, pieces))
+        ids += self._encode_plainly(" " + last)
+        return ids
+
+    def _forget(self) -> None:
+        """Empty everything that is remembered of texts."""
+        self._words: dict[str, list[int]] = {}
+        self._table = PieceTable()
+        self._table_ids = IdLists("H" if self.dtype == "uint16" else "I")
+        self._short_pieces = _Pieces(self._encode_plainly)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cache behind when travelling to another process."""
-        return {**self.__dict__, "_cache": {}}
+        forgotten = ("_words", "_table", "_table_ids", "_short_pieces")
+        return {name: value for name, value in self.__dict__.items() if name not in forgotten}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+
+class _OpenPieceError(Exception):
+    """A piece does not end in a visible character, so that a token may cross the cut after it."""
+
+
+class _Pieces(dict[str, list[int]]):
+    """Ids of pieces that follow a space. One that is missing is encoded, and kept if it is short.
+
+    Args:
+        encode: Encodes a text by the definition.
+    """
+
+    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+        self._encode = encode
+
+    def __missing__(self, piece: str) -> list[int]:
+        if is_open(piece):
+            raise _OpenPieceError
+        ids = self._encode(" " + piece)
+        if len(piece) <= MAX_CACHED_LENGTH:
+            if len(self) >= MAX_CACHED_PIECES:
+                self.clear()  # simpler than forgetting the oldest, and as fast on real text
+            self[piece] = ids
+        return ids
 
 
 def _check_vocab(vocab: Mapping[Any, Any]) -> None:
