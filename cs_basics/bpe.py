@@ -15,6 +15,7 @@ import math
 import os
 import sys
 import time
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -324,11 +325,11 @@ def merge_lowest_first(ids: Sequence[int], ranks: Ranks, products: Sequence[int]
 
 
 def merge_by_rank_with_heap(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:
-    """Do what `merge_by_rank` does in time n log n, for words of any length.
+    """Do what `merge_by_rank` does in time about linear in the length, for words of any length.
 
-    A heap holds the merges that can be applied, by rank and place. A merge changes only its two
-    neighbours, which a linked list finds at once; entries that it makes out of date stay in the
-    heap and are skipped when they come up.
+    The places of each rank stand in a list, and a heap says which rank is next. A merge changes
+    only its two neighbours, which a linked list finds at once. Places that merges have made out of
+    date stay in the lists and are skipped when their turn comes.
 
     Args:
         ids: Tokens of a word's single bytes.
@@ -338,33 +339,67 @@ def merge_by_rank_with_heap(ids: Sequence[int], ranks: Ranks, products: Sequence
     Returns:
         Tokens of the word.
     """
-    tokens: list[int | None] = list(ids)  # None where a merge has swallowed the token
-    end = len(tokens)
-    following = list(range(1, end + 1))
-    preceding = list(range(-1, end - 1))
-    heap = [
-        (rank, place)
-        for place, pair in enumerate(pairwise(ids))
-        if (rank := ranks.get(pair)) is not None
-    ]
-    heapq.heapify(heap)
+    word = _LinkedWord(ids)
+    places_of: dict[int, list[int]] = {}
+    pair_of: dict[int, Pair] = {}
+    waiting: list[int] = []  # the ranks that have places, as a heap
 
-    def rank_at(place: int) -> int | None:
-        left = tokens[place]
-        right = tokens[following[place]] if following[place] < end else None
-        return None if left is None or right is None else ranks.get((left, right))
+    def remember(place: int, pair: Pair) -> None:
+        rank = ranks.get(pair)
+        if rank is None:
+            return
+        if rank in places_of:
+            places_of[rank].append(place)
+        else:
+            places_of[rank] = [place]
+            pair_of[rank] = pair
+            heapq.heappush(waiting, rank)
 
-    while heap:
-        rank, place = heapq.heappop(heap)
-        if rank_at(place) != rank:
-            continue
+    for place, pair in enumerate(pairwise(ids)):
+        remember(place, pair)
+    while waiting:
+        rank = heapq.heappop(waiting)
+        places = sorted(places_of.pop(rank))
+        for index, place in enumerate(places):
+            for changed, pair in word.merge(place, pair_of[rank], products[rank]):
+                remember(changed, pair)
+            if waiting and waiting[0] <= rank:
+                # Merges that no training learns: a product's pair comes before what made it.
+                for later in places[index + 1 :]:
+                    remember(later, pair_of[rank])
+                break
+    return word.remaining()
+
+
+class _LinkedWord:
+    """Tokens that know their neighbours, so that two of them are joined in constant time."""
+
+    _SWALLOWED = -1  # in the place of a token that a merge has joined to the one before it
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        # Arrays, since a list of so many numbers would not stay in the processor's cache.
+        self._tokens = array("q", ids)
+        self._end = len(ids)
+        self._following = array("q", range(1, self._end + 1))
+        self._preceding = array("q", range(-1, self._end - 1))
+
+    def merge(self, place: int, pair: Pair, product: int) -> list[tuple[int, Pair]]:
+        """Merge the pair at a place if it is still there; return the new pairs and their places."""
+        tokens, following = self._tokens, self._following
         swallowed = following[place]
-        tokens[place] = products[rank]
-        tokens[swallowed] = None
-        following[place] = following[swallowed]
-        if following[place] < end:
-            preceding[following[place]] = place
-        for changed in (preceding[place], place):
-            if changed >= 0 and (new_rank := rank_at(changed)) is not None:
-                heapq.heappush(heap, (new_rank, changed))
-    return [token for token in tokens if token is not None]
+        if tokens[place] != pair[0] or swallowed == self._end or tokens[swallowed] != pair[1]:
+            return []
+        tokens[place] = product
+        tokens[swallowed] = self._SWALLOWED
+        new: list[tuple[int, Pair]] = []
+        after = following[place] = following[swallowed]
+        if after < self._end:
+            self._preceding[after] = place
+            new.append((place, (product, tokens[after])))
+        if (before := self._preceding[place]) >= 0:
+            new.append((before, (tokens[before], product)))
+        return new
+
+    def remaining(self) -> list[int]:
+        """Return the tokens that no merge has swallowed."""
+        return [token for token in self._tokens if token != self._SWALLOWED]

@@ -90,7 +90,7 @@ def write_token_file(
         file.write(bytes(HEADER_BYTES))
         num_tokens = num_bytes = 0
         for chunk_bytes, chunk in id_chunks:
-            file.write(packed_ids(chunk, vocab_size))
+            file.write(packed_ids(chunk, vocab_size).data)
             num_tokens += len(chunk)
             num_bytes += chunk_bytes
         header = TokenHeader(
@@ -106,8 +106,10 @@ def write_token_file(
     return open_token_file(path)
 
 
-def packed_ids(ids: Sequence[int] | npt.NDArray[np.integer[Any]], vocab_size: int) -> bytes:
-    """Return ids as a token file holds them.
+def packed_ids(
+    ids: Sequence[int] | npt.NDArray[np.integer[Any]], vocab_size: int
+) -> npt.NDArray[np.integer[Any]]:
+    """Return ids as an array of the type that a token file holds.
 
     Raises:
         ValueError: An id is negative or not below vocab_size.
@@ -117,7 +119,7 @@ def packed_ids(ids: Sequence[int] | npt.NDArray[np.integer[Any]], vocab_size: in
         raise ValueError(
             f"token ids from {ids.min()} to {ids.max()} do not fit vocab_size={vocab_size}"
         )
-    return ids.astype(np.dtype(token_dtype(vocab_size)).newbyteorder("<")).tobytes()
+    return ids.astype(np.dtype(token_dtype(vocab_size)).newbyteorder("<"), copy=False)
 
 
 def packed_header(header: TokenHeader) -> bytes:

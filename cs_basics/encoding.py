@@ -209,7 +209,7 @@ def _append(
     saved = time.monotonic()
     try:
         for num_bytes, ids in encoded:
-            file.write(packed_ids(ids, vocab_size))
+            file.write(packed_ids(ids, vocab_size).data)
             attempt = replace(
                 attempt,
                 bytes_done=attempt.bytes_done + num_bytes,

@@ -157,6 +157,7 @@ class IdLists:
 
     def __init__(self, typecode: str) -> None:
         self._ids = array(typecode)
+        self._starts = array("q")
         self._lengths = array("q")
 
     def __len__(self) -> int:
@@ -164,16 +165,16 @@ class IdLists:
 
     def append(self, ids: list[int]) -> None:
         """Add a list, which gets the next number."""
+        self._starts.append(len(self._ids))
         self._ids.extend(ids)
         self._lengths.append(len(ids))
 
     def joined(self, numbers: Numbers) -> npt.NDArray[np.integer[Any]]:
         """Return the lists of these numbers, one behind the other."""
-        all_lengths = np.frombuffer(self._lengths, np.int64)
-        all_starts = np.cumsum(all_lengths) - all_lengths
-        lengths = all_lengths[numbers]
-        # Each id lies as far from its list's start as its place from the place where that begins.
-        shifts = all_starts[numbers] - (np.cumsum(lengths) - lengths)
+        starts = np.frombuffer(self._starts, np.int64)[numbers]
+        lengths = np.frombuffer(self._lengths, np.int64)[numbers]
+        # An id lies as far from the start of its list as from the place where the list will begin.
+        shifts = starts - (np.cumsum(lengths) - lengths)
         places = np.repeat(shifts, lengths)
         places += np.arange(len(places))
         return np.frombuffer(self._ids, np.dtype(self._ids.typecode))[places]

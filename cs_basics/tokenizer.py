@@ -264,8 +264,8 @@ class Tokenizer:
             twin = next(i for i, token in self.vocab.items() if self._ids[token] != i)
             token = self.vocab[twin]
             raise ValueError(f"ids {self._ids[token]} and {twin} both stand for {token!r}")
-        vocab = {_to_printable(self.vocab[i]): i for i in sorted(self.vocab)}
-        merges = [f"{_to_printable(left)} {_to_printable(right)}" for left, right in self.merges]
+        vocab = {to_printable(self.vocab[i]): i for i in sorted(self.vocab)}
+        merges = [f"{to_printable(left)} {to_printable(right)}" for left, right in self.merges]
         contents = {
             "vocab.json": json.dumps(vocab),
             "merges.txt": "\n".join([_MERGES_HEADER, *merges, ""]),
@@ -287,7 +287,7 @@ class Tokenizer:
             ValueError: A file is damaged.
         """
         path = Path(folder) / "special_tokens.json"
-        special_tokens = _read_json(path)
+        special_tokens = read_json(path)
         if not isinstance(special_tokens, list):
             raise ValueError(f"{path} is not a list of strings")
         return cls.from_files(
@@ -307,11 +307,11 @@ class Tokenizer:
             OSError: A file is missing or cannot be read.
             ValueError: A file is not in this format, or the two do not fit together.
         """
-        entries = _read_json(vocab_path)
+        entries = read_json(vocab_path)
         if not isinstance(entries, dict) or not all(type(i) is int for i in entries.values()):
             raise ValueError(f"{vocab_path} is not a map of tokens to integer ids")
         try:
-            vocab = {token_id: _from_printable(token) for token, token_id in entries.items()}
+            vocab = {token_id: from_printable(token) for token, token_id in entries.items()}
         except KeyError as error:
             raise ValueError(
                 f"{vocab_path} has the character {error.args[0]!r}, which stands for no byte"
@@ -442,15 +442,27 @@ _PRINTABLE = _printable_bytes()
 _FROM_PRINTABLE = {character: byte for byte, character in _PRINTABLE.items()}
 
 
-def _to_printable(token: bytes) -> str:
+def to_printable(token: bytes) -> str:
+    """Write bytes as GPT-2's files do."""
     return "".join(_PRINTABLE[byte] for byte in token)
 
 
-def _from_printable(token: str) -> bytes:
+def from_printable(token: str) -> bytes:
+    """Read bytes from what GPT-2's files write.
+
+    Raises:
+        KeyError: A character stands for no byte.
+    """
     return bytes(_FROM_PRINTABLE[character] for character in token)
 
 
-def _read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds anything
+def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds anything
+    """Read a JSON file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is not JSON.
+    """
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except ValueError as error:
@@ -470,7 +482,7 @@ def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
             continue
         try:
             left, right = line.split(" ")
-            merges.append((_from_printable(left), _from_printable(right)))
+            merges.append((from_printable(left), from_printable(right)))
         except (ValueError, KeyError):
             raise ValueError(f"{path} line {number} is not two tokens: {line!r}") from None
     return merges
