@@ -14,11 +14,13 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_basics.cuts import Span, share_of, spans
+from cs_basics.cuts import Bytes, Span, share_of, spans
 from cs_basics.pretokenize import independent_blocks, read_text, text_to_bytes
 
 PIECE_BYTES = 1 << 17
 """Bytes of text handled at once: so few that its words stay in the processor's cache."""
+FIRST_PIECE_BYTES = 1 << 13
+"""The first ones are shorter, so that less of a new text is met before anything is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +47,21 @@ class Block:
             yield from byte_pieces(self.source, special_tokens)
         else:
             with _mapped(self.source) as data:
-                for start, end in spans(data, self.span, PIECE_BYTES, _encoded(special_tokens)):
-                    yield data[start:end]
+                yield from _short_pieces(data, self.span, special_tokens)
 
 
 def byte_pieces(data: bytes, special_tokens: Sequence[str]) -> Iterator[bytes]:
     """Cut a text in short pieces where no token crosses."""
-    if len(data) <= PIECE_BYTES:
+    if len(data) <= FIRST_PIECE_BYTES:
         yield data
         return
-    for start, end in spans(data, Span(0, len(data)), PIECE_BYTES, _encoded(special_tokens)):
+    yield from _short_pieces(data, Span(0, len(data)), special_tokens)
+
+
+def _short_pieces(data: Bytes, span: Span, special_tokens: Sequence[str]) -> Iterator[bytes]:
+    for start, end in spans(
+        data, span, PIECE_BYTES, _encoded(special_tokens), first_bytes=FIRST_PIECE_BYTES
+    ):
         yield data[start:end]
 
 

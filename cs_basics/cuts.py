@@ -80,14 +80,28 @@ def next_cut(data: Bytes, at: int, special_tokens: Sequence[bytes]) -> int:
 
 
 def spans(
-    data: Bytes, whole: Span, span_bytes: int, special_tokens: Sequence[bytes]
+    data: Bytes,
+    whole: Span,
+    span_bytes: int,
+    special_tokens: Sequence[bytes],
+    first_bytes: int | None = None,
 ) -> Iterator[Span]:
-    """Cut a part of a file in spans of about one size, at places that no token crosses."""
+    """Cut a part of a file in spans of about one size, at places that no token crosses.
+
+    Args:
+        data: The whole file.
+        whole: The part to cut.
+        span_bytes: About the size of a span.
+        special_tokens: Tokens as bytes; none is cut.
+        first_bytes: Size of the first span, if not the same; sizes double until they are.
+    """
+    size = min(first_bytes or span_bytes, span_bytes)
     start = whole.start
     while start < whole.end:
-        end = min(next_cut(data, start + span_bytes, special_tokens), whole.end)
+        end = min(next_cut(data, start + size, special_tokens), whole.end)
         yield Span(start, end)
         start = end
+        size = min(2 * size, span_bytes)
 
 
 def share_of(data: Bytes, rank: int, num_shares: int, special_tokens: Sequence[bytes]) -> Span:

@@ -124,7 +124,7 @@ def encode_file(
     out_path.parent.mkdir(parents=True, exist_ok=True)
     part_path = out_path.with_name(out_path.name + ".part")
     with _unfinished(part_path) as file:
-        attempt = _resumed(file, fresh, np.dtype(tokenizer.dtype).itemsize)
+        attempt = _resumed(file, fresh, np.dtype(token_dtype(tokenizer.vocab_size)).itemsize)
         rest = Span(share.start + attempt.bytes_done, share.end)
         blocks = file_blocks(text_path, tokenizer.special_tokens, BLOCK_BYTES, rest)
         encoded = map_in_order(partial(_encode_block, tokenizer), blocks, workers)
@@ -271,7 +271,8 @@ def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int) -> Attempt:
 def _save(file: IO[bytes], attempt: Attempt) -> None:
     """Say in the file how far it has come, once the ids up to there are safe, and go to its end."""
     file.flush()
-    os.fsync(file.fileno())
+    if attempt.bytes_done:
+        os.fsync(file.fileno())
     file.seek(0)
     file.write((_PART_MAGIC + json.dumps(asdict(attempt)).encode()).ljust(HEADER_BYTES))
     file.seek(0, os.SEEK_END)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.cuts import is_open
+from cs_basics.cuts import is_open as is_open_text
 
 Numbers = npt.NDArray[np.int64]
 _Keys = npt.NDArray[np.uint64]
@@ -114,22 +114,24 @@ class PieceTable:
             done = index + 1
             number = self._numbers.get(data[begin:end])
             if number is None:
-                while done <= last_index and _ends_open(data[starts[done - 1] : ends[done - 1]]):
+                is_open = _ends_open(data[begin:end])
+                while is_open and done <= last_index:
+                    is_open = _ends_open(data[starts[done] : ends[done]])
                     done += 1
                 text = data[begin : ends[done - 1]]
-                number = self._numbers.get(text) or self._add(text)
+                number = self._numbers.get(text) or self._add(text, is_open)
                 numbers[index + 1 : done] = 0
             if done == index + 1 and 0 < index < last_index:
                 plain.append(index)
             numbers[index] = number
         return np.array(plain, np.int64)
 
-    def _add(self, text: bytes) -> int:
-        """Give a text the next number, by which it is known from then on if no cut is in it."""
+    def _add(self, text: bytes, is_open: bool) -> int:
+        """Give a text the next number; it is known from then on if it can be cut at its end."""
         number = len(self.texts)
         self.texts.append(text.decode("utf-8", "surrogateescape"))
         self._num_bytes += len(text)
-        if not _ends_open(text):
+        if not is_open:
             self._numbers[text] = number
         return number
 
@@ -145,7 +147,11 @@ def _slots_of(first: _Keys, second: _Keys) -> Numbers:
 
 
 def _ends_open(piece: bytes) -> bool:
-    return is_open(piece.decode("utf-8", "surrogateescape"))
+    """Tell what cs_basics.cuts.is_open tells; most pieces end in ASCII and need not be decoded."""
+    last = piece[-1:]
+    if b"!" <= last <= b"~":
+        return False
+    return is_open_text(piece.decode("utf-8", "surrogateescape"))
 
 
 class IdLists:

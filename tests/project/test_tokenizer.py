@@ -262,7 +262,7 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
 def test_memory_is_bounded_and_changes_nothing(tokenizer, monkeypatch):
     text = " ".join(f"word{i}" for i in range(300)) + "x" * 1000
     fresh = Tokenizer(tokenizer.vocab, tokenizer.merges, [EOT])
-    expected = fresh._encode_plainly(text)
+    expected = fresh.encode_plainly(text)
     monkeypatch.setattr(tokenizer_module, "MAX_CACHED_WORDS", 10)
     monkeypatch.setattr(tokenizer_module, "MAX_CACHED_PIECES", 10)
     monkeypatch.setattr(pieces, "MAX_TEXTS", 10)
@@ -284,7 +284,7 @@ def fast(tokenizer):
 
 @given(texts)
 def test_fast_ways_agree_with_the_definition(fast, text):
-    expected = fast._encode_plainly(text)
+    expected = fast.encode_plainly(text)
     assert fast.encode(text) == expected
     assert fast.encode_to_array(text).tolist() == expected
     assert fast.encode_batch([text, "", text]) == [expected, [], expected]
@@ -295,7 +295,7 @@ def test_bytes_are_encoded_as_what_they_decode_to(fast, tokenizer, data):
     for any_tokenizer in (fast, tokenizer):
         ids = any_tokenizer.encode_bytes(data)
         text = data.decode("utf-8", "surrogateescape")
-        assert ids.tolist() == any_tokenizer._encode_plainly(text)
+        assert ids.tolist() == any_tokenizer.encode_plainly(text)
         assert ids.dtype == any_tokenizer.dtype
 
 
@@ -312,7 +312,7 @@ def test_bytes_are_encoded_as_what_they_decode_to(fast, tokenizer, data):
     ids=["escaped", "letters", "spaces", "lines", "runs", "unspaced"],
 )
 def test_long_texts_are_encoded_as_the_definition_does(fast, text):
-    assert fast.encode(text) == fast._encode_plainly(text)
+    assert fast.encode(text) == fast.encode_plainly(text)
 
 
 def test_a_batch_is_the_same_with_any_number_of_workers(fast):
