@@ -230,11 +230,9 @@ def _count_changes(
     """
     left, right = pair
     new: list[str] = []
-    # What stood between two neighbours of the new token: nothing, if it is beside itself.
-    before = ""
-    rest = merged.split(product)
-    for index, after in enumerate(rest[1:]):
-        before = rest[index]
+    # Between two places of the new token; nothing where it stands beside itself.
+    stretches = merged.split(product)
+    for index, (before, after) in enumerate(pairwise(stretches)):
         if before:
             changes[before[-1] + left] -= count
             new.append(before[-1] + product)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.cuts import is_open as is_open_text
+from cs_basics.cuts import is_open
 
 Numbers = npt.NDArray[np.int64]
 _Keys = npt.NDArray[np.uint64]
@@ -114,24 +114,24 @@ class PieceTable:
             done = index + 1
             number = self._numbers.get(data[begin:end])
             if number is None:
-                is_open = _ends_open(data[begin:end])
-                while is_open and done <= last_index:
-                    is_open = _ends_open(data[starts[done] : ends[done]])
+                ends_open = _ends_open(data[begin:end])
+                while ends_open and done <= last_index:
+                    ends_open = _ends_open(data[starts[done] : ends[done]])
                     done += 1
                 text = data[begin : ends[done - 1]]
-                number = self._numbers.get(text) or self._add(text, is_open)
+                number = self._numbers.get(text) or self._add(text, ends_open)
                 numbers[index + 1 : done] = 0
             if done == index + 1 and 0 < index < last_index:
                 plain.append(index)
             numbers[index] = number
         return np.array(plain, np.int64)
 
-    def _add(self, text: bytes, is_open: bool) -> int:
+    def _add(self, text: bytes, ends_open: bool) -> int:
         """Give a text the next number; it is known from then on if it can be cut at its end."""
         number = len(self.texts)
         self.texts.append(text.decode("utf-8", "surrogateescape"))
         self._num_bytes += len(text)
-        if not is_open:
+        if not ends_open:
             self._numbers[text] = number
         return number
 
@@ -151,7 +151,7 @@ def _ends_open(piece: bytes) -> bool:
     last = piece[-1:]
     if b"!" <= last <= b"~":
         return False
-    return is_open_text(piece.decode("utf-8", "surrogateescape"))
+    return is_open(piece.decode("utf-8", "surrogateescape"))
 
 
 class IdLists:

@@ -371,8 +371,12 @@ class Tokenizer:
         if self._table.is_full:
             self._forget()
         numbers = self._table.number(data)
-        for text in self._table.texts[len(self._table_ids) :]:
-            self._table_ids.append(self.encode_plainly(text))
+        try:
+            for text in self._table.texts[len(self._table_ids) :]:
+                self._table_ids.append(self.encode_plainly(text))
+        except ValueError:
+            self._forget()  # no text may be left in the table without its ids
+            raise
         return self._table_ids.joined(numbers)
 
     def _encode_short(self, text: str) -> list[int]:

@@ -315,6 +315,14 @@ def test_long_texts_are_encoded_as_the_definition_does(fast, text):
     assert fast.encode(text) == fast.encode_plainly(text)
 
 
+def test_a_text_that_cannot_be_encoded_does_not_harm_the_next():
+    no_x = Tokenizer({i: bytes([i]) for i in range(256) if i != ord("x")}, [])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no token for byte b'x'"):
+            no_x.encode_bytes(b"a x b")
+        assert no_x.encode_bytes(b"a b").tolist() == [97, 32, 98]
+
+
 def test_a_batch_is_the_same_with_any_number_of_workers(fast):
     batch = [TEXT * number for number in range(20)]
     assert fast.encode_batch(batch, num_workers=2) == [fast.encode(text) for text in batch]
