@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
+from cs_basics.data import open_token_file
 from cs_basics.encoding import encode_file
 from cs_basics.tokenizer import Tokenizer
 
@@ -24,7 +25,8 @@ def main(
 ) -> None:
     """Encode text files to token files, ready to train on.
 
-    A kill or Ctrl-C costs a few seconds of work: the same command goes on. Under torchrun (or with
+    A kill or Ctrl-C costs a few seconds of work: the same command goes on, and leaves out what of
+    several texts is finished. Under torchrun (or with
     RANK and WORLD_SIZE set) each process encodes its share: of several texts every so many-th, of a
     single one a part, written to OUT.RANK-of-WORLD_SIZE for scripts/join_tokens.py.
 
@@ -48,12 +50,16 @@ def main(
     else:
         share = {}
         pairs = list(zip(text, outs, strict=True))[rank::num_shares]
+    if len(text) == 1 and outs[0].exists() and not overwrite:
+        raise ValueError(f"--out {outs[0]} already exists: add --overwrite to replace it")
     for _, path in pairs:
-        if path.exists() and not overwrite:
-            raise ValueError(f"--out {path} already exists: add --overwrite to replace it")
         check_can_write(path)
     loaded = Tokenizer.load(tokenizer)
     for source, path in pairs:
+        if path.exists() and not overwrite:
+            _check_finished(path, source, loaded)
+            print(f"finished before {path}")
+            continue
         started = time.monotonic()
         tokens = encode_file(loaded, source, path, num_workers, progress_printer(), **share)
         elapsed_s = time.monotonic() - started
@@ -61,6 +67,18 @@ def main(
         print(f"tokens          {tokens.num_tokens} ({tokens.dtype})")
         print(f"bytes per token {tokens.num_bytes / max(tokens.num_tokens, 1):.2f}")
         print(f"time            {elapsed_s:.1f} s, {tokens.num_bytes / elapsed_s / 1e6:.1f} MB/s")
+
+
+def _check_finished(path: Path, source: Path, tokenizer: Tokenizer) -> None:
+    """Refuse to take an existing file for what an earlier run has made of this text.
+
+    Raises:
+        ValueError: It is of another text or tokenizer, or older than the text.
+    """
+    tokens = open_token_file(path, tokenizer.checksum)
+    written = source.stat()
+    if tokens.num_bytes != written.st_size or path.stat().st_mtime_ns < written.st_mtime_ns:
+        raise ValueError(f"--out {path} is not of {source} as it is: add --overwrite to replace it")
 
 
 def _place_among_processes() -> tuple[int, int]:

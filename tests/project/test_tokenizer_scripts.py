@@ -197,6 +197,25 @@ def test_texts_are_encoded_to_a_folder_and_shared_out_among_processes(tmp_path, 
         assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == expected
 
 
+def test_of_several_texts_those_that_are_finished_are_left_as_they_are(tmp_path, tokenizer):
+    texts = [tmp_path / f"part{number}.txt" for number in range(2)]
+    for path in texts:
+        path.write_text("some text")
+    flags = ("--tokenizer", tokenizer, "--text", *texts, "--out", tmp_path / "tokens")
+    assert run("encode.py", *flags).returncode == 0
+    (tmp_path / "tokens" / "part1.bin").unlink()
+    before = (tmp_path / "tokens" / "part0.bin").stat().st_mtime_ns
+    done = run("encode.py", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "finished before" in done.stdout
+    assert (tmp_path / "tokens" / "part0.bin").stat().st_mtime_ns == before
+    assert (tmp_path / "tokens" / "part1.bin").exists()
+    texts[0].write_text("another text")
+    done = run("encode.py", *flags)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "part0.bin is not of" in done.stderr
+
+
 def test_shares_of_one_text_are_joined_to_its_ids(tmp_path, text, tokenizer):
     flags = ("--tokenizer", tokenizer, "--text", text, "--out")
     for rank in range(3):
