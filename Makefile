@@ -30,6 +30,7 @@ check: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python scripts/bench.py pipeline $(ARGS)
 	$(BIN)/python scripts/bench.py norms --plot docs/pictures/norms.png $(ARGS)
+	$(BIN)/python scripts/bench.py tokenizer --plot docs/pictures/tokenizer.png $(ARGS)
 
 faults: $(INSTALLED)
 	$(BIN)/python scripts/faults.py $(ARGS)

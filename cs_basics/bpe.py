@@ -13,13 +13,16 @@ import heapq
 import logging
 import math
 import os
+import sys
 import time
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from cs_basics.pretokenize import check_special_tokens, count_pretokens
+from cs_basics.counting import count_pretokens
+from cs_basics.pretokenize import check_special_tokens
 from cs_basics.progress import OnProgress, Progress
 
 logger = logging.getLogger(__name__)
@@ -138,11 +141,13 @@ def merge_incrementally(
 ) -> list[Merge]:
     """Learn the merges of `merge_by_recounting`, touching only what each merge changes.
 
-    Three things make it fast. A merge rewrites only the words that hold the pair, found through an
-    index. Their pair counts are corrected in place instead of recounted. And the most frequent pair
-    comes from a heap: a merge creates counts only for pairs with the new token and lowers all
-    others, so an entry of the heap is never too low. If the top entry turns out too high, it goes
-    back with its true count; if it is true, nothing below can beat it.
+    Four things make it fast. A word is a string in which each character is a token, so that a merge
+    is a replacement of two characters by one, and a pair is a string, too. A merge rewrites only
+    the words that hold the pair, found through an index. Of their pair counts it corrects those
+    beside the new token. And the most frequent pair comes from a heap: a merge creates counts only
+    for pairs with the new token and lowers all others, so an entry of the heap is never too low. If
+    the top entry turns out too high, it goes back with its true count; if it is true, nothing below
+    can beat it.
 
     Args:
         pretoken_counts: Occurrences of each pre-token.
@@ -151,17 +156,19 @@ def merge_incrementally(
 
     Returns:
         The merged pairs in order, ties as in `merge_by_recounting`.
+
+    Raises:
+        ValueError: There are fewer characters (1.1 million) than there would be tokens.
     """
+    if num_merges > sys.maxunicode + 1 - len(SINGLE_BYTES):
+        raise ValueError(f"num_merges={num_merges} is above {sys.maxunicode + 1 - 256}")
     tokens = list(SINGLE_BYTES)
     # The heap pops its least entry, so the greater byte string needs the lesser key.
     keys = [_descending_key(token) for token in tokens]
-    words = [list(pretoken) for pretoken in pretoken_counts]
+    words = [pretoken.decode("latin-1") for pretoken in pretoken_counts]  # a character for a byte
     counts = list(pretoken_counts.values())
     pair_counts, words_with = _index_pairs(words, counts)
-    heap = [
-        (-count, keys[left] + keys[right], (left, right))
-        for (left, right), count in pair_counts.items()
-    ]
+    heap = [(-count, _pair_key(pair, keys), pair) for pair, count in pair_counts.items()]
     heapq.heapify(heap)
 
     merges: list[Merge] = []
@@ -169,24 +176,24 @@ def merge_incrementally(
     for pair in _most_frequent(heap, pair_counts):
         if len(merges) == num_merges:
             break
-        left, right = pair
-        product = len(tokens)
-        tokens.append(tokens[left] + tokens[right])
-        keys.append(_descending_key(tokens[product]))
-        merges.append((tokens[left], tokens[right]))
-        new_pairs: set[Pair] = set()
+        left, right = (tokens[ord(token)] for token in pair)
+        product = chr(len(tokens))
+        tokens.append(left + right)
+        keys.append(_descending_key(left + right))
+        merges.append((left, right))
+        changes: dict[str, int] = defaultdict(int)
         for index in words_with.pop(pair):
-            count = counts[index]
-            for old in pairwise(words[index]):
-                pair_counts[old] -= count
-            words[index] = merge_pair(words[index], pair, product)
-            for new in pairwise(words[index]):
-                pair_counts[new] += count
-                if product in new:
-                    new_pairs.add(new)
-                    words_with[new].add(index)
-        for new in new_pairs:
-            heapq.heappush(heap, (-pair_counts[new], keys[new[0]] + keys[new[1]], new))
+            merged = words[index].replace(pair, product)
+            if len(merged) == len(words[index]):
+                continue  # another merge has taken the pair away, or it is in the index twice
+            words[index] = merged
+            for new in _count_changes(merged, pair, product, counts[index], changes):
+                words_with[new].append(index)
+        for changed, change in changes.items():
+            pair_counts[changed] += change
+            if change > 0:
+                heapq.heappush(heap, (-change, _pair_key(changed, keys), changed))
+        del pair_counts[pair]
         if on_progress and (len(merges) % MERGES_PER_REPORT == 0 or len(merges) == num_merges):
             elapsed_s = time.monotonic() - started
             on_progress(Progress("merging", "merges", len(merges), num_merges, elapsed_s))
@@ -194,16 +201,55 @@ def merge_incrementally(
 
 
 def _index_pairs(
-    words: list[list[int]], counts: list[int]
-) -> tuple[dict[Pair, int], dict[Pair, set[int]]]:
+    words: list[str], counts: list[int]
+) -> tuple[dict[str, int], dict[str, list[int]]]:
     """Occurrences of each pair, and the numbers of the words that hold it."""
-    pair_counts: dict[Pair, int] = defaultdict(int)
-    words_with: dict[Pair, set[int]] = defaultdict(set)
-    for index, word in enumerate(words):
-        for pair in pairwise(word):
-            pair_counts[pair] += counts[index]
-            words_with[pair].add(index)
+    pair_counts: dict[str, int] = defaultdict(int)
+    words_with: dict[str, list[int]] = defaultdict(list)
+    for index, (word, count) in enumerate(zip(words, counts, strict=True)):
+        for left, right in pairwise(word):
+            pair_counts[left + right] += count
+            words_with[left + right].append(index)
     return pair_counts, words_with
+
+
+def _count_changes(
+    merged: str, pair: str, product: str, count: int, changes: dict[str, int]
+) -> list[str]:
+    """Add up how a merge changes the counts of the pairs beside each new token of one word.
+
+    Args:
+        merged: The word after the merge.
+        pair: What was merged.
+        product: The new token.
+        count: Occurrences of the word.
+        changes: Changes of the counts so far; pairs with the product are those that grow.
+
+    Returns:
+        The pairs with the product.
+    """
+    left, right = pair
+    new: list[str] = []
+    # Between two places of the new token; nothing where it stands beside itself.
+    stretches = merged.split(product)
+    for index, (before, after) in enumerate(pairwise(stretches)):
+        if before:
+            changes[before[-1] + left] -= count
+            new.append(before[-1] + product)
+        elif index:
+            changes[right + left] -= count
+            new.append(product + product)
+        if after:
+            changes[right + after[0]] -= count
+            new.append(product + after[0])
+    for added in new:
+        changes[added] += count
+    return new
+
+
+def _pair_key(pair: str, keys: list[str]) -> str:
+    """Key that sorts pairs by their byte strings, the greater pair first."""
+    return keys[ord(pair[0])] + keys[ord(pair[1])]
 
 
 def _descending_key(token: bytes) -> str:
@@ -214,13 +260,11 @@ def _descending_key(token: bytes) -> str:
     return "".join(chr(255 - byte) for byte in token) + "\u0100"
 
 
-def _most_frequent(
-    heap: list[tuple[int, str, Pair]], pair_counts: dict[Pair, int]
-) -> Iterator[Pair]:
+def _most_frequent(heap: list[tuple[int, str, str]], pair_counts: dict[str, int]) -> Iterator[str]:
     """Yield the most frequent pair of the moment, while the caller changes heap and counts."""
     while heap:
         negative_count, key, pair = heapq.heappop(heap)
-        count = pair_counts[pair]
+        count = pair_counts.get(pair, 0)
         if count == -negative_count:
             yield pair
         elif count > 0:
@@ -249,12 +293,11 @@ def merge_by_rank(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> 
     return ids
 
 
-def merge_by_rank_with_heap(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:
-    """Do what `merge_by_rank` does in time n log n, for words of any length.
+def merge_lowest_first(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:
+    """Do what `merge_by_rank` does, looking up only the two pairs that a merge changes.
 
-    A heap holds the merges that can be applied, by rank and place. A merge changes only its two
-    neighbours, which a linked list finds at once; entries that it makes out of date stay in the
-    heap and are skipped when they come up.
+    For words of up to some hundred bytes: the search for the lowest rank passes over the whole
+    word, but inside `min`.
 
     Args:
         ids: Tokens of a word's single bytes.
@@ -264,33 +307,97 @@ def merge_by_rank_with_heap(ids: Sequence[int], ranks: Ranks, products: Sequence
     Returns:
         Tokens of the word.
     """
-    tokens: list[int | None] = list(ids)  # None where a merge has swallowed the token
-    end = len(tokens)
-    following = list(range(1, end + 1))
-    preceding = list(range(-1, end - 1))
-    heap = [
-        (rank, place)
-        for place, pair in enumerate(pairwise(ids))
-        if (rank := ranks.get(pair)) is not None
-    ]
-    heapq.heapify(heap)
+    tokens = list(ids)
+    none = len(products)  # above every rank
+    rank_of = ranks.get
+    found = [rank_of(pair, none) for pair in pairwise(tokens)]
+    while found and (rank := min(found)) != none:
+        place = found.index(rank)
+        tokens[place : place + 2] = [products[rank]]
+        del found[place]
+        if place:
+            found[place - 1] = rank_of((tokens[place - 1], tokens[place]), none)
+        if place < len(found):
+            found[place] = rank_of((tokens[place], tokens[place + 1]), none)
+    return tokens
 
-    def rank_at(place: int) -> int | None:
-        left = tokens[place]
-        right = tokens[following[place]] if following[place] < end else None
-        return None if left is None or right is None else ranks.get((left, right))
 
-    while heap:
-        rank, place = heapq.heappop(heap)
-        if rank_at(place) != rank:
-            continue
+def merge_by_rank_with_heap(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:
+    """Do what `merge_by_rank` does in time about linear in the length, for words of any length.
+
+    The places of each rank stand in a list, and a heap says which rank is next. A merge changes
+    only its two neighbours, which a linked list finds at once. Places that merges have made out of
+    date stay in the lists and are skipped when their turn comes.
+
+    Args:
+        ids: Tokens of a word's single bytes.
+        ranks: Position in the list of merges of each pair of tokens.
+        products: Token that the merge of each rank makes.
+
+    Returns:
+        Tokens of the word.
+    """
+    word = _LinkedWord(ids)
+    places_of: dict[int, list[int]] = {}
+    pair_of: dict[int, Pair] = {}
+    waiting: list[int] = []  # the ranks that have places, as a heap
+
+    def remember(place: int, pair: Pair) -> None:
+        rank = ranks.get(pair)
+        if rank is None:
+            return
+        if rank in places_of:
+            places_of[rank].append(place)
+        else:
+            places_of[rank] = [place]
+            pair_of[rank] = pair
+            heapq.heappush(waiting, rank)
+
+    for place, pair in enumerate(pairwise(ids)):
+        remember(place, pair)
+    while waiting:
+        rank = heapq.heappop(waiting)
+        places = sorted(places_of.pop(rank))
+        for index, place in enumerate(places):
+            for changed, pair in word.merge(place, pair_of[rank], products[rank]):
+                remember(changed, pair)
+            if waiting and waiting[0] <= rank:
+                # Merges that no training learns: a product's pair comes before what made it.
+                for later in places[index + 1 :]:
+                    remember(later, pair_of[rank])
+                break
+    return word.remaining()
+
+
+class _LinkedWord:
+    """Tokens that know their neighbours, so that two of them are joined in constant time."""
+
+    _SWALLOWED = -1  # in the place of a token that a merge has joined to the one before it
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        # Arrays, since a list of so many numbers would not stay in the processor's cache.
+        self._tokens = array("q", ids)
+        self._end = len(ids)
+        self._following = array("q", range(1, self._end + 1))
+        self._preceding = array("q", range(-1, self._end - 1))
+
+    def merge(self, place: int, pair: Pair, product: int) -> list[tuple[int, Pair]]:
+        """Merge the pair at a place if it is still there; return the new pairs and their places."""
+        tokens, following = self._tokens, self._following
         swallowed = following[place]
-        tokens[place] = products[rank]
-        tokens[swallowed] = None
-        following[place] = following[swallowed]
-        if following[place] < end:
-            preceding[following[place]] = place
-        for changed in (preceding[place], place):
-            if changed >= 0 and (new_rank := rank_at(changed)) is not None:
-                heapq.heappush(heap, (new_rank, changed))
-    return [token for token in tokens if token is not None]
+        if tokens[place] != pair[0] or swallowed == self._end or tokens[swallowed] != pair[1]:
+            return []
+        tokens[place] = product
+        tokens[swallowed] = self._SWALLOWED
+        new: list[tuple[int, Pair]] = []
+        after = following[place] = following[swallowed]
+        if after < self._end:
+            self._preceding[after] = place
+            new.append((place, (product, tokens[after])))
+        if (before := self._preceding[place]) >= 0:
+            new.append((before, (tokens[before], product)))
+        return new
+
+    def remaining(self) -> list[int]:
+        """Return the tokens that no merge has swallowed."""
+        return [token for token in self._tokens if token != self._SWALLOWED]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cs_basics.bpe import train_bpe
 from cs_basics.config import END_OF_TEXT, TrainConfig
-from cs_basics.data import TokenFile, encode_file, open_token_file
+from cs_basics.data import TokenFile, open_token_file
+from cs_basics.encoding import encode_file
 from cs_basics.progress import OnProgress
 from cs_basics.run_folder import RunFolder
 from cs_basics.stories import write_stories

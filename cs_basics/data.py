@@ -9,10 +9,8 @@ Test: pytest tests/project/test_data.py
 
 import json
 import os
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_basics.atomic import atomic_writer
-from cs_basics.parallel import default_num_workers, map_in_order
-from cs_basics.pretokenize import file_size, independent_blocks, read_text, text_to_bytes
-from cs_basics.progress import OnProgress, Progress
-from cs_basics.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -96,13 +90,8 @@ def write_token_file(
         file.write(bytes(HEADER_BYTES))
         num_tokens = num_bytes = 0
         for chunk_bytes, chunk in id_chunks:
-            ids = np.asarray(chunk, dtype=None if len(chunk) else np.int64)
-            if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:
-                raise ValueError(
-                    f"token ids from {ids.min()} to {ids.max()} do not fit vocab_size={vocab_size}"
-                )
-            file.write(ids.astype(np.dtype(dtype).newbyteorder("<")).tobytes())
-            num_tokens += ids.size
+            file.write(packed_ids(chunk, vocab_size).data)
+            num_tokens += len(chunk)
             num_bytes += chunk_bytes
         header = TokenHeader(
             version=VERSION,
@@ -113,8 +102,29 @@ def write_token_file(
             num_bytes=num_bytes,
         )
         file.seek(0)
-        file.write((MAGIC + json.dumps(asdict(header)).encode()).ljust(HEADER_BYTES))
+        file.write(packed_header(header))
     return open_token_file(path)
+
+
+def packed_ids(
+    ids: Sequence[int] | npt.NDArray[np.integer[Any]], vocab_size: int
+) -> npt.NDArray[np.integer[Any]]:
+    """Return ids as an array of the type that a token file holds.
+
+    Raises:
+        ValueError: An id is negative or not below vocab_size.
+    """
+    ids = np.asarray(ids, dtype=None if len(ids) else np.int64)
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:
+        raise ValueError(
+            f"token ids from {ids.min()} to {ids.max()} do not fit vocab_size={vocab_size}"
+        )
+    return ids.astype(np.dtype(token_dtype(vocab_size)).newbyteorder("<"), copy=False)
+
+
+def packed_header(header: TokenHeader) -> bytes:
+    """Return a header as a token file begins with it."""
+    return (MAGIC + json.dumps(asdict(header)).encode()).ljust(HEADER_BYTES)
 
 
 def open_token_file(
@@ -179,70 +189,6 @@ def _checked(header: TokenHeader) -> TokenHeader:
     ):
         raise ValueError(f"impossible header: {header}")
     return header
-
-
-def encode_file(
-    tokenizer: Tokenizer,
-    text_path: str | os.PathLike[str],
-    out_path: str | os.PathLike[str],
-    num_workers: int | None = None,
-    on_progress: OnProgress | None = None,
-) -> TokenFile:
-    """Encode a text file of any size to a token file.
-
-    Every byte of the text is kept: decoding the file's ids gives it back. Memory does not grow with
-    the text.
-
-    Args:
-        tokenizer: The tokenizer; its special tokens are recognised in the text.
-        text_path: Text file, any bytes.
-        out_path: Token file to write; an existing one is replaced once the new one is complete.
-        num_workers: Processes; None chooses by the file's size. The result is always the same.
-        on_progress: Called now and then.
-
-    Returns:
-        The finished token file, opened.
-
-    Raises:
-        OSError: The text cannot be read or the token file not be written.
-        ValueError: The text is empty, or has a byte for which the tokenizer has no token.
-    """
-    size = file_size(text_path)
-    if Path(out_path).exists() and Path(out_path).samefile(text_path):
-        raise ValueError(f"out_path={out_path} is the text itself: choose another name")
-    return write_token_file(
-        out_path,
-        _encoded_blocks(
-            tokenizer, text_path, size, default_num_workers(num_workers, size), on_progress
-        ),
-        vocab_size=tokenizer.vocab_size,
-        tokenizer_checksum=tokenizer.checksum,
-    )
-
-
-def _encoded_blocks(
-    tokenizer: Tokenizer,
-    text_path: str | os.PathLike[str],
-    size: int,
-    num_workers: int,
-    on_progress: OnProgress | None,
-) -> Iterator[tuple[int, npt.NDArray[np.integer[Any]]]]:
-    """Size in bytes and ids of each block of a file."""
-    encode_block = partial(_encode_block, tokenizer)
-    blocks = independent_blocks(read_text(text_path), tokenizer.special_tokens)
-    started, bytes_read = time.monotonic(), 0
-    for block_bytes, ids in map_in_order(encode_block, blocks, num_workers):
-        yield block_bytes, ids
-        bytes_read += block_bytes
-        if on_progress:
-            elapsed_s = time.monotonic() - started
-            on_progress(Progress("encoding", "bytes", bytes_read, size, elapsed_s))
-
-
-def _encode_block(tokenizer: Tokenizer, text: str) -> tuple[int, npt.NDArray[np.integer[Any]]]:
-    """Size of a block in bytes, and its ids in an array, which travels between processes fast."""
-    ids = np.array(tokenizer.encode(text), dtype=token_dtype(tokenizer.vocab_size))
-    return len(text_to_bytes(text)), ids
 
 
 def get_batch(

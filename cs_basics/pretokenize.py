@@ -10,27 +10,23 @@ Test: pytest tests/project/test_pretokenize.py
 import codecs
 import errno
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import regex
 
-from cs_basics.parallel import default_num_workers, map_in_order
-from cs_basics.progress import OnProgress, Progress
+from cs_basics.cuts import CUT
 
 PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 """GPT-2's split pattern; its alternatives cover every character, so nothing falls between."""
 
 BLOCK_BYTES = 1 << 19
-"""Bytes read at once, and about the size of one piece of work for a worker process."""
+"""Bytes read at once from what cannot be mapped into memory, such as a pipe."""
 
-# Places where text can be cut without changing a single pre-token: no alternative of PRETOKEN
-# matches across them, and none looks beyond them. REVERSE makes a search find the last one.
-_CUT = regex.compile(r"(?<=\p{L})(?=\P{L})|(?<=\p{N})(?=\P{N})|(?<=\S)(?=\s)", flags=regex.REVERSE)
+# REVERSE makes a search find the last one.
+_LAST_CUT = regex.compile(CUT.pattern, flags=regex.REVERSE)
 
 _UNENCODABLE = regex.compile("[\ud800-\udc7f\udd00-\udfff]")
 
@@ -157,52 +153,5 @@ def _last_cut(text: str, specials: regex.Pattern[str] | None, longest_special: i
             break
         after_special = match.end()
     # endpos is one more since a cut at `settled + 1` looks at the character there.
-    cut = _CUT.search(text, after_special, max(settled + 2, after_special))
+    cut = _LAST_CUT.search(text, after_special, max(settled + 2, after_special))
     return cut.start() if cut else after_special
-
-
-def count_pretokens(
-    path: str | os.PathLike[str],
-    special_tokens: Sequence[str],
-    num_workers: int | None = None,
-    on_progress: OnProgress | None = None,
-) -> Counter[bytes]:
-    """Count the pre-tokens of a file; special tokens are boundaries and are not counted.
-
-    Args:
-        path: Text file, any bytes.
-        special_tokens: Strings that no pre-token may cross; of overlapping ones the longest wins.
-        num_workers: Processes; None chooses by the file's size. The result is always the same.
-        on_progress: Called after each block.
-
-    Returns:
-        Occurrences of each pre-token, in the order of their first occurrence.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file is empty, or a special token is (see check_special_tokens).
-    """
-    check_special_tokens(special_tokens)
-    size = file_size(path)
-    blocks = independent_blocks(read_text(path), special_tokens)
-    count_block = partial(_count_block, special_pattern(special_tokens))
-    counts: Counter[str] = Counter()
-    started, bytes_read = time.monotonic(), 0
-    for block_bytes, block_counts in map_in_order(
-        count_block, blocks, default_num_workers(num_workers, size)
-    ):
-        for pretoken, count in block_counts.items():
-            counts[pretoken] += count
-        bytes_read += block_bytes
-        if on_progress:
-            elapsed_s = time.monotonic() - started
-            on_progress(Progress("counting words", "bytes", bytes_read, size, elapsed_s))
-    return Counter({text_to_bytes(pretoken): count for pretoken, count in counts.items()})
-
-
-def _count_block(specials: regex.Pattern[str] | None, text: str) -> tuple[int, Counter[str]]:
-    """Size of a block in bytes, and its pre-tokens counted."""
-    counts: Counter[str] = Counter()
-    for ordinary in specials.split(text)[::2] if specials else [text]:
-        counts.update(PRETOKEN.findall(ordinary))
-    return len(text_to_bytes(text)), counts

@@ -12,20 +12,28 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from cs_basics.atomic import atomic_writer
+from cs_basics.blocks import byte_pieces
 from cs_basics.bpe import (
     SINGLE_BYTES,
     Merge,
     Ranks,
     Vocab,
-    merge_by_rank,
     merge_by_rank_with_heap,
+    merge_lowest_first,
 )
+from cs_basics.cuts import is_open
+from cs_basics.parallel import default_num_workers, map_in_order
+from cs_basics.pieces import IdLists, PieceTable
 from cs_basics.pretokenize import (
     PRETOKEN,
     check_special_tokens,
@@ -34,12 +42,25 @@ from cs_basics.pretokenize import (
     text_to_bytes,
 )
 
-MAX_CACHED_WORDS = 1 << 15
-MAX_CACHED_LENGTH = 16
-"""Longer pre-tokens are rare and seldom repeat; leaving them out bounds the cache's memory."""
+SHORT_TEXT = 1 << 12
+"""Characters up to which a dictionary of strings is faster than arrays."""
 
-MAX_PLAIN_LENGTH = 64
-"""Bytes up to which encoding a word by the definition is faster than with a heap."""
+DECODED_AT_ONCE = 1 << 13
+"""Ids looked up at once: so few that their bytes are still in the cache when they are joined."""
+
+MAX_CACHED_WORDS = 1 << 15
+"""Pre-tokens whose ids are remembered."""
+MAX_CACHED_PIECES = 1 << 17
+"""Pieces between spaces whose ids are remembered; most are a word and what is written after it."""
+MAX_CACHED_LENGTH = 32
+"""Longer ones are rare and seldom repeat; leaving them out bounds the memory."""
+
+MAX_PLAIN_LENGTH = 256
+"""Bytes up to which looking at each pair of a word anew is faster than a heap."""
+
+MAX_UINT16_VOCAB_SIZE = 1 << 16
+
+_NO_TOKEN = -1  # in the place of the id of a byte that the vocabulary lacks
 
 _MERGES_HEADER = "#version: 0.2"
 
@@ -80,7 +101,8 @@ class Tokenizer:
             token: self._ids[token.encode("utf-8")] for token in self.special_tokens
         }
         self._special_pattern = special_pattern(self.special_tokens)
-        self._byte_ids = [self._ids.get(byte) for byte in SINGLE_BYTES]
+        self._shortest_special = min(map(len, self.special_tokens), default=0)
+        self._byte_ids = [self._ids.get(byte, _NO_TOKEN) for byte in SINGLE_BYTES]
         self._ranks: Ranks = {}
         self._products: list[int] = []
         for rank, (left, right) in enumerate(self.merges):
@@ -92,12 +114,18 @@ class Tokenizer:
                     )
             self._products.append(self._ids[left + right])
             self._ranks.setdefault((self._ids[left], self._ids[right]), rank)
-        self._cache: dict[str, list[int]] = {}
+        self._cuts_at_spaces = not any(" " in token for token in self.special_tokens)
+        self._forget()
 
     @property
     def vocab_size(self) -> int:
         """One more than the highest id: the rows that an embedding needs."""
         return max(self.vocab, default=-1) + 1
+
+    @property
+    def dtype(self) -> str:
+        """Smallest type of an array that holds every id."""
+        return "uint16" if self.vocab_size <= MAX_UINT16_VOCAB_SIZE else "uint32"
 
     @cached_property
     def checksum(self) -> str:
@@ -117,6 +145,31 @@ class Tokenizer:
         """
         return self.decode_bytes([token_id])
 
+    def encode_plainly(self, text: str) -> list[int]:
+        """Turn text into token ids: the definition. `encode` does the same, faster.
+
+        The text between special tokens is split by the pattern, and each pre-token is encoded by
+        itself; the ids of those that were met before are remembered.
+
+        Args:
+            text: Any text, as in `encode`.
+
+        Raises:
+            ValueError: As in `encode`.
+        """
+        parts = [text]
+        if self._special_pattern and len(text) >= self._shortest_special:
+            parts = self._special_pattern.split(text)
+        ids: list[int] = []
+        for index, part in enumerate(parts):
+            if index % 2 == 1:
+                ids.append(self._special_ids[part])
+                continue
+            for pretoken in PRETOKEN.findall(part):
+                word_ids = self._words.get(pretoken)
+                ids += self._encode_word(pretoken) if word_ids is None else word_ids
+        return ids
+
     def encode(self, text: str) -> list[int]:
         """Turn text into token ids.
 
@@ -130,17 +183,53 @@ class Tokenizer:
         Raises:
             ValueError: The text has a byte for which the vocabulary has no token.
         """
-        pieces = self._special_pattern.split(text) if self._special_pattern else [text]
-        ids: list[int] = []
-        cache = self._cache
-        for index, piece in enumerate(pieces):
-            if index % 2 == 1:
-                ids.append(self._special_ids[piece])
-                continue
-            for pretoken in PRETOKEN.findall(piece):
-                word_ids = cache.get(pretoken)
-                ids += self._encode_new_word(pretoken) if word_ids is None else word_ids
-        return ids
+        if len(text) <= SHORT_TEXT and self._cuts_at_spaces:
+            with contextlib.suppress(_OpenPieceError):
+                return self._encode_short(text)
+        return self.encode_to_array(text).tolist()
+
+    def encode_to_array(self, text: str) -> npt.NDArray[np.integer[Any]]:
+        """Return what `encode` does as an array of `dtype`, without making an object of each id."""
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError:
+            # Escaped bytes would be joined to characters when they are decoded again.
+            return np.array(self.encode_plainly(text), self.dtype)
+        return self.encode_bytes(data)
+
+    def encode_bytes(self, data: bytes) -> npt.NDArray[np.integer[Any]]:
+        """Encode text in UTF-8, or any other bytes, as `encode` does what they decode to.
+
+        Args:
+            data: The text. Invalid bytes are kept, too.
+
+        Returns:
+            One id per token, of type `dtype`.
+
+        Raises:
+            ValueError: As in `encode`.
+        """
+        if not self._cuts_at_spaces:
+            ids = self.encode_plainly(data.decode("utf-8", "surrogateescape"))
+            return np.array(ids, self.dtype)
+        parts = [self._encode_piece(piece) for piece in byte_pieces(data, self.special_tokens)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def encode_batch(self, texts: Iterable[str], num_workers: int = 1) -> list[list[int]]:
+        """Return what `encode` does for each of many texts.
+
+        Args:
+            texts: Any number of texts, in order.
+            num_workers: Processes. Sending texts and ids to and fro costs about as much as encoding
+                real text, so that more than one pay only for text that repeats little.
+
+        Raises:
+            ValueError: As in `encode`, or num_workers is below 1.
+        """
+        workers = default_num_workers(num_workers, 0)
+        if workers == 1:
+            return [self.encode(text) for text in texts]
+        return [ids.tolist() for ids in map_in_order(self.encode_to_array, texts, workers)]
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
         """Yield what `encode` of the joined chunks returns, reading only as far as needed.
@@ -172,7 +261,11 @@ class Tokenizer:
             ValueError: An id is not in the vocabulary.
         """
         try:
-            return b"".join(map(self.vocab.__getitem__, ids))
+            remaining = iter(ids)
+            parts: list[bytes] = []
+            while batch := list(islice(remaining, DECODED_AT_ONCE)):
+                parts.append(b"".join(map(self.vocab.__getitem__, batch)))
+            return b"".join(parts)
         except KeyError as error:
             raise ValueError(
                 f"token id {error.args[0]} is not in the vocabulary of {self.vocab_size} tokens"
@@ -199,8 +292,8 @@ class Tokenizer:
             twin = next(i for i, token in self.vocab.items() if self._ids[token] != i)
             token = self.vocab[twin]
             raise ValueError(f"ids {self._ids[token]} and {twin} both stand for {token!r}")
-        vocab = {_to_printable(self.vocab[i]): i for i in sorted(self.vocab)}
-        merges = [f"{_to_printable(left)} {_to_printable(right)}" for left, right in self.merges]
+        vocab = {to_printable(self.vocab[i]): i for i in sorted(self.vocab)}
+        merges = [f"{to_printable(left)} {to_printable(right)}" for left, right in self.merges]
         contents = {
             "vocab.json": json.dumps(vocab),
             "merges.txt": "\n".join([_MERGES_HEADER, *merges, ""]),
@@ -222,7 +315,7 @@ class Tokenizer:
             ValueError: A file is damaged.
         """
         path = Path(folder) / "special_tokens.json"
-        special_tokens = _read_json(path)
+        special_tokens = read_json(path)
         if not isinstance(special_tokens, list):
             raise ValueError(f"{path} is not a list of strings")
         return cls.from_files(
@@ -242,11 +335,11 @@ class Tokenizer:
             OSError: A file is missing or cannot be read.
             ValueError: A file is not in this format, or the two do not fit together.
         """
-        entries = _read_json(vocab_path)
+        entries = read_json(vocab_path)
         if not isinstance(entries, dict) or not all(type(i) is int for i in entries.values()):
             raise ValueError(f"{vocab_path} is not a map of tokens to integer ids")
         try:
-            vocab = {token_id: _from_printable(token) for token, token_id in entries.items()}
+            vocab = {token_id: from_printable(token) for token, token_id in entries.items()}
         except KeyError as error:
             raise ValueError(
                 f"{vocab_path} has the character {error.args[0]!r}, which stands for no byte"
@@ -255,26 +348,94 @@ class Tokenizer:
             raise ValueError(f"{vocab_path} gives the same id to more than one token")
         return cls(vocab, _read_merges(merges_path), special_tokens)
 
-    def _encode_new_word(self, pretoken: str) -> list[int]:
-        """Encode a pre-token that is not in the cache, and put it there if it is short."""
-        ids: list[int] = []
+    def _encode_word(self, pretoken: str) -> list[int]:
+        """Encode a pre-token that is not remembered, and remember it if it is short."""
         word = text_to_bytes(pretoken)
-        for byte in word:
-            byte_id = self._byte_ids[byte]
-            if byte_id is None:
-                raise ValueError(f"the vocabulary has no token for byte {SINGLE_BYTES[byte]!r}")
-            ids.append(byte_id)
-        merge = merge_by_rank if len(word) <= MAX_PLAIN_LENGTH else merge_by_rank_with_heap
+        ids = list(map(self._byte_ids.__getitem__, word))
+        if _NO_TOKEN in ids:
+            byte = SINGLE_BYTES[word[ids.index(_NO_TOKEN)]]
+            raise ValueError(f"the vocabulary has no token for byte {byte!r}")
+        merge = merge_lowest_first if len(word) <= MAX_PLAIN_LENGTH else merge_by_rank_with_heap
         ids = merge(ids, self._ranks, self._products)
         if len(pretoken) <= MAX_CACHED_LENGTH:
-            if len(self._cache) >= MAX_CACHED_WORDS:
-                self._cache.clear()  # simpler than forgetting the oldest, and as fast on real text
-            self._cache[pretoken] = ids
+            if len(self._words) >= MAX_CACHED_WORDS:
+                self._words.clear()
+            self._words[pretoken] = ids
         return ids
+
+    def _encode_piece(self, data: bytes) -> npt.NDArray[np.integer[Any]]:
+        """Encode a text by way of the numbers of its pieces, each of which is encoded once.
+
+        Exact since no pre-token and no special token crosses the end of a piece.
+        """
+        if self._table.is_full:
+            self._forget()
+        numbers = self._table.number(data)
+        try:
+            for text in self._table.texts[len(self._table_ids) :]:
+                self._table_ids.append(self.encode_plainly(text))
+        except ValueError:
+            self._forget()  # no text may be left in the table without its ids
+            raise
+        return self._table_ids.joined(numbers)
+
+    def _encode_short(self, text: str) -> list[int]:
+        """Do what `_encode_piece` does with a dictionary, which is faster for a short text.
+
+        Raises:
+            _OpenPieceError: A token may cross a cut at a space.
+        """
+        first, *pieces = text.split(" ")
+        if not pieces:
+            return self.encode_plainly(text)
+        last = pieces.pop()
+        if first and is_open(first):
+            raise _OpenPieceError
+        ids = self.encode_plainly(first)
+        ids += chain.from_iterable(map(self._short_pieces.__getitem__, pieces))
+        ids += self.encode_plainly(" " + last)
+        return ids
+
+    def _forget(self) -> None:
+        """Empty everything that is remembered of texts."""
+        self._words: dict[str, list[int]] = {}
+        self._table = PieceTable()
+        self._table_ids = IdLists("H" if self.dtype == "uint16" else "I")
+        self._short_pieces = _Pieces(self.encode_plainly)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cache behind when travelling to another process."""
-        return {**self.__dict__, "_cache": {}}
+        forgotten = ("_words", "_table", "_table_ids", "_short_pieces")
+        return {name: value for name, value in self.__dict__.items() if name not in forgotten}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+
+class _OpenPieceError(Exception):
+    """A piece does not end in a visible character, so that a token may cross the cut after it."""
+
+
+class _Pieces(dict[str, list[int]]):
+    """Ids of pieces that follow a space. One that is missing is encoded, and kept if it is short.
+
+    Args:
+        encode: Encodes a text by the definition.
+    """
+
+    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+        self._encode = encode
+
+    def __missing__(self, piece: str) -> list[int]:
+        if is_open(piece):
+            raise _OpenPieceError
+        ids = self._encode(" " + piece)
+        if len(piece) <= MAX_CACHED_LENGTH:
+            if len(self) >= MAX_CACHED_PIECES:
+                self.clear()  # simpler than forgetting the oldest, and as fast on real text
+            self[piece] = ids
+        return ids
 
 
 def _check_vocab(vocab: Mapping[Any, Any]) -> None:
@@ -298,15 +459,27 @@ _PRINTABLE = _printable_bytes()
 _FROM_PRINTABLE = {character: byte for byte, character in _PRINTABLE.items()}
 
 
-def _to_printable(token: bytes) -> str:
+def to_printable(token: bytes) -> str:
+    """Write bytes as GPT-2's files do."""
     return "".join(_PRINTABLE[byte] for byte in token)
 
 
-def _from_printable(token: str) -> bytes:
+def from_printable(token: str) -> bytes:
+    """Read bytes from what GPT-2's files write.
+
+    Raises:
+        KeyError: A character stands for no byte.
+    """
     return bytes(_FROM_PRINTABLE[character] for character in token)
 
 
-def _read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds anything
+def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds anything
+    """Read a JSON file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is not JSON.
+    """
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except ValueError as error:
@@ -326,7 +499,7 @@ def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
             continue
         try:
             left, right = line.split(" ")
-            merges.append((_from_printable(left), _from_printable(right)))
+            merges.append((from_printable(left), from_printable(right)))
         except (ValueError, KeyError):
             raise ValueError(f"{path} line {number} is not two tokens: {line!r}") from None
     return merges

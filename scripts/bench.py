@@ -3,6 +3,7 @@
 python scripts/bench.py pipeline
 python scripts/bench.py norms --plot norms.png
 python scripts/bench.py norms --json > norms.json
+python scripts/bench.py tokenizer --plot tokenizer.png
 """
 
 import json
@@ -12,15 +13,20 @@ from typing import Annotated, Literal
 from process import keep_freed_memory  # isort: split
 
 import tyro
-from benchmarks import norms, pipeline
+from benchmarks import norms, pipeline, tokenizer
 from benchmarks.measuring import Report, machine
 from cli import check_can_write, run
 
-SUBJECTS = {"pipeline": pipeline.measure, "norms": norms.measure}
+SUBJECTS = {
+    "pipeline": pipeline.measure,
+    "norms": norms.measure,
+    "tokenizer": tokenizer.measure,
+}
+HAS_PICTURE = ("norms", "tokenizer")
 
 
 def main(
-    subject: Annotated[Literal["pipeline", "norms"], tyro.conf.Positional],
+    subject: Annotated[Literal["pipeline", "norms", "tokenizer"], tyro.conf.Positional],
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
     plot: Path | None = None,
 ) -> None:
@@ -28,13 +34,14 @@ def main(
 
     Args:
         subject: pipeline: the way from text to stories, each station by itself. norms:
-            normalisation layers against the bandwidth of memory.
+            normalisation layers against the bandwidth of memory. tokenizer: training, encoding and
+            decoding against other libraries.
         as_json: Print one JSON object instead of the table.
-        plot: Also draw the subject's picture into this PNG (norms).
+        plot: Also draw the subject's picture into this PNG (norms, tokenizer).
     """
     if plot is not None:
-        if subject != "norms":
-            raise ValueError(f"--plot: {subject} has no picture; norms has one")
+        if subject not in HAS_PICTURE:
+            raise ValueError(f"--plot: {subject} has no picture; {' and '.join(HAS_PICTURE)} have")
         check_can_write(plot)
     keep_freed_memory()
     report = SUBJECTS[subject]()

@@ -1,40 +1,97 @@
-"""Encode a text file to a token file, ready to train on."""
+"""Encode text files to token files, ready to train on.
 
+python scripts/encode.py --tokenizer tokenizer --text stories.txt --out tokens.bin
+python scripts/encode.py --tokenizer tokenizer --text shards/*.txt --out tokens/
+torchrun --nnodes 8 --nproc-per-node 1 ... scripts/encode.py ... and then scripts/join_tokens.py
+"""
+
+import os
 import time
 from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.data import encode_file
+from cs_basics.data import open_token_file
+from cs_basics.encoding import encode_file
 from cs_basics.tokenizer import Tokenizer
 
 
 def main(
     tokenizer: Path,
-    text: Path,
+    text: tuple[Path, ...],
     out: Path,
     num_workers: int | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Encode a text file to a token file, ready to train on.
+    """Encode text files to token files, ready to train on.
+
+    A kill or Ctrl-C costs a few seconds of work: the same command goes on, and leaves out what of
+    several texts is finished. Under torchrun (or with
+    RANK and WORLD_SIZE set) each process encodes its share: of several texts every so many-th, of a
+    single one a part, written to OUT.RANK-of-WORLD_SIZE for scripts/join_tokens.py.
 
     Args:
         tokenizer: Folder of a tokenizer, as scripts/train_tokenizer.py writes it.
-        text: Text file to encode, UTF-8; other bytes are kept as they are.
-        out: Token file to write; its folder is made if missing.
+        text: Text files to encode, UTF-8; other bytes are kept as they are.
+        out: Token file to write; for several texts a folder of token files, named after them.
         num_workers: Processes to use (None: by the text's size); the result is the same.
-        overwrite: Replace the token file if it exists.
+        overwrite: Replace token files that exist.
     """
-    if out.exists() and not overwrite:
-        raise ValueError(f"--out {out} already exists: add --overwrite to replace it")
-    check_can_write(out)
-    started = time.monotonic()
-    tokens = encode_file(Tokenizer.load(tokenizer), text, out, num_workers, progress_printer())
-    elapsed_s = time.monotonic() - started
-    print(f"saved to        {out}")
-    print(f"tokens          {tokens.num_tokens} ({tokens.dtype})")
-    print(f"bytes per token {tokens.num_bytes / tokens.num_tokens:.2f}")
-    print(f"time            {elapsed_s:.1f} s, {tokens.num_bytes / elapsed_s / 1e6:.1f} MB/s")
+    rank, num_shares = _place_among_processes()
+    if not text:
+        raise ValueError("--text names no file: give at least one")
+    outs = [out] if len(text) == 1 else [out / f"{path.stem}.bin" for path in text]
+    if len(set(outs)) < len(outs):
+        raise ValueError("--text: two files have the same name, so their token files would, too")
+    if len(text) == 1 and num_shares > 1:
+        share = {"rank": rank, "num_shares": num_shares}
+        outs = [out.with_name(f"{out.name}.{rank:05}-of-{num_shares:05}")]
+        pairs = list(zip(text, outs, strict=True))
+    else:
+        share = {}
+        pairs = list(zip(text, outs, strict=True))[rank::num_shares]
+    if len(text) == 1 and outs[0].exists() and not overwrite:
+        raise ValueError(f"--out {outs[0]} already exists: add --overwrite to replace it")
+    for _, path in pairs:
+        check_can_write(path)
+    loaded = Tokenizer.load(tokenizer)
+    for source, path in pairs:
+        if path.exists() and not overwrite:
+            _check_finished(path, source, loaded)
+            print(f"finished before {path}")
+            continue
+        started = time.monotonic()
+        tokens = encode_file(loaded, source, path, num_workers, progress_printer(), **share)
+        elapsed_s = time.monotonic() - started
+        print(f"saved to        {path}")
+        print(f"tokens          {tokens.num_tokens} ({tokens.dtype})")
+        print(f"bytes per token {tokens.num_bytes / max(tokens.num_tokens, 1):.2f}")
+        print(f"time            {elapsed_s:.1f} s, {tokens.num_bytes / elapsed_s / 1e6:.1f} MB/s")
+
+
+def _check_finished(path: Path, source: Path, tokenizer: Tokenizer) -> None:
+    """Refuse to take an existing file for what an earlier run has made of this text.
+
+    Raises:
+        ValueError: It is of another text or tokenizer, or older than the text.
+    """
+    tokens = open_token_file(path, tokenizer.checksum)
+    written = source.stat()
+    if tokens.num_bytes != written.st_size or path.stat().st_mtime_ns < written.st_mtime_ns:
+        raise ValueError(f"--out {path} is not of {source} as it is: add --overwrite to replace it")
+
+
+def _place_among_processes() -> tuple[int, int]:
+    """Return this process's number and how many there are, as torchrun says it."""
+    try:
+        rank, num_shares = (
+            int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1))
+        )
+    except ValueError as error:
+        raise ValueError(f"RANK and WORLD_SIZE have to be numbers: {error}") from None
+    if not 0 <= rank < num_shares:
+        raise ValueError(f"RANK={rank} must be at least 0 and below WORLD_SIZE={num_shares}")
+    return rank, num_shares
 
 
 if __name__ == "__main__":

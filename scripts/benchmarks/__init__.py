@@ -1,8 +1,10 @@
-"""What scripts/bench.py measures. Read measuring, then a subject: pipeline or norms.
+"""What scripts/bench.py measures. Read measuring, then a subject: pipeline, norms or tokenizer.
 
 measuring    rows, clocks, the machine
 pipeline     from text to stories, each station by itself
 norms        normalisation layers: time against what moving the bytes costs
 norm_claims  what is said of them: kernels, passes over memory, training, eps
 norm_plot    the picture of norms
+tokenizer    ours against tokenizers and tiktoken (..._contender: what is measured, in a process of
+             its own; ..._team: the processes in turns; ..._texts; ..._plot)
 """

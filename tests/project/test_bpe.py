@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_basics import pretokenize
+from cs_basics import counting
 from cs_basics.bpe import (
     merge_by_rank,
     merge_by_rank_with_heap,
     merge_by_recounting,
     merge_incrementally,
+    merge_lowest_first,
     merge_pair,
     train_bpe,
 )
@@ -150,7 +151,7 @@ def test_missing_and_empty_files_are_refused(tmp_path):
 
 
 def test_training_is_the_same_with_any_number_of_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(pretokenize, "BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 10_000)
     draw = random.Random(1)
     path = tmp_path / "text"
     text = " ".join("".join(draw.choices("abcdefg", k=draw.randint(1, 8))) for _ in range(20_000))
@@ -185,12 +186,13 @@ def test_vocabulary_of_500_is_learned_in_seconds(tmp_path):
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), unique=True, max_size=30),
     st.data(),
 )
-def test_heap_applies_merges_as_the_definition_does(ids, pairs, data):
+def test_fast_ways_apply_merges_as_the_definition_does(ids, pairs, data):
     # Arbitrary products, even inconsistent ones that no training would learn.
     products = data.draw(st.lists(st.integers(0, 8), min_size=len(pairs), max_size=len(pairs)))
     ranks = {pair: rank for rank, pair in enumerate(pairs)}
     plain = merge_by_rank(ids, ranks, products)
     assert merge_by_rank_with_heap(ids, ranks, products) == plain
+    assert merge_lowest_first(ids, ranks, products) == plain
 
 
 def test_lowest_rank_is_applied_first_and_leftmost():

@@ -9,16 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_basics import pretokenize
+from cs_basics import blocks, encoding
 from cs_basics.bpe import train_bpe
 from cs_basics.data import (
     HEADER_BYTES,
     MAGIC,
-    encode_file,
     get_batch,
     open_token_file,
     write_token_file,
 )
+from cs_basics.encoding import encode_file
 from cs_basics.tokenizer import Tokenizer
 
 EOT = "<|endoftext|>"
@@ -118,7 +118,8 @@ def test_encoded_file_holds_the_ids_of_the_whole_text(
     content += f"the cat{EOT}\r\n".encode()
     (folder / "text").write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pretokenize, "BLOCK_BYTES", block_bytes)
+        patch.setattr(blocks, "PIECE_BYTES", block_bytes)
+        patch.setattr(encoding, "BLOCK_BYTES", 3 * block_bytes)
         encoded = encode_file(tokenizer, folder / "text", folder / "tokens")
     assert encoded.tokens.tolist() == tokenizer.encode(content.decode("utf-8", "surrogateescape"))
     assert tokenizer.decode_bytes(encoded.tokens.tolist()) == content
@@ -127,7 +128,7 @@ def test_encoded_file_holds_the_ids_of_the_whole_text(
 
 
 def test_encoded_file_is_the_same_with_any_number_of_workers(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(pretokenize, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(encoding, "BLOCK_BYTES", 1000)
     (tmp_path / "text").write_bytes(f"the cat{EOT}\u00e9t\u00e9 mat\r\n".encode() * 700 + b"\xff")
     reports = []
     for workers in (1, 2, 3):

@@ -9,9 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from awkward import awkward_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs_basics import pieces
 from cs_basics import tokenizer as tokenizer_module
 from cs_basics.atomic import atomic_writer
 from cs_basics.bpe import train_bpe
@@ -257,15 +259,75 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
         pass
 
 
-def test_cache_is_bounded_and_changes_nothing(tokenizer, monkeypatch):
+def test_memory_is_bounded_and_changes_nothing(tokenizer, monkeypatch):
     text = " ".join(f"word{i}" for i in range(300)) + "x" * 1000
-    fresh = Tokenizer(tokenizer.vocab, tokenizer.merges, SPECIALS)
-    expected = fresh.encode(text)
+    fresh = Tokenizer(tokenizer.vocab, tokenizer.merges, [EOT])
+    expected = fresh.encode_plainly(text)
     monkeypatch.setattr(tokenizer_module, "MAX_CACHED_WORDS", 10)
-    small = Tokenizer(tokenizer.vocab, tokenizer.merges, SPECIALS)
-    assert small.encode(text) == small.encode(text) == expected
-    assert len(small._cache) <= 10
-    assert max(map(len, fresh._cache)) <= tokenizer_module.MAX_CACHED_LENGTH
+    monkeypatch.setattr(tokenizer_module, "MAX_CACHED_PIECES", 10)
+    monkeypatch.setattr(pieces, "MAX_TEXTS", 10)
+    small = Tokenizer(tokenizer.vocab, tokenizer.merges, [EOT])
+    for _ in range(2):
+        assert small.encode(text) == expected
+        assert small.encode_bytes(text.encode()).tolist() == expected
+    assert len(small._words) <= 10
+    assert len(small._short_pieces) <= 10
+    assert max(map(len, fresh._words)) <= tokenizer_module.MAX_CACHED_LENGTH
+
+
+@pytest.fixture(scope="module")
+def fast(tokenizer):
+    """A tokenizer whose special tokens have no spaces, so that it cuts text at them."""
+    specials = [token for token in SPECIALS if " " not in token]
+    return Tokenizer(tokenizer.vocab, tokenizer.merges, specials)
+
+
+@given(texts)
+def test_fast_ways_agree_with_the_definition(fast, text):
+    expected = fast.encode_plainly(text)
+    assert fast.encode(text) == expected
+    assert fast.encode_to_array(text).tolist() == expected
+    assert fast.encode_batch([text, "", text]) == [expected, [], expected]
+
+
+@given(awkward_bytes)
+def test_bytes_are_encoded_as_what_they_decode_to(fast, tokenizer, data):
+    for any_tokenizer in (fast, tokenizer):
+        ids = any_tokenizer.encode_bytes(data)
+        text = data.decode("utf-8", "surrogateescape")
+        assert ids.tolist() == any_tokenizer.encode_plainly(text)
+        assert ids.dtype == any_tokenizer.dtype
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\udcc3\udca9",  # escaped bytes that would be a letter if they were decoded again
+        "a" * 200_000,
+        " " * 200_000,
+        "\n" * 200_000,
+        "one\n two  three " * 20_000,
+        "\u4e2d\u6587" * 50_000,
+    ],
+    ids=["escaped", "letters", "spaces", "lines", "runs", "unspaced"],
+)
+def test_long_texts_are_encoded_as_the_definition_does(fast, text):
+    assert fast.encode(text) == fast.encode_plainly(text)
+
+
+def test_a_text_that_cannot_be_encoded_does_not_harm_the_next():
+    no_x = Tokenizer({i: bytes([i]) for i in range(256) if i != ord("x")}, [])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no token for byte b'x'"):
+            no_x.encode_bytes(b"a x b")
+        assert no_x.encode_bytes(b"a b").tolist() == [97, 32, 98]
+
+
+def test_a_batch_is_the_same_with_any_number_of_workers(fast):
+    batch = [TEXT * number for number in range(20)]
+    assert fast.encode_batch(batch, num_workers=2) == [fast.encode(text) for text in batch]
+    with pytest.raises(ValueError, match="num_workers=0"):
+        fast.encode_batch(batch, num_workers=0)
 
 
 def test_result_may_be_changed_without_harm(tokenizer):
@@ -278,8 +340,8 @@ def test_result_may_be_changed_without_harm(tokenizer):
 def test_copy_for_another_process_encodes_alike(tokenizer):
     tokenizer.encode(TEXT)
     copy = pickle.loads(pickle.dumps(tokenizer))
-    assert tokenizer._cache
-    assert not copy._cache
+    assert tokenizer._words
+    assert not copy._words
     assert copy.encode(TEXT + EOT) == tokenizer.encode(TEXT + EOT)
 
 

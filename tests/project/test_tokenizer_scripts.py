@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cs_basics.bpe import train_bpe
@@ -22,8 +23,9 @@ def command(script, flags):
     return [sys.executable, str(ROOT / "scripts" / script), *map(str, flags)]
 
 
-def run(script, *flags):
-    return subprocess.run(command(script, flags), capture_output=True, text=True, env=ENVIRONMENT)
+def run(script, *flags, **variables):
+    environment = ENVIRONMENT | {name: str(value) for name, value in variables.items()}
+    return subprocess.run(command(script, flags), capture_output=True, text=True, env=environment)
 
 
 @pytest.fixture
@@ -157,24 +159,89 @@ def test_existing_token_file_is_replaced_only_on_request(tmp_path, text, tokeniz
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_interrupt_ends_quietly_and_leaves_nothing(tmp_path, tokenizer, num_workers):
+def test_interrupt_ends_quietly_and_the_same_command_goes_on(tmp_path, tokenizer, num_workers):
     big = tmp_path / "big"
-    big.write_text("".join(f"word{i} " for i in range(4_000_000)))
+    big.write_text("".join(f"word{i} " for i in range(600_000)))
     flags = ("--tokenizer", tokenizer, "--text", big, "--out", tmp_path / "tokens")
+    part = tmp_path / "tokens.part"
     with subprocess.Popen(
         command("encode.py", [*flags, "--num-workers", num_workers]),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
         start_new_session=True,
     ) as process:  # fmt: skip
         deadline = time.monotonic() + 30
-        while not list(tmp_path.glob("tokens.*.tmp")) and time.monotonic() < deadline:
+        while not (part.exists() and part.stat().st_size > 1_000_000):
+            assert time.monotonic() < deadline
             time.sleep(0.01)
-        time.sleep(0.3)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert errors == "interrupted\n"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["big", "tokenizer"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["big", "tokenizer", "tokens.part"]
+    kept = part.read_bytes()[1024:]
+    assert len(kept) > 1_000_000
+    assert run("encode.py", *flags).returncode == 0
+    tokens = open_token_file(tmp_path / "tokens").tokens
+    assert tokens.tobytes()[: len(kept)] == kept
+    assert tokens.astype(np.uint8).tobytes() == big.read_bytes()  # each byte is its own id
+
+
+def test_texts_are_encoded_to_a_folder_and_shared_out_among_processes(tmp_path, tokenizer):
+    texts = [tmp_path / f"part{number}.txt" for number in range(3)]
+    for number, path in enumerate(texts):
+        path.write_text(f"text {number}{EOT}")
+    flags = ("--tokenizer", tokenizer, "--text", *texts, "--out", tmp_path / "tokens")
+    for rank, expected in ((1, ["part1.bin"]), (0, ["part0.bin", "part1.bin", "part2.bin"])):
+        done = run("encode.py", *flags, RANK=rank, WORLD_SIZE=2)
+        assert done.returncode == 0, done.stderr
+        assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == expected
+
+
+def test_of_several_texts_those_that_are_finished_are_left_as_they_are(tmp_path, tokenizer):
+    texts = [tmp_path / f"part{number}.txt" for number in range(2)]
+    for path in texts:
+        path.write_text("some text")
+    flags = ("--tokenizer", tokenizer, "--text", *texts, "--out", tmp_path / "tokens")
+    assert run("encode.py", *flags).returncode == 0
+    (tmp_path / "tokens" / "part1.bin").unlink()
+    before = (tmp_path / "tokens" / "part0.bin").stat().st_mtime_ns
+    done = run("encode.py", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "finished before" in done.stdout
+    assert (tmp_path / "tokens" / "part0.bin").stat().st_mtime_ns == before
+    assert (tmp_path / "tokens" / "part1.bin").exists()
+    texts[0].write_text("another text")
+    done = run("encode.py", *flags)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "part0.bin is not of" in done.stderr
+
+
+def test_shares_of_one_text_are_joined_to_its_ids(tmp_path, text, tokenizer):
+    flags = ("--tokenizer", tokenizer, "--text", text, "--out")
+    for rank in range(3):
+        done = run("encode.py", *flags, tmp_path / "tokens", RANK=rank, WORLD_SIZE=3)
+        assert done.returncode == 0, done.stderr
+    shards = sorted(tmp_path.glob("tokens.*-of-00003"))
+    assert len(shards) == 3
+    done = run("join_tokens.py", *shards, "--out", tmp_path / "joined")
+    assert done.returncode == 0, done.stderr
+    assert run("encode.py", *flags, tmp_path / "whole").returncode == 0
+    assert (tmp_path / "joined").read_bytes() == (tmp_path / "whole").read_bytes()
+    again = run("join_tokens.py", *shards, "--out", tmp_path / "joined")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("rank", "world_size", "message"),
+    [("2", "2", "RANK=2"), ("a", "2", "numbers"), ("0", "0", "=0")],
+)
+def test_a_place_that_no_process_has_is_refused(
+    tmp_path, text, tokenizer, rank, world_size, message
+):
+    flags = ("--tokenizer", tokenizer, "--text", text, "--out", tmp_path / "tokens")
+    done = run("encode.py", *flags, RANK=rank, WORLD_SIZE=world_size)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
 
 
 def test_closed_pipe_ends_quietly(tmp_path, text):

@@ -1,0 +1,186 @@
+"""Number the pieces of a text between its spaces, many at a time: a dictionary made of arrays.
+
+Real text repeats its pieces, so what is known of a piece (its tokens, how often it occurs) is found
+once and looked up from then on. A dictionary would do, but it needs an object for each piece before
+it can be asked, which takes longer than the look-up. `PieceTable` asks for all pieces of a block
+at once, with about thirty operations of NumPy on arrays with an element for each piece.
+
+Test: pytest tests/project/test_pieces.py
+"""
+
+from array import array
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_basics.cuts import is_open
+
+Numbers = npt.NDArray[np.int64]
+_Keys = npt.NDArray[np.uint64]
+
+MAX_TEXTS = 1 << 17
+MAX_BYTES = 1 << 24
+"""Different texts that a table holds, and their bytes, before it has to be emptied."""
+
+_SLOT_BITS = 18
+_WORD_BYTES = 8
+_LONGEST_KEY = 2 * _WORD_BYTES - 1  # two words, the last byte of which holds the length
+_LENGTH_SHIFT = np.uint64(56)
+_BYTES_OF_WORD = np.array([(1 << 8 * size) - 1 for size in range(_WORD_BYTES + 1)], np.uint64)
+_SIZES = np.arange(_LONGEST_KEY + 2)  # the last one stands for all that are too long
+_FIRST_MASK = _BYTES_OF_WORD[np.minimum(_SIZES, _WORD_BYTES)]
+_SECOND_MASK = _BYTES_OF_WORD[np.maximum(_SIZES - _WORD_BYTES, 0)]
+_MULTIPLIERS = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xC2B2AE3D27D4EB4F),
+)  # odd, without pattern
+
+
+class PieceTable:
+    """Numbers texts in the order in which they are first seen.
+
+    Two levels. Pieces of up to 15 bytes have a slot in an array, chosen by a hash of their bytes;
+    the slot holds the bytes themselves, so that another piece is never taken for them. It belongs
+    to the first piece that comes, which is likely a frequent one. What has no slot is looked up in
+    a dictionary, one by one.
+
+    A piece and the space before it are numbered as one text, if the cut after it is one of
+    cs_basics.cuts: it has to end in a visible character, which is looked at when it is new. A piece
+    that does not is numbered in one text with those after it, up to the first that does.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all texts. Numbers begin anew."""
+        self.texts = [""]
+        """Each text by its number; 0 is nothing at all."""
+        self._numbers: dict[bytes, int] = {}
+        self._num_bytes = 0
+        # Of each slot the two words of its piece and the piece's number. Empty: no length.
+        self._slots = np.zeros((1 << _SLOT_BITS, 3), np.uint64)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it should be cleared before the next block."""
+        return len(self.texts) > MAX_TEXTS or self._num_bytes > MAX_BYTES
+
+    def number(self, data: bytes) -> Numbers:
+        """Cut a text at its spaces and return the numbers of the pieces, new ones included.
+
+        Args:
+            data: A text as bytes, which no token crosses at its ends.
+
+        Returns:
+            Numbers whose texts, one after the other, are the text; no token crosses their ends.
+        """
+        padded = np.zeros(len(data) + 2 * _WORD_BYTES, np.uint8)
+        padded[: len(data)] = np.frombuffer(data, np.uint8)
+        ends = np.append(np.flatnonzero(padded[: len(data)] == ord(" ")), len(data))
+        starts = np.append(0, ends[:-1] + 1)
+        sizes = np.minimum(ends - starts, _LONGEST_KEY + 1)
+
+        # The eight bytes at each position of the text as one number, without a copy.
+        words = np.ndarray((len(data) + _WORD_BYTES + 1,), "<u8", padded, strides=(1,))
+        first = words[starts] & _FIRST_MASK[sizes]
+        second = words[starts + _WORD_BYTES] & _SECOND_MASK[sizes]
+        second |= sizes.astype(np.uint64) << _LENGTH_SHIFT
+        slots = _slots_of(first, second)
+        found = self._slots.take(slots, axis=0)
+        is_known = (found[:, 0] == first) & (found[:, 1] == second)
+        is_known &= (sizes > 0) & (sizes <= _LONGEST_KEY)  # an empty piece looks like an empty slot
+        is_known[0] = is_known[-1] = False  # one lacks the space, the other may end in anything
+        numbers = found[:, 2].astype(np.int64)
+
+        plain = self._look_up_missed(data, starts, ends, np.flatnonzero(~is_known), numbers)
+        plain = plain[(sizes[plain] <= _LONGEST_KEY) & (self._slots[slots[plain], 1] == 0)]
+        rows = np.stack([first[plain], second[plain], numbers[plain].astype(np.uint64)], axis=1)
+        self._slots[slots[plain]] = rows
+        return numbers
+
+    def _look_up_missed(
+        self, data: bytes, starts: Numbers, ends: Numbers, missed: Numbers, numbers: Numbers
+    ) -> Numbers:
+        """Number the pieces that have no slot, in place; return those that may be given one."""
+        plain: list[int] = []
+        last_index = len(starts) - 1
+        begins = np.maximum(starts[missed] - 1, 0).tolist()  # from the space on
+        done = 0
+        for index, begin, end in zip(missed.tolist(), begins, ends[missed].tolist(), strict=True):
+            if index < done:
+                continue  # it is part of an open piece before it
+            done = index + 1
+            number = self._numbers.get(data[begin:end])
+            if number is None:
+                ends_open = _ends_open(data[begin:end])
+                while ends_open and done <= last_index:
+                    ends_open = _ends_open(data[starts[done] : ends[done]])
+                    done += 1
+                text = data[begin : ends[done - 1]]
+                number = self._numbers.get(text) or self._add(text, ends_open)
+                numbers[index + 1 : done] = 0
+            if done == index + 1 and 0 < index < last_index:
+                plain.append(index)
+            numbers[index] = number
+        return np.array(plain, np.int64)
+
+    def _add(self, text: bytes, ends_open: bool) -> int:
+        """Give a text the next number; it is known from then on if it can be cut at its end."""
+        number = len(self.texts)
+        self.texts.append(text.decode("utf-8", "surrogateescape"))
+        self._num_bytes += len(text)
+        if not ends_open:
+            self._numbers[text] = number
+        return number
+
+
+def _slots_of(first: _Keys, second: _Keys) -> Numbers:
+    """Hash pairs of words to slots: multiply, and let the upper half change the lower one."""
+    mixed = first * _MULTIPLIERS[0]
+    mixed ^= second * _MULTIPLIERS[1]
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= _MULTIPLIERS[0]
+    mixed >>= np.uint64(64 - _SLOT_BITS)
+    return mixed.view(np.int64)
+
+
+def _ends_open(piece: bytes) -> bool:
+    """Tell what cs_basics.cuts.is_open tells; most pieces end in ASCII and need not be decoded."""
+    last = piece[-1:]
+    if b"!" <= last <= b"~":
+        return False
+    return is_open(piece.decode("utf-8", "surrogateescape"))
+
+
+class IdLists:
+    """Lists of token ids one behind the other, each known by its number.
+
+    Args:
+        typecode: Type of an id, as the array module names it.
+    """
+
+    def __init__(self, typecode: str) -> None:
+        self._ids = array(typecode)
+        self._starts = array("q")
+        self._lengths = array("q")
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def append(self, ids: list[int]) -> None:
+        """Add a list, which gets the next number."""
+        self._starts.append(len(self._ids))
+        self._ids.extend(ids)
+        self._lengths.append(len(ids))
+
+    def joined(self, numbers: Numbers) -> npt.NDArray[np.integer[Any]]:
+        """Return the lists of these numbers, one behind the other."""
+        starts = np.frombuffer(self._starts, np.int64)[numbers]
+        lengths = np.frombuffer(self._lengths, np.int64)[numbers]
+        # An id lies as far from the start of its list as from the place where the list will begin.
+        shifts = starts - (np.cumsum(lengths) - lengths)
+        places = np.repeat(shifts, lengths)
+        places += np.arange(len(places))
+        return np.frombuffer(self._ids, np.dtype(self._ids.typecode))[places]

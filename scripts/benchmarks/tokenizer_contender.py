@@ -1,0 +1,244 @@
+"""One contender of the tokenizer benchmark, in a process of its own: ours, or another library's.
+
+python tokenizer_contender.py NAME NUM_THREADS reads tasks from stdin, a JSON object on each line,
+and answers each with the seconds that it took. What is loaded stays loaded between tasks.
+"""
+
+# ruff: noqa: D102  what the methods of a contender do stands in the abstract class
+
+import json
+import logging
+import os
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cs_basics.bpe import merge_by_recounting, train_bpe
+from cs_basics.config import END_OF_TEXT
+from cs_basics.counting import count_by_pattern
+from cs_basics.encoding import encode_file
+from cs_basics.interchange import save_tokenizer_json, tiktoken_arguments
+from cs_basics.pretokenize import special_pattern, text_to_bytes
+from cs_basics.tokenizer import Tokenizer
+
+CHUNK_CHARACTERS = 1 << 21
+PARAGRAPH_CHARACTERS = 3000
+MAX_DOCUMENT_BYTES = 20_000_000
+
+
+def documents(path: str) -> list[str]:
+    """Cut a text in documents, each with the token that ends it; or in parts of some length."""
+    with Path(path).open("rb") as file:
+        text = file.read(MAX_DOCUMENT_BYTES).decode("utf-8", "ignore")
+    if END_OF_TEXT in text:
+        return [document + END_OF_TEXT for document in text.split(END_OF_TEXT)[:-1]]
+    places = range(0, len(text), PARAGRAPH_CHARACTERS)
+    return [text[place : place + PARAGRAPH_CHARACTERS] for place in places]
+
+
+def chunks(path: str) -> Iterator[str]:
+    """Read a text in large parts, cut after a document if it has any."""
+    rest = ""
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        while part := file.read(CHUNK_CHARACTERS):
+            whole, mark, rest = (rest + part).rpartition(END_OF_TEXT)
+            if mark:
+                yield whole + mark
+    if rest:
+        yield rest
+
+
+class Contender(ABC):
+    """What is measured. Each method does one thing once; loading is not part of it."""
+
+    def __init__(self, num_threads: int) -> None:
+        self.num_threads = num_threads
+
+    @abstractmethod
+    def load(self, tokenizer: Tokenizer) -> None:
+        """Make a vocabulary of ours this library's."""
+
+    def train(self, text: str, vocab_size: int) -> None:
+        """Learn a vocabulary from a file."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def documents(self, texts: list[str]) -> Sequence[object]:
+        """Encode texts one at a time."""
+
+    def batch(self, texts: list[str]) -> Sequence[object]:
+        """Encode texts all together."""
+        return self.documents(texts)
+
+    @abstractmethod
+    def whole(self, text: str, out: str) -> None:
+        """Encode a file to ids on disk."""
+
+    @abstractmethod
+    def decode(self, ids: list[int]) -> str:
+        """Turn ids into text."""
+
+    def raw(self, data: bytes) -> None:
+        """Encode one long text."""
+        self.documents([data.decode("utf-8", "replace")])
+
+
+class Ours(Contender):
+    """This library."""
+
+    def load(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def train(self, text: str, vocab_size: int) -> None:
+        train_bpe(text, vocab_size, [END_OF_TEXT], self.num_threads)
+
+    def documents(self, texts: list[str]) -> Sequence[object]:
+        return [self.tokenizer.encode(text) for text in texts]
+
+    def batch(self, texts: list[str]) -> Sequence[object]:
+        return self.tokenizer.encode_batch(texts)
+
+    def whole(self, text: str, out: str) -> None:
+        encode_file(self.tokenizer, text, out, self.num_threads)
+
+    def decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+
+class Clear(Ours):
+    """The definitions of this library, which the fast ways are tested against."""
+
+    def train(self, text: str, vocab_size: int) -> None:
+        content = Path(text).read_bytes().decode("utf-8", "surrogateescape")
+        counts = count_by_pattern(content, special_pattern([END_OF_TEXT]))
+        words = {text_to_bytes(word): count for word, count in counts.items()}
+        merge_by_recounting(words, vocab_size - 257)
+
+    def documents(self, texts: list[str]) -> Sequence[object]:
+        return [self.tokenizer.encode_plainly(text) for text in texts]
+
+    batch = documents
+
+    def whole(self, text: str, out: str) -> None:
+        with Path(out).open("wb") as file:
+            for chunk in chunks(text):
+                (ids,) = self.documents([chunk])
+                np.array(ids, np.uint16).tofile(file)
+
+
+class HuggingFace(Contender):
+    """The tokenizers library, byte-level BPE."""
+
+    def load(self, tokenizer: Tokenizer) -> None:
+        import tokenizers
+
+        path = Path(os.environ["TOKENIZER_SCRATCH"]) / f"{os.getpid()}.json"
+        save_tokenizer_json(tokenizer, path)
+        self.tokenizer: Any = tokenizers.Tokenizer.from_file(str(path))
+
+    def train(self, text: str, vocab_size: int) -> None:
+        from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+        tokenizer: Any = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            special_tokens=[END_OF_TEXT],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train([text], trainer)
+
+    def documents(self, texts: list[str]) -> Sequence[object]:
+        return [self.tokenizer.encode(text).ids for text in texts]
+
+    def batch(self, texts: list[str]) -> Sequence[object]:
+        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts)]
+
+    def whole(self, text: str, out: str) -> None:
+        with Path(out).open("wb") as file:
+            for chunk in chunks(text):
+                parts = chunk.split(END_OF_TEXT)
+                parts = [part + END_OF_TEXT for part in parts[:-1]] + parts[-1:]
+                for encoding in self.tokenizer.encode_batch_fast(parts):
+                    np.array(encoding.ids, np.uint16).tofile(file)
+
+    def decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids, skip_special_tokens=False)
+
+
+class TikToken(Contender):
+    """The tiktoken library; it does not train."""
+
+    def load(self, tokenizer: Tokenizer) -> None:
+        import tiktoken
+
+        self.encoding: Any = tiktoken.Encoding(**tiktoken_arguments(tokenizer))
+
+    def documents(self, texts: list[str]) -> Sequence[object]:
+        return [self.encoding.encode(text, allowed_special="all") for text in texts]
+
+    def batch(self, texts: list[str]) -> Sequence[object]:
+        return self.encoding.encode_batch(
+            texts, num_threads=self.num_threads, allowed_special="all"
+        )
+
+    def whole(self, text: str, out: str) -> None:
+        # As arrays, which is its fastest; its work is done without Python's lock.
+        with Path(out).open("wb") as file, ThreadPoolExecutor(self.num_threads) as pool:
+            for ids in pool.map(self._to_array, chunks(text)):
+                ids.tofile(file)
+
+    def _to_array(self, text: str) -> Any:  # noqa: ANN401  an array
+        return self.encoding.encode_to_numpy(text, allowed_special="all").astype(np.uint16)
+
+    def decode(self, ids: list[int]) -> str:
+        return self.encoding.decode(ids)
+
+
+CONTENDERS = {"ours": Ours, "clear": Clear, "tokenizers": HuggingFace, "tiktoken": TikToken}
+
+
+def seconds_of(contender: Contender, task: dict[str, Any], loaded: dict[str, Any]) -> float:
+    """Do a task, and return the seconds of what is measured."""
+    kind = task["do"]
+    # Long texts without a space, and files for the first time, must not be remembered.
+    is_first_time = kind in ("raw", "fresh")
+    if kind != "train" and (is_first_time or loaded.get("tokenizer") != task["tokenizer"]):
+        contender.load(Tokenizer.load(task["tokenizer"]))
+        loaded["tokenizer"] = task["tokenizer"]
+    if kind == "fresh":
+        kind = "whole"
+    arguments: tuple[Any, ...]
+    if kind == "train":
+        arguments = (task["text"], task["vocab_size"])
+    elif kind == "whole":
+        arguments = (task["text"], task["out"])
+    elif kind == "raw":
+        arguments = (Path(task["text"]).read_bytes(),)
+    elif kind == "decode":
+        arguments = (np.fromfile(task["ids"], np.uint16).tolist(),)
+    else:
+        arguments = (documents(task["text"]),)
+    start = time.perf_counter()
+    getattr(contender, kind)(*arguments)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Answer tasks until there are no more."""
+    logging.disable(logging.WARNING)  # a text with too few pairs for 32,000 tokens is expected
+    contender = CONTENDERS[sys.argv[1]](int(sys.argv[2]))
+    loaded: dict[str, Any] = {}
+    for line in sys.stdin:
+        print(seconds_of(contender, json.loads(line), loaded), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Convert a tokenizer to or from the formats of other libraries.
+
+python scripts/convert_tokenizer.py tokenizer --out tokenizer.json
+python scripts/convert_tokenizer.py tokenizer.json --out tokenizer
+python scripts/convert_tokenizer.py tokenizer --out ranks.tiktoken
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from cli import check_can_write, run
+
+from cs_basics.interchange import (
+    load_tiktoken,
+    load_tokenizer_json,
+    save_tiktoken,
+    save_tokenizer_json,
+)
+from cs_basics.tokenizer import Tokenizer
+
+
+def main(
+    tokenizer: Annotated[Path, tyro.conf.Positional],
+    out: Path,
+    special_tokens: dict[str, int] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Convert a tokenizer to or from the formats of other libraries.
+
+    A name that ends in .json means a tokenizer.json (Hugging Face), .tiktoken means ranks in base64
+    (tiktoken), anything else a folder of this project.
+
+    Args:
+        tokenizer: What to read.
+        out: What to write.
+        special_tokens: For ranks, which hold none: each special token and its id.
+        overwrite: Replace what is there.
+    """
+    if out.exists() and not overwrite:
+        raise ValueError(f"--out {out} already exists: add --overwrite to replace it")
+    if special_tokens and tokenizer.suffix != ".tiktoken":
+        raise ValueError("--special-tokens: only a .tiktoken file lacks them")
+    check_can_write(out)
+    if tokenizer.suffix == ".json":
+        loaded = load_tokenizer_json(tokenizer)
+    elif tokenizer.suffix == ".tiktoken":
+        loaded = load_tiktoken(tokenizer, special_tokens)
+    else:
+        loaded = Tokenizer.load(tokenizer)
+    if out.suffix == ".json":
+        save_tokenizer_json(loaded, out)
+    elif out.suffix == ".tiktoken":
+        save_tiktoken(loaded, out)
+    else:
+        loaded.save(out)
+    print(f"{out}: {loaded.vocab_size} tokens, {len(loaded.merges)} merges")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,35 @@
+"""Join token files to one: what several processes have encoded of a text.
+
+python scripts/join_tokens.py tokens.bin.*-of-00008 --out tokens.bin
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from cli import check_can_write, run
+
+from cs_basics.encoding import join_token_files
+
+
+def main(
+    shards: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    out: Path,
+    overwrite: bool = False,
+) -> None:
+    """Join token files of one tokenizer to one, in the order given.
+
+    Args:
+        shards: The files.
+        out: Token file to write.
+        overwrite: Replace the token file if it exists.
+    """
+    if out.exists() and not overwrite:
+        raise ValueError(f"--out {out} already exists: add --overwrite to replace it")
+    check_can_write(out)
+    tokens = join_token_files(shards, out)
+    print(f"{out}: {tokens.num_tokens} tokens of {len(shards)} files")
+
+
+if __name__ == "__main__":
+    run(main)

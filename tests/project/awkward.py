@@ -1,0 +1,22 @@
+"""Text that splits in surprising ways, for tests of whatever cuts it."""
+
+from hypothesis import strategies as st
+
+EOT = "<|endoftext|>"
+# What the pattern treats differently, and what special tokens are made of.
+AWKWARD = ["a", "b", "l", "'", "'ll", "'s", " ", "  ", "   ", "\n", "\n ", "\r\n", "\t", "1", "!"]
+AWKWARD += ["\xe9", "\x85", "\xa0", "\u4e2d", "\u3002", "\u3000", "\u0301", "\U0001f642", "\0"]
+AWKWARD += ["\x1c", "\x1f", "\u2028", EOT, "<|endof", "text|>", "aa", " word", "exceptionally-long"]
+
+awkward_text = st.lists(st.sampled_from(AWKWARD), max_size=40).map("".join) | st.text(max_size=30)
+# Also bytes that are no text, and parts of characters.
+awkward_bytes = (
+    awkward_text.map(lambda text: text.encode("utf-8", "replace"))
+    | st.binary(max_size=60)
+    | st.lists(st.sampled_from([b" ", b"\xe4", b"\xb8", b"\xad", b"\xff", b"a", b"\xc3\xa9"]))
+    .map(b"".join)
+)  # fmt: skip
+closed_specials = st.lists(
+    st.sampled_from([EOT, EOT + EOT, "aa", "aab", "'l", "\n", "\u4e2d\u3002"]), unique=True
+)
+all_specials = st.lists(st.sampled_from([EOT, "aa", "aab", " \n", "a b", "'l"]), unique=True)
