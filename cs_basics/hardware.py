@@ -1,9 +1,12 @@
 """What this machine has, asked rather than assumed."""
 
 import logging
+import resource
+import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -91,3 +94,28 @@ def compile_if_possible(function: Callable[P, R], device: torch.device) -> Calla
         return torch.compile(function, dynamic=False)
     logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
     return function
+
+
+def forget_peak_memory(device: torch.device) -> None:
+    """Begin to measure the peak anew: compiling takes more memory than training a small model."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    try:
+        # Linux: sets the peak of this process (VmHWM) to what it holds now; see proc(5).
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def peak_memory_mb(device: torch.device) -> float:
+    """Return the most memory held, in MB: of this process, or on a GPU of the GPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e6
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not getrusage: its peak begins with that of the process that started this one.
+        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(fields["VmHWM"].split()[0]) * 1024 / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

@@ -2,6 +2,8 @@
 
 python scripts/bench.py pipeline
 python scripts/bench.py norms --plot norms.png
+python scripts/bench.py training --plot training.png
+python scripts/bench.py generation
 python scripts/bench.py norms --json > norms.json
 """
 
@@ -12,15 +14,23 @@ from typing import Annotated, Literal
 from process import keep_freed_memory  # isort: split
 
 import tyro
-from benchmarks import norms, pipeline
+from benchmarks import generation, norms, pipeline, training
 from benchmarks.measuring import Report, machine
 from cli import check_can_write, run
 
-SUBJECTS = {"pipeline": pipeline.measure, "norms": norms.measure}
+SUBJECTS = {
+    "pipeline": pipeline.measure,
+    "norms": norms.measure,
+    "training": training.measure,
+    "generation": generation.measure,
+}
+WITH_PICTURE = ("norms", "training")
 
 
 def main(
-    subject: Annotated[Literal["pipeline", "norms"], tyro.conf.Positional],
+    subject: Annotated[
+        Literal["pipeline", "norms", "training", "generation"], tyro.conf.Positional
+    ],
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
     plot: Path | None = None,
 ) -> None:
@@ -28,13 +38,16 @@ def main(
 
     Args:
         subject: pipeline: the way from text to stories, each station by itself. norms:
-            normalisation layers against the bandwidth of memory.
+            normalisation layers against the bandwidth of memory. training, generation: against
+            the transformers package.
         as_json: Print one JSON object instead of the table.
-        plot: Also draw the subject's picture into this PNG (norms).
+        plot: Also draw the subject's picture into this PNG (norms, training).
     """
     if plot is not None:
-        if subject != "norms":
-            raise ValueError(f"--plot: {subject} has no picture; norms has one")
+        if subject not in WITH_PICTURE:
+            raise ValueError(
+                f"--plot: {subject} has no picture; {' and '.join(WITH_PICTURE)} have one"
+            )
         check_can_write(plot)
     keep_freed_memory()
     report = SUBJECTS[subject]()

@@ -52,6 +52,9 @@ SOLUTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 BEYOND: dict[str, tuple[str, ...]] = {
     "optim": ("SGD",),
     "generate": ("sample", "generate"),
+    "chunked_loss": ("linear_cross_entropy",),
+    "tiled_attention": ("tiled_causal_attention",),
+    "piecewise_adamw": ("PiecewiseAdamW",),
     "norm_function": ("make_norm",),
     "pretokenize": (),
 }
@@ -61,14 +64,13 @@ GIVEN: dict[str, frozenset[str]] = {
     "attention": frozenset({"KVCache"}),
     "bpe": frozenset({"Vocab", "Merge"}),
     "data": frozenset({"*"}),
-    "generate": frozenset({"stream_text"}),
     "pretokenize": frozenset(
         {"PRETOKEN", "read_text", "text_to_bytes", "check_special_tokens", "_holds_surrogate"}
     ),
 }
 
 SCRIPTS = (
-    "ablate", "ablation_run", "account", "cli", "download", "encode", "evaluate", "generate",
+    "ablate", "ablation_run", "account", "cli", "download", "encode", "evaluate",
     "package", "process", "train", "train_tokenizer", "write_stories",
 )  # fmt: skip
 COPIED = ("LICENSE", "constraints.txt", ".gitignore", "data/README.md", "docs/handout.md")
@@ -77,6 +79,7 @@ RENAMED = {
     "Makefile": "Makefile",
     "conftest.py": "conftest.py",
     "stored.py": "tests/stored.py",
+    "generate.py": "scripts/generate.py",
 }
 
 
@@ -133,7 +136,8 @@ def library() -> dict[str, str]:
     asked: dict[str, set[str]] = defaultdict(set)
     for module, names in [*SOLUTIONS.values(), *BEYOND.items()]:
         asked[module] |= set(names)
-    readers = [read(f"scripts/{name}.py") for name in SCRIPTS] + [read("tests/adapters.py")]
+    readers = [read(f"scripts/{name}.py") for name in (*SCRIPTS, "starter/generate")]
+    readers.append(read("tests/adapters.py"))
     written = set(asked)
     while True:
         modules = {name: edition(name, asked[name], name in written) for name in asked}

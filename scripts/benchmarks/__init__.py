@@ -1,8 +1,10 @@
-"""What scripts/bench.py measures. Read measuring, then a subject: pipeline or norms.
+"""What scripts/bench.py measures. Read measuring, then a subject.
 
 measuring    rows, clocks, the machine
 pipeline     from text to stories, each station by itself
 norms        normalisation layers: time against what moving the bytes costs
 norm_claims  what is said of them: kernels, passes over memory, training, eps
 norm_plot    the picture of norms
+training     updates against transformers (contender, training_worker, plain_model, training_plot)
+generation   writing text against transformers (peer: its model, and ours of the same shape)
 """
