@@ -164,8 +164,6 @@ class TrainConfig(Architecture):
     """Type of the matrix products (weights stay float32); auto: whichever is faster here."""
     chunk_loss: bool = False
     """Compute the loss chunk by chunk and never hold all logits."""
-    fast_optimizer: bool = False
-    """Update the weights piece by piece, each while it is in the processor's cache."""
     compile: bool = True
     """Compile the model with torch.compile: half a minute once, then over twice the speed."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
@@ -312,11 +310,12 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
             lr=3e-3,
             embedding_lr_ratio=10.0,
             weight_decay=0.4,
+            tile_attention=True,
         ),
     ),
     "tinystories-cpu": (
         "TinyStories, 40.96 million tokens; a working day on a laptop CPU.",
-        _TINYSTORIES_MODEL,
+        dataclasses.replace(_TINYSTORIES_MODEL, tile_attention=True, chunk_loss=True),
     ),
     "tinystories": (
         "TinyStories, 327.68 million tokens, the same model; for a GPU.",

@@ -84,22 +84,21 @@ class Decoder:
                 self._stepping_model = with_row_linears(model)
 
     @torch.no_grad()
-    def read(self, rows: Sequence[int], contexts: Sequence[Sequence[int]]) -> None:
-        """Let some rows begin with these tokens, whatever they held before."""
+    def read(self, contexts: Sequence[Sequence[int]], first_row: int = 0) -> None:
+        """Let rows, one after the other, begin with these tokens, whatever they held before."""
         longest = max(map(len, contexts))
         if longest == 0:
             return
         # What is written for the padding lies behind the row's end: its next tokens replace it.
         padded = [[*context, *[0] * (longest - len(context))] for context in contexts]
-        chosen = torch.tensor(rows, device=self.device)
-        positions = torch.arange(longest, device=self.device).expand(len(rows), -1)
+        positions = torch.arange(longest, device=self.device).expand(len(contexts), -1)
+        # Views: what is written to them is written to the rows, and no place behind is looked at.
+        rows = slice(first_row, first_row + len(contexts))
         caches = [
-            SlotKVCache(keys[chosen], values[chosen], positions)
+            SlotKVCache(keys[rows, :, :longest], values[rows, :, :longest], positions)
             for keys, values in zip(self.keys, self.values, strict=True)
         ]
         self.model.hidden(torch.tensor(padded, device=self.device), caches)
-        for cache, keys, values in zip(caches, self.keys, self.values, strict=True):
-            keys[chosen], values[chosen] = cache.keys, cache.values
 
     @torch.no_grad()
     def step(
@@ -195,7 +194,7 @@ def generate_batch(
     uniforms = torch.stack([draw_uniforms(max_tokens, seed, decoder.device) for seed in seeds], 1)
     seen = seen_tokens(model, contexts, sampling)
     growing = set(rows)
-    decoder.read(rows, [context[:-1] for context in contexts])
+    decoder.read([context[:-1] for context in contexts])
     for uniform in uniforms:
         _make_room(decoder, contexts, growing, sampling)
         if not growing:
@@ -221,10 +220,10 @@ def _make_room(
     full = [row for row in growing if len(contexts[row]) > max_length]
     if sampling.when_full == "stop":
         growing -= set(full)
-    elif full:
-        for row in full:
-            contexts[row] = contexts[row][-(max_length // 2) :]
-        decoder.read(full, [contexts[row][:-1] for row in full])
+        return
+    for row in full:
+        contexts[row] = contexts[row][-(max_length // 2) :]
+        decoder.read([contexts[row][:-1]], row)
 
 
 def generate_texts(

@@ -1,5 +1,6 @@
 """What this machine has, asked rather than assumed."""
 
+import functools
 import logging
 import resource
 import sys
@@ -69,6 +70,7 @@ def matmul_rate(dtype: torch.dtype, device: torch.device, size: int = 1024) -> f
     return 2 * size**3 / min(elapsed_s[1:])
 
 
+@functools.cache
 def reason_not_to_compile(device: torch.device) -> str | None:
     """Compile and run one small function; return what went wrong in one line, or None.
 

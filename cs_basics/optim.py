@@ -36,7 +36,7 @@ class SGD(Optimizer):
         self, closure: Callable[[], float | Tensor] | None = None
     ) -> float | Tensor | None:
         """Update every parameter that has a gradient; return what the closure returns."""
-        loss = evaluate_closure(closure)
+        loss = _evaluate(closure)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:
@@ -86,47 +86,27 @@ class AdamW(Optimizer):
         self, closure: Callable[[], float | Tensor] | None = None
     ) -> float | Tensor | None:
         """Update every parameter that has a gradient; return what the closure returns."""
-        loss = evaluate_closure(closure)
+        loss = _evaluate(closure)
         for group in self.param_groups:
+            beta1, beta2 = group["betas"]
             for p in group["params"]:
-                if p.grad is not None:
-                    m, v, step = self.advance(p)
-                    adamw_update(p, p.grad, m, v, step, group)
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+                state["step"] += 1
+                m, v, step = state["m"], state["v"], state["step"]
+                m.lerp_(p.grad, 1 - beta1)
+                v.mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
+                # Both means start at 0; dividing by 1 - beta^step takes that bias out again.
+                corrected_lr = group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.addcdiv_(m, v.sqrt().add_(group["eps"]), value=-corrected_lr)
         return loss
 
-    def advance(self, p: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Count a step of a parameter; return its means and the number of the step, from 1 on."""
-        state = self.state[p]
-        if not state:
-            state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-        state["step"] += 1
-        return state["m"], state["v"], state["step"]
 
-
-def adamw_update(
-    p: Tensor, grad: Tensor, m: Tensor, v: Tensor, step: int, group: dict[str, Any]
-) -> None:
-    """Update a parameter and its means m and v in place.
-
-    Args:
-        p: The parameter.
-        grad: Its gradient.
-        m: Running mean of the gradient.
-        v: Running mean of its square.
-        step: Number of this step, from 1 on.
-        group: Holds lr, betas, eps and weight_decay.
-    """
-    lr, (beta1, beta2) = group["lr"], group["betas"]
-    m.lerp_(grad, 1 - beta1)
-    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    # Both means start at 0; dividing by 1 - beta^step takes that bias out again.
-    corrected_lr = lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-    p.mul_(1 - lr * group["weight_decay"])
-    p.addcdiv_(m, v.sqrt().add_(group["eps"]), value=-corrected_lr)
-
-
-def evaluate_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
-    """Return the loss of a closure, which computes gradients; None without one."""
+def _evaluate(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
     if closure is None:
         return None
     with torch.enable_grad():

@@ -23,7 +23,6 @@ from cs_basics.generate import generate
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
 from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
-from cs_basics.piecewise_adamw import PiecewiseAdamW
 from cs_basics.progress import OnProgress
 from cs_basics.run_folder import RunFolder, build_model
 from cs_basics.tokenizer import Tokenizer
@@ -56,7 +55,7 @@ class Trainer:
         self.device = resolve_device(config.device)
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
-        self.optimizer = (PiecewiseAdamW if config.fast_optimizer else AdamW)(
+        self.optimizer = AdamW(
             parameter_groups(self.model, config),
             lr=config.lr,
             betas=(config.beta1, config.beta2),

@@ -23,7 +23,6 @@ class Contender:
     merge_projections: bool = True
     chunk_loss: bool = True
     tile_attention: bool = True
-    has_fast_optimizer: bool = True
 
     @property
     def config(self) -> TrainConfig:

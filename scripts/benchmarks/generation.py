@@ -1,7 +1,7 @@
 """Generation against the transformers package: one text, and sixteen at once, with sampling on.
 
-Both models have the same shape and the same random weights of it, read the same prompts and draw
-with the same settings; no text ends before the last token. Both get 200 tokens in turns.
+Both models have the same shape, each its own random weights; they read the same prompts and draw
+with the same settings; no text ends before the last token. Both write 100 tokens, in turns.
 """
 
 import sys
@@ -17,7 +17,7 @@ from cs_basics.transformer import TransformerLM
 from .measuring import Report, Row, alternating_times, compare
 from .peer import SHAPE, llama, ours
 
-NEW_TOKENS = 200
+NEW_TOKENS = 100
 PROMPT_TOKENS = 16
 SAMPLING = Sampling(temperature=0.8, top_k=50, top_p=0.95)
 NUCLEUS = Sampling(temperature=0.8, top_p=0.95)

@@ -8,7 +8,6 @@ from torch import Tensor
 from cs_basics.config import TrainConfig
 from cs_basics.evaluation import LossFunction
 from cs_basics.optim import AdamW, clip_grad_norm
-from cs_basics.piecewise_adamw import PiecewiseAdamW
 from cs_basics.transformer import TransformerLM
 
 Batch = tuple[Tensor, Tensor]
@@ -21,18 +20,15 @@ def random_batch(config: TrainConfig, device: torch.device | str = "cpu") -> Bat
     return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
 
-def training_step(
-    model: TransformerLM, loss_of: LossFunction, batch: Batch, has_fast_optimizer: bool = True
-) -> Callable[[], None]:
+def training_step(model: TransformerLM, loss_of: LossFunction, batch: Batch) -> Callable[[], None]:
     """Return a function that does what training does with one batch.
 
     Args:
         model: The model whose weights are updated.
         loss_of: The mean loss of a batch, compiled or not.
         batch: Inputs and targets; every call takes the same.
-        has_fast_optimizer: Update the weights piece by piece.
     """
-    optimizer = (PiecewiseAdamW if has_fast_optimizer else AdamW)(model.parameters())
+    optimizer = AdamW(model.parameters())
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)

@@ -132,9 +132,9 @@ def test_is_end_is_told_every_token_and_ends_its_row(model):
 
 def test_reading_one_row_leaves_its_neighbours_alone(model):
     decoder = Decoder(model, 3, LIKELIEST)
-    decoder.read(range(3), [[1, 2], [3, 4, 5], [6]])
+    decoder.read([[1, 2], [3, 4, 5], [6]])
     before = [keys.clone() for keys in decoder.keys]
-    decoder.read([1], [[9, 9, 9, 9]])
+    decoder.read([[9, 9, 9, 9]], first_row=1)
     for keys, old in zip(decoder.keys, before, strict=True):
         assert torch.equal(keys[0], old[0])
         assert torch.equal(keys[2], old[2])
@@ -145,7 +145,7 @@ def test_a_slot_cache_gives_the_logits_of_whole_rows_of_different_lengths(model)
     ids = torch.randint(50, (2, 9))
     whole = model(ids)
     decoder = Decoder(model, 2, LIKELIEST)
-    decoder.read([0, 1], [ids[0, :3].tolist(), ids[1, :7].tolist()])
+    decoder.read([ids[0, :3].tolist(), ids[1, :7].tolist()])
     places = torch.tensor([[3, 4], [7, 8]])
     new = ids.gather(1, places)
     caches = [SlotKVCache(*kv, places) for kv in zip(decoder.keys, decoder.values, strict=True)]
@@ -210,7 +210,9 @@ def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows):
     torch.compiler.reset()
     counters.clear()
     for top_p, seed in ((0.8, 1), (0.6, 2)):
-        sampling = Sampling(temperature=1.1, top_p=top_p, repetition_penalty=1.2)
+        sampling = Sampling(
+            temperature=1.1, top_k=9, top_p=top_p, repetition_penalty=1.2 if num_rows == 1 else 1.0
+        )
         plain, compiled = (
             texts_of(
                 generate_batch(
@@ -221,8 +223,7 @@ def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows):
             for is_compiled in (False, True)
         )
         assert plain == compiled
-    # The small function of reason_not_to_compile, and the step.
-    assert counters["stats"]["unique_graphs"] == 2, counters
+    assert counters["stats"]["unique_graphs"] == 1, counters
     assert not counters["graph_break"]
 
 
