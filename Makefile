@@ -31,6 +31,8 @@ bench: $(INSTALLED)
 	$(BIN)/python scripts/bench.py pipeline $(ARGS)
 	$(BIN)/python scripts/bench.py norms --plot docs/pictures/norms.png $(ARGS)
 	$(BIN)/python scripts/bench.py tokenizer --plot docs/pictures/tokenizer.png $(ARGS)
+	$(BIN)/python scripts/bench.py generation $(ARGS)
+	$(BIN)/python scripts/bench.py training --plot docs/pictures/training.png $(ARGS)
 
 faults: $(INSTALLED)
 	$(BIN)/python scripts/faults.py $(ARGS)

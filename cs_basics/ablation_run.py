@@ -9,13 +9,10 @@ Tested by `make test ARGS=tests/project/test_ablation_run.py`.
 
 import json
 import math
-import resource
 import statistics
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +24,7 @@ from cs_basics.clock import Clock
 from cs_basics.config import TrainConfig
 from cs_basics.corpus import prepare_corpus
 from cs_basics.data import TokenFile, get_batch
+from cs_basics.hardware import forget_peak_memory, peak_memory_mb
 from cs_basics.metrics import MetricsLog, Row
 from cs_basics.run_folder import RunFolder
 from cs_basics.training import Trainer, TrainingDivergedError
@@ -120,12 +118,12 @@ def run_variant(config: TrainConfig, shared: RunFolder) -> RunResult:
     if config.compile:
         trainer.compile()
     _touch_every_kernel(trainer)
-    _forget_peak_memory(trainer.device)
+    forget_peak_memory(trainer.device)
     trainer.clock = Clock(*budget)
     with MetricsLog(folder.metrics, config) as log:
         diverged_at = _spend_budget(trainer, log)
         minutes = trainer.clock.elapsed_s / 60
-        peak_memory_mb = _peak_memory_mb(trainer.device)
+        peak_mb = peak_memory_mb(trainer.device)
         evaluation = trainer.validate(log, config.eval_tokens)
     rows = [row for row in log.rows if "train/loss" in row]
     if diverged_at is None:
@@ -138,7 +136,7 @@ def run_variant(config: TrainConfig, shared: RunFolder) -> RunResult:
         bits_per_byte=_finite_or_none(evaluation.bits_per_byte),
         unigram_loss=unigram_loss(corpus.valid, config.eval_tokens),
         tokens_per_s=_tokens_per_s(config, rows),
-        peak_memory_mb=peak_memory_mb,
+        peak_memory_mb=peak_mb,
         largest_activation=_finite_or_none(_largest_activation(trainer)),
         largest_grad_norm=max((row["optim/grad_norm"] for row in rows), default=None),
         diverged_at=diverged_at,
@@ -235,30 +233,6 @@ def _largest_activation(trainer: Trainer) -> float:
         for hook in hooks:
             hook.remove()
     return torch.stack(largest).max().item()
-
-
-def _forget_peak_memory(device: torch.device) -> None:
-    """Begin to measure the peak anew: compiling takes more memory than training a small model."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        return
-    try:
-        # Linux: sets the peak of this process (VmHWM) to what it holds now; see proc(5).
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def _peak_memory_mb(device: torch.device) -> float:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e6
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Not getrusage: its peak begins with that of the process that started this one.
-        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        return int(fields["VmHWM"].split()[0]) * 1024 / 1e6
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
 def _finite_or_none(value: float) -> float | None:

@@ -9,6 +9,7 @@ from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.layers import Linear, stack_linears, store_as_parts
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.tiled_attention import tiled_causal_attention
 
 
 class KVCache:
@@ -39,6 +40,10 @@ class KVCache:
         self.values = torch.zeros(shape, device=device, dtype=dtype)
         self.length = 0
 
+    def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
+        """Return the positions of the tokens to come; they broadcast against every head."""
+        return torch.arange(self.length, self.length + num_new, device=self.keys.device)
+
     def append(
         self,
         k: Float[Tensor, "batch heads new d_head"],
@@ -58,6 +63,45 @@ class KVCache:
         return self.keys[:, :, :end], self.values[:, :, :end]
 
 
+class SlotKVCache(KVCache):
+    """A cache whose shapes never change and whose rows may hold sequences of different lengths.
+
+    KVCache returns one position more each time, which a compiler would have to compile anew. Here
+    every token is told its place, and always all places are returned: those that are not written
+    yet lie behind the token and are masked like the future.
+
+    Args:
+        keys: Keys of every place, (batch, heads, max_seq_len, d_head); written in place.
+        values: Values of every place, likewise.
+        positions: Where the new token of each row goes, and the ones after it, (batch, new).
+    """
+
+    def __init__(
+        self,
+        keys: Float[Tensor, "batch heads max_seq_len d_head"],
+        values: Float[Tensor, "batch heads max_seq_len d_head"],
+        positions: Int[Tensor, "batch new"],
+    ) -> None:
+        self.keys, self.values, self.positions = keys, values, positions
+        self.length = 0
+
+    def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
+        """Return the positions of the tokens to come, (batch, 1, new)."""
+        assert self.positions.shape[-1] == num_new
+        return self.positions.unsqueeze(1)
+
+    def append(
+        self,
+        k: Float[Tensor, "batch heads new d_head"],
+        v: Float[Tensor, "batch heads new d_head"],
+    ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
+        """Store new keys and values at their positions and return those of every place."""
+        rows = torch.arange(k.shape[0], device=k.device).unsqueeze(1)
+        self.keys[rows, :, self.positions] = k.transpose(1, 2).to(self.keys.dtype)
+        self.values[rows, :, self.positions] = v.transpose(1, 2).to(self.values.dtype)
+        return self.keys, self.values
+
+
 class CausalSelfAttention(nn.Module):
     """Let every position look at itself and the ones before it, with several heads side by side.
 
@@ -74,6 +118,7 @@ class CausalSelfAttention(nn.Module):
         qk_norm: RMSNorm over every head of the queries and keys before the rotation, so that no
             score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
             https://arxiv.org/abs/2010.04245, with RMSNorm for their l2 norm).
+        is_tiled: Attend tile by tile, which needs less memory (tiled_attention.py).
 
     Raises:
         ValueError: d_model is not divisible by num_heads.
@@ -88,11 +133,12 @@ class CausalSelfAttention(nn.Module):
         dtype: torch.dtype | None = None,
         *,
         qk_norm: bool = False,
+        is_tiled: bool = False,
     ) -> None:
         super().__init__()
         if d_model % num_heads:
             raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
-        self.num_heads = num_heads
+        self.num_heads, self.is_tiled = num_heads, is_tiled
         self.q_proj = Linear(d_model, d_model, device, dtype)
         self.k_proj = Linear(d_model, d_model, device, dtype)
         self.v_proj = Linear(d_model, d_model, device, dtype)
@@ -123,23 +169,28 @@ class CausalSelfAttention(nn.Module):
         Returns:
             Same shape as x.
         """
-        num_seen = 0 if cache is None else cache.length
         seq_len = x.shape[-2]
         q, k, v = (
             rearrange(part, "... seq (heads d) -> ... heads seq d", heads=self.num_heads)
             for part in self.project(x)
         )
         q, k = self.q_norm(q), self.k_norm(k)
-        rows = torch.arange(num_seen, num_seen + seq_len, device=x.device)
+        if cache is None:
+            rows = torch.arange(seq_len, device=x.device)
+        else:
+            rows = cache.next_positions(seq_len)
         if self.rope is not None:
             # The same angles for every head, hence the extra axis.
             positions = rows if positions is None else positions.unsqueeze(-2)
             q, k = self.rope(q, positions), self.rope(k, positions)
         if cache is not None:
             k, v = cache.append(k, v)
-        columns = torch.arange(k.shape[-2], device=x.device)
-        is_visible = columns <= rows.unsqueeze(-1)
-        attended = scaled_dot_product_attention(q, k, v, is_visible)
+        if self.is_tiled and cache is None:
+            attended = tiled_causal_attention(q, k, v)
+        else:
+            columns = torch.arange(k.shape[-2], device=x.device)
+            is_visible = columns <= rows.unsqueeze(-1)
+            attended = scaled_dot_product_attention(q, k, v, is_visible)
         return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
 
     def project(
@@ -173,8 +224,11 @@ class MergedCausalSelfAttention(CausalSelfAttention):
         dtype: torch.dtype | None = None,
         *,
         qk_norm: bool = False,
+        is_tiled: bool = False,
     ) -> None:
-        super().__init__(d_model, num_heads, rope, device, dtype, qk_norm=qk_norm)
+        super().__init__(
+            d_model, num_heads, rope, device, dtype, qk_norm=qk_norm, is_tiled=is_tiled
+        )
         self.qkv_proj = stack_linears([self.q_proj, self.k_proj, self.v_proj])
         del self.q_proj, self.k_proj, self.v_proj
         store_as_parts(self, "qkv_proj", dict.fromkeys(("q_proj", "k_proj", "v_proj"), d_model))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from collections.abc import Callable
@@ -72,6 +73,8 @@ class Architecture:
     """One matrix for queries, keys and values, and one for gate and up, instead of five."""
     fuse_add_norm: bool = False
     """Add to the residual stream and normalise it in one step (rmsnorm before each part)."""
+    tile_attention: bool = False
+    """Compute attention tile by tile and keep no scores for the backward."""
 
     def __post_init__(self) -> None:
         if not 0 < self.norm_fraction <= 1:
@@ -159,6 +162,8 @@ class TrainConfig(Architecture):
     """Where to train; auto: CUDA if there is one, then MPS, then the CPU."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the matrix products (weights stay float32); auto: whichever is faster here."""
+    chunk_loss: bool = False
+    """Compute the loss chunk by chunk and never hold all logits."""
     compile: bool = True
     """Compile the model with torch.compile: half a minute once, then over twice the speed."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
@@ -230,6 +235,39 @@ def _read_value(name: str, expected: Any, value: Any) -> Any:  # noqa: ANN401  J
     raise ValueError(f"{name}={json.dumps(value)} is not a value of {expected}")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sampling:
+    """How the next token is drawn from the model's scores."""
+
+    temperature: float = 1.0
+    """The scores are divided by it: below 1 the likely tokens become likelier; 0 always takes the
+    likeliest."""
+    top_k: int | None = None
+    """Draw from the k likeliest tokens only, and those that are as likely as the last of them."""
+    top_p: float | None = None
+    """Draw from the likeliest tokens that together have this probability only, the one that
+    crosses it included (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
+    https://arxiv.org/abs/1904.09751). Counts within what top_k leaves."""
+    repetition_penalty: float = 1.0
+    """Scores of tokens that the text holds already are divided by it if positive and multiplied
+    by it if negative (Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858); above 1
+    the text repeats itself less."""
+    when_full: Literal["slide", "stop"] = "slide"
+    """When the context is full: forget its first half and go on, or end the text."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature} must be 0 or greater, and finite")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k={self.top_k} must be at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p={self.top_p} must be greater than 0 and at most 1")
+        if not 0 < self.repetition_penalty < math.inf:
+            raise ValueError(
+                f"repetition_penalty={self.repetition_penalty} must be greater than 0, and finite"
+            )
+
+
 _TINYSTORIES_MODEL = TrainConfig(
     train_text=Path("data/TinyStoriesV2-GPT4-train.txt"),
     valid_text=Path("data/TinyStoriesV2-GPT4-valid.txt"),
@@ -272,11 +310,12 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
             lr=3e-3,
             embedding_lr_ratio=10.0,
             weight_decay=0.4,
+            tile_attention=True,
         ),
     ),
     "tinystories-cpu": (
         "TinyStories, 40.96 million tokens; a working day on a laptop CPU.",
-        _TINYSTORIES_MODEL,
+        dataclasses.replace(_TINYSTORIES_MODEL, tile_attention=True, chunk_loss=True),
     ),
     "tinystories": (
         "TinyStories, 327.68 million tokens, the same model; for a GPU.",

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from cs_basics.chunked_loss import linear_cross_entropy
 from cs_basics.data import TokenFile
 from cs_basics.functional import cross_entropy
 from cs_basics.metrics import bits_per_byte
@@ -44,12 +45,15 @@ class Evaluation:
         return math.exp(self.loss)
 
 
-def make_loss_function(model: TransformerLM, dtype: torch.dtype) -> LossFunction:
+def make_loss_function(
+    model: TransformerLM, dtype: torch.dtype, in_chunks: bool = False
+) -> LossFunction:
     """Return the mean loss of a batch as a function of inputs and targets.
 
     Args:
         model: The language model.
         dtype: Type of the matrix products; weights, norms, softmax and loss stay float32.
+        in_chunks: Never hold all logits (chunked_loss.py).
     """
     device_type = model.token_embeddings.weight.device.type
     is_mixed = dtype != torch.float32
@@ -59,7 +63,14 @@ def make_loss_function(model: TransformerLM, dtype: torch.dtype) -> LossFunction
             logits = model(inputs)
         return cross_entropy(logits, targets)
 
-    return loss_of
+    def chunked_loss_of(inputs: Tensor, targets: Tensor) -> Loss:
+        with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
+            hidden = model.hidden(inputs)
+        if is_mixed:
+            hidden = hidden.to(dtype)
+        return linear_cross_entropy(hidden, model.lm_head.weight, targets)
+
+    return chunked_loss_of if in_chunks else loss_of
 
 
 def evaluate(

@@ -1,9 +1,13 @@
 """What this machine has, asked rather than assumed."""
 
+import functools
 import logging
+import resource
+import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -66,6 +70,7 @@ def matmul_rate(dtype: torch.dtype, device: torch.device, size: int = 1024) -> f
     return 2 * size**3 / min(elapsed_s[1:])
 
 
+@functools.cache
 def reason_not_to_compile(device: torch.device) -> str | None:
     """Compile and run one small function; return what went wrong in one line, or None.
 
@@ -91,3 +96,28 @@ def compile_if_possible(function: Callable[P, R], device: torch.device) -> Calla
         return torch.compile(function, dynamic=False)
     logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
     return function
+
+
+def forget_peak_memory(device: torch.device) -> None:
+    """Begin to measure the peak anew: compiling takes more memory than training a small model."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    try:
+        # Linux: sets the peak of this process (VmHWM) to what it holds now; see proc(5).
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def peak_memory_mb(device: torch.device) -> float:
+    """Return the most memory held, in MB: of this process, or on a GPU of the GPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e6
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not getrusage: its peak begins with that of the process that started this one.
+        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(fields["VmHWM"].split()[0]) * 1024 / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

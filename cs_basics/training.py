@@ -15,7 +15,7 @@ import torch
 
 from cs_basics.checkpoint import load_weights, read_checkpoint, save_checkpoint
 from cs_basics.clock import Clock, Speed
-from cs_basics.config import END_OF_TEXT, TrainConfig
+from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
 from cs_basics.data import get_batch
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
@@ -31,8 +31,7 @@ from cs_basics.transformer import TransformerLM
 logger = logging.getLogger(__name__)
 
 SAMPLE_TOKENS = 300
-SAMPLE_TEMPERATURE = 0.5
-SAMPLE_TOP_P = 0.95
+SAMPLING = Sampling(temperature=0.5, top_p=0.95)
 
 
 class TrainingDivergedError(ValueError):
@@ -66,7 +65,7 @@ class Trainer:
         self.step = 0
         self.recent_losses: list[float] = []
         dtype = resolve_dtype(config.dtype, self.device)
-        self.plain_loss_of = make_loss_function(self.model, dtype)
+        self.plain_loss_of = make_loss_function(self.model, dtype, config.chunk_loss)
         self.loss_of = self.plain_loss_of
 
     def save(self) -> None:
@@ -277,13 +276,13 @@ def write_samples(
             model,
             prompt,
             SAMPLE_TOKENS,
-            temperature=SAMPLE_TEMPERATURE,
-            top_p=SAMPLE_TOP_P,
+            SAMPLING,
             stop_ids=tokenizer.encode(END_OF_TEXT),
             seed=config.seed + number,
         )
         stories.append(tokenizer.decode(list(ids)).strip())
-    heading = f"# Samples\n\nTemperature {SAMPLE_TEMPERATURE}, top-p {SAMPLE_TOP_P}.\n"
+    settings = f"Temperature {SAMPLING.temperature}, top-p {SAMPLING.top_p}."
+    heading = f"# Samples\n\n{settings}\n"
     parts = [f"\n## {number}\n\n{story}\n" for number, story in enumerate(stories, start=1)]
     path.write_text(heading + "".join(parts), encoding="utf-8")
     return stories

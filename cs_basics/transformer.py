@@ -49,7 +49,15 @@ class TransformerBlock(nn.Module):
         swiglu = MergedSwiGLU if is_merged else SwiGLU
         feed_forward = swiglu if architecture.ffn == "swiglu" else SiLUFeedForward
         self.ln1 = _block_norm(architecture, d_model, device, dtype)
-        self.attn = attention(d_model, num_heads, rope, device, dtype, qk_norm=qk_norm)
+        self.attn = attention(
+            d_model,
+            num_heads,
+            rope,
+            device,
+            dtype,
+            qk_norm=qk_norm,
+            is_tiled=architecture.tile_attention,
+        )
         self.ln2 = _block_norm(architecture, d_model, device, dtype)
         self.ffn = feed_forward(d_model, d_ff, device, dtype)
 
@@ -260,6 +268,15 @@ class TransformerLM(nn.Module):
         Raises:
             ValueError: The sequence is longer than context_length.
         """
+        return self.lm_head(self.hidden(token_ids, caches))
+
+    def hidden(
+        self, token_ids: Int[Tensor, "... seq"], caches: Sequence[KVCache] | None = None
+    ) -> Float[Tensor, "... seq {self.d_model}"]:
+        """Return what the output head reads: the final norm of the residual stream.
+
+        For whoever needs no logits, or not of every position; arguments and errors as in forward.
+        """
         num_seen = 0 if caches is None else caches[0].length
         if num_seen + token_ids.shape[-1] > self.context_length:
             raise ValueError(
@@ -273,11 +290,10 @@ class TransformerLM(nn.Module):
             for block, cache in zip(self.layers, all_caches, strict=True):
                 x, residual = block(x, residual, cache=cache)
             assert residual is not None  # There is at least one block.
-            x, _ = _add_and_normalise(self.ln_final, x, residual)
-            return self.lm_head(x)
+            return _add_and_normalise(self.ln_final, x, residual)[0]
         for block, cache in zip(self.layers, all_caches, strict=True):
             x = block(x, cache=cache)
-        return self.lm_head(self.ln_final(x))
+        return self.ln_final(x)
 
     def empty_caches(self, batch_size: int) -> list[KVCache]:
         """Make room for the keys and values of context_length positions in every block."""

@@ -2,6 +2,8 @@
 
 python scripts/bench.py pipeline
 python scripts/bench.py norms --plot norms.png
+python scripts/bench.py training --plot training.png
+python scripts/bench.py generation
 python scripts/bench.py norms --json > norms.json
 python scripts/bench.py tokenizer --plot tokenizer.png
 """
@@ -13,7 +15,7 @@ from typing import Annotated, Literal
 from process import keep_freed_memory  # isort: split
 
 import tyro
-from benchmarks import norms, pipeline, tokenizer
+from benchmarks import generation, norms, pipeline, tokenizer, training
 from benchmarks.measuring import Report, machine
 from cli import check_can_write, run
 
@@ -21,12 +23,16 @@ SUBJECTS = {
     "pipeline": pipeline.measure,
     "norms": norms.measure,
     "tokenizer": tokenizer.measure,
+    "training": training.measure,
+    "generation": generation.measure,
 }
-HAS_PICTURE = ("norms", "tokenizer")
+WITH_PICTURE = ("norms", "tokenizer", "training")
 
 
 def main(
-    subject: Annotated[Literal["pipeline", "norms", "tokenizer"], tyro.conf.Positional],
+    subject: Annotated[
+        Literal["pipeline", "norms", "tokenizer", "training", "generation"], tyro.conf.Positional
+    ],
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
     plot: Path | None = None,
 ) -> None:
@@ -35,13 +41,16 @@ def main(
     Args:
         subject: pipeline: the way from text to stories, each station by itself. norms:
             normalisation layers against the bandwidth of memory. tokenizer: training, encoding and
-            decoding against other libraries.
+            decoding against other libraries. training, generation: against the transformers
+            package.
         as_json: Print one JSON object instead of the table.
-        plot: Also draw the subject's picture into this PNG (norms, tokenizer).
+        plot: Also draw the subject's picture into this PNG (norms, tokenizer, training).
     """
     if plot is not None:
-        if subject not in HAS_PICTURE:
-            raise ValueError(f"--plot: {subject} has no picture; {' and '.join(HAS_PICTURE)} have")
+        if subject not in WITH_PICTURE:
+            raise ValueError(
+                f"--plot: {subject} has no picture; {', '.join(WITH_PICTURE)} have one"
+            )
         check_can_write(plot)
     keep_freed_memory()
     report = SUBJECTS[subject]()

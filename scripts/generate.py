@@ -1,73 +1,157 @@
-"""Let a trained model continue a prompt.
+"""Let a trained model continue a prompt, or many.
 
 python scripts/generate.py runs/stories --prompt "Once upon a time" --num-samples 3
+python scripts/generate.py runs/stories --num-samples 64 --batch-size 16 --compile
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 from cli import run
+from process import keep_freed_memory
 
-from cs_basics.config import END_OF_TEXT
-from cs_basics.generate import generate, stream_text
+from cs_basics.config import END_OF_TEXT, Sampling
+from cs_basics.decoding import generate_texts
 from cs_basics.hardware import resolve_device
 from cs_basics.run_folder import RunFolder
+from cs_basics.tokenizer import Tokenizer
+from cs_basics.transformer import TransformerLM
 
 
 def main(
     run_dir: Annotated[Path, tyro.conf.Positional],
-    prompt: str = "",
+    prompt: tuple[str, ...] = ("",),
     num_samples: int = 1,
     max_tokens: int = 300,
     temperature: float = 0.5,
     top_k: int | None = None,
     top_p: float | None = 0.95,
+    repetition_penalty: float = 1.0,
     seed: int | None = None,
     stop: bool = True,
+    stop_strings: tuple[str, ...] = (),
+    when_full: Literal["slide", "stop"] = "slide",
+    batch_size: int = 1,
+    compile: bool = False,
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
 ) -> None:
     """Write text with a trained model, shown as it is drawn.
 
     Args:
         run_dir: The folder of a run.
-        prompt: The beginning of the story; empty: the model begins by itself.
-        num_samples: How many stories.
+        prompt: The beginning of the story, or of several; empty: the model begins by itself.
+        num_samples: How many stories for each prompt.
         max_tokens: Tokens to write at the most, each story.
         temperature: 0 always takes the likeliest token; the higher, the bolder.
         top_k: Draw from the k likeliest tokens only.
         top_p: Draw from the likeliest tokens that together have this probability only.
+        repetition_penalty: Above 1: tokens that the story holds already become less likely.
         seed: The same seed gives the same stories; none draws afresh.
         stop: End at the end of the story; otherwise go on with the next one.
+        stop_strings: End before any of these.
+        when_full: When the context is full: forget its first half and go on, or end the story.
+        batch_size: Stories written side by side, each shown when it is complete: much faster.
+        compile: Compile first: half a minute once, worth it from some ten thousand tokens on.
         device: Where to run; auto: CUDA if there is one, then MPS, then the CPU.
     """
-    for name, value in (("num_samples", num_samples), ("max_tokens", max_tokens)):
+    keep_freed_memory()
+    counts = {"num_samples": num_samples, "max_tokens": max_tokens, "batch_size": batch_size}
+    for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name}={value} must be at least 1")
+    sampling = Sampling(
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        repetition_penalty=repetition_penalty,
+        when_full=when_full,
+    )
     folder = RunFolder(run_dir)
     model = folder.load_model(resolve_device(device))
     tokenizer = folder.load_tokenizer()
-    # In training a story always follows the end of another one.
-    context = tokenizer.encode(f"{END_OF_TEXT}\n{prompt}")
-    for number in range(num_samples):
-        if num_samples > 1:
-            print(f"--- {number + 1} ---")
-        ids = generate(
+    beginnings = [text for text in prompt for _ in range(num_samples)]
+    num_stories = len(beginnings)
+    if compile:
+        # Batches of one size, or the last one would be compiled anew: some stories nobody sees.
+        beginnings += [""] * (-num_stories % batch_size)
+    for first in range(0, num_stories, batch_size):
+        write_batch(
             model,
-            context,
+            tokenizer,
+            beginnings[first : first + batch_size],
             max_tokens,
-            temperature,
-            top_k,
-            top_p,
-            stop_ids=tokenizer.encode(END_OF_TEXT) if stop else (),
-            seed=None if seed is None else seed + number,
+            sampling,
+            stop,
+            stop_strings,
+            seed=None if seed is None else seed + first,
+            is_compiled=compile,
+            first=first if num_stories > 1 else None,
+            num_shown=num_stories - first,
         )
-        print(prompt, end="", flush=True)
-        for piece in stream_text(tokenizer, ids):
-            sys.stdout.write(piece)
-            sys.stdout.flush()
-        print()
+
+
+def write_batch(
+    model: TransformerLM,
+    tokenizer: Tokenizer,
+    beginnings: Sequence[str],
+    max_tokens: int,
+    sampling: Sampling,
+    stop: bool,
+    stop_strings: Sequence[str],
+    seed: int | None,
+    is_compiled: bool,
+    first: int | None,
+    num_shown: int,
+) -> None:
+    """Continue some beginnings side by side and print the stories.
+
+    A single story is shown as it grows; several one after the other, in their order.
+
+    Args:
+        model: The language model.
+        tokenizer: Its tokenizer.
+        beginnings: Beginnings of stories.
+        max_tokens: Tokens to write at the most, each.
+        sampling: How to draw.
+        stop: End at the end of the story.
+        stop_strings: End before any of these.
+        seed: Seed of the first.
+        is_compiled: Compile first.
+        first: Number of the first, shown above each; None: no numbers.
+        num_shown: Only so many are printed.
+    """
+    stories = list(beginnings)
+    is_shown_growing = len(stories) == 1
+
+    def show(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    if is_shown_growing:
+        show((f"--- {first + 1} ---\n" if first is not None else "") + stories[0])
+    for row, piece in generate_texts(
+        model,
+        tokenizer,
+        # In training a story always follows the end of another one.
+        [tokenizer.encode(f"{END_OF_TEXT}\n{text}") for text in beginnings],
+        max_tokens,
+        sampling,
+        stop_ids=tokenizer.encode(END_OF_TEXT) if stop else (),
+        stop_strings=stop_strings,
+        seed=seed,
+        is_compiled=is_compiled,
+    ):
+        stories[row] += piece
+        if is_shown_growing:
+            show(piece)
+    if is_shown_growing:
+        show("\n")
+        return
+    for number, story in enumerate(stories[:num_shown], start=1):
+        show((f"--- {first + number} ---\n" if first is not None else "") + f"{story}\n")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ LINE_LENGTH = 100
 # Methods that a solution may have but nothing asks for.
 UNASKED_METHODS = frozenset(
     {
-        "extra_repr", "normalise", "add_rms_norm", "project",
+        "extra_repr", "normalise", "add_rms_norm", "project", "hidden", "next_positions",
         "encode_plainly", "encode_to_array", "encode_batch", "dtype",
     }
 )  # fmt: skip

@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cs_basics.generate import generate, sample, stream_text
-from cs_basics.tokenizer import Tokenizer
+from cs_basics.config import Sampling
+from cs_basics.fast_sampling import Knobs, least_kept, sample_fast
+from cs_basics.generate import draw, generate, generate_uncached, sample
 from cs_basics.transformer import TransformerLM
 
 
@@ -19,8 +18,8 @@ def model():
     return model
 
 
-def generate_without_cache(model, prompt, max_tokens):
-    """The definition of greedy decoding, within one context."""
+def continue_by_hand(model, prompt, max_tokens):
+    """Greedy decoding in four lines, within one context."""
     ids = list(prompt)
     for _ in range(max_tokens):
         ids.append(int(model(torch.tensor([ids]))[0, -1].argmax()))
@@ -30,8 +29,9 @@ def generate_without_cache(model, prompt, max_tokens):
 def test_the_cache_gives_the_tokens_of_the_whole_context(model):
     for start in range(5):
         prompt = [start, 7, 7 + start]
-        expected = generate_without_cache(model, prompt, 13)
-        assert list(generate(model, prompt, 13, temperature=0)) == expected
+        expected = continue_by_hand(model, prompt, 13)
+        assert list(generate(model, prompt, 13)) == expected
+        assert list(generate_uncached(model, prompt, 13)) == expected
 
 
 def test_logits_with_a_cache_are_those_without(model):
@@ -42,59 +42,68 @@ def test_logits_with_a_cache_are_those_without(model):
 
 
 def test_a_full_context_forgets_its_first_half_and_goes_on(model):
-    ids = list(generate(model, [1, 2, 3], 40, temperature=0))
+    ids = list(generate(model, [1, 2, 3], 40))
     assert len(ids) == 40
     # Token 14 after the prompt is the first that needs a 17th position: 8 are kept.
     context = [1, 2, 3, *ids[:14]]
-    assert ids[14] == generate_without_cache(model, context[-8:], 1)[0]
+    assert ids[14] == continue_by_hand(model, context[-8:], 1)[0]
 
 
 def test_a_prompt_longer_than_the_context_is_cut(model):
     prompt = [5] * 30 + list(range(15))
-    ids = list(generate(model, prompt, 1, temperature=0))
-    assert ids == generate_without_cache(model, prompt[-15:], 1)
+    ids = list(generate(model, prompt, 1))
+    assert ids == continue_by_hand(model, prompt[-15:], 1)
 
 
 def test_a_seed_repeats_and_no_seed_does_not(model):
-    first = list(generate(model, [1], 30, temperature=3.0, seed=3))
-    assert first == list(generate(model, [1], 30, temperature=3.0, seed=3))
-    assert first != list(generate(model, [1], 30, temperature=3.0, seed=4))
-    fresh = {tuple(generate(model, [1], 30, temperature=3.0)) for _ in range(3)}
+    bold = Sampling(temperature=3.0)
+    first = list(generate(model, [1], 30, bold, seed=3))
+    assert first == list(generate(model, [1], 30, bold, seed=3))
+    assert first != list(generate(model, [1], 30, bold, seed=4))
+    fresh = {tuple(generate(model, [1], 30, bold)) for _ in range(3)}
     assert len(fresh) == 3
 
 
 def test_a_stop_token_ends_the_text_and_is_left_out(model):
-    ids = list(generate(model, [1, 2, 3], 13, temperature=0))
+    ids = list(generate(model, [1, 2, 3], 13))
     stop = ids[5]
-    assert (
-        list(generate(model, [1, 2, 3], 13, temperature=0, stop_ids=[stop]))
-        == (ids[: ids.index(stop)])
-    )
+    assert list(generate(model, [1, 2, 3], 13, stop_ids=[stop])) == (ids[: ids.index(stop)])
+
+
+@pytest.mark.parametrize("generate_by", [generate, generate_uncached])
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ([], "prompt is empty"),
+        ([50], "token id 50 is not below vocab_size=50"),
+        ([-1], "token id -1"),
+    ],
+)
+def test_bad_prompts_are_named(model, prompt, message, generate_by):
+    with pytest.raises(ValueError, match=message):
+        list(generate_by(model, prompt, 3))
 
 
 @pytest.mark.parametrize(
-    ("prompt", "settings", "message"),
+    ("settings", "message"),
     [
-        ([], {}, "prompt is empty"),
-        ([50], {}, "token id 50 is not below vocab_size=50"),
-        ([-1], {}, "token id -1"),
-        ([1], {"temperature": -0.1}, "temperature=-0.1"),
-        ([1], {"temperature": float("nan")}, "temperature=nan"),
-        ([1], {"top_k": 0}, "top_k=0"),
-        ([1], {"top_p": 0.0}, "top_p=0.0"),
-        ([1], {"top_p": 1.5}, "top_p=1.5"),
+        ({"temperature": -0.1}, "temperature=-0.1"),
+        ({"temperature": float("nan")}, "temperature=nan"),
+        ({"top_k": 0}, "top_k=0"),
+        ({"top_p": 0.0}, "top_p=0.0"),
+        ({"top_p": 1.5}, "top_p=1.5"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty=0.0"),
     ],
 )
-def test_bad_settings_are_named(model, prompt, settings, message):
+def test_bad_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        list(generate(model, prompt, 3, **settings))
+        Sampling(**settings)
 
 
 def shares(logits, num_draws=4000, **settings):
     """Return how often each token is drawn."""
-    generator = torch.Generator().manual_seed(0)
-    rows = logits.expand(num_draws, -1)
-    drawn = sample(rows, generator=generator, **settings)
+    uniform = torch.rand(num_draws, generator=torch.Generator().manual_seed(0))
+    drawn = sample(logits.expand(num_draws, -1), Sampling(**settings), uniform)
     return torch.bincount(drawn, minlength=logits.shape[-1]) / num_draws
 
 
@@ -132,15 +141,51 @@ def test_top_p_counts_within_what_top_k_left():
     assert shares(PROBABILITIES.log(), top_k=2, top_p=0.6)[1] == 1
 
 
-@given(st.text(max_size=40))
-def test_streamed_text_is_the_decoded_text_and_never_part_of_a_character(text):
-    tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [])
-    ids = tokenizer.encode(text)
-    pieces = list(stream_text(tokenizer, ids))
-    assert "".join(pieces) == tokenizer.decode(ids)
-    assert "�" not in "".join(pieces) or "�" in text
+def test_tokens_as_likely_as_the_last_one_that_is_kept_stay_too():
+    level = torch.tensor([0.2, 0.3, 0.2, 0.2, 0.1]).log()
+    assert shares(level, top_k=2).count_nonzero() == 4
+    assert shares(level, top_p=0.4).count_nonzero() == 4
 
 
-def test_a_half_character_at_the_end_is_replaced():
-    tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [])
-    assert "".join(stream_text(tokenizer, list("é".encode())[:1])) == "�"
+def test_a_penalty_makes_seen_tokens_less_likely_whatever_the_sign_of_their_score():
+    logits = torch.tensor([[2.0, -2.0, 1.5, -3.0]])
+    seen = torch.tensor([[True, True, False, False]])
+    sampling = Sampling(repetition_penalty=2.0)
+    uniform = torch.rand(4000, generator=torch.Generator().manual_seed(0))
+    drawn = sample(logits.expand(4000, -1), sampling, uniform, seen.expand(4000, -1))
+    expected = torch.tensor([1.0, -4.0, 1.5, -3.0]).softmax(0)
+    torch.testing.assert_close(
+        torch.bincount(drawn, minlength=4) / 4000, expected, atol=0.03, rtol=0
+    )
+
+
+def test_drawing_never_leaves_the_tokens_that_have_weight():
+    weights = torch.tensor([[0.0, 0.7, 0.0, 1e-30, 0.3, 0.0]])
+    for uniform in (0.0, 0.5, 1 - 2**-24):
+        assert weights[0, draw(weights, torch.tensor([uniform]))] > 0
+    totals = torch.rand(1000, 1, generator=torch.Generator().manual_seed(0)) * 4
+    weights = totals * torch.tensor([[1.0, 2.0, 0.0]])
+    drawn = draw(weights, torch.full((1000,), 1 - 2**-24))
+    assert (drawn == 1).all()
+
+
+@pytest.mark.parametrize("top_k", [None, 1, 7, 400, 9999])
+@pytest.mark.parametrize("top_p", [None, 1e-6, 0.3, 0.9, 0.999, 1.0])
+@pytest.mark.parametrize("sharpness", [0.0, 1.0, 5.0])
+def test_fast_sampling_draws_what_the_definition_draws(top_k, top_p, sharpness):
+    generator = torch.Generator().manual_seed(0)
+    logits = sharpness * torch.randn(64, 500, generator=generator)
+    uniform = torch.rand(64, generator=generator)
+    seen = torch.rand(64, 500, generator=generator) < 0.3
+    for penalty in (1.0, 1.7):
+        sampling = Sampling(temperature=0.8, top_k=top_k, top_p=top_p, repetition_penalty=penalty)
+        knobs = Knobs.of(sampling, logits.device)
+        expected = sample(logits, sampling, uniform, seen)
+        assert torch.equal(sample_fast(logits, knobs, uniform, seen), expected)
+
+
+def test_halving_finds_the_least_probability_of_the_nucleus_exactly():
+    probabilities = torch.tensor([[0.1, 0.5, 0.15, 0.25], [0.97, 0.01, 0.01, 0.01]])
+    for top_p, least in ((0.4, [0.5, 0.97]), (0.6, [0.25, 0.97]), (0.95, [0.1, 0.97])):
+        found = least_kept(probabilities, None, torch.tensor(top_p))
+        assert torch.equal(found, torch.tensor(least).unsqueeze(1))

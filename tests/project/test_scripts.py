@@ -76,6 +76,15 @@ def test_train_generate_evaluate(train, script, texts, tmp_path):
     assert twice[0] == twice[1]
     assert twice[0].count("---") == 4
 
+    asked = ["--prompt", "One day", "The", "--num-samples", "2", "--max-tokens", "9", "--seed", "5"]
+    alone = script("generate", folder, *asked)
+    together = script("generate", folder, *asked, "--batch-size", "3")
+    assert together.code == 0, together.err
+    assert together.out == alone.out
+    assert together.out.count("---") == 8
+    stopped = script("generate", folder, "--stop-strings", "e", "a", "--max-tokens", "60").out
+    assert not set("ea") & set(stopped)
+
     measured = script("evaluate", folder, "--text", texts[1], "--json", "--dtype", "float32")
     assert measured.code == 0, measured.err
     row = json.loads(measured.out)

@@ -176,6 +176,34 @@ def test_bfloat16_products_give_nearly_the_same_loss_and_float32_weights(tiny_co
     assert mixed.item() != plain.item()
 
 
+@pytest.mark.parametrize("tie_embeddings", [False, True])
+def test_loss_in_chunks_and_attention_in_tiles_leave_loss_and_gradients(
+    tiny_config, tie_embeddings
+):
+    config = dataclasses.replace(tiny_config, context_length=150, tie_embeddings=tie_embeddings)
+    fast_config = dataclasses.replace(config, tile_attention=True, chunk_loss=True)
+    torch.manual_seed(0)
+    clear, fast = build_model(config), build_model(fast_config)
+    fast.load_state_dict(clear.state_dict())
+    ids = torch.randint(0, 300, (5, 151))
+    losses = [
+        make_loss_function(model, torch.float32, in_chunks)(ids[:, :-1], ids[:, 1:])
+        for model, in_chunks in ((clear, False), (fast, True))
+    ]
+    torch.testing.assert_close(*losses, rtol=1e-6, atol=0)
+    for loss in losses:
+        loss.backward()
+    for (name, one), other in zip(clear.named_parameters(), fast.parameters(), strict=True):
+        torch.testing.assert_close(other.grad, one.grad, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_the_switches_reach_the_run(tiny_config):
+    config = dataclasses.replace(tiny_config, tile_attention=True, chunk_loss=True, max_steps=5)
+    assert build_model(config).layers[0].attn.is_tiled
+    plain = dataclasses.replace(tiny_config, max_steps=5, run_dir=config.run_dir.parent / "plain")
+    assert train(config).loss == pytest.approx(train(plain).loss, rel=1e-5)
+
+
 @pytest.mark.compile
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")

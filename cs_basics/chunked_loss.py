@@ -1,0 +1,113 @@
+"""The loss of the output head without its logits: they are made, used and dropped chunk by chunk.
+
+The clear form is `cross_entropy(hidden @ weight.T, targets)`. Its logits, and their gradient, are
+the largest tensors of a small model: 4,096 tokens times a vocabulary of 10,000 are 164 MB each in
+float32. Every row of them is needed twice, for the loss and for the gradient, and both can happen
+while a chunk of rows is at hand, since the gradient of a mean is known before anyone asks for it.
+
+Tested by `make test ARGS=tests/project/test_chunked_loss.py`.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction, once_differentiable
+
+CHUNK_TOKENS = 512
+
+
+def linear_cross_entropy(
+    hidden: Float[Tensor, "... d_model"],
+    weight: Float[Tensor, "vocab_size d_model"],
+    targets: Int[Tensor, "..."],
+    chunk_tokens: int = CHUNK_TOKENS,
+) -> Float[Tensor, ""]:
+    """Average the negative log-likelihood of the targets under softmax(hidden @ weight.T), in nats.
+
+    Args:
+        hidden: What the output head reads, (..., d_model). Its dtype is that of the matrix
+            products; everything after them is computed in at least float32.
+        weight: The output head.
+        targets: The right index for each position, (...), integers in [0, vocab_size).
+        chunk_tokens: Positions whose logits exist at the same time.
+
+    Returns:
+        The mean over all positions, a scalar in at least float32.
+
+    Raises:
+        ValueError: The shapes do not fit, there is no position, or chunk_tokens is below 1.
+    """
+    if hidden.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"hidden of shape {tuple(hidden.shape)} needs targets of shape "
+            f"{tuple(hidden.shape[:-1])}, not {tuple(targets.shape)}"
+        )
+    if targets.numel() == 0:
+        raise ValueError("targets is empty: there is nothing to average")
+    if chunk_tokens < 1:
+        raise ValueError(f"chunk_tokens={chunk_tokens} must be at least 1")
+    rows = hidden.reshape(-1, hidden.shape[-1])
+    return LinearCrossEntropy.apply(
+        rows, weight, targets.reshape(-1), chunk_tokens, torch.is_grad_enabled()
+    )
+
+
+class LinearCrossEntropy(torch.autograd.Function):
+    """The mean over n rows of -log softmax(z)[target], with z = h W^T, chunk by chunk.
+
+    With p = softmax(z) and y the row of zeros with a 1 at the target
+
+        dL/dz = (p - y) / n
+        dL/dh = dL/dz W           a row needs its own logits only
+        dL/dW = (dL/dz)^T h       a sum over rows, so a sum over chunks
+
+    All three are computed on the way; the backward only multiplies by what comes from above, which
+    is 1 unless the loss is a part of something larger. The price: a loss whose gradient nobody
+    wants must be asked for under `no_grad`, or it costs three times its products.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: BackwardCFunction,
+        hidden: Float[Tensor, "n d_model"],
+        weight: Float[Tensor, "vocab_size d_model"],
+        targets: Int[Tensor, " n"],
+        chunk_tokens: int,
+        with_gradient: bool,
+    ) -> Float[Tensor, ""]:
+        """Return the mean loss."""
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        head = weight.to(hidden.dtype)
+        columns = torch.arange(weight.shape[0], device=weight.device)
+        num_rows = hidden.shape[0]
+        losses: list[Tensor] = []
+        grads_hidden: list[Tensor] = []
+        grad_weight = None
+        for rows, target in zip(
+            hidden.split(chunk_tokens), targets.split(chunk_tokens), strict=True
+        ):
+            logits = (rows @ head.T).to(wide)
+            shifted = logits - logits.amax(dim=-1, keepdim=True)
+            log_normaliser = shifted.exp().sum(dim=-1, keepdim=True).log()
+            chosen = shifted.gather(-1, target.unsqueeze(-1))
+            losses.append((log_normaliser - chosen).sum())
+            if not with_gradient:
+                continue
+            is_target = columns == target.unsqueeze(-1)
+            probabilities = torch.exp(shifted - log_normaliser)
+            grad_logits = ((probabilities - is_target.to(wide)) / num_rows).to(hidden.dtype)
+            grads_hidden.append(grad_logits @ head)
+            part = (grad_logits.T @ rows).to(wide)
+            grad_weight = part if grad_weight is None else grad_weight + part
+        if grad_weight is not None:
+            ctx.save_for_backward(torch.cat(grads_hidden), grad_weight.to(weight.dtype))
+        return torch.stack(losses).sum() / num_rows
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
+        ctx: BackwardCFunction, grad: Float[Tensor, ""]
+    ) -> tuple[Tensor, Tensor, None, None, None]:
+        """Return the gradients of hidden and weight."""
+        grad_hidden, grad_weight = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
+        return grad_hidden * grad.to(grad_hidden.dtype), grad_weight * grad, None, None, None

@@ -1,0 +1,104 @@
+"""`sample` of generate.py once more, so that a compiler can make a few passes of it.
+
+The definition sorts the whole vocabulary, which takes longer than the model where that is small.
+Only the least probability that is kept has to be known. With top_k it is among k values. With top_p
+alone it is found by halving: 31 sums over the probabilities, each a fast pass over memory that is
+in the cache, for every row. And numbers are tensors here, so that other settings are no reason to
+compile again.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from cs_basics.config import Sampling
+from cs_basics.functional import softmax
+from cs_basics.generate import draw
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Knobs:
+    """The settings of Sampling as a compiled function takes them; None: switched off."""
+
+    temperature: Float[Tensor, ""] | None
+    """None: always the likeliest."""
+    top_k: int | None
+    top_p: Float[Tensor, ""] | None
+    repetition_penalty: Float[Tensor, ""] | None
+
+    @classmethod
+    def of(cls, sampling: Sampling, device: torch.device) -> Self:
+        """Return the knobs that stand for a Sampling."""
+
+        def knob(value: float | None, off: float | None) -> Tensor | None:
+            return None if value in (None, off) else torch.tensor(value, device=device)
+
+        return cls(
+            temperature=knob(sampling.temperature, 0),
+            top_k=sampling.top_k,
+            top_p=knob(sampling.top_p, 1),
+            repetition_penalty=knob(sampling.repetition_penalty, 1),
+        )
+
+
+def sample_fast(
+    logits: Float[Tensor, "batch vocab_size"],
+    knobs: Knobs,
+    uniform: Float[Tensor, " batch"],
+    seen: Bool[Tensor, "batch vocab_size"] | None = None,
+) -> Int[Tensor, " batch"]:
+    """Draw one token per row; arguments and result as in `sample`."""
+    logits = logits.float()
+    if knobs.repetition_penalty is not None and seen is not None:
+        penalty = knobs.repetition_penalty
+        penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
+        logits = torch.where(seen, penalised, logits)
+    if knobs.temperature is None:
+        return logits.argmax(dim=-1)
+    scores = logits - logits.amax(dim=-1, keepdim=True)
+    probabilities = softmax(scores / knobs.temperature, dim=-1)
+    if knobs.top_k is None and knobs.top_p is None:
+        return draw(probabilities, uniform)
+    least = least_kept(probabilities, knobs.top_k, knobs.top_p)
+    return draw(probabilities.masked_fill(probabilities < least, 0), uniform)
+
+
+def least_kept(
+    probabilities: Float[Tensor, "batch vocab_size"],
+    top_k: int | None,
+    top_p: Float[Tensor, ""] | None,
+) -> Float[Tensor, "batch 1"]:
+    """Return the lowest probability that top_k, and then top_p, leaves in each row."""
+    if top_k is None:
+        assert top_p is not None
+        return _least_of_nucleus(probabilities, top_p)
+    ordered = probabilities.topk(min(top_k, probabilities.shape[-1]), dim=-1).values
+    if top_p is not None:
+        before = ordered.cumsum(dim=-1) - ordered
+        is_enough = before >= top_p * ordered.sum(dim=-1, keepdim=True)
+        ordered = ordered.masked_fill(is_enough, 1.0)
+    return ordered.amin(dim=-1, keepdim=True)
+
+
+def _least_of_nucleus(
+    probabilities: Float[Tensor, "batch vocab_size"], top_p: Float[Tensor, ""]
+) -> Float[Tensor, "batch 1"]:
+    """Return the least probability p such that those above p sum to less than top_p.
+
+    The bits of a positive float, read as an integer, are in the order of the floats, and below
+    2^30 up to 1.0: so halving an interval of integers thirty times names the float exactly.
+    """
+    bits = probabilities.view(torch.int32)
+    enough = top_p * probabilities.sum(dim=-1, keepdim=True)
+    low = torch.zeros_like(bits[..., :1])
+    high = bits.amax(dim=-1, keepdim=True)
+    for _ in range(30):
+        middle = (low + high) // 2
+        above = probabilities.masked_fill(bits <= middle, 0).sum(dim=-1, keepdim=True)
+        is_enough = above >= enough
+        low = torch.where(is_enough, middle + 1, low)
+        high = torch.where(is_enough, high, middle)
+    return high.view(torch.float32)

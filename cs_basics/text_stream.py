@@ -1,0 +1,85 @@
+"""Tokens to text as they arrive: never a part of a character, never a part of a stop string."""
+
+import codecs
+from collections.abc import Collection, Iterable, Iterator
+
+from cs_basics.tokenizer import Tokenizer
+
+
+class TextStream:
+    """The text of one sequence, given out as soon as nothing that follows can change it.
+
+    A token may end within a character, and a text may end with the beginning of a stop string:
+    both wait for the next token.
+
+    Args:
+        tokenizer: Knows the bytes of each token.
+        stop_strings: The text ends before the first of these, wherever tokens begin and end.
+
+    Raises:
+        ValueError: A stop string is empty: the text would end before it begins.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stop_strings: Collection[str] = ()) -> None:
+        if "" in stop_strings:
+            raise ValueError("a stop string is empty: every text would end before it begins")
+        self.is_finished = False
+        self._tokenizer, self._stop_strings = tokenizer, stop_strings
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._waiting = ""
+
+    def push(self, token_id: int) -> str:
+        """Take a token and return the text that is certain now; "" after a stop string."""
+        if self.is_finished:
+            return ""
+        self._waiting += self._decoder.decode(self._tokenizer.decode_bytes([token_id]))
+        return self._certain()
+
+    def close(self) -> str:
+        """Return what was still waiting: no token follows."""
+        if self.is_finished:
+            return ""
+        self._waiting += self._decoder.decode(b"", final=True)
+        rest = self._certain() + self._waiting
+        self.is_finished, self._waiting = True, ""
+        return rest
+
+    def _certain(self) -> str:
+        text = self._waiting
+        ends = [end for stop in self._stop_strings if (end := text.find(stop)) >= 0]
+        if ends:
+            self.is_finished, self._waiting = True, ""
+            return text[: min(ends)]
+        begun = max((_overlap(text, stop) for stop in self._stop_strings), default=0)
+        self._waiting = text[len(text) - begun :]
+        return text[: len(text) - begun]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Return the length of the longest end of the text with which the stop string begins."""
+    return next(
+        (length for length in range(len(stop) - 1, 0, -1) if text.endswith(stop[:length])), 0
+    )
+
+
+def stream_text(
+    tokenizer: Tokenizer, ids: Iterable[int], stop_strings: Collection[str] = ()
+) -> Iterator[str]:
+    """Turn tokens into text as they arrive, never a part of a character.
+
+    Args:
+        tokenizer: Knows the bytes of each token.
+        ids: Token ids; none is asked for after a stop string.
+        stop_strings: The text ends before the first of these.
+
+    Yields:
+        Pieces of text; joined they are `tokenizer.decode` of all ids, up to the stop string.
+    """
+    stream = TextStream(tokenizer, stop_strings)
+    for token_id in ids:
+        if piece := stream.push(token_id):
+            yield piece
+        if stream.is_finished:
+            return
+    if rest := stream.close():
+        yield rest
