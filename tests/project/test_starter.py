@@ -296,12 +296,6 @@ def check_verdicts(folder, tmp_path, tests):
     assert at_home == marked
 
 
-def test_verdicts_on_some_problems_are_those_of_the_examination(folder, tmp_path):
-    tests = ("tests/test_softmax.py", "tests/test_cross_entropy.py", "tests/test_encoding.py")
-    make_starter.record_answers(folder / "tests" / "stored_answers.npz", tests)
-    check_verdicts(folder, tmp_path, tests)
-
-
 @pytest.mark.slow
 def test_verdicts_on_all_problems_are_those_of_the_examination(tmp_path):
     out = tmp_path / "starter"
