@@ -91,7 +91,7 @@ class PieceTable:
         found = self._slots.take(slots, axis=0)
         is_known = (found[:, 0] == first) & (found[:, 1] == second)
         is_known &= (sizes > 0) & (sizes <= _LONGEST_KEY)  # an empty piece looks like an empty slot
-        is_known[0] = is_known[-1] = False  # one lacks the space, the other may end in anything
+        is_known[0] = False  # it lacks the space
         numbers = found[:, 2].astype(np.int64)
 
         plain = self._look_up_missed(data, starts, ends, np.flatnonzero(~is_known), numbers)

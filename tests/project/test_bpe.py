@@ -182,13 +182,13 @@ def test_vocabulary_of_500_is_learned_in_seconds(tmp_path):
 
 
 @given(
-    st.lists(st.integers(0, 2), max_size=40),
-    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), unique=True, max_size=30),
+    st.lists(st.integers(0, 3), min_size=2, max_size=40),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), unique=True, min_size=4),
     st.data(),
 )
 def test_fast_ways_apply_merges_as_the_definition_does(ids, pairs, data):
     # Arbitrary products, even inconsistent ones that no training would learn.
-    products = data.draw(st.lists(st.integers(0, 8), min_size=len(pairs), max_size=len(pairs)))
+    products = data.draw(st.lists(st.integers(0, 3), min_size=len(pairs), max_size=len(pairs)))
     ranks = {pair: rank for rank, pair in enumerate(pairs)}
     plain = merge_by_rank(ids, ranks, products)
     assert merge_by_rank_with_heap(ids, ranks, products) == plain
@@ -199,6 +199,12 @@ def test_lowest_rank_is_applied_first_and_leftmost():
     ranks, products = {(1, 2): 0, (0, 1): 1, (0, 0): 2}, [3, 4, 5]
     assert merge_by_rank([0, 1, 2], ranks, products) == [0, 3]
     assert merge_by_rank([0, 0, 0], ranks, products) == [5, 0]
+
+
+@pytest.mark.parametrize("merge", [merge_by_rank, merge_by_rank_with_heap, merge_lowest_first])
+def test_a_product_whose_pair_has_a_lower_rank_is_merged_before_the_rest(merge):
+    # 0 0 becomes 1, and 1 0 comes before the second 0 0.
+    assert merge([0, 0, 0, 0], {(1, 0): 0, (0, 0): 1}, [2, 1]) == [2, 0]
 
 
 def test_heap_skips_what_a_merge_has_made_out_of_date():

@@ -59,6 +59,21 @@ def test_next_cut_of_a_file_changes_no_token(data, special_tokens, at, window_by
     assert parts == tokens_of(data, special_tokens)
 
 
+@pytest.mark.parametrize("window_bytes", range(9, 17))
+@pytest.mark.parametrize(
+    "text", ["a" + "\u4e2d" * 12, "a\u3000 b" * 6, "\u3000" * 9 + " b", "\U0001f642\xa0 " * 6]
+)
+def test_a_window_that_begins_or_ends_in_a_character_changes_no_cut(
+    text, window_bytes, monkeypatch
+):
+    monkeypatch.setattr(cuts, "_WINDOW_BYTES", window_bytes)
+    data = text.encode()
+    for at in range(len(data) + 1):
+        place = next_cut(data, at, [])
+        parts = tokens_of(data[:place], []) + tokens_of(data[place:], [])
+        assert parts == tokens_of(data, [])
+
+
 @given(awkward_bytes, all_specials, st.integers(1, 20))
 def test_spans_are_the_whole_and_change_no_token(data, special_tokens, span_bytes):
     found = list(spans(data, Span(0, len(data)), span_bytes, encoded(special_tokens)))

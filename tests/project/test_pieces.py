@@ -39,8 +39,10 @@ def test_pieces_that_share_their_slots_are_told_apart(blocks):
             check(table, data)
 
 
+@pytest.mark.parametrize("slot_bits", [1, 18])
 @pytest.mark.parametrize("size", range(1, 20))
-def test_pieces_that_differ_in_one_byte_or_in_length_are_told_apart(size):
+def test_pieces_that_differ_in_one_byte_or_in_length_are_told_apart(size, slot_bits, monkeypatch):
+    monkeypatch.setattr(pieces, "_SLOT_BITS", slot_bits)
     words = [b"a" * size, b"a" * (size + 1), b"a" * size + b"\0", b"b" + b"a" * (size - 1)]
     words += [b"a" * (size - 1) + b"\x01", b"a" * (size - 1) + b"\xc3\xa9"]
     data = b" ".join([b"x", *words, *words, *reversed(words), b"x"])
@@ -63,6 +65,12 @@ def test_what_follows_white_space_is_not_cut_off(space):
     table = PieceTable()
     for _ in range(2):
         assert texts_of(table, f"x a{space} b c".encode()) == ["x", f" a{space} b", "", " c"]
+
+
+def test_the_first_piece_of_a_block_has_no_space_even_if_it_is_known_with_one():
+    table = PieceTable()
+    table.number(b"x one two")
+    assert texts_of(table, b"one one two") == ["one", " one", " two"]
 
 
 def test_a_run_of_spaces_is_not_cut():
