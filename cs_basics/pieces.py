@@ -169,16 +169,31 @@ class IdLists:
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def append(self, ids: list[int]) -> None:
-        """Add a list, which gets the next number."""
-        self._starts.append(len(self._ids))
-        self._ids.extend(ids)
-        self._lengths.append(len(ids))
+    @property
+    def num_ids(self) -> int:
+        """Ids of all lists."""
+        return len(self._ids)
+
+    def extend(self, ids: npt.NDArray[np.integer[Any]], lengths: Numbers) -> None:
+        """Add lists, which get the next numbers.
+
+        Args:
+            ids: The ids of all, one list behind the other.
+            lengths: How many are of each list.
+        """
+        starts = len(self._ids) + np.cumsum(lengths) - lengths
+        self._starts.frombytes(starts.tobytes())
+        self._lengths.frombytes(lengths.tobytes())
+        self._ids.frombytes(ids.astype(self._ids.typecode).tobytes())
+
+    def lengths_of(self, numbers: Numbers) -> Numbers:
+        """Return the lengths of the lists of these numbers."""
+        return np.frombuffer(self._lengths, np.int64)[numbers]
 
     def joined(self, numbers: Numbers) -> npt.NDArray[np.integer[Any]]:
         """Return the lists of these numbers, one behind the other."""
         starts = np.frombuffer(self._starts, np.int64)[numbers]
-        lengths = np.frombuffer(self._lengths, np.int64)[numbers]
+        lengths = self.lengths_of(numbers)
         # An id lies as far from the start of its list as from the place where the list will begin.
         shifts = starts - (np.cumsum(lengths) - lengths)
         places = np.repeat(shifts, lengths)

@@ -98,8 +98,9 @@ def test_a_full_table_says_so_and_begins_anew(monkeypatch):
 @given(st.lists(st.lists(st.integers(0, 65_535), max_size=4), max_size=8), st.data())
 def test_lists_of_ids_are_joined_by_number(lists, data):
     id_lists = IdLists("H")
-    for ids in [[7], *lists]:
-        id_lists.append(ids)
+    for some in ([[7]], lists):
+        all_ids = [token_id for ids in some for token_id in ids]
+        id_lists.extend(np.array(all_ids, np.int64), np.array(list(map(len, some)), np.int64))
     numbers = data.draw(st.lists(st.integers(0, len(lists)), max_size=12))
     expected = [token_id for number in numbers for token_id in [[7], *lists][number]]
     joined = id_lists.joined(np.array(numbers, np.int64))
