@@ -188,7 +188,7 @@ class Tokenizer:
                 return self._encode_short(text)
         return self.encode_to_array(text).tolist()
 
-    def encode_to_array(self, text: str) -> npt.NDArray[np.integer[Any]]:
+    def encode_to_array(self, text: str) -> Ids:
         """Return what `encode` does as an array of `dtype`, without making an object of each id."""
         try:
             data = text.encode("utf-8")
@@ -197,7 +197,7 @@ class Tokenizer:
             return np.array(self.encode_plainly(text), self.dtype)
         return self.encode_bytes(data)
 
-    def encode_bytes(self, data: bytes) -> npt.NDArray[np.integer[Any]]:
+    def encode_bytes(self, data: bytes) -> Ids:
         """Encode text in UTF-8, or any other bytes, as `encode` does what they decode to.
 
         Args:
@@ -209,10 +209,21 @@ class Tokenizer:
         Raises:
             ValueError: As in `encode`.
         """
-        if not self._cuts_at_spaces:
-            ids = self.encode_plainly(data.decode("utf-8", "surrogateescape"))
-            return np.array(ids, self.dtype)
-        parts = [self._encode_piece(piece) for piece in byte_pieces(data, self.special_tokens)]
+        return self.encode_pieces(byte_pieces(data, self.special_tokens))
+
+    def encode_pieces(self, pieces: Iterable[bytes]) -> Ids:
+        """Encode a text that is cut in pieces of some 100 kB, the ends of which no token crosses.
+
+        Args:
+            pieces: At least one, as cs_basics.blocks cuts them.
+
+        Returns:
+            The ids of the whole text, of type `dtype`.
+
+        Raises:
+            ValueError: As in `encode`.
+        """
+        parts = [self._encode_piece(piece) for piece in pieces]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def encode_batch(self, texts: Iterable[str], num_workers: int = 1) -> list[list[int]]:
@@ -361,11 +372,14 @@ class Tokenizer:
             self._words[pretoken] = ids
         return ids
 
-    def _encode_piece(self, data: bytes) -> npt.NDArray[np.integer[Any]]:
+    def _encode_piece(self, data: bytes) -> Ids:
         """Encode a text by way of the numbers of its pieces, each of which is encoded once.
 
         Exact since no pre-token and no special token crosses the end of a piece.
         """
+        if not self._cuts_at_spaces:
+            ids = self.encode_plainly(data.decode("utf-8", "surrogateescape"))
+            return np.array(ids, self.dtype)
         if self._table.is_full:
             self._forget()
         numbers = self._table.number(data)
@@ -377,21 +391,17 @@ class Tokenizer:
             raise
         return self._table_ids.joined(numbers)
 
-    def _encode_together(self, texts: list[str]) -> tuple[Ids, Numbers]:
-        """Encode texts that a call of `PieceTable.number` has added, as if they were one text.
-
-        Exact since no pre-token and no special token crosses the end of one.
+    def _encode_together(self, texts: list[bytes]) -> tuple[Ids, Numbers]:
+        """Encode the texts that a call of `PieceTable.number` has added as if they were one text.
 
         Returns:
             The ids, and how many are of each text.
         """
-        words = self._split("".join(texts))
+        words = self._split(b"".join(texts).decode("utf-8", "surrogateescape"))
         ids, ids_of_word = self._word_table.encode(words)
-        word_ends, text_ends = (
-            np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)))
-            for strings in (words, texts)
-        )
         # A text ends where a word ends.
+        word_ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
+        text_ends = np.cumsum(np.fromiter(map(_num_characters, texts), np.int64, len(texts)))
         ids_before = np.append(0, np.cumsum(ids_of_word))
         words_before = np.searchsorted(word_ends, text_ends, "right")
         return ids, np.diff(ids_before[words_before], prepend=0)
@@ -446,6 +456,10 @@ class Tokenizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
+
+
+def _num_characters(text: bytes) -> int:
+    return len(text) if text.isascii() else len(text.decode("utf-8", "surrogateescape"))
 
 
 class _OpenPieceError(Exception):

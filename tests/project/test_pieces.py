@@ -12,7 +12,14 @@ from cs_basics.pretokenize import PRETOKEN
 
 
 def texts_of(table, data):
-    return [table.texts[number] for number in table.number(data).tolist()]
+    """Texts of the pieces; new ones are as they are promised to be."""
+    num_known = len(table.texts)
+    numbers = table.number(data).tolist()
+    texts = [text.decode("utf-8", "surrogateescape") for text in table.texts]
+    new = texts[num_known:]
+    assert all(text.startswith(" ") for text in new[1:])
+    assert not any(text[-1:].isspace() for text in new[:-1])
+    return [texts[number] for number in numbers]
 
 
 def check(table, data):
