@@ -12,6 +12,8 @@ from typing import IO
 def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
     """Open a file that takes its name only when complete; after an error nothing is left of it.
 
+    The new name is on the disk, too, before this returns: not even a power cut takes it back.
+
     Raises:
         OSError: The file cannot be written.
         ValueError: Something other than an ordinary file, such as a device, has this name.
@@ -26,6 +28,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -53,5 +56,26 @@ def atomic_folder(path: str | os.PathLike[str]) -> Generator[Path]:
                 with file.open("rb") as opened:
                     os.fsync(opened.fileno())
         temporary.rename(path)
+        _sync_folder(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what processes that were killed while writing left in a folder.
+
+    Nothing else may be writing there.
+    """
+    for path in folder.glob("*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, where the system can do that."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,8 +1,10 @@
 """Save and load the state of a training run. Tested by `make test ARGS="-k checkpoint"`."""
 
+import hashlib
 import os
 import pickle
 from io import BytesIO
+from pathlib import Path
 from typing import IO, Any
 
 import torch
@@ -24,7 +26,7 @@ def save_checkpoint(
     """Write all that is needed to go on as if nothing had happened.
 
     A path is replaced only once everything is safely on the disk: a kill or a full disk leaves the
-    old file as it was.
+    old file as it was. Beside it comes its checksum, PATH.sha256, which `sha256sum --check` reads.
 
     Args:
         model: Its weights and persistent buffers are saved.
@@ -32,6 +34,9 @@ def save_checkpoint(
         iteration: Number of updates made.
         out: A path or a binary file open for writing.
         progress: What else the training loop needs: numbers, strings, tensors, lists, dicts.
+
+    Raises:
+        OSError: The file cannot be written; the disk may be full.
     """
     state = {
         "format_version": FORMAT_VERSION,
@@ -43,8 +48,68 @@ def save_checkpoint(
     if not isinstance(out, str | os.PathLike):
         torch.save(state, out)
         return
-    with atomic_writer(out) as file:
-        torch.save(state, file)
+    path = Path(out)
+    checksum_file = checksum_path(path)
+    with atomic_writer(checksum_file) as line:
+        with atomic_writer(path) as file:
+            digest = _save_and_hash(state, file)
+            # A kill between the two new names leaves a checkpoint without checksum, never one
+            # with the checksum of another.
+            checksum_file.unlink(missing_ok=True)
+        line.write(f"{digest}  {path.name}\n".encode())
+
+
+def checksum_path(path: Path) -> Path:
+    """Return where the checksum of a checkpoint lies."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+class _HashingWriter:
+    """A binary file that hashes what passes, and remembers why it could not be written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        self.sha256.update(data)
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def _save_and_hash(state: dict[str, Any], file: IO[bytes]) -> str:
+    writer = _HashingWriter(file)
+    try:
+        torch.save(state, writer)  # pyright: ignore[reportArgumentType]  it only writes and flushes
+    except RuntimeError:
+        # torch turns what the file raised into an error of its own, without the reason.
+        if writer.error is not None:
+            raise writer.error from None
+        raise
+    return writer.sha256.hexdigest()
+
+
+def _check_sum(path: Path) -> None:
+    """Compare a checkpoint with the checksum that lies beside it, if there is one.
+
+    Raises:
+        ValueError: They differ.
+    """
+    try:
+        wanted = checksum_path(path).read_text(encoding="ascii", errors="replace").split()[:1]
+    except FileNotFoundError:
+        return
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if wanted != [found]:
+        raise ValueError(f"{path} is damaged or not a checkpoint (it has another checksum)")
 
 
 def read_checkpoint(
@@ -63,6 +128,8 @@ def read_checkpoint(
         FileNotFoundError: There is no such file.
         ValueError: It is damaged, not a checkpoint, or of another version.
     """
+    if isinstance(src, str | os.PathLike):
+        _check_sum(Path(src))
     try:
         state = torch.load(src, map_location=device, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:

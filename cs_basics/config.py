@@ -30,6 +30,7 @@ _RULES: list[tuple[str, Callable[[int | float], bool], str]] = [
         "corpus_megabytes", "context_length", "d_model", "d_ff", "num_layers", "num_heads",
         "rope_theta", "max_steps", "max_minutes", "batch_size", "lr", "max_grad_norm",
         "embedding_lr_ratio", "eval_every", "eval_tokens", "log_every", "checkpoint_every",
+        "keep_checkpoints",
     )),
     *((name, _is_not_negative, "0 or greater") for name in (
         "warmup_steps", "weight_decay", "num_samples", "seed",
@@ -180,6 +181,8 @@ class TrainConfig(Architecture):
     """Updates between two lines of metrics."""
     checkpoint_every: int = 500
     """Updates between two checkpoints."""
+    keep_checkpoints: int = 2
+    """Checkpoints to keep; the one with the lowest validation loss stays in any case."""
     num_samples: int = 3
     """Stories written at the end."""
 

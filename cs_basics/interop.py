@@ -103,8 +103,14 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
     load_weights(model, weights, os.fspath(folder))
     optimizer = AdamW(parameter_groups(model, config))
     # What a run that has not made a step would save.
-    batches = torch.Generator().manual_seed(config.seed)
-    progress = {"batches": batches.get_state(), "elapsed_s": 0.0, "recent_losses": []}
+    progress = {
+        "batches": torch.Generator().manual_seed(config.seed).get_state(),
+        "random": torch.get_rng_state(),
+        "elapsed_s": 0.0,
+        "recent_losses": [],
+        "validation_loss": None,
+        "num_metrics_bytes": 0,
+    }
     with atomic_folder(out) as temporary:
         run = RunFolder(temporary)
         run.write_config(replace(config, run_dir=out), imported_from=folder.name)

@@ -29,11 +29,15 @@ def read_metrics(path: Path) -> list[Row]:
     """Return the rows of a metrics.jsonl; a last line that was cut off is left out."""
     rows: list[Row] = []
     if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                rows.append(json.loads(line))
+                row = json.loads(line)
             except json.JSONDecodeError:
-                logger.warning("%s: skipped a line that is not JSON: %.60s", path, line)
+                row = None
+            if isinstance(row, dict) and "step" in row:
+                rows.append(row)
+            else:
+                logger.warning("%s: skipped a line that is not a row: %.60s", path, line)
     return rows
 
 
@@ -43,16 +47,15 @@ class MetricsLog:
     Args:
         path: The metrics.jsonl.
         config: Names the run for wandb and says whether to use it.
-        resume_step: Rows after this step come from updates that were lost; they are dropped.
+        num_bytes: Length of the file when the checkpoint was made that the run goes on from. What
+            comes after that is of updates that were lost, and is cut off.
     """
 
-    def __init__(self, path: Path, config: TrainConfig, resume_step: int | None = None) -> None:
+    def __init__(self, path: Path, config: TrainConfig, num_bytes: int = 0) -> None:
         self.path = path
-        self.rows = [row for row in read_metrics(path) if row["step"] <= (resume_step or 0)]
-        if resume_step is not None:
-            with atomic_writer(path) as file:
-                file.writelines(json.dumps(row).encode() + b"\n" for row in self.rows)
         self._file = path.open("a", encoding="utf-8")
+        _cut(path, num_bytes)
+        self.rows = read_metrics(path)
         self._wandb = _start_wandb(config, path.parent)
 
     def log(self, **values: float) -> None:
@@ -64,6 +67,11 @@ class MetricsLog:
         logger.info("%s", _console_line(row))
         if self._wandb is not None:
             self._wandb.log(row, step=int(row["step"]))
+
+    def sync(self) -> int:
+        """Put all rows on the disk; return the length of the file in bytes."""
+        os.fsync(self._file.fileno())
+        return os.fstat(self._file.fileno()).st_size
 
     def finish(self, plot: Path, samples: list[str]) -> None:
         """Send the plot and the samples to wandb."""
@@ -85,6 +93,16 @@ class MetricsLog:
         self._file.close()
         if self._wandb is not None:
             self._wandb.finish(exit_code=0 if kind is None else 1)
+
+
+def _cut(path: Path, num_bytes: int) -> None:
+    """Shorten a file to so many bytes, and further where that would leave part of a line."""
+    with path.open("rb+") as file:
+        content = file.read(num_bytes)
+        whole = content.rfind(b"\n") + 1
+        if whole < num_bytes:
+            logger.warning("%s has lost its end: rows are missing", path)
+        file.truncate(whole)
 
 
 def _start_wandb(config: TrainConfig, run_dir: Path) -> Any:  # noqa: ANN401 (wandb has no public type)

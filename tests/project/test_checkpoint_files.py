@@ -1,12 +1,19 @@
 """Checkpoints on disk: whole or not at all, and never trusted."""
 
+import hashlib
 import io
 import pickle
+import resource
 
 import pytest
 import torch
 
-from cs_basics.checkpoint import load_checkpoint, read_checkpoint, save_checkpoint
+from cs_basics.checkpoint import (
+    checksum_path,
+    load_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+)
 from cs_basics.layers import Linear
 from cs_basics.optim import AdamW
 
@@ -38,7 +45,8 @@ def test_a_failed_save_leaves_the_old_checkpoint(model, optimizer, tmp_path, mon
     with pytest.raises(OSError, match="No space left"):
         save_checkpoint(model, optimizer, 2, path)
     assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [path, checksum_path(path)]
+    assert read_checkpoint(path)["iteration"] == 1
 
 
 def test_progress_comes_back(model, optimizer, tmp_path):
@@ -55,11 +63,51 @@ def test_another_shape_is_named(model, optimizer, tmp_path):
         load_checkpoint(path, other, AdamW(other.parameters()))
 
 
+def test_the_checksum_is_what_sha256sum_checks(model, optimizer, tmp_path):
+    path = tmp_path / "a.pt"
+    save_checkpoint(model, optimizer, 1, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert checksum_path(path).read_text() == f"{digest}  a.pt\n"
+
+
+def test_one_flipped_bit_anywhere_is_noticed(model, optimizer, tmp_path):
+    path = tmp_path / "a.pt"
+    save_checkpoint(model, optimizer, 1, path)
+    content = path.read_bytes()
+    for place in range(0, len(content), 97):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="another checksum"):
+            read_checkpoint(path)
+
+
+def test_a_full_disk_is_an_error_of_the_disk_and_leaves_the_old_checkpoint(tmp_path):
+    model = Linear(300, 300)
+    optimizer = AdamW(model.parameters())
+    path = tmp_path / "a.pt"
+    save_checkpoint(model, optimizer, 1, path)
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The kernel refuses what is written beyond; Python ignores the signal that comes with it.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            save_checkpoint(model, optimizer, 2, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == [path, checksum_path(path)]
+
+
+@pytest.mark.parametrize("has_checksum", [False, True])
 @pytest.mark.parametrize("cut", [0, 1, 100, 700])
-def test_a_damaged_file_is_one_clear_error(model, optimizer, tmp_path, cut):
+def test_a_damaged_file_is_one_clear_error(model, optimizer, tmp_path, cut, has_checksum):
     path = tmp_path / "a.pt"
     save_checkpoint(model, optimizer, 1, path)
     path.write_bytes(path.read_bytes()[:cut])
+    if not has_checksum:
+        checksum_path(path).unlink()
     with pytest.raises(ValueError, match=r"a\.pt is damaged or not a checkpoint"):
         read_checkpoint(path)
 
