@@ -103,10 +103,10 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
     load_weights(model, weights, os.fspath(folder))
     optimizer = AdamW(parameter_groups(model, config))
     # What a run that has not made a step would save.
-    batches = torch.Generator().manual_seed(config.seed)
+    seeded = torch.Generator().manual_seed(config.seed).get_state()
     progress = {
-        "batches": batches.get_state(),
-        "random": torch.Generator().manual_seed(config.seed).get_state(),
+        "batches": seeded,
+        "random": seeded,
         "elapsed_s": 0.0,
         "recent_losses": [],
         "validation_loss": None,
