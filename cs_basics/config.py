@@ -33,7 +33,7 @@ _RULES: list[tuple[str, Callable[[int | float], bool], str]] = [
         "keep_checkpoints",
     )),
     *((name, _is_not_negative, "0 or greater") for name in (
-        "warmup_steps", "weight_decay", "num_samples", "seed",
+        "warmup_steps", "weight_decay", "sample_tokens", "num_samples", "seed",
     )),
     *((name, lambda value: 0 <= value < 1, "at least 0 and below 1") for name in (
         "beta1", "beta2",
@@ -183,6 +183,8 @@ class TrainConfig(Architecture):
     """Updates between two checkpoints."""
     keep_checkpoints: int = 2
     """Checkpoints to keep; the one with the lowest validation loss stays in any case."""
+    sample_tokens: int = 64
+    """Tokens of the sample that is written with each validation loss; 0: none."""
     num_samples: int = 3
     """Stories written at the end."""
 

@@ -24,7 +24,9 @@ from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtyp
 from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
 from cs_basics.progress import OnProgress
+from cs_basics.report import Report
 from cs_basics.run_folder import RunFolder, build_model
+from cs_basics.spikes import SpikeDetector
 from cs_basics.stopping import StopSignals, TrainingStoppedError
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
@@ -65,6 +67,7 @@ class Trainer:
         self.batches = torch.Generator().manual_seed(config.seed)
         self.step = 0
         self.recent_losses: list[float] = []
+        self.spikes = SpikeDetector()
         self.validation_loss: float | None = None
         self.num_metrics_bytes = 0
         dtype = resolve_dtype(config.dtype, self.device)
@@ -89,6 +92,7 @@ class Trainer:
             "random": torch.get_rng_state(),
             "elapsed_s": self.clock.elapsed_s,
             "recent_losses": self.recent_losses,
+            "spikes": self.spikes.state(),
             "validation_loss": self.validation_loss,
             "num_metrics_bytes": log.sync(),
         }
@@ -114,6 +118,7 @@ class Trainer:
             torch.set_rng_state(progress["random"])
             self.clock.elapsed_before = progress["elapsed_s"]
             self.recent_losses = progress["recent_losses"]
+            self.spikes = SpikeDetector(**progress["spikes"])
             self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
         except (KeyError, TypeError, ValueError) as error:
@@ -126,7 +131,7 @@ class Trainer:
         logger.info("compiling the model (up to a minute the first time)")
         self.loss_of = compile_if_possible(self.plain_loss_of, self.device)
 
-    def run(self, log: MetricsLog, stop: StopSignals) -> None:
+    def run(self, log: MetricsLog, stop: StopSignals, report: Report) -> None:
         """Make updates until the steps or the minutes are used up, and save the last state.
 
         Raises:
@@ -138,6 +143,8 @@ class Trainer:
         while self.clock.progress(self.step) < 1 and not stop.received:
             row = self.update()
             speed.count_step()
+            if self.spikes.is_new_spike(loss := self.recent_losses[-1]):
+                log.log(step=self.step, elapsed_s=self.clock.elapsed_s, train__spike=loss)
             if self.step % config.log_every == 0 or self.step == 1:
                 seconds_per_step = speed.seconds_per_step()
                 log.log(
@@ -147,8 +154,11 @@ class Trainer:
                     perf__seconds_left=self.clock.seconds_left(self.step, seconds_per_step),
                 )
                 self.recent_losses = []
+                report.refresh()
             if self.step % config.eval_every == 0:
                 self.validate(log, config.eval_tokens)
+                self.sample(log)
+                report.refresh()
                 speed.restart()
             if self.step % config.checkpoint_every == 0:
                 self.save(log)
@@ -230,6 +240,15 @@ class Trainer:
         self.validation_loss = result.loss if math.isfinite(result.loss) else None
         return result
 
+    def sample(self, log: MetricsLog) -> None:
+        """Let the model write a little, and log it."""
+        if not self.config.sample_tokens:
+            return
+        text = write_story(
+            self.model, self.corpus.tokenizer, self.config.sample_tokens, self.config.seed
+        )
+        log.log_sample(self.step, text)
+
 
 def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str, Any]]:
     """Give the embedding table a learning rate of its own; all weights decay equally fast."""
@@ -293,16 +312,19 @@ def train(
     )
     try:
         with MetricsLog(folder.metrics, config, trainer.num_metrics_bytes) as log:
+            report = Report(folder, config, log)
             try:
                 with StopSignals() as stop:
-                    trainer.run(log, stop)
-            except BaseException:
+                    trainer.run(log, stop, report)
+            except BaseException as error:
                 draw_losses(log, folder)
+                report.write(str(error) or type(error).__name__)
                 raise
             logger.info("evaluating on the whole validation text")
             result = trainer.validate(log, on_progress=on_progress)
             draw_losses(log, folder)
             samples = write_samples(trainer.model, corpus.tokenizer, folder.samples, config)
+            report.write("finished")
             log.finish(folder.plot, samples)
     except (OSError, ValueError) as error:
         if found := folder.all_checkpoints():
@@ -327,23 +349,23 @@ def write_samples(
     Returns:
         The stories.
     """
-    prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
-    stories: list[str] = []
-    for number in range(config.num_samples):
-        ids = generate(
-            model,
-            prompt,
-            SAMPLE_TOKENS,
-            SAMPLING,
-            stop_ids=tokenizer.encode(END_OF_TEXT),
-            seed=config.seed + number,
-        )
-        stories.append(tokenizer.decode(list(ids)).strip())
+    stories = [
+        write_story(model, tokenizer, SAMPLE_TOKENS, config.seed + number)
+        for number in range(config.num_samples)
+    ]
     settings = f"Temperature {SAMPLING.temperature}, top-p {SAMPLING.top_p}."
     heading = f"# Samples\n\n{settings}\n"
     parts = [f"\n## {number}\n\n{story}\n" for number, story in enumerate(stories, start=1)]
     path.write_text(heading + "".join(parts), encoding="utf-8")
     return stories
+
+
+def write_story(model: TransformerLM, tokenizer: Tokenizer, max_tokens: int, seed: int) -> str:
+    """Let the model write one story from nothing."""
+    prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
+    stop_ids = tokenizer.encode(END_OF_TEXT)
+    ids = generate(model, prompt, max_tokens, SAMPLING, stop_ids=stop_ids, seed=seed)
+    return tokenizer.decode(list(ids)).strip()
 
 
 def _git_commit() -> str | None:

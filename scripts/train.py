@@ -28,7 +28,7 @@ RUNS = Path("runs")
 FREE_ON_RESUME = {
     *("run_dir", "max_steps", "max_minutes", "device", "compile", "wandb"),
     *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "keep_checkpoints"),
-    "num_samples",
+    *("sample_tokens", "num_samples"),
 }
 """What may differ from the first start of a run when it is resumed."""
 
@@ -93,6 +93,7 @@ def main(command: Preset) -> None:
     )
     print(f"whole validation text ({result.num_tokens:,} tokens)\n")
     print(f"everything     {folder.path}")
+    print(f"report         {folder.report}")
     print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
     print(f"write more     python scripts/generate.py {folder.path} --prompt 'Once upon a time'")
