@@ -1,16 +1,15 @@
 """Save and load the state of a training run. Tested by `make test ARGS="-k checkpoint"`."""
 
 import os
-from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.atomic import atomic_writer
-from cs_basics.seal import SealingWriter, is_intact
+from cs_basics.seal import BinaryFile, SealingWriter, is_intact
 
 FORMAT_VERSION = 2
 
@@ -19,7 +18,7 @@ def save_checkpoint(
     model: nn.Module,
     optimizer: Optimizer,
     iteration: int,
-    out: str | os.PathLike[str] | IO[bytes] | BytesIO,
+    out: str | os.PathLike[str] | BinaryFile,
     progress: dict[str, Any] | None = None,
 ) -> None:
     """Write all that is needed to go on as if nothing had happened.
@@ -51,7 +50,7 @@ def save_checkpoint(
         _save_sealed(state, file)
 
 
-def _save_sealed(state: dict[str, Any], file: IO[bytes]) -> None:
+def _save_sealed(state: dict[str, Any], file: BinaryFile) -> None:
     writer = SealingWriter(file)
     try:
         torch.save(state, writer)  # pyright: ignore[reportArgumentType]  it writes and flushes
@@ -64,7 +63,7 @@ def _save_sealed(state: dict[str, Any], file: IO[bytes]) -> None:
 
 
 def read_checkpoint(
-    src: str | os.PathLike[str] | IO[bytes] | BytesIO, device: torch.device | str = "cpu"
+    src: str | os.PathLike[str] | BinaryFile, device: torch.device | str = "cpu"
 ) -> dict[str, Any]:
     """Read a checkpoint without trusting it: only tensors and plain values are ever built.
 
@@ -85,7 +84,7 @@ def read_checkpoint(
     return _read_checkpoint(src, device, "the file")
 
 
-def _read_checkpoint(file: IO[bytes], device: torch.device | str, name: str) -> dict[str, Any]:
+def _read_checkpoint(file: BinaryFile, device: torch.device | str, name: str) -> dict[str, Any]:
     if not is_intact(file):
         raise ValueError(
             f"{name} is damaged or not a checkpoint of cs_basics (its checksum does not fit)"
@@ -106,7 +105,7 @@ def _read_checkpoint(file: IO[bytes], device: torch.device | str, name: str) -> 
 
 
 def load_checkpoint(
-    src: str | os.PathLike[str] | IO[bytes] | BytesIO, model: nn.Module, optimizer: Optimizer
+    src: str | os.PathLike[str] | BinaryFile, model: nn.Module, optimizer: Optimizer
 ) -> int:
     """Put a saved state back into a model and its optimizer.
 

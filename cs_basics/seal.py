@@ -11,6 +11,9 @@ import io
 import struct
 from typing import IO
 
+BinaryFile = IO[bytes] | io.BytesIO
+"""The second is one of the first only to those who do not check types as a program runs."""
+
 _PREFIX = b"sha256:"
 _SEAL_BYTES = len(_PREFIX) + hashlib.sha256().digest_size * 2
 # An archive ends with the length of its comment and the comment (APPNOTE.TXT, sec. 4.3.16).
@@ -25,18 +28,20 @@ class SealingWriter:
         file: Where the archive goes.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: BinaryFile) -> None:
         self._file = file
         self._sha256 = hashlib.sha256()
         self._held_back = b""
         self.error: OSError | None = None
         """Why the file could not be written; torch.save does not say."""
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Write all but the last bytes, which may be the length of the comment."""
-        content = self._held_back + data
-        self._put(memoryview(content)[: -_LENGTH.size])
-        self._held_back = content[-_LENGTH.size :]
+        end = self._held_back + data[-_LENGTH.size :]
+        # In two parts: together they would be a copy, and weights may be large.
+        self._put(end[: -_LENGTH.size])
+        self._put(memoryview(data)[: -_LENGTH.size])
+        self._held_back = end[-_LENGTH.size :]
         return len(data)
 
     def flush(self) -> None:
@@ -63,7 +68,7 @@ class SealingWriter:
             raise
 
 
-def is_intact(file: IO[bytes]) -> bool:
+def is_intact(file: BinaryFile) -> bool:
     """Whether a file, from where it stands to its end, is as it was sealed. It stands there again.
 
     Args:

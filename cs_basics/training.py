@@ -103,6 +103,8 @@ class Trainer:
     def restore(self) -> None:
         """Take up the newest checkpoint that is whole; without any, begin at the beginning.
 
+        A checkpoint without progress holds weights that were made elsewhere (interop.py).
+
         Raises:
             ValueError: All are damaged, or not of this model.
         """
@@ -111,8 +113,11 @@ class Trainer:
             return
         path, state = self.folder.read_newest_checkpoint()
         load_weights(self.model, state["model"], str(path))
+        progress = state["progress"]
+        if not progress:
+            logger.info("beginning with the weights of %s", path)
+            return
         try:
-            progress = state["progress"]
             self.optimizer.load_state_dict(state["optimizer"])
             self.batches.set_state(progress["batches"])
             torch.set_rng_state(progress["random"])
