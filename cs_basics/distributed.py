@@ -21,8 +21,10 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
@@ -92,15 +94,19 @@ def join() -> Generator[World]:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl"
-    dist.init_process_group(backend, timeout=TIMEOUT)
-    yield World(dist.get_rank(), size)
+    store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
+    # torchrun keeps its store when it starts processes again: without names of their own they
+    # would find the addresses of the dead there.
+    store = PrefixStore(f"attempt {num_restarts()}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
+    yield World(rank, size)
     # Not after an error: the others may be waiting for something that will not come.
     dist.destroy_process_group()
 
 
-def is_restarted() -> bool:
-    """Whether torchrun started these processes anew after one of them had died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def num_restarts() -> int:
+    """How often torchrun has started these processes anew because one of them had died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 class Replicas:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cs_basics.checkpoint import save_state
 from cs_basics.clock import Clock, Speed
@@ -20,6 +21,7 @@ from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
 from cs_basics.data import check_unchanged, get_batch
 from cs_basics.distributed import ALONE, Shards, World, lay_out
+from cs_basics.epochs import epoch_batch
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
@@ -214,14 +216,7 @@ class Trainer:
         """
         config = self.config
         check_unchanged(self.corpus.train)
-        inputs, targets = get_batch(
-            self.corpus.train.tokens,
-            config.batch_size,
-            config.context_length,
-            self.device,
-            self.batches,
-            self.world.share(config.batch_size),
-        )
+        inputs, targets = self.next_batch()
         self.model.zero_grad(set_to_none=True)
         loss_here = 0.0
         for part in zip(
@@ -255,6 +250,15 @@ class Trainer:
             "optim__lr": lr,
             "optim__grad_norm": grad_norm.item(),
         }
+
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """Return the rows of the next batch that this process works on."""
+        config, tokens = self.config, self.corpus.train.tokens
+        sizes = (config.batch_size, config.context_length, self.device)
+        rows = self.world.share(config.batch_size)
+        if config.order == "epochs":
+            return epoch_batch(tokens, *sizes, self.step, config.seed, rows)
+        return get_batch(tokens, *sizes, self.batches, rows)
 
     def validate(
         self,
