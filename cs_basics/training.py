@@ -20,7 +20,7 @@ from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
 from cs_basics.data import check_unchanged, get_batch
-from cs_basics.distributed import ALONE, Shards, World, lay_out
+from cs_basics.distributed import ALONE, Replicas, World
 from cs_basics.epochs import epoch_batch
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
@@ -78,7 +78,7 @@ class Trainer:
         self.device = resolve_device(config.device)
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
-        self.layout = lay_out(self.model, config.parallel, world)
+        self.layout = lay_out(self.model, config, world)
         groups = parameter_groups(self.model, config)
         for group in groups:
             group["params"] = [self.layout.held(parameter) for parameter in group["params"]]
@@ -290,13 +290,23 @@ class Trainer:
 
     def sample(self, log: MetricsLog) -> None:
         """Let the model write a little, and log it, unless it lies in parts."""
-        is_whole = not isinstance(self.layout, Shards)
-        if not (self.config.sample_tokens and self.world.is_first and is_whole):
+        can_call = self.world.is_first and not self.layout.is_split
+        if not (self.config.sample_tokens and can_call):
             return
         text = write_story(
             self.model, self.corpus.tokenizer, self.config.sample_tokens, self.config.seed
         )
         log.log_sample(self.step, text)
+
+
+def lay_out(model: TransformerLM, config: TrainConfig, world: World) -> Replicas:
+    """Spread a model over the processes."""
+    if config.parallel == "ddp" or world.size == 1:
+        return Replicas(model, world)
+    # Here and not above: importing it takes half a second.
+    from cs_basics.sharding import Shards
+
+    return Shards(model, world)
 
 
 def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str, Any]]:
@@ -396,7 +406,7 @@ def _train_and_watch(trainer: Trainer, on_progress: OnProgress | None) -> Evalua
         result = trainer.validate(log, on_progress=on_progress)
         if report is not None:
             draw_losses(log, folder)
-            is_split = isinstance(trainer.layout, Shards)
+            is_split = trainer.layout.is_split
             model = folder.load_model(trainer.device) if is_split else trainer.model
             samples = write_samples(model, trainer.corpus.tokenizer, folder.samples, config)
             report.write("finished")
