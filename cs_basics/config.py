@@ -30,7 +30,7 @@ _RULES: list[tuple[str, Callable[[int | float], bool], str]] = [
         "corpus_megabytes", "context_length", "d_model", "d_ff", "num_layers", "num_heads",
         "rope_theta", "max_steps", "max_minutes", "batch_size", "lr", "max_grad_norm",
         "embedding_lr_ratio", "eval_every", "eval_tokens", "log_every", "checkpoint_every",
-        "keep_checkpoints",
+        "keep_checkpoints", "accumulate",
     )),
     *((name, _is_not_negative, "0 or greater") for name in (
         "warmup_steps", "weight_decay", "sample_tokens", "num_samples", "seed",
@@ -153,6 +153,9 @@ class TrainConfig(Architecture):
     With max_steps too, whichever comes first."""
     batch_size: int = 32
     """Sequences per update."""
+    order: Literal["random", "epochs"] = "random"
+    """Where the sequences begin; random: anywhere; epochs: side by side, each place once before
+    any comes again."""
     lr: float = 1e-3
     """Highest learning rate."""
     embedding_lr_ratio: float = 1.0
@@ -181,6 +184,11 @@ class TrainConfig(Architecture):
     """Updates between two lines of metrics."""
     checkpoint_every: int = 500
     """Updates between two checkpoints."""
+    accumulate: int = 1
+    """Parts in which a batch is computed, one after the other, to save memory."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """How the processes that torchrun starts share the work; ddp: each holds the whole model;
+    fsdp: each holds a part of it."""
     keep_checkpoints: int = 2
     """Checkpoints to keep; the one with the lowest validation loss stays in any case."""
     sample_tokens: int = 64

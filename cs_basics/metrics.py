@@ -57,14 +57,18 @@ class MetricsLog:
     """Append rows to metrics.jsonl, print them, and send them to wandb.
 
     Args:
-        path: The metrics.jsonl.
+        path: The metrics.jsonl; None: nothing is stored, shown or sent.
         config: Names the run for wandb and says whether to use it.
         num_bytes: Length of the file when the checkpoint was made that the run goes on from. What
             comes after that is of updates that were lost, and is cut off.
     """
 
-    def __init__(self, path: Path, config: TrainConfig, num_bytes: int = 0) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, config: TrainConfig, num_bytes: int = 0) -> None:
+        self.rows: list[Row] = []
+        self.samples: list[Sample] = []
+        self._file = None
+        if path is None:
+            return
         self._file = path.open("a", encoding="utf-8")
         _cut(path, num_bytes)
         self.rows, self.samples = read_metrics(path), read_samples(path)
@@ -72,6 +76,8 @@ class MetricsLog:
 
     def log(self, **values: float) -> None:
         """Store and show one row; keys are written with `__` for the slash in `train/loss`."""
+        if self._file is None:
+            return
         row = {name.replace("__", "/"): value for name, value in values.items()}
         self.rows.append(row)
         self._append(row)
@@ -84,11 +90,13 @@ class MetricsLog:
         self._append({"step": step, "sample": text})
 
     def _append(self, row: Mapping[str, float | str]) -> None:
+        assert self._file is not None
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
 
     def sync(self) -> int:
         """Put all rows on the disk; return the length of the file in bytes."""
+        assert self._file is not None
         os.fsync(self._file.fileno())
         return os.fstat(self._file.fileno()).st_size
 
@@ -105,6 +113,8 @@ class MetricsLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._file is None:
+            return
         self._file.close()
         self._wandb.finish(exit_code=0 if kind is None else 1)
 

@@ -5,6 +5,7 @@ Tested by `make test ARGS=tests/project/test_training.py`.
 
 import logging
 import math
+import signal
 import statistics
 import subprocess
 from dataclasses import replace
@@ -12,17 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from cs_basics.checkpoint import load_weights, save_checkpoint
+from cs_basics.checkpoint import save_state
 from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
 from cs_basics.data import check_unchanged, get_batch
+from cs_basics.distributed import ALONE, Replicas, World
+from cs_basics.epochs import epoch_batch
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
 from cs_basics.metrics import MetricsLog, plot_losses
-from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
+from cs_basics.optim import AdamW, cosine_schedule
 from cs_basics.progress import OnProgress
 from cs_basics.report import Report
 from cs_basics.run_folder import RunFolder, build_model
@@ -48,18 +52,38 @@ class Trainer:
         config: The run, with nothing left to be resolved.
         folder: Where checkpoints go.
         corpus: The texts as token files.
-        device: Where to train.
+        clock: Says when the run is over.
+        world: The processes that train together, each with a Trainer.
+
+    Raises:
+        ValueError: The batch cannot be shared out evenly.
     """
 
     def __init__(
-        self, config: TrainConfig, folder: RunFolder, corpus: Corpus, clock: Clock
+        self,
+        config: TrainConfig,
+        folder: RunFolder,
+        corpus: Corpus,
+        clock: Clock,
+        world: World = ALONE,
     ) -> None:
         self.config, self.folder, self.corpus, self.clock = config, folder, corpus, clock
+        self.world = world
+        self.rows_at_once, remainder = divmod(config.batch_size, world.size * config.accumulate)
+        if remainder:
+            raise ValueError(
+                f"batch_size={config.batch_size} cannot be shared out evenly among {world.size} "
+                f"process(es) in accumulate={config.accumulate} parts each"
+            )
         self.device = resolve_device(config.device)
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
+        self.layout = lay_out(self.model, config, world)
+        groups = parameter_groups(self.model, config)
+        for group in groups:
+            group["params"] = [self.layout.held(parameter) for parameter in group["params"]]
         self.optimizer = AdamW(
-            parameter_groups(self.model, config),
+            groups,
             lr=config.lr,
             betas=(config.beta1, config.beta2),
             weight_decay=config.weight_decay,
@@ -81,11 +105,15 @@ class Trainer:
             OSError: It cannot be written; those before it are as they were.
             TrainingDivergedError: The weights are not finite; nothing was written.
         """
-        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+        held = [part for group in self.optimizer.param_groups for part in group["params"]]
+        if not all(part.isfinite().all() for part in held):
             raise TrainingDivergedError(
                 f"step {self.step}: the update made weights that are not finite, which are not "
                 f"saved. Try a lower lr than {self.config.lr:g}"
             )
+        states = self.layout.state(self.optimizer)
+        if not self.world.is_first:
+            return
         self.folder.checkpoints.mkdir(exist_ok=True)
         progress = {
             "batches": self.batches.get_state(),
@@ -97,7 +125,7 @@ class Trainer:
             "num_metrics_bytes": log.sync(),
         }
         path = self.folder.checkpoint_of(self.step)
-        save_checkpoint(self.model, self.optimizer, self.step, path, progress)
+        save_state(states, self.step, path, progress)
         self.folder.keep_checkpoints(self.step, self.config.keep_checkpoints, self.validation_loss)
 
     def restore(self) -> None:
@@ -112,13 +140,15 @@ class Trainer:
             logger.info("%s holds no checkpoint: from the beginning", self.folder.checkpoints)
             return
         path, state = self.folder.read_newest_checkpoint()
-        load_weights(self.model, state["model"], str(path))
-        progress = state["progress"]
+        progress = state.get("progress")
         if not progress:
+            # With the rates and betas of this run.
+            state["optimizer"] = self.optimizer.state_dict()
+            self.layout.load(self.optimizer, state, str(path))
             logger.info("beginning with the weights of %s", path)
             return
         try:
-            self.optimizer.load_state_dict(state["optimizer"])
+            self.layout.load(self.optimizer, state, str(path))
             self.batches.set_state(progress["batches"])
             torch.set_rng_state(progress["random"])
             self.clock.elapsed_before = progress["elapsed_s"]
@@ -126,7 +156,7 @@ class Trainer:
             self.spikes = SpikeDetector(**progress["spikes"])
             self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"{path} is not of a run like this one ({error!r})") from error
         self.step = state["iteration"]
         logger.info("going on from step %s (%s)", f"{self.step:,}", path)
@@ -136,7 +166,7 @@ class Trainer:
         logger.info("compiling the model (up to a minute the first time)")
         self.loss_of = compile_if_possible(self.plain_loss_of, self.device)
 
-    def run(self, log: MetricsLog, stop: StopSignals, report: Report) -> None:
+    def run(self, log: MetricsLog, stop: StopSignals, report: Report | None = None) -> None:
         """Make updates until the steps or the minutes are used up, and save the last state.
 
         Raises:
@@ -145,7 +175,7 @@ class Trainer:
         config = self.config
         speed = Speed()
         saved_step = None
-        while self.clock.progress(self.step) < 1 and not stop.received:
+        while self.goes_on(stop):
             row = self.update()
             speed.count_step()
             if self.spikes.is_new_spike(loss := self.recent_losses[-1]):
@@ -159,11 +189,13 @@ class Trainer:
                     perf__seconds_left=self.clock.seconds_left(self.step, seconds_per_step),
                 )
                 self.recent_losses = []
-                report.refresh()
+                if report is not None:
+                    report.refresh()
             if self.step % config.eval_every == 0:
                 self.validate(log, config.eval_tokens)
                 self.sample(log)
-                report.refresh()
+                if report is not None:
+                    report.refresh()
                 speed.restart()
             if self.step % config.checkpoint_every == 0:
                 self.save(log)
@@ -172,7 +204,16 @@ class Trainer:
         if saved_step != self.step:
             self.save(log)
         if self.clock.progress(self.step) < 1:
-            raise TrainingStoppedError(self.step, stop.received)
+            raise TrainingStoppedError(self.step, stop.received or signal.SIGTERM)
+
+    def goes_on(self, stop: StopSignals) -> bool:
+        """Whether there is to be another update; all processes get the same answer."""
+        is_asked_to_stop = bool(stop.received)
+        if self.world.size > 1:
+            elapsed_s = self.clock.read_s() if self.world.is_first else 0.0
+            self.clock.agreed_s, num_asked = self.world.sum([elapsed_s, is_asked_to_stop])
+            is_asked_to_stop = num_asked > 0
+        return self.clock.progress(self.step) < 1 and not is_asked_to_stop
 
     def update(self) -> dict[str, float]:
         """Make one update; return what the log shows of it.
@@ -183,20 +224,20 @@ class Trainer:
         """
         config = self.config
         check_unchanged(self.corpus.train)
-        inputs, targets = get_batch(
-            self.corpus.train.tokens,
-            config.batch_size,
-            config.context_length,
-            self.device,
-            self.batches,
-        )
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss_of(inputs, targets)
-        loss.backward()
-        grad_norm = clip_grad_norm(self.model.parameters(), config.max_grad_norm)
-        if not math.isfinite(loss.item() + grad_norm.item()):
+        inputs, targets = self.next_batch()
+        self.model.zero_grad(set_to_none=True)
+        loss_here = 0.0
+        for part in zip(
+            inputs.split(self.rows_at_once), targets.split(self.rows_at_once), strict=True
+        ):
+            loss = self.loss_of(*part) / config.accumulate
+            loss.backward()
+            loss_here += loss.item()
+        loss = self.world.mean(loss_here)
+        grad_norm = self.layout.finish_gradients(self.optimizer, config.max_grad_norm)
+        if not math.isfinite(loss + grad_norm.item()):
             raise TrainingDivergedError(
-                f"step {self.step + 1}: loss {loss.item():g}, gradient norm {grad_norm.item():g}; "
+                f"step {self.step + 1}: loss {loss:g}, gradient norm {grad_norm.item():g}; "
                 f"the update was not made. Try a lower lr than {config.lr:g}"
             )
         self.step += 1
@@ -210,13 +251,22 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr * group["lr_ratio"]
         self.optimizer.step()
-        self.recent_losses.append(loss.item())
+        self.recent_losses.append(loss)
         return {
             "step": self.step,
             "elapsed_s": self.clock.elapsed_s,
             "optim__lr": lr,
             "optim__grad_norm": grad_norm.item(),
         }
+
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """Return the rows of the next batch that this process works on."""
+        config, tokens = self.config, self.corpus.train.tokens
+        sizes = (config.batch_size, config.context_length, self.device)
+        rows = self.world.share(config.batch_size)
+        if config.order == "epochs":
+            return epoch_batch(tokens, *sizes, self.step, config.seed, rows)
+        return get_batch(tokens, *sizes, self.batches, rows)
 
     def validate(
         self,
@@ -230,11 +280,12 @@ class Trainer:
             self.loss_of,
             self.corpus.valid,
             self.config.context_length,
-            self.config.batch_size,
+            self.rows_at_once,
             self.device,
             max_tokens,
             self.plain_loss_of,
             on_progress,
+            self.world,
         )
         log.log(
             step=self.step,
@@ -246,13 +297,24 @@ class Trainer:
         return result
 
     def sample(self, log: MetricsLog) -> None:
-        """Let the model write a little, and log it."""
-        if not self.config.sample_tokens:
+        """Let the model write a little, and log it, unless it lies in parts."""
+        can_call = self.world.is_first and not self.layout.is_split
+        if not (self.config.sample_tokens and can_call):
             return
         text = write_story(
             self.model, self.corpus.tokenizer, self.config.sample_tokens, self.config.seed
         )
         log.log_sample(self.step, text)
+
+
+def lay_out(model: TransformerLM, config: TrainConfig, world: World) -> Replicas:
+    """Spread a model over the processes."""
+    if config.parallel == "ddp" or world.size == 1:
+        return Replicas(model, world)
+    # Here and not above: importing it takes half a second.
+    from cs_basics.sharding import Shards
+
+    return Shards(model, world)
 
 
 def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str, Any]]:
@@ -267,7 +329,10 @@ def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str
 
 
 def train(
-    config: TrainConfig, resume: bool = False, on_progress: OnProgress | None = None
+    config: TrainConfig,
+    resume: bool = False,
+    on_progress: OnProgress | None = None,
+    world: World = ALONE,
 ) -> Evaluation:
     """Train a language model and leave everything in its run folder.
 
@@ -275,6 +340,7 @@ def train(
         config: The run; run_dir must be set.
         resume: Go on from the newest checkpoint of run_dir that is whole.
         on_progress: Told how far the work before and after the updates is; those are logged.
+        world: The processes that train together, each calling this with the same arguments.
 
     Returns:
         The evaluation on the whole validation text.
@@ -293,48 +359,66 @@ def train(
             f"{folder.path} already holds a run: go on with it by --resume, or choose another "
             "run_dir"
         )
-    folder.remove_leftovers()
     clock = Clock(config.max_steps, config.max_minutes and 60 * config.max_minutes)
     device = resolve_device(config.device)
-    dtype = resolve_dtype(config.dtype, device)
+    is_bfloat16 = resolve_dtype(config.dtype, device) == torch.bfloat16
+    dtype = "bfloat16" if world.from_first(is_bfloat16) else "float32"
+    if world.is_first:
+        folder.remove_leftovers()
+    else:
+        world.wait()
     corpus = prepare_corpus(config, folder, on_progress)
+    if world.is_first:
+        # Now the others find everything prepared.
+        world.wait()
     config = replace(
-        config,
-        vocab_size=corpus.tokenizer.vocab_size,
-        device=device.type,
-        dtype=str(dtype).removeprefix("torch."),
+        config, vocab_size=corpus.tokenizer.vocab_size, device=device.type, dtype=dtype
     )
-    trainer = Trainer(config, folder, corpus, clock)
+    trainer = Trainer(config, folder, corpus, clock, world)
     if resume:
         trainer.restore()
-    folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
+    if world.is_first:
+        folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
     if config.compile:
         trainer.compile()
     num_parameters = sum(p.numel() for p in trainer.model.parameters())
     num_tokens = len(corpus.train.tokens)
     logger.info(
         f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {config.dtype}"
+        + (f", {world.size} processes ({config.parallel})" if world.size > 1 else "")
     )
     try:
-        with MetricsLog(folder.metrics, config, trainer.num_metrics_bytes) as log:
-            report = Report(folder, config, log)
-            try:
-                with StopSignals() as stop:
-                    trainer.run(log, stop, report)
-            except BaseException as error:
-                draw_losses(log, folder)
-                report.write(str(error) or type(error).__name__)
-                raise
-            logger.info("evaluating on the whole validation text")
-            result = trainer.validate(log, on_progress=on_progress)
-            draw_losses(log, folder)
-            samples = write_samples(trainer.model, corpus.tokenizer, folder.samples, config)
-            report.write("finished")
-            log.finish(folder.plot, samples)
+        return _train_and_watch(trainer, on_progress)
     except (OSError, ValueError) as error:
         if found := folder.all_checkpoints():
             error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")
         raise
+
+
+def _train_and_watch(trainer: Trainer, on_progress: OnProgress | None) -> Evaluation:
+    """Make all updates, evaluate, and let the first process keep metrics, report and samples."""
+    config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
+    # The other processes go through the same motions and leave nothing.
+    path = folder.metrics if is_first else None
+    with MetricsLog(path, config, trainer.num_metrics_bytes) as log:
+        report = Report(folder, config, log) if is_first else None
+        try:
+            with StopSignals() as stop:
+                trainer.run(log, stop, report)
+        except BaseException as error:
+            if report is not None:
+                draw_losses(log, folder)
+                report.write(str(error) or type(error).__name__)
+            raise
+        logger.info("evaluating on the whole validation text")
+        result = trainer.validate(log, on_progress=on_progress)
+        if report is not None:
+            draw_losses(log, folder)
+            is_split = trainer.layout.is_split
+            model = folder.load_model(trainer.device) if is_split else trainer.model
+            samples = write_samples(model, trainer.corpus.tokenizer, folder.samples, config)
+            report.write("finished")
+            log.finish(folder.plot, samples)
     return result
 
 
