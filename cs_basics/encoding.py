@@ -4,8 +4,8 @@ Memory does not grow with the text: processes are told which part of the file is
 (cs_basics.blocks), and what they return is written in order.
 
 The unfinished file stands beside the place of the finished one, with ".part" after its name. Its
-header says how far it has come, every few seconds; the same call goes on from there. An ordinary
-error leaves nothing behind.
+header says how far it has come, every few seconds; the same call goes on from there, also after a
+worker process was killed. An ordinary error leaves nothing behind.
 
 Test: pytest tests/project/test_encoding_files.py
 """
@@ -102,7 +102,7 @@ def encode_file(
         The finished token file, opened.
 
     Raises:
-        OSError: The text cannot be read or the token file not be written.
+        OSError: The text cannot be read or the token file not be written; or a worker was killed.
         ValueError: The text is empty, has a byte for which the tokenizer has no token, or is being
             encoded to this place by another process; or there is no such share.
     """
@@ -217,7 +217,7 @@ def _append(
             if time.monotonic() - saved > SAVE_INTERVAL_S:
                 _save(file, attempt)
                 saved = time.monotonic()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ChildProcessError):
         _save(file, attempt)
         raise
     return attempt
@@ -225,7 +225,7 @@ def _append(
 
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Generator[IO[bytes]]:
-    """Open an unfinished file for this process alone; an error other than an interrupt removes it.
+    """Open an unfinished file for this process alone; an error removes it, except a killed worker.
 
     Raises:
         ValueError: Another process has it open.
@@ -234,19 +234,24 @@ def _unfinished(path: Path) -> Generator[IO[bytes]]:
         _lock(file)
         try:
             yield file
+        except ChildProcessError:
+            raise
         except Exception:
             path.unlink(missing_ok=True)
             raise
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Claim a file until it is closed, where the system can (it ends with the process)."""
+    """Claim a file until it is closed, where the system can; the claim ends with this process.
+
+    (That of `flock` would end with the last worker, which is a little later after a kill.)
+    """
     try:
         import fcntl
     except ImportError:
         return
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise ValueError(f"{file.name} is being written by another process") from None
 

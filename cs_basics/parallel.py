@@ -4,9 +4,11 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 MIN_BYTES_PER_WORKER = 1 << 22
@@ -37,6 +39,10 @@ def map_in_order(
 
     Tasks are drawn only a few ahead of the results taken, so that neither piles up in memory. One
     worker means this process itself. The function travels once to each worker, not with each task.
+    Workers end with this process, even if it is killed.
+
+    Raises:
+        ChildProcessError: A worker has been killed.
     """
     if num_workers == 1:
         yield from map(function, tasks)
@@ -54,6 +60,10 @@ def map_in_order(
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+    except BrokenProcessPool:
+        raise ChildProcessError(
+            f"one of {num_workers} workers was killed, perhaps for lack of memory: use fewer"
+        ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -65,7 +75,16 @@ def _start_worker(function: Callable[[Any], Any]) -> None:
     """Remember the function in a new worker; an interrupt is the parent's to handle."""
     global _worker_function
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker_function = function
+
+
+def _end_with_parent() -> None:
+    """End this worker once its parent has ended, which it would not notice: it waits for tasks."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work_on(task: Any) -> Any:  # noqa: ANN401  the executor's function may take anything

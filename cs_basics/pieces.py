@@ -45,8 +45,6 @@ class _Run(NamedTuple):
     first: int
     stop: int
     """One more than the number of the last."""
-    ends_open: bool
-    """Whether it cannot be cut at its end, either, which is the end of the whole text."""
 
 
 class PieceTable:
@@ -69,9 +67,8 @@ class PieceTable:
         """Forget all texts. Numbers begin anew."""
         self.texts = [b""]
         """Each text by its number; 0 is nothing at all."""
-        self._next_number = count(1)
-        # Of the texts that can be cut at their ends. One that is asked for gets the next number.
-        self._numbers: dict[bytes, int] = defaultdict(self._next_number.__next__)
+        # A text that is asked for gets the next number.
+        self._numbers: dict[bytes, int] = defaultdict(count(1).__next__)
         self._num_bytes = 0
         # Of each slot the two words of its piece and the piece's number. Empty: no length.
         self._slots = np.zeros((1 << _SLOT_BITS, 3), np.uint64)
@@ -135,31 +132,17 @@ class PieceTable:
             is_alone[run.first : run.stop] = False
             numbers[run.first : run.stop] = 0
         alone = missed[is_alone[missed]]
-        begins = np.maximum(starts - 1, 0)  # from the space on
-
-        def number_run(run: _Run) -> None:
-            text = data[begins[run.first] : ends[run.stop - 1]]
-            numbers[run.first] = self._numbers.get(text) or self._add(text, run.ends_open)
-
-        number_run(runs[0])
+        firsts = np.concatenate([[runs[0].first], alone, [run.first for run in runs[1:]]])
+        stops = np.concatenate([[runs[0].stop], alone + 1, [run.stop for run in runs[1:]]])
+        firsts, stops = firsts.astype(np.int64), stops.astype(np.int64)
+        begins = np.maximum(starts[firsts] - 1, 0)  # from the space on
+        texts = map(data.__getitem__, map(slice, begins.tolist(), ends[stops - 1].tolist()))
         num_known = len(self._numbers)
-        texts = map(data.__getitem__, map(slice, begins[alone].tolist(), ends[alone].tolist()))
-        numbers[alone] = np.fromiter(map(self._numbers.__getitem__, texts), np.int64, len(alone))
+        numbers[firsts] = np.fromiter(map(self._numbers.__getitem__, texts), np.int64, len(firsts))
         new = list(islice(self._numbers, num_known, None))
         self.texts += new
         self._num_bytes += sum(map(len, new))
-        for run in runs[1:]:
-            number_run(run)
         return alone[alone < len(starts) - 1]
-
-    def _add(self, text: bytes, ends_open: bool) -> int:
-        """Give a text the next number; it is known from then on if it can be cut at its end."""
-        number = next(self._next_number)
-        self.texts.append(text)
-        self._num_bytes += len(text)
-        if not ends_open:
-            self._numbers[text] = number
-        return number
 
 
 def _runs(data: bytes, starts: Numbers, ends: Numbers, candidates: list[int]) -> list[_Run]:
@@ -181,7 +164,7 @@ def _runs(data: bytes, starts: Numbers, ends: Numbers, candidates: list[int]) ->
             ends_open = _ends_open(data[starts[stop] : ends[stop]])
             stop += 1
         if index == 0 or stop > index + 1 or ends_open:
-            runs.append(_Run(index, stop, ends_open))
+            runs.append(_Run(index, stop))
     return runs
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from cs_basics import encoding
 from cs_basics.data import HEADER_BYTES, open_token_file
 from cs_basics.encoding import encode_file, join_token_files
+from cs_basics.parallel import map_in_order
 from cs_basics.tokenizer import Tokenizer
 
 EOT = "<|endoftext|>"
@@ -133,14 +135,72 @@ def test_encoding_goes_on_after_a_kill(tokenizer, text, tmp_path, monkeypatch):
     assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
 
 
-def test_a_file_that_another_process_writes_is_refused(tokenizer, text, tmp_path):
-    pytest.importorskip("fcntl")
+def claim(path, claimed, done):
     import fcntl
 
-    with (tmp_path / "out.part").open("wb") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(ValueError, match="another process"):
-            encode_file(tokenizer, text, tmp_path / "out")
+    with path.open("wb") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        claimed.set()
+        done.wait(30)
+
+
+def test_a_file_that_another_process_writes_is_refused(tokenizer, text, tmp_path):
+    pytest.importorskip("fcntl")
+    context = multiprocessing.get_context("fork")
+    claimed, done = context.Event(), context.Event()
+    other = context.Process(target=claim, args=(tmp_path / "out.part", claimed, done))
+    other.start()
+    assert claimed.wait(30)
+    with pytest.raises(ValueError, match="another process"):
+        encode_file(tokenizer, text, tmp_path / "out")
+    assert (tmp_path / "out.part").exists()
+    done.set()
+    other.join()
+    encode_file(tokenizer, text, tmp_path / "out")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_encoding_goes_on_after_a_worker_was_killed(tokenizer, text, tmp_path):
+    def kill_a_worker(progress):
+        if progress.done > 2000:
+            children = f"/proc/self/task/{os.getpid()}/children"
+            os.kill(int(Path(children).read_text().split()[0]), signal.SIGKILL)
+
+    with pytest.raises(OSError, match="one of 2 workers was killed"):
+        encode_file(tokenizer, text, tmp_path / "out", 2, kill_a_worker)
+    reports = []
+    encoded = encode_file(tokenizer, text, tmp_path / "out", 1, reports.append)
+    assert reports[-1].total < len(TEXT) - 1500
+    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
+
+
+def is_running(process_id):
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    # The workers write down who they are; one of them ends its parent.
+    def write_down(number):
+        (tmp_path / str(os.getpid())).touch()
+        if number == 9:
+            os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(0.05)
+
+    context = multiprocessing.get_context("fork")
+    parent = context.Process(target=lambda: list(map_in_order(write_down, range(20), 2)))
+    parent.start()
+    parent.join()
+    assert parent.exitcode == -signal.SIGKILL
+    workers = [path.name for path in tmp_path.iterdir()]
+    assert len(workers) == 2
+    deadline = time.monotonic() + 20
+    while any(map(is_running, workers)):
+        assert time.monotonic() < deadline, "a worker has outlived its parent"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("num_shares", [1, 2, 5, 40])

@@ -90,6 +90,12 @@ def test_an_open_end_of_a_block_is_not_taken_for_a_piece_of_the_next():
     assert texts_of(table, b"x end\n a") == ["x", " end\n a", ""]
 
 
+def test_a_known_piece_is_not_repeated_where_it_belongs_to_an_open_one():
+    table = PieceTable()
+    table.number(b"x b x")
+    assert texts_of(table, b"x a\n b c") == ["x", " a\n b", "", " c"]
+
+
 def test_a_full_table_says_so_and_begins_anew(monkeypatch):
     monkeypatch.setattr(pieces, "MAX_TEXTS", 10)
     table = PieceTable()

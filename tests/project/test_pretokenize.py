@@ -16,6 +16,7 @@ from cs_basics.pretokenize import (
     PRETOKEN,
     check_special_tokens,
     independent_blocks,
+    pretokens,
     read_text,
     special_pattern,
     text_to_bytes,
@@ -44,6 +45,23 @@ def pieces(text, special_tokens):
 def cut_at(text, cuts):
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     return [text[start:end] for start, end in pairwise(places)]
+
+
+plain_text = st.text(
+    st.characters(max_codepoint=127) | st.sampled_from([*"\u2010\u2018\u2019\u201c\u2026\u2027"]),
+    max_size=30,
+)
+
+
+@given(awkward_text | plain_text | st.text(st.sampled_from("a1' \n!\u2019\u200f\u2028")))
+def test_pretokens_are_what_the_pattern_finds(text):
+    assert pretokens(text) == PRETOKEN.findall(text)
+
+
+def test_pretokens_with_any_character_are_what_the_pattern_finds():
+    for code in range(0x2100):
+        text = f"a{chr(code)}b {chr(code)}1"
+        assert pretokens(text) == PRETOKEN.findall(text)
 
 
 @pytest.mark.parametrize(
