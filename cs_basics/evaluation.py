@@ -82,6 +82,8 @@ def evaluate(
     max_tokens: int | None = None,
     loss_of_rest: LossFunction | None = None,
     on_progress: OnProgress | None = None,
+    *,
+    as_in_training: bool = False,
 ) -> Evaluation:
     """Measure the loss over a text, every token but the first predicted exactly once.
 
@@ -97,6 +99,9 @@ def evaluate(
         loss_of_rest: Used for the last, smaller batches instead of loss_of, which, if compiled,
             would be compiled again for their shapes.
         on_progress: Told how far it is.
+        as_in_training: Keep gradients switched on: a graph that was compiled for training then
+            serves here as well, where compiling another one would take longer than it saves. Not
+            for a loss in chunks, which computes its gradients on the way and would do so here.
 
     Raises:
         ValueError: The text is shorter than two tokens: there is nothing to predict.
@@ -109,8 +114,8 @@ def evaluate(
     for inputs, targets in _windows(tokens, context_length, batch_size):
         is_full = inputs.shape == (batch_size, context_length)
         function = loss_of if is_full or loss_of_rest is None else loss_of_rest
-        # Not under no_grad: the graph that was compiled for training serves here as well.
-        total += function(inputs.to(device), targets.to(device)).item() * targets.numel()
+        with torch.set_grad_enabled(as_in_training):
+            total += function(inputs.to(device), targets.to(device)).item() * targets.numel()
         num_tokens += targets.numel()
         if on_progress is not None:
             elapsed_s = time.monotonic() - start
