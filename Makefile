@@ -2,6 +2,7 @@
 # make test    run the examination and the project's own tests
 # make check   formatting, lint, types, import directions
 # make bench   measure (see scripts/bench.py)
+# make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
 # make faults  build every fault of the bank in turn: does the examination catch it?
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
 # make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
@@ -12,7 +13,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench faults zoo system format clean
+.PHONY: train test check bench chaos faults zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -33,6 +34,9 @@ bench: $(INSTALLED)
 	$(BIN)/python scripts/bench.py tokenizer --plot docs/pictures/tokenizer.png $(ARGS)
 	$(BIN)/python scripts/bench.py generation $(ARGS)
 	$(BIN)/python scripts/bench.py training --plot docs/pictures/training.png $(ARGS)
+
+chaos: $(INSTALLED)
+	$(BIN)/python scripts/chaos.py $(ARGS)
 
 faults: $(INSTALLED)
 	$(BIN)/python scripts/faults.py $(ARGS)

@@ -7,7 +7,7 @@ demand agreement with. Try it: python scripts/account.py stories
 
 from dataclasses import dataclass
 
-from cs_basics.config import Architecture, TrainConfig
+from cs_basics.config import Architecture, TrainConfig, resolve_num_kv_heads
 
 FLOAT32_BYTES = 4
 BACKWARD_PER_FORWARD = 2
@@ -45,11 +45,17 @@ class ModelShape(Architecture):
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
             )
+        resolve_num_kv_heads(self.num_heads, self.num_kv_heads)
 
     @property
     def d_head(self) -> int:
         """Size of one head."""
         return self.d_model // self.num_heads
+
+    @property
+    def d_kv(self) -> int:
+        """Size of the keys of all heads together, and of the values."""
+        return self.d_head * resolve_num_kv_heads(self.num_heads, self.num_kv_heads)
 
     @property
     def ffn_matrices(self) -> int:
@@ -83,7 +89,7 @@ def parameters(shape: ModelShape) -> Parts:
     head_norms = num_layers * 2 * shape.d_head if shape.qk_norm else 0
     return {
         "token embeddings": shape.vocab_size * d_model,
-        "attention": num_layers * 4 * d_model**2,
+        "attention": num_layers * 2 * d_model * (d_model + shape.d_kv),
         "feed-forward": num_layers * shape.ffn_matrices * d_model * shape.d_ff,
         "norms": num_norms * per_norm + head_norms,
         "output head": 0 if shape.tie_embeddings else shape.vocab_size * d_model,
@@ -106,7 +112,7 @@ def forward_flops(shape: ModelShape, seq_len: int | None = None) -> Parts:
     pairs = num_layers * 2 * seq_len**2 * d_model
     ffn = num_layers * 2 * seq_len * shape.ffn_matrices * d_model * shape.d_ff
     return {
-        "attention projections": num_layers * 2 * seq_len * 4 * d_model**2,
+        "attention projections": num_layers * 2 * seq_len * 2 * d_model * (d_model + shape.d_kv),
         "attention scores": pairs,
         "attention-weighted values": pairs,
         "feed-forward": ffn,
@@ -145,10 +151,11 @@ def training_memory(shape: ModelShape, batch_size: int) -> Parts:
     stream, hidden = tokens * shape.d_model, tokens * shape.d_ff
     num_parameters = total(parameters(shape))
     norms = shape.norms_per_block * ARRAYS_PER_NORM * stream
-    # The input; queries and keys as rotated; values; what the heads put together.
+    # The input; queries and keys as rotated; values; what the heads put together. Keys and values
+    # count once for each head that reads them.
     projections = 5 * stream
     if shape.qk_norm:
-        projections += 2 * ARRAYS_PER_NORM * stream
+        projections += ARRAYS_PER_NORM * tokens * (shape.d_model + shape.d_kv)
     # exp(scores) and, for the product with the values, the probabilities.
     scores = 2 * tokens * shape.num_heads * shape.context_length
     # SwiGLU: gate, its sigmoid, its SiLU, up, and their product; without a gate no two of these.
@@ -180,7 +187,7 @@ def inference_memory(
     """
     values = {
         "weights": total(parameters(shape)),
-        "KV cache": 2 * shape.num_layers * batch_size * shape.context_length * shape.d_model,
+        "KV cache": 2 * shape.num_layers * batch_size * shape.context_length * shape.d_kv,
         "logits": batch_size * shape.vocab_size,
     }
     return {part: bytes_per_value * count for part, count in values.items()}

@@ -1,10 +1,11 @@
 """Causal self-attention over several heads. Tested by `make test ARGS="-k multihead"`."""
 
 import torch
-from einops import rearrange
+from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from cs_basics.config import resolve_num_kv_heads
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.layers import Linear, stack_linears, store_as_parts
 from cs_basics.norms import RMSNorm
@@ -19,7 +20,7 @@ class KVCache:
 
     Args:
         batch_size: Number of sequences that grow side by side.
-        num_heads: Heads of the layer.
+        num_heads: Heads of keys and values of the layer.
         max_seq_len: Positions there is room for.
         d_head: Size of a head.
         device: Where the cache lives.
@@ -108,6 +109,10 @@ class CausalSelfAttention(nn.Module):
     Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. The rows of
     the query, key and value weights are grouped by head.
 
+    With fewer heads of keys and values than of queries, each serves several neighbouring ones
+    (grouped-query attention, Ainslie et al. 2023, sec. 2.2, https://arxiv.org/abs/2305.13245): the
+    cache and the weights shrink, the products stay the same.
+
     Args:
         d_model: Size of the last axis of input and output.
         num_heads: Number of heads, a divisor of d_model.
@@ -119,9 +124,10 @@ class CausalSelfAttention(nn.Module):
             score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
             https://arxiv.org/abs/2010.04245, with RMSNorm for their l2 norm).
         is_tiled: Attend tile by tile, which needs less memory (tiled_attention.py).
+        num_kv_heads: Heads of keys and values, a divisor of num_heads; None: num_heads.
 
     Raises:
-        ValueError: d_model is not divisible by num_heads.
+        ValueError: d_model is not divisible by num_heads, or num_heads not by num_kv_heads.
     """
 
     def __init__(
@@ -134,21 +140,23 @@ class CausalSelfAttention(nn.Module):
         *,
         qk_norm: bool = False,
         is_tiled: bool = False,
+        num_kv_heads: int | None = None,
     ) -> None:
         super().__init__()
         if d_model % num_heads:
             raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
         self.num_heads, self.is_tiled = num_heads, is_tiled
+        self.num_kv_heads = resolve_num_kv_heads(num_heads, num_kv_heads)
+        self.d_head = d_model // num_heads
+        d_kv = self.num_kv_heads * self.d_head
         self.q_proj = Linear(d_model, d_model, device, dtype)
-        self.k_proj = Linear(d_model, d_model, device, dtype)
-        self.v_proj = Linear(d_model, d_model, device, dtype)
+        self.k_proj = Linear(d_model, d_kv, device, dtype)
+        self.v_proj = Linear(d_model, d_kv, device, dtype)
         self.output_proj = Linear(d_model, d_model, device, dtype)
         self.rope = rope
         self.q_norm, self.k_norm = (
             # An empty Sequential returns what it is given.
-            RMSNorm(d_model // num_heads, device=device, dtype=dtype)
-            if qk_norm
-            else nn.Sequential()
+            RMSNorm(self.d_head, device=device, dtype=dtype) if qk_norm else nn.Sequential()
             for _ in range(2)
         )
 
@@ -171,7 +179,7 @@ class CausalSelfAttention(nn.Module):
         """
         seq_len = x.shape[-2]
         q, k, v = (
-            rearrange(part, "... seq (heads d) -> ... heads seq d", heads=self.num_heads)
+            rearrange(part, "... seq (heads d) -> ... heads seq d", d=self.d_head)
             for part in self.project(x)
         )
         q, k = self.q_norm(q), self.k_norm(k)
@@ -185,6 +193,13 @@ class CausalSelfAttention(nn.Module):
             q, k = self.rotate(q, positions), self.rotate(k, positions)
         if cache is not None:
             k, v = cache.append(k, v)
+        if self.num_kv_heads < self.num_heads:
+            # Heads of queries that share keys and values are neighbours.
+            group = self.num_heads // self.num_kv_heads
+            k, v = (
+                repeat(part, "... heads seq d -> ... (heads group) seq d", group=group)
+                for part in (k, v)
+            )
         if self.is_tiled and cache is None:
             attended = tiled_causal_attention(q, k, v)
         else:
@@ -197,8 +212,8 @@ class CausalSelfAttention(nn.Module):
         self, x: Float[Tensor, "... seq d_model"]
     ) -> tuple[
         Float[Tensor, "... seq d_model"],
-        Float[Tensor, "... seq d_model"],
-        Float[Tensor, "... seq d_model"],
+        Float[Tensor, "... seq d_kv"],
+        Float[Tensor, "... seq d_kv"],
     ]:
         """Return the queries, keys and values of all heads, side by side."""
         return self.q_proj(x), self.k_proj(x), self.v_proj(x)
@@ -212,7 +227,7 @@ class CausalSelfAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""
-        return f"num_heads={self.num_heads}"
+        return f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}"
 
 
 class MergedCausalSelfAttention(CausalSelfAttention):
@@ -232,30 +247,40 @@ class MergedCausalSelfAttention(CausalSelfAttention):
         *,
         qk_norm: bool = False,
         is_tiled: bool = False,
+        num_kv_heads: int | None = None,
     ) -> None:
         super().__init__(
-            d_model, num_heads, rope, device, dtype, qk_norm=qk_norm, is_tiled=is_tiled
+            d_model,
+            num_heads,
+            rope,
+            device,
+            dtype,
+            qk_norm=qk_norm,
+            is_tiled=is_tiled,
+            num_kv_heads=num_kv_heads,
         )
-        self.qkv_proj = stack_linears([self.q_proj, self.k_proj, self.v_proj])
+        parts = {"q_proj": self.q_proj, "k_proj": self.k_proj, "v_proj": self.v_proj}
+        self.rows = {name: part.d_out for name, part in parts.items()}
+        self.qkv_proj = stack_linears(list(parts.values()))
         del self.q_proj, self.k_proj, self.v_proj
-        order = torch.arange(3 * d_model, device="cpu")
+        order = torch.arange(sum(self.rows.values()), device="cpu")
         # The gains of a norm of queries and keys are in the order of the definition.
         self.has_halves = rope is not None and not qk_norm
         if self.has_halves:
-            order[: 2 * d_model] = halves_order(2 * d_model, d_model // num_heads)
+            rotated = self.rows["q_proj"] + self.rows["k_proj"]
+            order[:rotated] = halves_order(rotated, self.d_head)
             self.qkv_proj.weight = nn.Parameter(self.qkv_proj.weight.detach()[order])
-        rows = {f"{part}_proj": d_model for part in "qkv"}
-        store_as_parts(self, "qkv_proj", rows, order)
+        store_as_parts(self, "qkv_proj", self.rows, order)
 
     def project(
         self, x: Float[Tensor, "... seq d_model"]
     ) -> tuple[
         Float[Tensor, "... seq d_model"],
-        Float[Tensor, "... seq d_model"],
-        Float[Tensor, "... seq d_model"],
+        Float[Tensor, "... seq d_kv"],
+        Float[Tensor, "... seq d_kv"],
     ]:
         """Return the queries, keys and values of all heads, side by side."""
-        q, k, v = self.qkv_proj(x).chunk(3, dim=-1)
+        q, k, v = self.qkv_proj(x).split(list(self.rows.values()), dim=-1)
         return q, k, v
 
     def rotate(

@@ -2,7 +2,7 @@
 
 Second of three files (pretokenize, bpe, tokenizer). Learning: `merge_by_recounting` is the
 definition, `merge_incrementally` learns the same merges fast enough to use. Applying:
-`merge_by_rank` is the definition, `merge_by_rank_with_heap` does the same to words of any length.
+`merge_by_rank` is the definition, `merge_word` does the same fast (see merging.py for many words).
 
 Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; on bytes as in GPT-2.
 
@@ -34,6 +34,13 @@ Ranks = dict[Pair, int]
 Piece = TypeVar("Piece", int, bytes)
 
 SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
+
+NO_TOKEN = -1
+"""In the place of the token of a byte that a vocabulary lacks."""
+
+MAX_PLAIN_LENGTH = 256
+"""Bytes up to which looking at each pair of a word anew is faster than a heap."""
+
 MERGES_PER_REPORT = 64
 
 
@@ -291,6 +298,21 @@ def merge_by_rank(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> 
             break
         ids[index : index + 2] = [products[int(rank)]]
     return ids
+
+
+def merge_word(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:
+    """Do what `merge_by_rank` does in the way that is the faster one for a word of this length.
+
+    Args:
+        ids: Tokens of a word's single bytes.
+        ranks: Position in the list of merges of each pair of tokens.
+        products: Token that the merge of each rank makes.
+
+    Returns:
+        Tokens of the word.
+    """
+    merge = merge_lowest_first if len(ids) <= MAX_PLAIN_LENGTH else merge_by_rank_with_heap
+    return merge(ids, ranks, products)
 
 
 def merge_lowest_first(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:

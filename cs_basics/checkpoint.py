@@ -1,8 +1,8 @@
 """Save and load the state of a training run. Tested by `make test ARGS="-k checkpoint"`."""
 
 import os
-import pickle
 from io import BytesIO
+from pathlib import Path
 from typing import IO, Any
 
 import torch
@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.atomic import atomic_writer
+from cs_basics.seal import SealingWriter, is_intact
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def save_checkpoint(
@@ -24,7 +25,7 @@ def save_checkpoint(
     """Write all that is needed to go on as if nothing had happened.
 
     A path is replaced only once everything is safely on the disk: a kill or a full disk leaves the
-    old file as it was.
+    old file as it was. It ends with its checksum (seal.py).
 
     Args:
         model: Its weights and persistent buffers are saved.
@@ -32,6 +33,9 @@ def save_checkpoint(
         iteration: Number of updates made.
         out: A path or a binary file open for writing.
         progress: What else the training loop needs: numbers, strings, tensors, lists, dicts.
+
+    Raises:
+        OSError: The file cannot be written; the disk may be full.
     """
     state = {
         "format_version": FORMAT_VERSION,
@@ -41,10 +45,22 @@ def save_checkpoint(
         "progress": progress or {},
     }
     if not isinstance(out, str | os.PathLike):
-        torch.save(state, out)
+        _save_sealed(state, out)
         return
     with atomic_writer(out) as file:
-        torch.save(state, file)
+        _save_sealed(state, file)
+
+
+def _save_sealed(state: dict[str, Any], file: IO[bytes]) -> None:
+    writer = SealingWriter(file)
+    try:
+        torch.save(state, writer)  # pyright: ignore[reportArgumentType]  it writes and flushes
+    except RuntimeError:
+        # torch turns what the file raised into an error of its own, without the reason.
+        if writer.error is not None:
+            raise writer.error from None
+        raise
+    writer.seal()
 
 
 def read_checkpoint(
@@ -63,15 +79,29 @@ def read_checkpoint(
         FileNotFoundError: There is no such file.
         ValueError: It is damaged, not a checkpoint, or of another version.
     """
+    if isinstance(src, str | os.PathLike):
+        with Path(src).open("rb") as file:
+            return _read_checkpoint(file, device, str(src))
+    return _read_checkpoint(src, device, "the file")
+
+
+def _read_checkpoint(file: IO[bytes], device: torch.device | str, name: str) -> dict[str, Any]:
+    if not is_intact(file):
+        raise ValueError(
+            f"{name} is damaged or not a checkpoint of cs_basics (its checksum does not fit)"
+        )
     try:
-        state = torch.load(src, map_location=device, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
+        state = torch.load(file, map_location=device, weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        # Nobody lists what unpickling raises on bytes that somebody made up.
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise ValueError(f"{_name(src)} is damaged or not a checkpoint ({reason})") from error
+        raise ValueError(f"{name} is damaged or not a checkpoint ({reason})") from error
     if not isinstance(state, dict) or not {"model", "optimizer", "iteration"} <= state.keys():
-        raise ValueError(f"{_name(src)} is not a checkpoint of cs_basics")
+        raise ValueError(f"{name} is not a checkpoint of cs_basics")
     if (version := state.get("format_version")) != FORMAT_VERSION:
-        raise ValueError(f"{_name(src)} has format version {version}, not {FORMAT_VERSION}")
+        raise ValueError(f"{name} has format version {version}, not {FORMAT_VERSION}")
     return state
 
 

@@ -12,6 +12,10 @@ from typing import Any, Literal
 
 END_OF_TEXT = "<|endoftext|>"
 
+MAX_CONTEXT_LENGTH = 1 << 20
+"""The tables of rotary angles have a row for each position, and nothing else of a model tells
+whether such a number in a damaged file is meant."""
+
 
 def _is_positive(value: int | float) -> bool:
     return value > 0
@@ -26,14 +30,16 @@ _RULES: list[tuple[str, Callable[[int | float], bool], str]] = [
         "corpus_megabytes", "context_length", "d_model", "d_ff", "num_layers", "num_heads",
         "rope_theta", "max_steps", "max_minutes", "batch_size", "lr", "max_grad_norm",
         "embedding_lr_ratio", "eval_every", "eval_tokens", "log_every", "checkpoint_every",
+        "keep_checkpoints",
     )),
     *((name, _is_not_negative, "0 or greater") for name in (
-        "warmup_steps", "weight_decay", "num_samples", "seed",
+        "warmup_steps", "weight_decay", "sample_tokens", "num_samples", "seed",
     )),
     *((name, lambda value: 0 <= value < 1, "at least 0 and below 1") for name in (
         "beta1", "beta2",
     )),
     ("min_lr_ratio", lambda value: 0 <= value <= 1, "between 0 and 1"),
+    ("context_length", lambda value: value <= MAX_CONTEXT_LENGTH, f"at most {MAX_CONTEXT_LENGTH}"),
     ("vocab_size", lambda value: value >= 257, "at least 257: 256 bytes and a special token"),
 ]  # fmt: skip
 
@@ -51,10 +57,12 @@ NormKind = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Architecture:
-    """The choices inside a Transformer that leave its sizes alone. The defaults are Llama's."""
+    """The choices inside a Transformer beside its sizes. The defaults are Llama's."""
 
     norm: NormKind = "rmsnorm"
     """Which normalisation (cs_basics/norms.py)."""
+    norm_eps: float = 1e-5
+    """Added to the mean square by the norms of the residual stream."""
     norm_fraction: float = 0.0625
     """Share of the coordinates whose mean square partial-rmsnorm takes."""
     norm_groups: int = 8
@@ -63,6 +71,9 @@ class Architecture:
     """Where the norms stand: before each part, after the residual sum, on both sides, nowhere."""
     positions: Literal["rope", "none"] = "rope"
     """How attention learns of positions; none: only from the causal mask."""
+    num_kv_heads: int | None = None
+    """Heads of keys and values per block, a divisor of num_heads: each serves as many heads of
+    queries (grouped-query attention; 1: multi-query); none: as many as num_heads."""
     ffn: Literal["swiglu", "silu"] = "swiglu"
     """Feed-forward part; silu has two matrices: with d_ff = 4 d_model as many weights as swiglu."""
     qk_norm: bool = False
@@ -78,6 +89,8 @@ class Architecture:
     """Compute attention tile by tile and keep no scores for the backward."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.norm_eps < math.inf:
+            raise ValueError(f"norm_eps={self.norm_eps} must be 0 or greater, and finite")
         if not 0 < self.norm_fraction <= 1:
             raise ValueError(f"norm_fraction={self.norm_fraction} must be above 0 and at most 1")
         if self.norm_groups < 1:
@@ -91,6 +104,19 @@ class Architecture:
 
 
 LLAMA = Architecture()
+
+
+def resolve_num_kv_heads(num_heads: int, num_kv_heads: int | None) -> int:
+    """Return the number of heads of keys and values; None: as many as of queries.
+
+    Raises:
+        ValueError: The heads of queries cannot be shared out evenly among them.
+    """
+    if num_kv_heads is None:
+        return num_heads
+    if num_kv_heads < 1 or num_heads % num_kv_heads:
+        raise ValueError(f"num_kv_heads={num_kv_heads} must be a divisor of num_heads={num_heads}")
+    return num_kv_heads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,6 +182,10 @@ class TrainConfig(Architecture):
     """Updates between two lines of metrics."""
     checkpoint_every: int = 500
     """Updates between two checkpoints."""
+    keep_checkpoints: int = 2
+    """Checkpoints to keep; the one with the lowest validation loss stays in any case."""
+    sample_tokens: int = 64
+    """Tokens of the sample that is written with each validation loss; 0: none."""
     num_samples: int = 3
     """Stories written at the end."""
 
@@ -191,6 +221,7 @@ class TrainConfig(Architecture):
                 f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
                 f"{d_head}, and rotary embedding turns pairs: choose another num_heads"
             )
+        resolve_num_kv_heads(self.num_heads, self.num_kv_heads)
         if (self.train_text is None) != (self.valid_text is None):
             raise ValueError("train_text and valid_text go together: give both or neither")
         if self.norm == "group-rmsnorm" and self.d_model % self.norm_groups:

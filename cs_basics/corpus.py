@@ -67,7 +67,8 @@ def _tokenizer(
     text: Path, vocab_size: int, folder: RunFolder, on_progress: OnProgress | None
 ) -> Tokenizer:
     """Return the run's tokenizer, trained on the text if there is none yet."""
-    if folder.tokenizer.exists():
+    # The file that comes last: without it a kill came in between, and the others are written anew.
+    if (folder.tokenizer / "vocab.json").exists():
         tokenizer = folder.load_tokenizer()
         logger.info("using %s, %s tokens", folder.tokenizer, f"{tokenizer.vocab_size:,}")
         return tokenizer

@@ -23,6 +23,7 @@ from cs_basics.pretokenize import (
     PRETOKEN,
     check_special_tokens,
     file_size,
+    pretokens,
     special_pattern,
     text_to_bytes,
 )
@@ -127,12 +128,13 @@ class PieceCounter:
     def _find_pretokens(self) -> None:
         """Turn occurrences of texts into those of pre-tokens."""
         counts = self._pretokens
-        for text, times in zip(self._table.texts, self._occurrences.tolist(), strict=False):
+        texts = (text.decode("utf-8", "surrogateescape") for text in self._table.texts)
+        for text, times in zip(texts, self._occurrences.tolist(), strict=False):
             if self._specials and any(token in text for token in self._special_tokens):
                 for pretoken, count in count_by_pattern(text, self._specials).items():
                     counts[pretoken] += count * times
             else:
-                for pretoken in PRETOKEN.findall(text):
+                for pretoken in pretokens(text):
                     counts[pretoken] += times
         self._table.clear()
         self._occurrences = np.zeros(1, np.int64)

@@ -163,6 +163,26 @@ def open_token_file(
     return TokenFile(**asdict(header), path=path, tokens=tokens)
 
 
+def check_unchanged(file: TokenFile) -> None:
+    """Look whether an open token file is still as long as it was.
+
+    Reading a memory map beyond the end of its file ends the process, without a word.
+
+    Raises:
+        FileNotFoundError: It is gone.
+        ValueError: It has another size.
+    """
+    size = HEADER_BYTES + file.tokens.nbytes
+    try:
+        found = file.path.stat().st_size
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{file.path} was deleted while it was in use") from None
+    if found != size:
+        raise ValueError(
+            f"{file.path} had {size} bytes and now has {found}: it was changed while in use"
+        )
+
+
 def _read_header(path: Path) -> TokenHeader:
     with path.open("rb") as file:
         raw = file.read(HEADER_BYTES)

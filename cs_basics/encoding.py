@@ -186,8 +186,7 @@ def join_token_files(
 
 
 def _encode_block(tokenizer: Tokenizer, block: Block) -> _Encoded:
-    ids = [tokenizer.encode_bytes(data) for data in block.pieces(tokenizer.special_tokens)]
-    return block.num_bytes, np.concatenate(ids)
+    return block.num_bytes, tokenizer.encode_pieces(block.pieces(tokenizer.special_tokens))
 
 
 def _reported(

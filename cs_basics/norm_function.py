@@ -227,6 +227,7 @@ def make_norm(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     *,
+    eps: float = 1e-5,
     fraction: float = 0.0625,
     num_groups: int = 8,
 ) -> nn.Module:
@@ -237,6 +238,7 @@ def make_norm(
         d_model: Size of the last axis.
         device: Where its parameters live.
         dtype: Float type of its parameters.
+        eps: Added to the mean square.
         fraction: For `partial-rmsnorm`: share of the coordinates that is measured.
         num_groups: For `group-rmsnorm`: a divisor of d_model.
 
@@ -245,17 +247,17 @@ def make_norm(
     """
     match kind:
         case "rmsnorm":
-            return RMSNorm(d_model, device=device, dtype=dtype)
+            return RMSNorm(d_model, eps, device=device, dtype=dtype)
         case "rmsnorm-llama":
-            return RMSNorm(d_model, device=device, dtype=dtype, cast_before_gain=True)
+            return RMSNorm(d_model, eps, device=device, dtype=dtype, cast_before_gain=True)
         case "rmsnorm-function":
-            return FusedRMSNorm(d_model, device=device, dtype=dtype)
+            return FusedRMSNorm(d_model, eps, device=device, dtype=dtype)
         case "layernorm":
-            return LayerNorm(d_model, device=device, dtype=dtype)
+            return LayerNorm(d_model, eps, device=device, dtype=dtype)
         case "layernorm-no-bias":
-            return LayerNorm(d_model, device=device, dtype=dtype, bias=False)
+            return LayerNorm(d_model, eps, device=device, dtype=dtype, bias=False)
         case "partial-rmsnorm":
-            return PartialRMSNorm(d_model, device=device, dtype=dtype, fraction=fraction)
+            return PartialRMSNorm(d_model, eps, device=device, dtype=dtype, fraction=fraction)
         case "group-rmsnorm":
-            return GroupRMSNorm(d_model, device=device, dtype=dtype, num_groups=num_groups)
+            return GroupRMSNorm(d_model, eps, device=device, dtype=dtype, num_groups=num_groups)
     raise ValueError(f"norm={kind!r} must be one of {', '.join(get_args(NormKind))}")

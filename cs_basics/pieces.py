@@ -9,7 +9,9 @@ Test: pytest tests/project/test_pieces.py
 """
 
 from array import array
-from typing import Any
+from collections import defaultdict
+from itertools import count, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +39,16 @@ _MULTIPLIERS = (
 )  # odd, without pattern
 
 
+class _Run(NamedTuple):
+    """Pieces that are numbered as one text."""
+
+    first: int
+    stop: int
+    """One more than the number of the last."""
+    ends_open: bool
+    """Whether it cannot be cut at its end, either, which is the end of the whole text."""
+
+
 class PieceTable:
     """Numbers texts in the order in which they are first seen.
 
@@ -55,9 +67,11 @@ class PieceTable:
 
     def clear(self) -> None:
         """Forget all texts. Numbers begin anew."""
-        self.texts = [""]
+        self.texts = [b""]
         """Each text by its number; 0 is nothing at all."""
-        self._numbers: dict[bytes, int] = {}
+        self._next_number = count(1)
+        # Of the texts that can be cut at their ends. One that is asked for gets the next number.
+        self._numbers: dict[bytes, int] = defaultdict(self._next_number.__next__)
         self._num_bytes = 0
         # Of each slot the two words of its piece and the piece's number. Empty: no length.
         self._slots = np.zeros((1 << _SLOT_BITS, 3), np.uint64)
@@ -75,6 +89,8 @@ class PieceTable:
 
         Returns:
             Numbers whose texts, one after the other, are the text; no token crosses their ends.
+            Nor do tokens cross the ends of the new texts if these are joined in order: all but the
+            first begin with a space, and all but the last end in a visible character.
         """
         padded = np.zeros(len(data) + 2 * _WORD_BYTES, np.uint8)
         padded[: len(data)] = np.frombuffer(data, np.uint8)
@@ -94,46 +110,79 @@ class PieceTable:
         is_known[0] = False  # it lacks the space
         numbers = found[:, 2].astype(np.int64)
 
-        plain = self._look_up_missed(data, starts, ends, np.flatnonzero(~is_known), numbers)
+        missed = np.flatnonzero(~is_known)
+        last = padded[ends[missed] - 1]
+        ends_plainly = (last >= ord("!")) & (last <= ord("~"))
+        runs = _runs(data, starts, ends, missed[~ends_plainly].tolist())
+        plain = self._look_up(data, starts, ends, missed, runs, numbers)
         plain = plain[(sizes[plain] <= _LONGEST_KEY) & (self._slots[slots[plain], 1] == 0)]
         rows = np.stack([first[plain], second[plain], numbers[plain].astype(np.uint64)], axis=1)
         self._slots[slots[plain]] = rows
         return numbers
 
-    def _look_up_missed(
-        self, data: bytes, starts: Numbers, ends: Numbers, missed: Numbers, numbers: Numbers
+    def _look_up(
+        self,
+        data: bytes,
+        starts: Numbers,
+        ends: Numbers,
+        missed: Numbers,
+        runs: list[_Run],
+        numbers: Numbers,
     ) -> Numbers:
         """Number the pieces that have no slot, in place; return those that may be given one."""
-        plain: list[int] = []
-        last_index = len(starts) - 1
-        begins = np.maximum(starts[missed] - 1, 0).tolist()  # from the space on
-        done = 0
-        for index, begin, end in zip(missed.tolist(), begins, ends[missed].tolist(), strict=True):
-            if index < done:
-                continue  # it is part of an open piece before it
-            done = index + 1
-            number = self._numbers.get(data[begin:end])
-            if number is None:
-                ends_open = _ends_open(data[begin:end])
-                while ends_open and done <= last_index:
-                    ends_open = _ends_open(data[starts[done] : ends[done]])
-                    done += 1
-                text = data[begin : ends[done - 1]]
-                number = self._numbers.get(text) or self._add(text, ends_open)
-                numbers[index + 1 : done] = 0
-            if done == index + 1 and 0 < index < last_index:
-                plain.append(index)
-            numbers[index] = number
-        return np.array(plain, np.int64)
+        is_alone = np.ones(len(starts), np.bool_)
+        for run in runs:
+            is_alone[run.first : run.stop] = False
+            numbers[run.first : run.stop] = 0
+        alone = missed[is_alone[missed]]
+        begins = np.maximum(starts - 1, 0)  # from the space on
+
+        def number_run(run: _Run) -> None:
+            text = data[begins[run.first] : ends[run.stop - 1]]
+            numbers[run.first] = self._numbers.get(text) or self._add(text, run.ends_open)
+
+        number_run(runs[0])
+        num_known = len(self._numbers)
+        texts = map(data.__getitem__, map(slice, begins[alone].tolist(), ends[alone].tolist()))
+        numbers[alone] = np.fromiter(map(self._numbers.__getitem__, texts), np.int64, len(alone))
+        new = list(islice(self._numbers, num_known, None))
+        self.texts += new
+        self._num_bytes += sum(map(len, new))
+        for run in runs[1:]:
+            number_run(run)
+        return alone[alone < len(starts) - 1]
 
     def _add(self, text: bytes, ends_open: bool) -> int:
         """Give a text the next number; it is known from then on if it can be cut at its end."""
-        number = len(self.texts)
-        self.texts.append(text.decode("utf-8", "surrogateescape"))
+        number = next(self._next_number)
+        self.texts.append(text)
         self._num_bytes += len(text)
         if not ends_open:
             self._numbers[text] = number
         return number
+
+
+def _runs(data: bytes, starts: Numbers, ends: Numbers, candidates: list[int]) -> list[_Run]:
+    """Return the first piece, and each that ends open, with the pieces up to one that does not.
+
+    Args:
+        data: The whole text.
+        starts: Where the pieces start.
+        ends: Where they end.
+        candidates: Numbers of those that may end open.
+    """
+    runs: list[_Run] = []
+    stop = 0
+    for index in sorted({0, *candidates}):
+        if index < stop:
+            continue
+        stop, ends_open = index + 1, _ends_open(data[starts[index] : ends[index]])
+        while ends_open and stop < len(starts):
+            ends_open = _ends_open(data[starts[stop] : ends[stop]])
+            stop += 1
+        if index == 0 or stop > index + 1 or ends_open:
+            runs.append(_Run(index, stop, ends_open))
+    return runs
 
 
 def _slots_of(first: _Keys, second: _Keys) -> Numbers:
@@ -169,16 +218,31 @@ class IdLists:
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def append(self, ids: list[int]) -> None:
-        """Add a list, which gets the next number."""
-        self._starts.append(len(self._ids))
-        self._ids.extend(ids)
-        self._lengths.append(len(ids))
+    @property
+    def num_ids(self) -> int:
+        """Ids of all lists."""
+        return len(self._ids)
+
+    def extend(self, ids: npt.NDArray[np.integer[Any]], lengths: Numbers) -> None:
+        """Add lists, which get the next numbers.
+
+        Args:
+            ids: The ids of all, one list behind the other.
+            lengths: How many are of each list.
+        """
+        starts = len(self._ids) + np.cumsum(lengths) - lengths
+        self._starts.frombytes(starts.tobytes())
+        self._lengths.frombytes(lengths.tobytes())
+        self._ids.frombytes(ids.astype(self._ids.typecode).tobytes())
+
+    def lengths_of(self, numbers: Numbers) -> Numbers:
+        """Return the lengths of the lists of these numbers."""
+        return np.frombuffer(self._lengths, np.int64)[numbers]
 
     def joined(self, numbers: Numbers) -> npt.NDArray[np.integer[Any]]:
         """Return the lists of these numbers, one behind the other."""
         starts = np.frombuffer(self._starts, np.int64)[numbers]
-        lengths = np.frombuffer(self._lengths, np.int64)[numbers]
+        lengths = self.lengths_of(numbers)
         # An id lies as far from the start of its list as from the place where the list will begin.
         shifts = starts - (np.cumsum(lengths) - lengths)
         places = np.repeat(shifts, lengths)

@@ -10,6 +10,7 @@ Test: pytest tests/project/test_pretokenize.py
 import codecs
 import errno
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,13 @@ from cs_basics.cuts import CUT
 PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 """GPT-2's split pattern; its alternatives cover every character, so nothing falls between."""
 
+_PLAIN_PRETOKEN = re.compile(
+    r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\t-\r A-Za-z0-9]+"
+    r"|[\t-\r ]+(?![^\t-\r ])|[\t-\r ]+"
+)
+_ASCII = bytes(range(128))
+_TYPOGRAPHY = re.compile(rb"(?:\xe2\x80[\x90-\xa7])*")  # U+2010 to U+2027: dashes, quotes, dots
+
 BLOCK_BYTES = 1 << 19
 """Bytes read at once from what cannot be mapped into memory, such as a pipe."""
 
@@ -29,6 +37,15 @@ BLOCK_BYTES = 1 << 19
 _LAST_CUT = regex.compile(CUT.pattern, flags=regex.REVERSE)
 
 _UNENCODABLE = regex.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+def pretokens(text: str) -> list[str]:
+    """Find what PRETOKEN finds, in half the time where the text is plain English.
+
+    There each class of characters is a short list, which the `re` module looks up faster.
+    """
+    others = b"" if text.isascii() else text_to_bytes(text).translate(None, _ASCII)
+    return (_PLAIN_PRETOKEN if _TYPOGRAPHY.fullmatch(others) else PRETOKEN).findall(text)
 
 
 def text_to_bytes(text: str) -> bytes:

@@ -24,23 +24,28 @@ import numpy.typing as npt
 from cs_basics.atomic import atomic_writer
 from cs_basics.blocks import byte_pieces
 from cs_basics.bpe import (
+    NO_TOKEN,
     SINGLE_BYTES,
     Merge,
     Ranks,
     Vocab,
-    merge_by_rank_with_heap,
-    merge_lowest_first,
+    merge_word,
 )
 from cs_basics.cuts import is_open
+from cs_basics.merging import Merger, no_token_error
 from cs_basics.parallel import default_num_workers, map_in_order
-from cs_basics.pieces import IdLists, PieceTable
+from cs_basics.pieces import IdLists, Numbers, PieceTable
 from cs_basics.pretokenize import (
     PRETOKEN,
     check_special_tokens,
     independent_blocks,
+    pretokens,
     special_pattern,
     text_to_bytes,
 )
+from cs_basics.words import WordTable
+
+Ids = npt.NDArray[np.integer[Any]]
 
 SHORT_TEXT = 1 << 12
 """Characters up to which a dictionary of strings is faster than arrays."""
@@ -55,12 +60,7 @@ MAX_CACHED_PIECES = 1 << 17
 MAX_CACHED_LENGTH = 32
 """Longer ones are rare and seldom repeat; leaving them out bounds the memory."""
 
-MAX_PLAIN_LENGTH = 256
-"""Bytes up to which looking at each pair of a word anew is faster than a heap."""
-
 MAX_UINT16_VOCAB_SIZE = 1 << 16
-
-_NO_TOKEN = -1  # in the place of the id of a byte that the vocabulary lacks
 
 _MERGES_HEADER = "#version: 0.2"
 
@@ -102,7 +102,7 @@ class Tokenizer:
         }
         self._special_pattern = special_pattern(self.special_tokens)
         self._shortest_special = min(map(len, self.special_tokens), default=0)
-        self._byte_ids = [self._ids.get(byte, _NO_TOKEN) for byte in SINGLE_BYTES]
+        self._byte_ids = [self._ids.get(byte, NO_TOKEN) for byte in SINGLE_BYTES]
         self._ranks: Ranks = {}
         self._products: list[int] = []
         for rank, (left, right) in enumerate(self.merges):
@@ -188,7 +188,7 @@ class Tokenizer:
                 return self._encode_short(text)
         return self.encode_to_array(text).tolist()
 
-    def encode_to_array(self, text: str) -> npt.NDArray[np.integer[Any]]:
+    def encode_to_array(self, text: str) -> Ids:
         """Return what `encode` does as an array of `dtype`, without making an object of each id."""
         try:
             data = text.encode("utf-8")
@@ -197,7 +197,7 @@ class Tokenizer:
             return np.array(self.encode_plainly(text), self.dtype)
         return self.encode_bytes(data)
 
-    def encode_bytes(self, data: bytes) -> npt.NDArray[np.integer[Any]]:
+    def encode_bytes(self, data: bytes) -> Ids:
         """Encode text in UTF-8, or any other bytes, as `encode` does what they decode to.
 
         Args:
@@ -209,10 +209,21 @@ class Tokenizer:
         Raises:
             ValueError: As in `encode`.
         """
-        if not self._cuts_at_spaces:
-            ids = self.encode_plainly(data.decode("utf-8", "surrogateescape"))
-            return np.array(ids, self.dtype)
-        parts = [self._encode_piece(piece) for piece in byte_pieces(data, self.special_tokens)]
+        return self.encode_pieces(byte_pieces(data, self.special_tokens))
+
+    def encode_pieces(self, pieces: Iterable[bytes]) -> Ids:
+        """Encode a text that is cut in pieces of some 100 kB, the ends of which no token crosses.
+
+        Args:
+            pieces: At least one, as cs_basics.blocks cuts them.
+
+        Returns:
+            The ids of the whole text, of type `dtype`.
+
+        Raises:
+            ValueError: As in `encode`.
+        """
+        parts = [self._encode_piece(piece) for piece in pieces]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def encode_batch(self, texts: Iterable[str], num_workers: int = 1) -> list[list[int]]:
@@ -352,32 +363,66 @@ class Tokenizer:
         """Encode a pre-token that is not remembered, and remember it if it is short."""
         word = text_to_bytes(pretoken)
         ids = list(map(self._byte_ids.__getitem__, word))
-        if _NO_TOKEN in ids:
-            byte = SINGLE_BYTES[word[ids.index(_NO_TOKEN)]]
-            raise ValueError(f"the vocabulary has no token for byte {byte!r}")
-        merge = merge_lowest_first if len(word) <= MAX_PLAIN_LENGTH else merge_by_rank_with_heap
-        ids = merge(ids, self._ranks, self._products)
+        if NO_TOKEN in ids:
+            raise no_token_error(word, self._byte_ids)
+        ids = merge_word(ids, self._ranks, self._products)
         if len(pretoken) <= MAX_CACHED_LENGTH:
             if len(self._words) >= MAX_CACHED_WORDS:
                 self._words.clear()
             self._words[pretoken] = ids
         return ids
 
-    def _encode_piece(self, data: bytes) -> npt.NDArray[np.integer[Any]]:
+    def _encode_piece(self, data: bytes) -> Ids:
         """Encode a text by way of the numbers of its pieces, each of which is encoded once.
 
         Exact since no pre-token and no special token crosses the end of a piece.
         """
+        if not self._cuts_at_spaces:
+            ids = self.encode_plainly(data.decode("utf-8", "surrogateescape"))
+            return np.array(ids, self.dtype)
         if self._table.is_full:
             self._forget()
         numbers = self._table.number(data)
         try:
-            for text in self._table.texts[len(self._table_ids) :]:
-                self._table_ids.append(self.encode_plainly(text))
+            new = self._table.texts[len(self._table_ids) :]
+            self._table_ids.extend(*self._encode_together(new))
         except ValueError:
             self._forget()  # no text may be left in the table without its ids
             raise
         return self._table_ids.joined(numbers)
+
+    def _encode_together(self, texts: list[bytes]) -> tuple[Ids, Numbers]:
+        """Encode the texts that a call of `PieceTable.number` has added as if they were one text.
+
+        Returns:
+            The ids, and how many are of each text.
+        """
+        words = self._split(b"".join(texts).decode("utf-8", "surrogateescape"))
+        ids, ids_of_word = self._word_table.encode(words)
+        # A text ends where a word ends.
+        word_ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
+        text_ends = np.cumsum(np.fromiter(map(_num_characters, texts), np.int64, len(texts)))
+        ids_before = np.append(0, np.cumsum(ids_of_word))
+        words_before = np.searchsorted(word_ends, text_ends, "right")
+        return ids, np.diff(ids_before[words_before], prepend=0)
+
+    def _split(self, text: str) -> list[str]:
+        """Split text into pre-tokens and special tokens."""
+        if self._special_pattern is None:
+            return pretokens(text)
+        words: list[str] = []
+        for index, part in enumerate(self._special_pattern.split(text)):
+            words += [part] if index % 2 == 1 else pretokens(part)
+        return words
+
+    @cached_property
+    def _word_table(self) -> WordTable:
+        merger = Merger(self._byte_ids, self._ranks, self._products)
+        return WordTable(merger, self._special_ids, self._typecode)
+
+    @property
+    def _typecode(self) -> str:
+        return "H" if self.dtype == "uint16" else "I"
 
     def _encode_short(self, text: str) -> list[int]:
         """Do what `_encode_piece` does with a dictionary, which is faster for a short text.
@@ -400,17 +445,21 @@ class Tokenizer:
         """Empty everything that is remembered of texts."""
         self._words: dict[str, list[int]] = {}
         self._table = PieceTable()
-        self._table_ids = IdLists("H" if self.dtype == "uint16" else "I")
+        self._table_ids = IdLists(self._typecode)
         self._short_pieces = _Pieces(self.encode_plainly)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cache behind when travelling to another process."""
-        forgotten = ("_words", "_table", "_table_ids", "_short_pieces")
+        forgotten = ("_words", "_table", "_table_ids", "_short_pieces", "_word_table")
         return {name: value for name, value in self.__dict__.items() if name not in forgotten}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
+
+
+def _num_characters(text: bytes) -> int:
+    return len(text) if text.isascii() else len(text.decode("utf-8", "surrogateescape"))
 
 
 class _OpenPieceError(Exception):

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from cs_basics import accounting
-from cs_basics.checkpoint import load_weights, read_checkpoint, save_checkpoint
+from cs_basics.checkpoint import load_weights, save_checkpoint
 from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
-from cs_basics.data import get_batch
+from cs_basics.data import check_unchanged, get_batch
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
 from cs_basics.hardware import (
@@ -31,7 +31,10 @@ from cs_basics.hardware import (
 from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
 from cs_basics.progress import OnProgress
+from cs_basics.report import Report
 from cs_basics.run_folder import RunFolder, build_model
+from cs_basics.spikes import SpikeDetector
+from cs_basics.stopping import StopSignals, TrainingStoppedError
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -72,6 +75,9 @@ class Trainer:
         self.batches = torch.Generator().manual_seed(config.seed)
         self.step = 0
         self.recent_losses: list[float] = []
+        self.spikes = SpikeDetector()
+        self.validation_loss: float | None = None
+        self.num_metrics_bytes = 0
         dtype = resolve_dtype(config.dtype, self.device)
         # Unknown on MPS, where nothing here waits for a product to end.
         is_known = self.device.type != "mps"
@@ -79,28 +85,55 @@ class Trainer:
         self.plain_loss_of = make_loss_function(self.model, dtype, config.chunk_loss)
         self.loss_of = self.plain_loss_of
 
-    def save(self) -> None:
-        """Write a checkpoint and delete all but the last two."""
+    def save(self, log: MetricsLog) -> None:
+        """Write a checkpoint, and delete those that are no longer kept.
+
+        Raises:
+            OSError: It cannot be written; those before it are as they were.
+            TrainingDivergedError: The weights are not finite; nothing was written.
+        """
+        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+            raise TrainingDivergedError(
+                f"step {self.step}: the update made weights that are not finite, which are not "
+                f"saved. Try a lower lr than {self.config.lr:g}"
+            )
         self.folder.checkpoints.mkdir(exist_ok=True)
         progress = {
             "batches": self.batches.get_state(),
+            "random": torch.get_rng_state(),
             "elapsed_s": self.clock.elapsed_s,
             "recent_losses": self.recent_losses,
+            "spikes": self.spikes.state(),
+            "validation_loss": self.validation_loss,
+            "num_metrics_bytes": log.sync(),
         }
         path = self.folder.checkpoint_of(self.step)
         save_checkpoint(self.model, self.optimizer, self.step, path, progress)
-        for old in sorted(self.folder.checkpoints.glob("step-*.pt"))[:-2]:
-            old.unlink()
+        self.folder.keep_checkpoints(self.step, self.config.keep_checkpoints, self.validation_loss)
 
     def restore(self) -> None:
-        """Take up the latest checkpoint."""
-        path = self.folder.latest_checkpoint()
-        state = read_checkpoint(path)
+        """Take up the newest checkpoint that is whole; without any, begin at the beginning.
+
+        Raises:
+            ValueError: All are damaged, or not of this model.
+        """
+        if not self.folder.all_checkpoints():
+            logger.info("%s holds no checkpoint: from the beginning", self.folder.checkpoints)
+            return
+        path, state = self.folder.read_newest_checkpoint()
         load_weights(self.model, state["model"], str(path))
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.batches.set_state(state["progress"]["batches"])
-        self.clock.elapsed_before = state["progress"]["elapsed_s"]
-        self.recent_losses = state["progress"]["recent_losses"]
+        try:
+            progress = state["progress"]
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.batches.set_state(progress["batches"])
+            torch.set_rng_state(progress["random"])
+            self.clock.elapsed_before = progress["elapsed_s"]
+            self.recent_losses = progress["recent_losses"]
+            self.spikes = SpikeDetector(**progress["spikes"])
+            self.validation_loss = progress["validation_loss"]
+            self.num_metrics_bytes = progress["num_metrics_bytes"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not of a run like this one ({error!r})") from error
         self.step = state["iteration"]
         logger.info("going on from step %s (%s)", f"{self.step:,}", path)
 
@@ -109,13 +142,20 @@ class Trainer:
         logger.info("compiling the model (up to a minute the first time)")
         self.loss_of = compile_if_possible(self.plain_loss_of, self.device)
 
-    def run(self, log: MetricsLog) -> None:
-        """Make updates until the steps or the minutes are used up, and save the last state."""
+    def run(self, log: MetricsLog, stop: StopSignals, report: Report) -> None:
+        """Make updates until the steps or the minutes are used up, and save the last state.
+
+        Raises:
+            TrainingStoppedError: A signal asked for it; the state is saved.
+        """
         config = self.config
         speed = Speed()
-        while self.clock.progress(self.step) < 1:
+        saved_step = None
+        while self.clock.progress(self.step) < 1 and not stop.received:
             row = self.update()
             speed.count_step()
+            if self.spikes.is_new_spike(loss := self.recent_losses[-1]):
+                log.log(step=self.step, elapsed_s=self.clock.elapsed_s, train__spike=loss)
             if self.step % config.log_every == 0 or self.step == 1:
                 seconds_per_step = speed.seconds_per_step()
                 log.log(
@@ -125,13 +165,20 @@ class Trainer:
                     **self.performance(seconds_per_step),
                 )
                 self.recent_losses = []
+                report.refresh()
             if self.step % config.eval_every == 0:
                 self.validate(log, config.eval_tokens)
+                self.sample(log)
+                report.refresh()
                 speed.restart()
             if self.step % config.checkpoint_every == 0:
-                self.save()
+                self.save(log)
+                saved_step = self.step
                 speed.restart()
-        self.save()
+        if saved_step != self.step:
+            self.save(log)
+        if self.clock.progress(self.step) < 1:
+            raise TrainingStoppedError(self.step, stop.received)
 
     def performance(self, seconds_per_step: float) -> dict[str, float]:
         """Return speed, memory, and the share of what this machine's matrix products reach."""
@@ -151,8 +198,10 @@ class Trainer:
 
         Raises:
             TrainingDivergedError: The loss or gradient is not finite; nothing was changed.
+            OSError, ValueError: The token file is gone or was changed.
         """
         config = self.config
+        check_unchanged(self.corpus.train)
         inputs, targets = get_batch(
             self.corpus.train.tokens,
             config.batch_size,
@@ -195,6 +244,7 @@ class Trainer:
         on_progress: OnProgress | None = None,
     ) -> Evaluation:
         """Evaluate on the validation text, or the first max_tokens of it, and log the result."""
+        check_unchanged(self.corpus.valid)
         result = evaluate(
             self.loss_of,
             self.corpus.valid,
@@ -212,7 +262,17 @@ class Trainer:
             val__loss=result.loss,
             val__bits_per_byte=result.bits_per_byte,
         )
+        self.validation_loss = result.loss if math.isfinite(result.loss) else None
         return result
+
+    def sample(self, log: MetricsLog) -> None:
+        """Let the model write a little, and log it."""
+        if not self.config.sample_tokens:
+            return
+        text = write_story(
+            self.model, self.corpus.tokenizer, self.config.sample_tokens, self.config.seed
+        )
+        log.log_sample(self.step, text)
 
 
 def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str, Any]]:
@@ -233,7 +293,7 @@ def train(
 
     Args:
         config: The run; run_dir must be set.
-        resume: Go on from the latest checkpoint of run_dir.
+        resume: Go on from the newest checkpoint of run_dir that is whole.
         on_progress: Told how far the work before and after the updates is; those are logged.
 
     Returns:
@@ -241,8 +301,9 @@ def train(
 
     Raises:
         ValueError: The configuration, a file or the run folder does not fit; the message says why.
-        FileNotFoundError: A text or, when resuming, a checkpoint is missing.
+        OSError: A text is missing, or something cannot be written.
         TrainingDivergedError: The loss or gradient was not finite; nothing was updated with it.
+        TrainingStoppedError: Ctrl-C or SIGTERM came; the run was saved and can be resumed.
     """
     if config.run_dir is None:
         raise ValueError("run_dir is not set: where should the run be kept?")
@@ -252,6 +313,7 @@ def train(
             f"{folder.path} already holds a run: go on with it by --resume, or choose another "
             "run_dir"
         )
+    folder.remove_leftovers()
     clock = Clock(config.max_steps, config.max_minutes and 60 * config.max_minutes)
     device = resolve_device(config.device)
     dtype = resolve_dtype(config.dtype, device)
@@ -273,17 +335,35 @@ def train(
     logger.info(
         f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {config.dtype}"
     )
-    with MetricsLog(folder.metrics, config, trainer.step if resume else None) as log:
-        try:
-            trainer.run(log)
-        finally:
-            plot_losses(log.rows, folder.plot, title=folder.path.name)
-        logger.info("evaluating on the whole validation text")
-        result = trainer.validate(log, on_progress=on_progress)
-        plot_losses(log.rows, folder.plot, title=folder.path.name)
-        samples = write_samples(trainer.model, corpus.tokenizer, folder.samples, config)
-        log.finish(folder.plot, samples)
+    try:
+        with MetricsLog(folder.metrics, config, trainer.num_metrics_bytes) as log:
+            report = Report(folder, config, log)
+            try:
+                with StopSignals() as stop:
+                    trainer.run(log, stop, report)
+            except BaseException as error:
+                draw_losses(log, folder)
+                report.write(str(error) or type(error).__name__)
+                raise
+            logger.info("evaluating on the whole validation text")
+            result = trainer.validate(log, on_progress=on_progress)
+            draw_losses(log, folder)
+            samples = write_samples(trainer.model, corpus.tokenizer, folder.samples, config)
+            report.write("finished")
+            log.finish(folder.plot, samples)
+    except (OSError, ValueError) as error:
+        if found := folder.all_checkpoints():
+            error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")
+        raise
     return result
+
+
+def draw_losses(log: MetricsLog, folder: RunFolder) -> None:
+    """Draw the losses; a full disk costs only the picture, which can be drawn again."""
+    try:
+        plot_losses(log.rows, folder.plot, title=folder.path.name)
+    except OSError as error:
+        logger.warning("%s was not drawn: %s", folder.plot, error)
 
 
 def write_samples(
@@ -294,23 +374,23 @@ def write_samples(
     Returns:
         The stories.
     """
-    prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
-    stories: list[str] = []
-    for number in range(config.num_samples):
-        ids = generate(
-            model,
-            prompt,
-            SAMPLE_TOKENS,
-            SAMPLING,
-            stop_ids=tokenizer.encode(END_OF_TEXT),
-            seed=config.seed + number,
-        )
-        stories.append(tokenizer.decode(list(ids)).strip())
+    stories = [
+        write_story(model, tokenizer, SAMPLE_TOKENS, config.seed + number)
+        for number in range(config.num_samples)
+    ]
     settings = f"Temperature {SAMPLING.temperature}, top-p {SAMPLING.top_p}."
     heading = f"# Samples\n\n{settings}\n"
     parts = [f"\n## {number}\n\n{story}\n" for number, story in enumerate(stories, start=1)]
     path.write_text(heading + "".join(parts), encoding="utf-8")
     return stories
+
+
+def write_story(model: TransformerLM, tokenizer: Tokenizer, max_tokens: int, seed: int) -> str:
+    """Let the model write one story from nothing."""
+    prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
+    stop_ids = tokenizer.encode(END_OF_TEXT)
+    ids = generate(model, prompt, max_tokens, SAMPLING, stop_ids=stop_ids, seed=seed)
+    return tokenizer.decode(list(ids)).strip()
 
 
 def _git_commit() -> str | None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from cs_basics.attention import CausalSelfAttention, KVCache, MergedCausalSelfAttention
-from cs_basics.config import LLAMA, Architecture
+from cs_basics.config import LLAMA, Architecture, resolve_num_kv_heads
 from cs_basics.layers import Embedding, Linear, MergedSwiGLU, SiLUFeedForward, SwiGLU
 from cs_basics.norm_function import make_norm
 from cs_basics.norms import RMSNorm
@@ -59,6 +59,7 @@ class TransformerBlock(nn.Module):
             dtype,
             qk_norm=qk_norm,
             is_tiled=architecture.tile_attention,
+            num_kv_heads=architecture.num_kv_heads,
         )
         self.ln2 = _block_norm(architecture, d_model, device, dtype)
         self.ffn = feed_forward(d_model, d_ff, device, dtype)
@@ -185,6 +186,7 @@ def _block_norm(
         d_model,
         device,
         dtype,
+        eps=architecture.norm_eps,
         fraction=architecture.norm_fraction,
         num_groups=architecture.norm_groups,
     )
@@ -229,12 +231,12 @@ class TransformerLM(nn.Module):
         if d_model % num_heads:
             raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
         self.vocab_size, self.context_length = vocab_size, context_length
-        self.d_model, self.num_heads = d_model, num_heads
+        self.d_head = d_model // num_heads
+        self.num_kv_heads = resolve_num_kv_heads(num_heads, architecture.num_kv_heads)
+        self.d_model = d_model
         rope = None
         if architecture.positions == "rope":
-            rope = RotaryPositionalEmbedding(
-                rope_theta, d_model // num_heads, context_length, device
-            )
+            rope = RotaryPositionalEmbedding(rope_theta, self.d_head, context_length, device)
         self.recomputes_blocks = False
         """Keep for the backward what enters a block, and compute anew what happens inside it
         (Chen et al. 2016, sec. 3, https://arxiv.org/abs/1604.06174). To be set from outside."""
@@ -309,6 +311,5 @@ class TransformerLM(nn.Module):
     def empty_caches(self, batch_size: int) -> list[KVCache]:
         """Make room for the keys and values of context_length positions in every block."""
         weight = self.token_embeddings.weight
-        d_head = self.d_model // self.num_heads
-        shape = (batch_size, self.num_heads, self.context_length, d_head)
+        shape = (batch_size, self.num_kv_heads, self.context_length, self.d_head)
         return [KVCache(*shape, weight.device, weight.dtype) for _ in self.layers]

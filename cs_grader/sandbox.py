@@ -17,6 +17,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -156,6 +157,8 @@ def why_not(tier: str) -> str:
         return "bwrap is not installed (Debian: apt-get install bubblewrap)"
     if tier == "uid" and os.geteuid() != 0:
         return "needs root"
+    if tier == "uid" and (closed := _closed_to_others(interpreter_folders())):
+        return f"Python lies in {closed}, which other users may not enter: install it elsewhere"
     with tempfile.TemporaryDirectory(prefix="cs_grader-") as folder:
         stage = Stage(root=Path(folder))
         stage.root.chmod(0o755)
@@ -164,6 +167,15 @@ def why_not(tier: str) -> str:
             shutil.copyfile(PACKAGE / name, stage.root / "cs_grader" / name)
         stage.scratch.mkdir()
         return _try(tier, stage)
+
+
+def _closed_to_others(folders: Sequence[Path]) -> Path | None:
+    """Return the first folder, of these or on the way to them, that only its owner may enter."""
+    for folder in folders:
+        for step in (*reversed(folder.parents), folder):
+            if not step.stat().st_mode & stat.S_IXOTH:
+                return step
+    return None
 
 
 def _try(tier: str, stage: Stage) -> str:

@@ -41,6 +41,7 @@ def main(
     d_model: int | None = None,
     num_layers: int | None = None,
     num_heads: int | None = None,
+    num_kv_heads: int | None = None,
     d_ff: int | None = None,
     norm: NormKind | None = None,
     placement: Literal["pre", "post", "sandwich", "none"] | None = None,
@@ -62,6 +63,7 @@ def main(
         d_model: Size of the residual stream.
         num_layers: Number of blocks.
         num_heads: Attention heads per block.
+        num_kv_heads: Heads of keys and values per block (none: num_heads).
         d_ff: Hidden size of the feed-forward parts.
         norm: Which normalisation.
         placement: Where the norms stand.

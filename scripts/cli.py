@@ -29,7 +29,8 @@ def run(main: Callable[..., None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except (ValueError, TypeError, OSError) as error:
-        message = " ".join(str(error).split())
+        notes: list[str] = getattr(error, "__notes__", [])
+        message = " ".join(" ".join([str(error), *notes]).split())
         print(f"{_clear_line()}error: {message}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

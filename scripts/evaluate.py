@@ -27,6 +27,7 @@ def main(
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     dtype: Literal["auto", "float32", "bfloat16"] = "auto",
     compile: bool = False,
+    checkpoint: Literal["latest", "best"] = "latest",
 ) -> None:
     """Measure loss, perplexity, bits per byte and speed of a trained model over a whole text.
 
@@ -38,6 +39,7 @@ def main(
         device: Where to run; auto: CUDA if there is one, then MPS, then the CPU.
         dtype: Type of the matrix products; auto: whichever is faster here.
         compile: Compile the model first: worth it for more than a few megabytes.
+        checkpoint: The last one, or the one with the lowest validation loss.
     """
     keep_freed_memory()
     if batch_size < 1:
@@ -45,7 +47,7 @@ def main(
     folder = RunFolder(run_dir)
     config = folder.read_config()
     torch_device = resolve_device(device)
-    model = folder.load_model(torch_device)
+    model = folder.load_model(torch_device, checkpoint)
     tokenizer = folder.load_tokenizer()
     loss_of = plain_loss_of = make_loss_function(
         model, resolve_dtype(dtype, torch_device), config.chunk_loss

@@ -36,6 +36,7 @@ def main(
     when_full: Literal["slide", "stop"] = "slide",
     batch_size: int = 1,
     compile: bool = False,
+    checkpoint: Literal["latest", "best"] = "latest",
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
 ) -> None:
     """Write text with a trained model, shown as it is drawn.
@@ -55,6 +56,7 @@ def main(
         when_full: When the context is full: forget its first half and go on, or end the story.
         batch_size: Stories written side by side, each shown when it is complete: much faster.
         compile: Compile first: half a minute once, worth it from some ten thousand tokens on.
+        checkpoint: The last one, or the one with the lowest validation loss.
         device: Where to run; auto: CUDA if there is one, then MPS, then the CPU.
     """
     keep_freed_memory()
@@ -70,7 +72,7 @@ def main(
         when_full=when_full,
     )
     folder = RunFolder(run_dir)
-    model = folder.load_model(resolve_device(device))
+    model = folder.load_model(resolve_device(device), checkpoint)
     tokenizer = folder.load_tokenizer()
     beginnings = [text for text in prompt for _ in range(num_samples)]
     num_stories = len(beginnings)

@@ -7,6 +7,7 @@ python scripts/train.py stories --run-dir runs/stories --resume
 
 import dataclasses
 import logging
+import shlex
 import sys
 from dataclasses import dataclass
 from itertools import chain, count
@@ -19,13 +20,15 @@ from process import keep_freed_memory
 
 from cs_basics.config import PRESETS, TrainConfig
 from cs_basics.run_folder import RunFolder
+from cs_basics.stopping import TrainingStoppedError
 from cs_basics.training import train
 
 RUNS = Path("runs")
 
 FREE_ON_RESUME = {
     *("run_dir", "max_steps", "max_minutes", "device", "compile", "wandb"),
-    *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "num_samples"),
+    *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "keep_checkpoints"),
+    *("sample_tokens", "num_samples"),
 }
 """What may differ from the first start of a run when it is resumed."""
 
@@ -36,7 +39,8 @@ class TrainCommand(TrainConfig):
 
     preset: tyro.conf.Suppress[str]
     resume: bool = False
-    """Go on from the last checkpoint of --run-dir (none: of the newest run of this preset)."""
+    """Go on from the newest checkpoint of --run-dir that is whole (no --run-dir: of the newest run
+    of this preset)."""
 
     def config(self) -> TrainConfig:
         """Return the settings without what only the command line knows."""
@@ -76,7 +80,12 @@ def main(command: Preset) -> None:
     config = dataclasses.replace(config, run_dir=run_dir)
     if command.resume:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
-    result = train(config, command.resume, progress_printer())
+    try:
+        result = train(config, command.resume, progress_printer())
+    except TrainingStoppedError as stopped:
+        print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
+        # What the shell says of a program that a signal ended: the run is not finished.
+        sys.exit(128 + stopped.signal_number)
     folder = RunFolder(run_dir)
     print(f"\n{folder.samples.read_text(encoding='utf-8')}")
     print(
@@ -84,10 +93,17 @@ def main(command: Preset) -> None:
     )
     print(f"whole validation text ({result.num_tokens:,} tokens)\n")
     print(f"everything     {folder.path}")
+    print(f"report         {folder.report}")
     print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
     print(f"write more     python scripts/generate.py {folder.path} --prompt 'Once upon a time'")
     print(f"measure        python scripts/evaluate.py {folder.path} --text FILE")
+
+
+def resume_command(preset: str, run_dir: Path) -> str:
+    """Return the command line that goes on with a run."""
+    script = Path(sys.argv[0])
+    return shlex.join(["python", str(script), preset, "--run-dir", str(run_dir), "--resume"])
 
 
 def choose_run_dir(preset: str, resume: bool) -> Path:

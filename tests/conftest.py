@@ -19,6 +19,7 @@ from submission import load_adapters
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
 ASKED = pytest.StashKey[str]()
+ASKED_OF_MANY = ("test_devices", "test_initialisation", "test_other_dtypes", "test_repeated_calls")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -110,14 +111,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if problem_of(item) != only]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if problem_of(item) == only]
-    # The long ones first: whichever process runs out of work then takes short ones from another.
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=place_of)
     for item in items:
         if item.path.parent != TESTS:
             continue
         if problem_of(item) not in report.RUBRIC:
             msg = f"{item.nodeid}: no problem {problem_of(item)!r} in {report.RUBRIC_FILE.name}"
             raise pytest.UsageError(msg)
+
+
+def place_of(item: pytest.Item) -> tuple[bool, int, bool]:
+    """Where an item stands in the order of the run.
+
+    The long ones first: whichever process runs out of work then takes short ones from another.
+    Then as the rubric has it, and of a problem what is asked of many others too comes last: the
+    first failure should be the one that says most.
+    """
+    problems = list(report.RUBRIC)
+    problem = problem_of(item)
+    order = problems.index(problem) if problem in problems else len(problems)
+    return item.get_closest_marker("slow") is None, order, item.path.stem in ASKED_OF_MANY
 
 
 def problem_of(item: pytest.Item) -> str | None:

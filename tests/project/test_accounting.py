@@ -42,6 +42,8 @@ VARIANTS = {
     "silu": {"ffn": "silu"},
     "qk norm": {"qk_norm": True},
     "tied": {"tie_embeddings": True},
+    "grouped queries": {"num_kv_heads": 2},
+    "grouped queries, qk norm": {"num_kv_heads": 1, "qk_norm": True},
     "merged": {"merge_projections": True},
     "no positions": {"positions": "none"},
 }
@@ -145,7 +147,10 @@ def bytes_kept(shape, batch_size):
     return sum(size for start, size in storages.items() if start not in weights)
 
 
-@pytest.mark.parametrize("name", ["plain", "sandwich", "no norm", "silu", "qk norm", "tied"])
+KEPT = ["plain", "sandwich", "no norm", "silu", "qk norm", "tied", "grouped queries, qk norm"]
+
+
+@pytest.mark.parametrize("name", KEPT)
 def test_activations_are_what_autograd_keeps(name):
     shape = ModelShape(
         vocab_size=512,

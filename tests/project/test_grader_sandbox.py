@@ -360,6 +360,15 @@ def test_a_wall_that_is_not_there_is_not_accepted(monkeypatch):
         sandbox.choose_tier("uid")
 
 
+def test_another_user_needs_an_interpreter_that_others_may_enter(tmp_path, monkeypatch):
+    (tmp_path / "venv").mkdir()
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(sandbox.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [tmp_path / "venv"])
+    assert sandbox.why_not("uid").endswith("which other users may not enter: install it elsewhere")
+    assert sandbox.why_not("process") == ""
+
+
 def test_the_sandbox_shows_no_answer(tmp_path):
     stage = sandbox.set_the_stage(tmp_path, TESTS)
     shown = {path.relative_to(stage.root).as_posix() for path in stage.root.rglob("*.py")}

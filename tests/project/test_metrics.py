@@ -35,15 +35,29 @@ def test_a_torn_last_line_is_left_out_with_a_warning(tmp_path, caplog):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\n{"step": 2, "tra')
     assert read_metrics(path) == [{"step": 1}]
-    assert "not JSON" in caplog.text
+    assert "not a row" in caplog.text
 
 
 def test_resuming_drops_the_rows_of_lost_updates_and_the_torn_line(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1}\n{"step": 5}\n{"step": 6}\n{"st')
-    with MetricsLog(path, CONFIG, resume_step=5) as log:
+    before = '{"step": 1}\n{"step": 5}\n'
+    path.write_text(before + '{"step": 6}\n{"st')
+    with MetricsLog(path, CONFIG, num_bytes=len(before)) as log:
         log.log(step=6, train__loss=1.0)
     assert read_metrics(path) == [{"step": 1}, {"step": 5}, {"step": 6, "train/loss": 1.0}]
+
+
+def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_line(
+    tmp_path, caplog
+):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 5, "tr')
+    with MetricsLog(path, CONFIG, num_bytes=500) as log:
+        assert log.sync() == len('{"step": 1}\n')
+        log.log(step=6)
+        assert log.sync() == path.stat().st_size
+    assert "rows are missing" in caplog.text
+    assert read_metrics(path) == [{"step": 1}, {"step": 6}]
 
 
 def test_a_row_is_shown_to_people(tmp_path, caplog):

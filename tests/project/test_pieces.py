@@ -12,7 +12,14 @@ from cs_basics.pretokenize import PRETOKEN
 
 
 def texts_of(table, data):
-    return [table.texts[number] for number in table.number(data).tolist()]
+    """Texts of the pieces; new ones are as they are promised to be."""
+    num_known = len(table.texts)
+    numbers = table.number(data).tolist()
+    texts = [text.decode("utf-8", "surrogateescape") for text in table.texts]
+    new = texts[num_known:]
+    assert all(text.startswith(" ") for text in new[1:])
+    assert not any(text[-1:].isspace() for text in new[:-1])
+    return [texts[number] for number in numbers]
 
 
 def check(table, data):
@@ -98,8 +105,9 @@ def test_a_full_table_says_so_and_begins_anew(monkeypatch):
 @given(st.lists(st.lists(st.integers(0, 65_535), max_size=4), max_size=8), st.data())
 def test_lists_of_ids_are_joined_by_number(lists, data):
     id_lists = IdLists("H")
-    for ids in [[7], *lists]:
-        id_lists.append(ids)
+    for some in ([[7]], lists):
+        all_ids = [token_id for ids in some for token_id in ids]
+        id_lists.extend(np.array(all_ids, np.int64), np.array(list(map(len, some)), np.int64))
     numbers = data.draw(st.lists(st.integers(0, len(lists)), max_size=12))
     expected = [token_id for number in numbers for token_id in [[7], *lists][number]]
     joined = id_lists.joined(np.array(numbers, np.int64))

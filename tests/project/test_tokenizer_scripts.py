@@ -176,7 +176,9 @@ def test_interrupt_ends_quietly_and_the_same_command_goes_on(tmp_path, tokenizer
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert errors == "interrupted\n"
+    # On a slow machine a line of progress may have come before.
+    assert errors.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ["big", "tokenizer", "tokens.part"]
     kept = part.read_bytes()[1024:]
     assert len(kept) > 1_000_000

@@ -1,0 +1,197 @@
+"""Apply merges to many words at once: a step in every word in each round. Read bpe.py before.
+
+`merge_lowest_first` takes about half a microsecond for a merge, most of which goes into handling
+Python's objects. Here the words lie one behind the other in an array, and an operation of NumPy
+does for all of them what a step of `merge_by_rank` does for one.
+
+Test: pytest tests/project/test_merging.py
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_basics.bpe import NO_TOKEN, SINGLE_BYTES, Ranks, merge_word
+
+Integers = npt.NDArray[np.int64]
+_Keys = npt.NDArray[np.uint64]
+
+MIN_WORDS = 24
+"""Fewer words are merged faster one by one."""
+
+_BITS = 21
+"""A pair and its rank, three numbers of so many bits, make one of 64 that is not negative."""
+MAX_IDS = (1 << _BITS) - 1
+
+_SEPARATOR = MAX_IDS
+"""In the place of a token where there is none: between words, and where a merge has taken one."""
+_EMPTY = (1 << 63) - 1  # two separators
+_IS_SHARED = np.int64(-1 << 63)  # the sign
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, without pattern
+_SLOTS_PER_PAIR = 8
+_PLACE_BITS = 32
+_PLACE_MASK = (1 << _PLACE_BITS) - 1
+
+
+class PairRanks:
+    """Ranks of pairs of tokens, asked for many pairs at once: a hash table made of arrays.
+
+    A slot holds a pair and, in its lower bits, the pair's rank. If that pair is the one asked for,
+    an exclusive or of the two leaves the rank; if not, a number above all ranks, so that nothing
+    has to be compared. Of several pairs of one slot all but the first stand in a sorted array; the
+    sign of the slot says that there are some.
+
+    Args:
+        ranks: Ranks of the pairs, from 0; tokens and ranks are below MAX_IDS.
+    """
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.none = max(ranks.values(), default=-1) + 1
+        """Above every rank: what a pair has that has none."""
+        tokens = np.array(list(ranks), np.int64).reshape(-1, 2)
+        pairs = _joined(tokens[:, 0], tokens[:, 1])
+        entries = pairs | np.array(list(ranks.values()), np.int64)
+        bits = max((_SLOTS_PER_PAIR * len(ranks)).bit_length(), 1)
+        self._shift = np.uint64(64 - bits)
+        self._slots = np.full(1 << bits, _EMPTY)
+        slots = self._slots_of(pairs)
+        self._slots[slots] = entries
+        has_none = self._slots[slots] != entries
+        self._slots[slots[has_none]] |= _IS_SHARED
+        self._others = np.sort(np.append(entries[has_none], _EMPTY))
+
+    def __call__(self, left: Integers, right: Integers) -> Integers:
+        """Return the rank of each pair."""
+        pairs = _joined(left, right)
+        ranks = self._slots.take(self._slots_of(pairs))
+        ranks ^= pairs
+        shared = np.flatnonzero(ranks < 0)
+        if len(shared):
+            wanted = pairs[shared]
+            others = self._others[np.searchsorted(self._others, wanted)] ^ wanted
+            ranks[shared] = np.minimum(ranks[shared] ^ _IS_SHARED, others)
+        return np.minimum(ranks, self.none, out=ranks)
+
+    def _slots_of(self, pairs: Integers) -> Integers:
+        slots = pairs.view(np.uint64) * _MULTIPLIER
+        slots >>= self._shift
+        return slots.view(np.int64)
+
+
+def _joined(left: Integers, right: Integers) -> Integers:
+    """Return pairs as numbers, with room for a rank."""
+    pairs = left << _BITS
+    pairs |= right
+    pairs <<= _BITS
+    return pairs
+
+
+class Merger:
+    """Encodes many words at once.
+
+    Args:
+        byte_ids: Token of each byte, or NO_TOKEN.
+        ranks: Position in the list of merges of each pair of tokens.
+        products: Token that the merge of each rank makes.
+    """
+
+    def __init__(self, byte_ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> None:
+        self._byte_ids = np.array(byte_ids, np.int64)
+        self._ranks, self._products = ranks, products
+        self._rank_of = PairRanks(ranks)
+        self._product_of = np.array(products, np.int64)
+        right, left = np.divmod(np.arange(1 << 16), 1 << 8)
+        self._rank_of_bytes = self._rank_of(self._byte_ids[left], self._byte_ids[right])
+
+    def encode(self, words: Sequence[bytes]) -> tuple[Integers, Integers]:
+        """Encode words, each as `merge_by_rank` merges its bytes.
+
+        Args:
+            words: Bytes of each word, at least one.
+
+        Returns:
+            Tokens of the words, one word behind the other, and the number of each word's.
+
+        Raises:
+            ValueError: A byte has no token.
+        """
+        if len(words) < MIN_WORDS:
+            merged = [self._encode_one(word) for word in words]
+            lengths = np.array(list(map(len, merged)), np.int64)
+            return np.array(list(chain.from_iterable(merged)), np.int64), lengths
+        # With some byte between two words, in the place of which a separator is put.
+        data = b" ".join([*words, b" "])
+        ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)) + 1)
+        tokens = self._byte_ids.take(np.frombuffer(data, np.uint8)[:-1])
+        tokens[ends - 1] = _SEPARATOR
+        if (tokens == NO_TOKEN).any():
+            raise no_token_error(b"".join(words), self._byte_ids.tolist())
+        # The two bytes at each place as one number, without a copy.
+        pairs = np.ndarray((len(tokens),), "<u2", data, strides=(1,))
+        ranks = self._rank_of_bytes.take(pairs)
+        ranks[ends - 1] = ranks[ends - 2] = self._rank_of.none
+        starts = np.append(0, ends[:-1])
+        self._merge(tokens, ranks, starts, ends)
+        is_token = tokens != _SEPARATOR
+        return tokens[is_token], np.diff(np.cumsum(is_token)[ends - 1], prepend=0)
+
+    def _merge(self, tokens: Integers, ranks: Integers, starts: Integers, ends: Integers) -> None:
+        """Merge in rounds, in place.
+
+        Each round merges one pair in every word: that of the lowest rank, the leftmost of several.
+        This is a step of the definition, so that nothing has to be proven about ranks or products.
+        A pair is known by one number, its rank followed by its place; the least of a word is its
+        next merge. Each token knows the places of the next one and of the one before.
+
+        The rounds are as many as the longest word has merges. When few words are left, they are
+        finished one by one.
+
+        Args:
+            tokens: Tokens of single bytes, a separator behind each word. What becomes of them; in
+                the places of those that were merged to one before them are separators, too.
+            ranks: Rank of the pair that begins at each place.
+            starts: Where each word begins.
+            ends: Behind its separator.
+        """
+        places = np.arange(len(tokens))
+        following, preceding = places + 1, places - 1
+        preceding[0] = len(places) - 1  # a separator, as before every other word
+        steps = (ranks << _PLACE_BITS) | places
+        nothing = self._rank_of.none << _PLACE_BITS
+        unfinished = starts
+        while len(unfinished) >= MIN_WORDS:
+            # A finished word has no step that is less than nothing, so that it may be taken for a
+            # part of the word before it.
+            lowest = np.minimum.reduceat(steps, unfinished)
+            goes_on = np.flatnonzero(lowest < nothing)
+            unfinished, lowest = unfinished.take(goes_on), lowest.take(goes_on)
+            place = lowest & _PLACE_MASK
+            product = self._product_of.take(lowest >> _PLACE_BITS)
+            swallowed = following.take(place)
+            after, before = following.take(swallowed), preceding.take(place)
+            tokens[place], tokens[swallowed] = product, _SEPARATOR
+            following[place], preceding[after] = after, place
+            changed = np.concatenate([before, place])
+            left = np.concatenate([tokens.take(before), product])
+            right = np.concatenate([product, tokens.take(after)])
+            steps[swallowed] = nothing
+            steps[changed] = self._rank_of(left, right) << _PLACE_BITS | changed
+        for index in np.searchsorted(starts, unfinished).tolist():
+            word = tokens[starts[index] : ends[index]]
+            merged = merge_word(word[word != _SEPARATOR].tolist(), self._ranks, self._products)
+            word[:] = _SEPARATOR
+            word[: len(merged)] = merged
+
+    def _encode_one(self, word: bytes) -> list[int]:
+        ids = self._byte_ids[np.frombuffer(word, np.uint8)].tolist()
+        if NO_TOKEN in ids:
+            raise no_token_error(word, self._byte_ids.tolist())
+        return merge_word(ids, self._ranks, self._products)
+
+
+def no_token_error(data: bytes, byte_ids: Sequence[int]) -> ValueError:
+    """Return the error that says for which byte the vocabulary has no token."""
+    byte = next(SINGLE_BYTES[byte] for byte in data if byte_ids[byte] == NO_TOKEN)
+    return ValueError(f"the vocabulary has no token for byte {byte!r}")

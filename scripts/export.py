@@ -1,0 +1,34 @@
+"""Write a trained model as a Llama folder, which transformers and many other programs load.
+
+python scripts/export.py runs/stories --out story-writer
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from cli import check_can_write, run
+
+from cs_basics.interop import export_llama
+from cs_basics.run_folder import RunFolder
+
+
+def main(run_dir: Annotated[Path, tyro.conf.Positional], out: Path) -> None:
+    """Write a trained model as a Llama folder, which transformers and many other programs load.
+
+    Args:
+        run_dir: The folder of a run.
+        out: The folder to make: config.json, model.safetensors, tokenizer.json and what
+            generation needs.
+    """
+    check_can_write(out)
+    num_parameters = export_llama(RunFolder(run_dir), out)
+    print(f"{out}: {num_parameters:,} parameters in float32\n")
+    print("load it with transformers:\n")
+    print("    from transformers import pipeline")
+    print(f'    write = pipeline("text-generation", model="{out}")')
+    print('    print(write("Once upon a time")[0]["generated_text"])')
+
+
+if __name__ == "__main__":
+    run(main)
