@@ -9,7 +9,7 @@ from cs_basics.config import resolve_num_kv_heads
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.layers import Linear, stack_linears, store_as_parts
 from cs_basics.norms import RMSNorm
-from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.rope import RotaryPositionalEmbedding, halves_order
 from cs_basics.tiled_attention import tiled_causal_attention
 
 
@@ -190,7 +190,7 @@ class CausalSelfAttention(nn.Module):
         if self.rope is not None:
             # The same angles for every head, hence the extra axis.
             positions = rows if positions is None else positions.unsqueeze(-2)
-            q, k = self.rope(q, positions), self.rope(k, positions)
+            q, k = self.rotate(q, positions), self.rotate(k, positions)
         if cache is not None:
             k, v = cache.append(k, v)
         if self.num_kv_heads < self.num_heads:
@@ -218,6 +218,13 @@ class CausalSelfAttention(nn.Module):
         """Return the queries, keys and values of all heads, side by side."""
         return self.q_proj(x), self.k_proj(x), self.v_proj(x)
 
+    def rotate(
+        self, x: Float[Tensor, "... seq d_head"], positions: Int[Tensor, "... seq"]
+    ) -> Float[Tensor, "... seq d_head"]:
+        """Return queries or keys, turned by their positions."""
+        assert self.rope is not None
+        return self.rope(x, positions)
+
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""
         return f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}"
@@ -226,8 +233,8 @@ class CausalSelfAttention(nn.Module):
 class MergedCausalSelfAttention(CausalSelfAttention):
     """The same with one stacked matrix for queries, keys and values: x is read once.
 
-    Saves and loads the state dict of the separate form, q_proj, k_proj and v_proj.
-    Arguments and errors as there.
+    Its rows are in the order that makes the rotation fast (`rotate_halves`). Saves and loads the
+    state dict of the separate form, q_proj, k_proj and v_proj. Arguments and errors as there.
     """
 
     def __init__(
@@ -256,7 +263,14 @@ class MergedCausalSelfAttention(CausalSelfAttention):
         self.rows = {name: part.d_out for name, part in parts.items()}
         self.qkv_proj = stack_linears(list(parts.values()))
         del self.q_proj, self.k_proj, self.v_proj
-        store_as_parts(self, "qkv_proj", self.rows)
+        order = torch.arange(sum(self.rows.values()), device="cpu")
+        # The gains of a norm of queries and keys are in the order of the definition.
+        self.has_halves = rope is not None and not qk_norm
+        if self.has_halves:
+            rotated = self.rows["q_proj"] + self.rows["k_proj"]
+            order[:rotated] = halves_order(rotated, self.d_head)
+            self.qkv_proj.weight = nn.Parameter(self.qkv_proj.weight.detach()[order])
+        store_as_parts(self, "qkv_proj", self.rows, order)
 
     def project(
         self, x: Float[Tensor, "... seq d_model"]
@@ -268,3 +282,10 @@ class MergedCausalSelfAttention(CausalSelfAttention):
         """Return the queries, keys and values of all heads, side by side."""
         q, k, v = self.qkv_proj(x).split(list(self.rows.values()), dim=-1)
         return q, k, v
+
+    def rotate(
+        self, x: Float[Tensor, "... seq d_head"], positions: Int[Tensor, "... seq"]
+    ) -> Float[Tensor, "... seq d_head"]:
+        """Return queries or keys, turned by their positions."""
+        assert self.rope is not None
+        return self.rope.rotate_halves(x, positions) if self.has_halves else self.rope(x, positions)

@@ -78,7 +78,6 @@ class LinearCrossEntropy(torch.autograd.Function):
         """Return the mean loss."""
         wide = torch.promote_types(hidden.dtype, torch.float32)
         head = weight.to(hidden.dtype)
-        columns = torch.arange(weight.shape[0], device=weight.device)
         num_rows = hidden.shape[0]
         losses: list[Tensor] = []
         grads_hidden: list[Tensor] = []
@@ -86,16 +85,19 @@ class LinearCrossEntropy(torch.autograd.Function):
         for rows, target in zip(
             hidden.split(chunk_tokens), targets.split(chunk_tokens), strict=True
         ):
-            logits = (rows @ head.T).to(wide)
-            shifted = logits - logits.amax(dim=-1, keepdim=True)
-            log_normaliser = shifted.exp().sum(dim=-1, keepdim=True).log()
-            chosen = shifted.gather(-1, target.unsqueeze(-1))
-            losses.append((log_normaliser - chosen).sum())
+            logits, column = rows @ head.T, target.unsqueeze(-1)
+            highest = logits.amax(dim=-1, keepdim=True).to(wide)
+            weights = torch.exp(logits.to(wide) - highest)
+            total = weights.sum(dim=-1, keepdim=True)
+            log_chosen = logits.gather(-1, column).to(wide) - highest - total.log()
+            losses.append(-log_chosen.sum())
             if not with_gradient:
                 continue
-            is_target = columns == target.unsqueeze(-1)
-            probabilities = torch.exp(shifted - log_normaliser)
-            grad_logits = ((probabilities - is_target.to(wide)) / num_rows).to(hidden.dtype)
+            probabilities = (weights * (1 / (total * num_rows))).to(hidden.dtype)
+            # Set at the target afterwards: comparing every column with it would take as long as
+            # all the rest.
+            at_target = (log_chosen.exp() - 1) / num_rows
+            grad_logits = probabilities.scatter(-1, column, at_target.to(hidden.dtype))
             grads_hidden.append(grad_logits @ head)
             part = (grad_logits.T @ rows).to(wide)
             grad_weight = part if grad_weight is None else grad_weight + part

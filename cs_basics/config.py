@@ -81,7 +81,8 @@ class Architecture:
     tie_embeddings: bool = False
     """Use the embedding table as output head too."""
     merge_projections: bool = False
-    """One matrix for queries, keys and values, and one for gate and up, instead of five."""
+    """One matrix for queries, keys and values, and one for gate and up, instead of five; and
+    queries and keys in an order that is rotated faster."""
     fuse_add_norm: bool = False
     """Add to the residual stream and normalise it in one step (rmsnorm before each part)."""
     tile_attention: bool = False
@@ -202,6 +203,9 @@ class TrainConfig(Architecture):
     """Type of the matrix products (weights stay float32); auto: whichever is faster here."""
     chunk_loss: bool = False
     """Compute the loss chunk by chunk and never hold all logits."""
+    recompute_blocks: bool = False
+    """Keep only what enters each block and compute the rest again in the backward pass: less
+    memory, about a quarter more time."""
     compile: bool = True
     """Compile the model with torch.compile: half a minute once, then over twice the speed."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
@@ -350,11 +354,14 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
             embedding_lr_ratio=10.0,
             weight_decay=0.4,
             tile_attention=True,
+            merge_projections=True,
         ),
     ),
     "tinystories-cpu": (
         "TinyStories, 40.96 million tokens; a working day on a laptop CPU.",
-        dataclasses.replace(_TINYSTORIES_MODEL, tile_attention=True, chunk_loss=True),
+        dataclasses.replace(
+            _TINYSTORIES_MODEL, tile_attention=True, chunk_loss=True, merge_projections=True
+        ),
     ),
     "tinystories": (
         "TinyStories, 327.68 million tokens, the same model; for a GPU.",

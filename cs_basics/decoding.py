@@ -5,7 +5,8 @@ reads once, and the calls, some hundred of them from Python for a token. So
 
 - several texts grow side by side: the weights are read once for a token of each of them;
 - the whole step, from the embedding to the drawn token, is one compiled function;
-- its shapes never change (SlotKVCache), so that it is compiled once;
+- its shapes never change (SlotKVCache), so that it is compiled once; only of the places for keys
+  and values it is told how many to look at, a multiple of PLACES, and compiled for any number;
 - a prompt goes through the model in one piece and leaves only keys and values: its last token is
   the first step's, so that the output head is never applied to a prompt.
 
@@ -29,6 +30,9 @@ from cs_basics.layers import Linear
 from cs_basics.text_stream import TextStream
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+
+PLACES = 32
+"""Attention reads a multiple of so many places."""
 
 IsEnd = Callable[[int, int], bool]
 """Told a row and its new token: is the text of that row complete with it?"""
@@ -75,8 +79,8 @@ class Decoder:
         self.device = model.token_embeddings.weight.device
         self.knobs = Knobs.of(sampling, self.device)
         caches = model.empty_caches(batch_size)
-        self.keys = [cache.keys for cache in caches]
-        self.values = [cache.values for cache in caches]
+        self.keys = [_one_place_longer(cache.keys) for cache in caches]
+        self.values = [_one_place_longer(cache.values) for cache in caches]
         self._step, self._stepping_model = decode_step, model
         if is_compiled:
             self._step = compile_if_possible(decode_step, self.device)
@@ -119,10 +123,13 @@ class Decoder:
         Returns:
             A token of each row.
         """
+        needed = max(positions) + 1
+        # What lies behind the longest text is masked; not even to read it is cheaper.
+        places = min(needed + -needed % PLACES, self.model.context_length)
         drawn = self._step(
             self._stepping_model,
-            self.keys,
-            self.values,
+            [self._first(places, keys) for keys in self.keys],
+            [self._first(places, values) for values in self.values],
             torch.tensor(tokens, device=self.device),
             torch.tensor(positions, device=self.device),
             uniform,
@@ -130,6 +137,25 @@ class Decoder:
             self.knobs,
         )
         return drawn.tolist()
+
+    def _first(
+        self, num_places: int, cache: Float[Tensor, "batch heads max_seq_len d_head"]
+    ) -> Float[Tensor, "batch heads places d_head"]:
+        """Return a view of the first places, which tells a compiler that their number varies."""
+        view = cache[:, :, :num_places]
+        if self._step is not decode_step:
+            torch._dynamo.mark_dynamic(view, 2, min=2, max=cache.shape[2] - 1)  # pyright: ignore[reportPrivateUsage]
+        return view
+
+
+def _one_place_longer(
+    cache: Float[Tensor, "batch heads max_seq_len d_head"],
+) -> Float[Tensor, "batch heads longer d_head"]:
+    """Return an empty cache whose last place is never looked at.
+
+    A view of all places would be contiguous, which a compiler takes for a case of its own.
+    """
+    return torch.zeros_like(cache[:, :, :1]).repeat(1, 1, cache.shape[2] + 1, 1)
 
 
 def decode_step(

@@ -85,6 +85,8 @@ def evaluate(
     loss_of_rest: LossFunction | None = None,
     on_progress: OnProgress | None = None,
     world: World = ALONE,
+    *,
+    as_in_training: bool = False,
 ) -> Evaluation:
     """Measure the loss over a text, every token but the first predicted exactly once.
 
@@ -101,6 +103,9 @@ def evaluate(
             would be compiled again for their shapes.
         on_progress: Told how far it is.
         world: The processes that share the windows out, each with the same arguments.
+        as_in_training: Keep gradients switched on: a graph that was compiled for training then
+            serves here as well, where compiling another one would take longer than it saves. Not
+            for a loss in chunks, which computes its gradients on the way and would do so here.
 
     Raises:
         ValueError: The text is shorter than two tokens: there is nothing to predict.
@@ -115,8 +120,8 @@ def evaluate(
     ):
         is_full = inputs.shape == (batch_size, context_length)
         function = loss_of if is_full or loss_of_rest is None else loss_of_rest
-        # Not under no_grad: the graph that was compiled for training serves here as well.
-        loss = function(inputs.to(device), targets.to(device)).item()
+        with torch.set_grad_enabled(as_in_training):
+            loss = function(inputs.to(device), targets.to(device)).item()
         if is_counted:
             total += loss * targets.numel()
             num_tokens += targets.numel()

@@ -181,24 +181,30 @@ def stack_linears(linears: list[Linear]) -> Linear:
     return merged
 
 
-def store_as_parts(module: nn.Module, name: str, rows: dict[str, int]) -> None:
+def store_as_parts(
+    module: nn.Module, name: str, rows: dict[str, int], order: Int[Tensor, " rows"] | None = None
+) -> None:
     """Let a module save and load one stacked Linear under the names of the separate ones.
 
     Args:
         module: Holds the stacked Linear.
         name: Attribute of the stacked Linear.
         rows: Name and number of rows of each part, from the top.
+        order: Which row of the parts each stacked row is; None: they are in order.
     """
     stacked = f"{name}.weight"
+    if order is None:
+        order = torch.arange(sum(rows.values()), device="cpu")
+    places = order.argsort()
 
     def split(_: nn.Module, state: dict[str, Any], prefix: str, *_rest: object) -> None:
-        parts = state.pop(prefix + stacked).split(list(rows.values()))
+        parts = state.pop(prefix + stacked)[places].split(list(rows.values()))
         state.update(zip((f"{prefix}{part}.weight" for part in rows), parts, strict=True))
 
     def join(_: nn.Module, state: dict[str, Any], prefix: str, *_rest: object) -> None:
         keys = [f"{prefix}{part}.weight" for part in rows]
         if all(key in state for key in keys):
-            state[prefix + stacked] = torch.cat([state.pop(key) for key in keys])
+            state[prefix + stacked] = torch.cat([state.pop(key) for key in keys])[order]
 
     module.register_state_dict_post_hook(split)
     module.register_load_state_dict_pre_hook(join)

@@ -204,6 +204,10 @@ def _console_line(row: Row) -> str:
         parts.append(f"lr {row['optim/lr']:.1e}")
     if "perf/tokens_per_s" in row:
         parts.append(f"{row['perf/tokens_per_s']:>7,.0f} tokens/s")
+    if "perf/mfu" in row:
+        parts.append(f"{row['perf/mfu']:.0%} of peak")
+    if "perf/peak_memory_mb" in row:
+        parts.append(f"{row['perf/peak_memory_mb']:,.0f} MB")
     if "perf/seconds_left" in row:
         parts.append(f"{format_duration(row['perf/seconds_left'])} left")
     return " | ".join(parts)

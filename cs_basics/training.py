@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cs_basics import accounting
 from cs_basics.checkpoint import save_state
 from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
@@ -24,7 +25,13 @@ from cs_basics.distributed import ALONE, Replicas, World
 from cs_basics.epochs import epoch_batch
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
-from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
+from cs_basics.hardware import (
+    compile_if_possible,
+    matmul_rate,
+    peak_memory_mb,
+    resolve_device,
+    resolve_dtype,
+)
 from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.optim import AdamW, cosine_schedule
 from cs_basics.progress import OnProgress
@@ -78,6 +85,7 @@ class Trainer:
         self.device = resolve_device(config.device)
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
+        self.model.recomputes_blocks = config.recompute_blocks
         self.layout = lay_out(self.model, config, world)
         groups = parameter_groups(self.model, config)
         for group in groups:
@@ -95,6 +103,9 @@ class Trainer:
         self.validation_loss: float | None = None
         self.num_metrics_bytes = 0
         dtype = resolve_dtype(config.dtype, self.device)
+        # Unknown on MPS, where nothing here waits for a product to end.
+        is_known = self.device.type != "mps"
+        self.peak_flops_per_s = matmul_rate(dtype, self.device) if is_known else None
         self.plain_loss_of = make_loss_function(self.model, dtype, config.chunk_loss)
         self.loss_of = self.plain_loss_of
 
@@ -185,8 +196,8 @@ class Trainer:
                 log.log(
                     **row,
                     train__loss=statistics.fmean(self.recent_losses),
-                    perf__tokens_per_s=config.batch_size * config.context_length / seconds_per_step,
                     perf__seconds_left=self.clock.seconds_left(self.step, seconds_per_step),
+                    **self.performance(seconds_per_step),
                 )
                 self.recent_losses = []
                 if report is not None:
@@ -214,6 +225,20 @@ class Trainer:
             self.clock.agreed_s, num_asked = self.world.sum([elapsed_s, is_asked_to_stop])
             is_asked_to_stop = num_asked > 0
         return self.clock.progress(self.step) < 1 and not is_asked_to_stop
+
+    def performance(self, seconds_per_step: float) -> dict[str, float]:
+        """Return speed, memory, and the share of what this machine's matrix products reach."""
+        tokens_per_s = self.config.batch_size * self.config.context_length / seconds_per_step
+        performance = {
+            "perf__tokens_per_s": tokens_per_s,
+            "perf__peak_memory_mb": peak_memory_mb(self.device),
+        }
+        if self.peak_flops_per_s is not None:
+            shape = accounting.shape_of(self.config)
+            peak = self.peak_flops_per_s * self.world.size
+            mfu = accounting.utilisation_of(shape, tokens_per_s, peak)
+            performance["perf__mfu"] = mfu
+        return performance
 
     def update(self) -> dict[str, float]:
         """Make one update; return what the log shows of it.
@@ -286,6 +311,7 @@ class Trainer:
             self.plain_loss_of,
             on_progress,
             self.world,
+            as_in_training=self.config.compile and not self.config.chunk_loss,
         )
         log.log(
             step=self.step,

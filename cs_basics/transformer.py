@@ -4,10 +4,12 @@ Tested by `make test ARGS="-k transformer"`.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from cs_basics.attention import CausalSelfAttention, KVCache, MergedCausalSelfAttention
 from cs_basics.config import LLAMA, Architecture, resolve_num_kv_heads
@@ -235,6 +237,9 @@ class TransformerLM(nn.Module):
         rope = None
         if architecture.positions == "rope":
             rope = RotaryPositionalEmbedding(rope_theta, self.d_head, context_length, device)
+        self.recomputes_blocks = False
+        """Keep for the backward what enters a block, and compute anew what happens inside it
+        (Chen et al. 2016, sec. 3, https://arxiv.org/abs/1604.06174). To be set from outside."""
         self.is_fused = architecture.fuse_add_norm
         block = FusedPreNormBlock if self.is_fused else BLOCKS[architecture.placement]
         self.token_embeddings = Embedding(vocab_size, d_model, device, dtype)
@@ -290,12 +295,18 @@ class TransformerLM(nn.Module):
         if self.is_fused:
             residual = None
             for block, cache in zip(self.layers, all_caches, strict=True):
-                x, residual = block(x, residual, cache=cache)
+                x, residual = self._through(block, cache, x, residual)
             assert residual is not None  # There is at least one block.
             return _add_and_normalise(self.ln_final, x, residual)[0]
         for block, cache in zip(self.layers, all_caches, strict=True):
-            x = block(x, cache=cache)
+            x = self._through(block, cache, x)
         return self.ln_final(x)
+
+    def _through(self, block: nn.Module, cache: KVCache | None, *inputs: Tensor | None) -> Any:  # noqa: ANN401
+        """Return what a block makes of its inputs; keep only these, if that is asked for."""
+        if self.recomputes_blocks and cache is None and torch.is_grad_enabled():
+            return checkpoint(block, *inputs, use_reentrant=False)
+        return block(*inputs, cache=cache)
 
     def empty_caches(self, batch_size: int) -> list[KVCache]:
         """Make room for the keys and values of context_length positions in every block."""

@@ -4,6 +4,7 @@ python scripts/bench.py pipeline
 python scripts/bench.py norms --plot norms.png
 python scripts/bench.py training --plot training.png
 python scripts/bench.py generation
+python scripts/bench.py loss --minutes 5 10 --train-text FILE --valid-text FILE --plot loss.png
 python scripts/bench.py norms --json > norms.json
 python scripts/bench.py tokenizer --plot tokenizer.png
 """
@@ -15,7 +16,7 @@ from typing import Annotated, Literal
 from process import keep_freed_memory  # isort: split
 
 import tyro
-from benchmarks import generation, norms, pipeline, tokenizer, training
+from benchmarks import generation, loss, norms, pipeline, tokenizer, training
 from benchmarks.measuring import Report, machine
 from cli import check_can_write, run
 
@@ -26,15 +27,19 @@ SUBJECTS = {
     "training": training.measure,
     "generation": generation.measure,
 }
-WITH_PICTURE = ("norms", "tokenizer", "training")
+WITH_PICTURE = ("norms", "tokenizer", "training", "loss")
 
 
 def main(
     subject: Annotated[
-        Literal["pipeline", "norms", "tokenizer", "training", "generation"], tyro.conf.Positional
+        Literal["pipeline", "norms", "tokenizer", "training", "generation", "loss"],
+        tyro.conf.Positional,
     ],
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
     plot: Path | None = None,
+    minutes: tuple[float, ...] = (5.0, 10.0),
+    train_text: Path | None = None,
+    valid_text: Path | None = None,
 ) -> None:
     """Measure, show a table, and say which goals are met.
 
@@ -42,9 +47,12 @@ def main(
         subject: pipeline: the way from text to stories, each station by itself. norms:
             normalisation layers against the bandwidth of memory. tokenizer: training, encoding and
             decoding against other libraries. training, generation: against the transformers
-            package.
+            package. loss: who has the lower one after the same time, transformers or ours.
         as_json: Print one JSON object instead of the table.
-        plot: Also draw the subject's picture into this PNG (norms, tokenizer, training).
+        plot: Also draw the subject's picture into this PNG (norms, tokenizer, training, loss).
+        minutes: How long each trains; for each time a run of its own (loss).
+        train_text: Text to train on; none: stories from the grammar (loss).
+        valid_text: Text to validate on; goes with train_text (loss).
     """
     if plot is not None:
         if subject not in WITH_PICTURE:
@@ -53,7 +61,10 @@ def main(
             )
         check_can_write(plot)
     keep_freed_memory()
-    report = SUBJECTS[subject]()
+    if subject == "loss":
+        report = loss.measure(minutes, loss.settings_of(train_text, valid_text))
+    else:
+        report = SUBJECTS[subject]()
     if plot is not None and report.draw is not None:
         report.draw(plot)
     print(json.dumps(to_json(report)) if as_json else to_text(report))

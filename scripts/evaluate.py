@@ -49,7 +49,9 @@ def main(
     torch_device = resolve_device(device)
     model = folder.load_model(torch_device, checkpoint)
     tokenizer = folder.load_tokenizer()
-    loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
+    loss_of = plain_loss_of = make_loss_function(
+        model, resolve_dtype(dtype, torch_device), config.chunk_loss
+    )
     if compile:
         loss_of = compile_if_possible(plain_loss_of, torch_device)
     show = progress_printer()

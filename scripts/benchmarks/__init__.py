@@ -8,5 +8,6 @@ norm_plot    the picture of norms
 tokenizer    ours against tokenizers and tiktoken (..._contender: what is measured, in a process of
              its own; ..._team: the processes in turns; ..._texts; ..._plot)
 training     updates against transformers (contender, training_worker, plain_model, training_plot)
+loss         validation loss after equal time against transformers (loss_worker, loss_plot)
 generation   writing text against transformers (peer: its model, and ours of the same shape)
 """

@@ -121,7 +121,7 @@ def test_the_table_says_which_goals_are_missed(script):
 def test_a_picture_of_a_subject_without_one_is_refused_in_one_line(script, tmp_path):
     result = script("bench", "pipeline", "--plot", tmp_path / "none.png")
     assert (result.code, result.out) == (2, "")
-    said = "pipeline has no picture; norms, tokenizer, training have one"
+    said = "pipeline has no picture; norms, tokenizer, training, loss have one"
     assert result.err == f"error: --plot: {said}\n"
 
 

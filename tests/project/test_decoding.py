@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from cs_basics import decoding
 from cs_basics.attention import SlotKVCache
 from cs_basics.config import LLAMA, Architecture, Sampling
 from cs_basics.decoding import Decoder, RowLinear, generate_batch, generate_texts, with_row_linears
@@ -130,6 +131,19 @@ def test_is_end_is_told_every_token_and_ends_its_row(model):
         assert [token for r, token in told if r == row] == text
 
 
+@pytest.mark.parametrize("places", [1, 5, 16])
+def test_places_behind_the_longest_text_are_not_read(model, monkeypatch, places):
+    monkeypatch.setattr(decoding, "PLACES", places)
+    decoder = Decoder(model, 3, LIKELIEST)
+    decoder.read([[1, 2], [3, 4, 5, 6, 7], [6]])
+    read = decoder._first(5 + -5 % places, decoder.keys[0]).shape[2]
+    for keys in (*decoder.keys, *decoder.values):
+        keys[:, :, read:] = torch.nan
+    drawn = decoder.step([3, 8, 7], [2, 4, 1], torch.zeros(3))
+    texts = ([1, 2, 3], [3, 4, 5, 6, 8], [6, 7])
+    assert drawn == [next(generate_uncached(model, text, 1)) for text in texts]
+
+
 def test_reading_one_row_leaves_its_neighbours_alone(model):
     decoder = Decoder(model, 3, LIKELIEST)
     decoder.read([[1, 2], [3, 4, 5], [6]])
@@ -201,11 +215,12 @@ def test_bfloat16_weights_give_the_tokens_of_the_same_model_without_a_cache():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("num_rows", [1, 3])
-def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows):
+def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows, monkeypatch):
     from torch._dynamo.utils import counters
 
     if reason := reason_not_to_compile(torch.device("cpu")):
         pytest.skip(f"torch.compile does not work here: {reason}")
+    monkeypatch.setattr(decoding, "PLACES", 4)
     model = sharp_model(num_layers=1)
     torch.compiler.reset()
     counters.clear()

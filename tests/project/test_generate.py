@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cs_basics.config import Sampling
-from cs_basics.fast_sampling import Knobs, least_kept, sample_fast
+from cs_basics.fast_sampling import Knobs, draw_fast, largest, least_kept, sample_fast
 from cs_basics.generate import draw, generate, generate_uncached, sample
 from cs_basics.transformer import TransformerLM
 
@@ -159,7 +159,8 @@ def test_a_penalty_makes_seen_tokens_less_likely_whatever_the_sign_of_their_scor
     )
 
 
-def test_drawing_never_leaves_the_tokens_that_have_weight():
+@pytest.mark.parametrize("draw", [draw, draw_fast])
+def test_drawing_never_leaves_the_tokens_that_have_weight(draw):
     weights = torch.tensor([[0.0, 0.7, 0.0, 1e-30, 0.3, 0.0]])
     for uniform in (0.0, 0.5, 1 - 2**-24):
         assert weights[0, draw(weights, torch.tensor([uniform]))] > 0
@@ -167,6 +168,26 @@ def test_drawing_never_leaves_the_tokens_that_have_weight():
     weights = totals * torch.tensor([[1.0, 2.0, 0.0]])
     drawn = draw(weights, torch.full((1000,), 1 - 2**-24))
     assert (drawn == 1).all()
+
+
+@pytest.mark.parametrize("vocab_size", [1, 15, 16, 17, 1000])
+def test_drawing_in_blocks_draws_what_the_running_sum_draws(vocab_size):
+    generator = torch.Generator().manual_seed(0)
+    # Whole numbers: every sum is exact, in whatever order.
+    weights = torch.randint(4, (500, vocab_size), generator=generator).float()
+    weights[:, vocab_size // 2] = 1.0
+    uniform = torch.rand(500, generator=generator)
+    assert torch.equal(draw_fast(weights, uniform), draw(weights, uniform))
+
+
+@pytest.mark.parametrize("num_largest", [1, 3, 20, 64])
+def test_the_largest_are_found_in_blocks(num_largest):
+    generator = torch.Generator().manual_seed(0)
+    # Ten values for a thousand places: ties within blocks and between them.
+    weights = torch.randint(10, (50, 1001), generator=generator).float()
+    weights[0] = 0.0
+    expected = weights.sort(dim=-1, descending=True).values[:, :num_largest]
+    assert torch.equal(largest(weights, num_largest), expected)
 
 
 @pytest.mark.parametrize("top_k", [None, 1, 7, 400, 9999])

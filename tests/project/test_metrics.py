@@ -63,8 +63,19 @@ def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_
 def test_a_row_is_shown_to_people(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     with MetricsLog(tmp_path / "m.jsonl", CONFIG) as log:
-        log.log(step=1200, train__loss=2.5, optim__lr=3e-3, perf__tokens_per_s=8100.4)
-    assert "step  1,200 | loss 2.500 | lr 3.0e-03 |   8,100 tokens/s" in caplog.text
+        log.log(
+            step=1200,
+            train__loss=2.5,
+            optim__lr=3e-3,
+            perf__tokens_per_s=8100.4,
+            perf__mfu=0.652,
+            perf__peak_memory_mb=1040.2,
+            perf__seconds_left=61.0,
+        )
+        log.log(step=1201, perf__tokens_per_s=8100.4)
+    line = "step  1,200 | loss 2.500 | lr 3.0e-03 |   8,100 tokens/s | 65% of peak | 1,040 MB"
+    assert f"{line} | 1m 01s left" in caplog.text
+    assert caplog.messages[-1].endswith("tokens/s"), "what is not known is left out"
 
 
 @pytest.mark.parametrize("rows", [[], [{"step": 1, "elapsed_s": 2.0, "train/loss": 3.0}]])

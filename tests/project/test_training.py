@@ -169,6 +169,33 @@ def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_confi
     assert result.bits_per_byte == pytest.approx(result.loss / math.log(2) / 3, rel=1e-6)
 
 
+def test_evaluation_asks_for_no_gradient_that_nobody_wants(tmp_path, tiny_config):
+    path = tmp_path / "tokens.bin"
+    ids = np.arange(200) % 300
+    write_token_file(path, [(600, ids)], vocab_size=300, tokenizer_checksum="none")
+    text = open_token_file(path)
+    chunked = make_loss_function(build_model(tiny_config), torch.float32, in_chunks=True)
+    losses = []
+
+    def loss_of(inputs, targets):
+        losses.append(chunked(inputs, targets))
+        return losses[-1]
+
+    results = [
+        evaluate(loss_of, text, 32, 4, torch.device("cpu"), as_in_training=as_in_training).loss
+        for as_in_training in (False, True)
+    ]
+    assert results[0] == results[1]
+    assert [loss.requires_grad for loss in losses] == [False] * 3 + [True] * 3
+
+
+def test_the_log_holds_speed_memory_and_the_share_of_the_peak(tiny_config):
+    train(dataclasses.replace(tiny_config, max_steps=5))
+    rows = [r for r in read_metrics(RunFolder(tiny_config.run_dir).metrics) if "train/loss" in r]
+    assert all(0 < row["perf/mfu"] < 1 for row in rows)
+    assert all(50 < row["perf/peak_memory_mb"] < 50_000 for row in rows)
+
+
 def test_bfloat16_products_give_nearly_the_same_loss_and_float32_weights(tiny_config):
     torch.manual_seed(0)
     model = build_model(tiny_config)
@@ -201,8 +228,36 @@ def test_loss_in_chunks_and_attention_in_tiles_leave_loss_and_gradients(
         torch.testing.assert_close(other.grad, one.grad, rtol=1e-4, atol=1e-6, msg=name)
 
 
+@pytest.mark.parametrize("fuse_add_norm", [False, True])
+def test_recomputed_blocks_keep_less_and_give_the_same_loss_and_gradients(
+    tiny_config, fuse_add_norm
+):
+    config = dataclasses.replace(tiny_config, fuse_add_norm=fuse_add_norm, tile_attention=True)
+    torch.manual_seed(0)
+    model = build_model(config)
+    ids = torch.randint(0, 300, (5, 33))
+    loss_of = make_loss_function(model, torch.bfloat16)
+    results, kept = [], []
+    for recomputes in (False, True):
+        model.recomputes_blocks = recomputes
+        model.zero_grad()
+        numbers = {}
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda x, numbers=numbers: numbers.update({x.data_ptr(): x.numel()}) or x, lambda x: x
+        ):
+            loss = loss_of(ids[:, :-1], ids[:, 1:])
+        loss.backward()
+        results.append([loss.detach(), *(p.grad.clone() for p in model.parameters())])
+        kept.append(sum(numbers.values()))
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
+    assert kept[1] < 0.6 * kept[0]
+
+
 def test_the_switches_reach_the_run(tiny_config):
-    config = dataclasses.replace(tiny_config, tile_attention=True, chunk_loss=True, max_steps=5)
+    config = dataclasses.replace(
+        tiny_config, tile_attention=True, chunk_loss=True, recompute_blocks=True, max_steps=5
+    )
     assert build_model(config).layers[0].attn.is_tiled
     plain = dataclasses.replace(tiny_config, max_steps=5, run_dir=config.run_dir.parent / "plain")
     assert train(config).loss == pytest.approx(train(plain).loss, rel=1e-5)
@@ -211,20 +266,28 @@ def test_the_switches_reach_the_run(tiny_config):
 @pytest.mark.compile
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_the_compiled_loss_and_its_gradients_are_the_plain_ones(tiny_config):
+def test_the_compiled_fast_forms_give_the_loss_and_gradients_of_the_plain_ones(tiny_config):
     from cs_basics.hardware import reason_not_to_compile
 
     if reason := reason_not_to_compile(torch.device("cpu")):
         pytest.skip(f"torch.compile does not work here: {reason}")
+    # One layer: compiling takes as long as the model is deep.
+    config = dataclasses.replace(tiny_config, num_layers=1)
+    fast_config = dataclasses.replace(config, merge_projections=True, tile_attention=True)
     torch.manual_seed(0)
-    model = build_model(tiny_config)
+    plain, fast = build_model(config), build_model(fast_config)
+    fast.load_state_dict(plain.state_dict())
     ids = torch.randint(0, 300, (4, 33))
-    plain = make_loss_function(model, torch.float32)
-    results = []
-    for loss_of in (plain, torch.compile(plain, fullgraph=True, dynamic=False)):
-        model.zero_grad()
-        loss = loss_of(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())
-        loss.backward()
-        results.append([loss.detach(), *(p.grad.clone() for p in model.parameters())])
-    for ours, compiled in zip(*results, strict=True):
-        torch.testing.assert_close(ours, compiled, rtol=1e-4, atol=1e-6)
+    inputs, targets = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+    loss = make_loss_function(plain, torch.float32)(inputs, targets)
+    fast_loss_of = make_loss_function(fast, torch.float32, in_chunks=True)
+    compiled_loss = torch.compile(fast_loss_of, fullgraph=True, dynamic=False)(inputs, targets)
+    torch.testing.assert_close(compiled_loss, loss, rtol=1e-5, atol=0)
+    for model, its_loss in ((plain, loss), (fast, compiled_loss)):
+        its_loss.backward()
+        for parameter in model.parameters():
+            parameter.data = parameter.grad
+    # Read as state dicts, the merged gradients come back under the separate names.
+    gradients, fast_gradients = plain.state_dict(), fast.state_dict()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(fast_gradients[name], gradient, rtol=1e-4, atol=1e-6, msg=name)

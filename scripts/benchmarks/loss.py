@@ -1,0 +1,190 @@
+"""Who has the lower loss after the same time? Ours, and the model of the transformers package.
+
+Same text, tokenizer, batches, schedule and clock; each with the rate that won a sweep of its own,
+and each in a process of its own (loss_worker.py), in turns of a few seconds, so that both share
+what else the machine does. A time that is asked for is a run of its own, with a schedule that ends
+there.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cs_basics.config import PRESETS, TrainConfig
+from cs_basics.corpus import prepare_corpus
+from cs_basics.run_folder import RunFolder
+
+from .loss_plot import draw
+from .loss_worker import Attempt, Kind
+from .measuring import Report, Row
+
+SCRIPTS = Path(__file__).parents[1]
+TURN_S = 10.0
+SWEEP_SHARE = 0.15
+"""Each rate of the sweep is tried for this share of the longest time."""
+RATES: dict[Kind, tuple[float, ...]] = {
+    "ours": (1.5e-3, 3e-3, 6e-3),
+    "transformers": (1.5e-3, 3e-3, 6e-3),
+}
+LEAD = 0.02
+"""Bits per byte."""
+
+
+@dataclass
+class Run:
+    """What became of an attempt."""
+
+    attempt: Attempt
+    rows: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
+    """At the end of each turn: elapsed_s, step, loss (mean of the turn)."""
+    bits_per_byte: float = float("nan")
+    """On the whole validation text, at the end."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is worth keeping."""
+        attempt = self.attempt
+        return {
+            "kind": attempt.kind, "lr": attempt.lr, "minutes": attempt.minutes,
+            "bits_per_byte": self.bits_per_byte, "curve": self.rows,
+        }  # fmt: skip
+
+
+def settings_of(train_text: Path | None, valid_text: Path | None) -> TrainConfig:
+    """Return the run that both make: the preset for a laptop, on a text, or on the grammar's.
+
+    Raises:
+        ValueError: One of the texts is missing.
+    """
+    return replace(PRESETS["stories"][1], train_text=train_text, valid_text=valid_text)
+
+
+def measure(minutes: Sequence[float], config: TrainConfig) -> Report:
+    """Sweep the rates, then race for each of the times.
+
+    Args:
+        minutes: How long to train, each above 0; for each time a run of its own.
+        config: The run, but for its rate and its end.
+
+    Raises:
+        ValueError: There is no time, or one is not above 0.
+        FileNotFoundError: A text does not exist.
+    """
+    if not minutes or min(minutes) <= 0:
+        raise ValueError(f"minutes={minutes}: give one or several times above 0")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = RunFolder(Path(scratch))
+        corpus = prepare_corpus(config, folder)
+        config = replace(config, vocab_size=corpus.tokenizer.vocab_size)
+        tokens, settings = str(folder.tokens), config.to_json()
+
+        def attempt(kind: Kind, lr: float, minutes: float) -> Attempt:
+            return Attempt(kind=kind, lr=lr, minutes=minutes, tokens=tokens, settings=settings)
+
+        sweep_minutes = SWEEP_SHARE * max(minutes)
+        sweep = race(
+            [attempt(kind, lr, sweep_minutes) for kind, rates in RATES.items() for lr in rates]
+        )
+        best = best_rates(sweep)
+        races = [race([attempt(kind, lr, m) for kind, lr in best.items()]) for m in minutes]
+    rows = [*sweep_rows(sweep), *(row for runs in races for row in race_rows(runs))]
+    details = {
+        "sweep": [run.to_json() for run in sweep],
+        "races": [[run.to_json() for run in runs] for runs in races],
+    }
+    return Report(rows, details=details, draw=lambda path: draw(races, path))
+
+
+def best_rates(sweep: list[Run]) -> dict[Kind, float]:
+    """Return the rate of each kind that led to the fewest bits per byte."""
+    kinds: list[Kind] = list(dict.fromkeys(run.attempt.kind for run in sweep))
+    return {
+        kind: min(
+            (run for run in sweep if run.attempt.kind == kind), key=lambda run: run.bits_per_byte
+        ).attempt.lr
+        for kind in kinds
+    }
+
+
+def sweep_rows(sweep: list[Run]) -> list[Row]:
+    """Show what each rate led to."""
+    return [
+        Row(
+            f"sweep, {run.attempt.minutes:.2g} min: {run.attempt.kind}, rate {run.attempt.lr:g}",
+            run.bits_per_byte,
+            "bits/byte",
+        )
+        for run in sweep
+    ]
+
+
+def race_rows(runs: list[Run]) -> list[Row]:
+    """Compare ours with the peer after one time: loss, and how many updates were made."""
+    mine, theirs = (
+        next(run for run in runs if run.attempt.kind == kind) for kind in ("ours", "transformers")
+    )
+    when = f"after {mine.attempt.minutes:g} min"
+    lead = theirs.bits_per_byte - mine.bits_per_byte
+    return [
+        Row(f"{when}: validation", mine.bits_per_byte, "bits/byte", theirs.bits_per_byte),
+        Row(f"{when}: lead", lead, "bits/byte", None, f"at least {LEAD}", lead >= LEAD),
+        Row(f"{when}: updates", mine.rows[-1]["step"], "", theirs.rows[-1]["step"]),
+    ]
+
+
+def race(attempts: list[Attempt]) -> list[Run]:
+    """Let attempts train in turns until each has had its time.
+
+    Raises:
+        ValueError: A process ended early.
+    """
+    runs = [Run(attempt) for attempt in attempts]
+    with ExitStack() as stack:
+        workers: list[subprocess.Popen[str]] = []
+        for run in runs:
+            print(f"starting: {run.attempt.kind}, rate {run.attempt.lr:g}", file=sys.stderr)
+            worker = stack.enter_context(_started(run.attempt))
+            _answer(worker)  # One after the other: each compiles first.
+            workers.append(worker)
+        unfinished = list(zip(runs, workers, strict=True))
+        while unfinished:
+            for run, worker in unfinished:
+                run.rows.append(_answer(worker, str(TURN_S)))
+            unfinished = [
+                (run, worker)
+                for run, worker in unfinished
+                if run.rows[-1]["elapsed_s"] < 60 * run.attempt.minutes
+            ]
+        for run, worker in zip(runs, workers, strict=True):
+            run.bits_per_byte = _answer(worker, "evaluate")["bits_per_byte"]
+            assert worker.stdin is not None
+            worker.stdin.close()
+    return runs
+
+
+def _started(attempt: Attempt) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.loss_worker", attempt.to_json()],
+        cwd=SCRIPTS,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _answer(worker: subprocess.Popen[str], question: str | None = None) -> dict[str, float]:
+    """Ask a worker, or only listen, and return what it says."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    if question is not None:
+        worker.stdin.write(f"{question}\n")
+        worker.stdin.flush()
+    line = worker.stdout.readline()
+    if not line:
+        raise ValueError("a process of the loss benchmark ended early, see above")
+    return json.loads(line)
