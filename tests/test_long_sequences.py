@@ -1,0 +1,53 @@
+"""Sequences longer than whatever a mask or a table might have been made for."""
+
+import numpy as np
+import pytest
+from compare import blaming, expect_close
+from oracles import model as oracles
+from probes.model import forward
+from test_multihead import multihead_case, weights_of
+from test_transformer import BLOCK, MODEL, block_case, model_arguments, model_case
+
+LONG = 150
+
+
+def examine(observe, function, case, key, expected):
+    short = {**case, key: case[key][:, :5]}
+    if "token_positions" in case:
+        short["token_positions"] = case["token_positions"][:5]
+    with blaming(
+        f"something is made for fewer than {LONG} positions",
+        control=lambda: observe(forward, function=function, arguments=short),
+    ):
+        seen = observe(forward, function=function, arguments=case)
+    expect_close(seen["output"], expected, f"{function} of {LONG} positions", tolerance=1e-4)
+
+
+@pytest.mark.problem("multihead_self_attention")
+def test_multihead_takes_a_long_sequence(observe, rng):
+    case = multihead_case(rng, (1,), length=LONG)
+    expected = oracles.multihead(case["in_features"], weights_of(case), case["num_heads"])
+    examine(observe, "run_multihead_self_attention", case, "in_features", expected)
+
+
+@pytest.mark.problem("multihead_self_attention_with_rope")
+def test_multihead_with_rope_takes_a_long_sequence(observe, rng):
+    case = multihead_case(rng, (1,), length=LONG)
+    case |= {"max_seq_len": LONG, "theta": 100.0, "token_positions": np.arange(LONG)}
+    settings = case["num_heads"], case["theta"]
+    expected = oracles.multihead_with_rope(case["in_features"], weights_of(case), *settings)
+    examine(observe, "run_multihead_self_attention_with_rope", case, "in_features", expected)
+
+
+@pytest.mark.problem("transformer_block")
+def test_block_takes_a_long_sequence(observe, rng):
+    case = {**block_case(rng, batch=1, length=LONG), "max_seq_len": LONG}
+    settings = case["num_heads"], case["theta"]
+    expected = oracles.transformer_block(case["in_features"], case["weights"], *settings)
+    examine(observe, BLOCK, case, "in_features", expected)
+
+
+@pytest.mark.problem("transformer_lm")
+def test_model_takes_a_long_sequence(observe, rng):
+    case = {**model_case(rng, batch=1, length=LONG), "context_length": LONG}
+    examine(observe, MODEL, case, "in_indices", oracles.transformer_lm(*model_arguments(case)))
