@@ -106,22 +106,26 @@ def test_cross_entropy_takes_other_dtypes(observe, rng, dtype, tolerance):
 @pytest.mark.parametrize("offset", [0.0, 300.0])
 @pytest.mark.parametrize("leading", [(4,), (2, 3)], ids=str)
 def test_cross_entropy_has_the_right_gradient(observe, rng, leading, offset):
+    weight = np.asarray(1.75, np.float32)  # The loss may be a term among others.
     logits = rng.integers(-3, 4, (*leading, 5)).astype(np.float32) + np.float32(offset)
     targets = rng.integers(0, 5, leading)
     seen = observe(
         backward,
         function="run_cross_entropy",
         arguments={"inputs": logits, "targets": targets},
-        cotangent=np.ones((), np.float32),
+        cotangent=weight,
         inputs=["inputs"],
     )["gradients"]
     one_hot = np.eye(5)[targets]
-    expected = oracles.gradient(lambda z: oracles.cross_entropy(z, targets), logits, np.ones(()))
+    expected = oracles.gradient(lambda z: oracles.cross_entropy(z, targets), logits, weight)
     expect_gradients(
         seen,
         {"inputs": expected},
         "run_cross_entropy",
-        mistakes=lambda: {"the normaliser is detached": -one_hot / targets.size},
+        mistakes=lambda: {
+            "the normaliser is detached": -weight * one_hot / targets.size,
+            "the gradient that arrives from behind is ignored": expected / weight,
+        },
         # A float32 of 300 is exact to 2e-5, and a gradient may be an exponential of it.
         tolerance=1e-4 if offset else 1e-5,
     )
