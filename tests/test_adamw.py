@@ -173,6 +173,15 @@ def test_adamw_reads_every_option_at_every_step(observe, rng):
     examine(observe, [{"params": parameters}], OPTIONS, gradients, changes=changes)
 
 
+def test_adamw_reads_eps_at_every_step(observe, rng):
+    parameters, gradients = draw(rng, [(3,), (2,)], steps=16)
+    gradients = [[far_from_zero(g) / (1 + step) for g in row] for step, row in enumerate(gradients)]
+    # Late, when the corrections are almost 1: either placement of eps is the same then.
+    changes = [{}] * 13 + [{"eps": 1.0}, {}, {"eps": 1e-8}]
+    options = {**OPTIONS, "betas": (0.5, 0.4), "weight_decay": 0.0}
+    examine(observe, [{"params": parameters}], options, gradients, changes=changes)
+
+
 def test_adamw_hardly_moves_for_gradients_far_below_eps(observe, rng):
     # So far below that it does not show whether eps meets the corrected moment or the plain one.
     parameters, gradients = draw(rng, [(6,)], steps=4, size=1e-13)
