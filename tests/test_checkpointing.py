@@ -5,7 +5,7 @@ import pytest
 from compare import blaming, expect, expect_close
 from oracles import training as oracles
 from oracles.model import rounded
-from probes.training import checkpoint
+from probes.training import checkpoint, checkpoint_of_frozen
 
 pytestmark = pytest.mark.problem("checkpointing")
 
@@ -148,3 +148,29 @@ def test_saving_changes_nothing(observe, rng):
                     "saving clears the optimizer's state": restarted
                 },
             )
+
+
+def test_checkpoint_restores_frozen_parameters(observe, rng):
+    frozen, trained = (rng.standard_normal((2, 3)).astype(np.float32) for _ in range(2))
+    seen = observe(checkpoint_of_frozen, frozen=frozen, trained=trained, training=True)
+    for name, wanted in (("frozen", frozen), ("trained", trained)):
+        expect_close(
+            seen[name],
+            wanted,
+            f"run_load_checkpoint, the {name} parameter after loading",
+            mistakes=lambda wanted=wanted: {
+                "parameters that are not trained are not saved": np.zeros_like(wanted)
+            },
+        )
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_saving_leaves_the_training_mode_alone(observe, rng, training):
+    weights = rng.standard_normal((2, 3)).astype(np.float32)
+    seen = observe(checkpoint_of_frozen, frozen=weights, trained=weights, training=training)
+    expect(
+        seen["training"] == training,
+        f"run_save_checkpoint set model.training to {seen['training']}: saving must not change the"
+        " model",
+        "saving-changes-the-model",
+    )

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 from compare import blaming, expect, expect_tensor, fail, id_of, sentence
-from probes.training import batch_devices, batches, mapped_batch, refused_batch
+from probes.training import (
+    batch_devices,
+    batches,
+    mapped_batch,
+    pages_of_a_batch,
+    refused_batch,
+)
 
 pytestmark = pytest.mark.problem("data_loading")
 
@@ -88,6 +94,19 @@ def test_batch_comes_from_a_memory_map(observe, rng):
     dataset = rng.integers(0, 2**16, 50).astype(np.uint16)
     seen = observe(mapped_batch, dataset=dataset, batch_size=4, context_length=6)
     check_windows({"x": [seen["x"]], "y": [seen["y"]]}, dataset, 4, 6)
+
+
+def test_batch_reads_only_its_windows_of_a_memory_map(observe):
+    megabytes = 64
+    read = observe(pages_of_a_batch, megabytes=megabytes)
+    if read is None:
+        pytest.skip("this system does not tell which parts of a file a process has read")
+    expect(
+        read < megabytes / 2,
+        f"{NAME} read {read:.0f} of {megabytes} MiB of a memory-mapped file for 2 windows of 4"
+        " tokens: index the map first, and convert what comes out",
+        "the-whole-file-is-read",
+    )
 
 
 @pytest.mark.parametrize("num_starts", [9, 5, 2, 1])

@@ -194,6 +194,31 @@ def mapped_batch(adapters: Any, dataset: Array, batch_size: int, context_length:
         return {"x": plain(x), "y": plain(y)}
 
 
+def pages_of_a_batch(adapters: Any, megabytes: int) -> float | None:
+    """MiB of a memory-mapped file that one small batch brings into memory; None if unknown."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokens.npy"
+        size = megabytes * 2**20 // 2
+        written = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint16, shape=(size,))
+        del written  # A file without content: it takes no room on the disk.
+        mapped = np.load(path, mmap_mode="r")
+        before = resident_megabytes(path)
+        adapters.run_get_batch(dataset=mapped, batch_size=2, context_length=4, device="cpu")
+        after = resident_megabytes(path)
+    return None if before is None or after is None else after - before
+
+
+def resident_megabytes(path: Path) -> float | None:
+    """How much of a mapped file this process has touched, as Linux tells it."""
+    try:
+        lines = Path("/proc/self/smaps").read_text().splitlines()
+    except OSError:
+        return None
+    starts = [place for place, line in enumerate(lines) if line.endswith(str(path))]
+    sizes = [next(line for line in lines[start:] if line.startswith("Rss:")) for start in starts]
+    return sum(int(size.split()[1]) for size in sizes) / 1024 if sizes else None
+
+
 def batch_devices(adapters: Any, dataset: Array, context_length: int) -> list[str]:
     """Ask for a batch on "meta", a device that every machine has; see where x and y are.
 
@@ -309,4 +334,27 @@ def checkpoint(
         "loaded_lr": loaded_lr,
         "never_stopped": [plain(model.weight), plain(model.bias), plain(model.seen)],
         "resumed": [plain(fresh.weight), plain(fresh.bias), plain(fresh.seen)],
+    }
+
+
+def checkpoint_of_frozen(adapters: Any, frozen: Array, trained: Array, training: bool) -> Plain:
+    """Save a model part of which is not trained, and load it into one of zeros."""
+
+    def make(*weights: Array) -> tuple[nn.Module, torch.optim.Optimizer]:
+        model = nn.Module()
+        model.frozen = nn.Parameter(torch.tensor(weights[0]), requires_grad=False)
+        model.trained = nn.Parameter(torch.tensor(weights[1]))
+        return model, torch.optim.AdamW([model.trained], foreach=False)
+
+    model, optimizer = make(frozen, trained)
+    model.train(training)
+    memory = io.BytesIO()
+    adapters.run_save_checkpoint(model=model, optimizer=optimizer, iteration=3, out=memory)
+    memory.seek(0)
+    fresh, fresh_optimizer = make(np.zeros_like(frozen), np.zeros_like(trained))
+    adapters.run_load_checkpoint(src=memory, model=fresh, optimizer=fresh_optimizer)
+    return {
+        "frozen": plain(fresh.frozen),
+        "trained": plain(fresh.trained),
+        "training": model.training,
     }
