@@ -26,6 +26,16 @@ def encode(adapters: Any, tokenizer: Plain, texts: list[str]) -> Plain:
     }
 
 
+def tokenizer_arguments(adapters: Any, tokenizer: Plain, text: str) -> Plain:
+    """Make a tokenizer, use it, and name those of its arguments that are not what they were."""
+    given = copy.deepcopy(tokenizer)
+    made = adapters.get_tokenizer(**given)
+    made.decode(made.encode(text))
+    list(made.encode_iterable([text, text]))
+    # The order of a list counts, and so does that of a vocabulary.
+    return {"changed": [name for name in given if repr(given[name]) != repr(tokenizer[name])]}
+
+
 def decode(adapters: Any, tokenizer: Plain, rows: list[list[int]]) -> list[str]:
     made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
     return [str(made.decode(row)) for row in rows]

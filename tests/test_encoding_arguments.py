@@ -1,0 +1,23 @@
+"""What a tokenizer is made of stays its maker's."""
+
+import pytest
+from compare import expect
+from probes.text import tokenizer_arguments
+from texts import CORPUS, tokenizer
+
+pytestmark = pytest.mark.problem("tokenizer")
+
+
+@pytest.mark.parametrize("specials_in_vocab", [True, False])
+def test_tokenizer_leaves_its_arguments_alone(observe, specials_in_vocab):
+    # Neither in the order of their lengths nor in that of the alphabet.
+    specials = ["<|bb|>", "<|long one|>", "<|a|>"]
+    given = tokenizer(specials, specials_in_vocab=specials_in_vocab)
+    text = f"{CORPUS}<|a|> and <|bb|>"
+    seen = observe(tokenizer_arguments, tokenizer=given, text=text)
+    expect(
+        not seen["changed"],
+        f"get_tokenizer changed its argument {' and '.join(seen['changed'])}: the caller still"
+        " needs it, copy it first",
+        "input-changed",
+    )
