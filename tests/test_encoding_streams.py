@@ -61,6 +61,27 @@ def test_encode_iterable_does_not_depend_on_the_cuts(observe, rng, text):
         )
 
 
+CONTRACTIONS = "it'll we've they're I'm he's can't you'd " * 3
+
+
+def test_encode_iterable_waits_for_the_end_of_a_contraction(observe):
+    # ' and l are two words for as long as nothing follows; with one more letter they are one.
+    merges = oracles.train_bpe(CONTRACTIONS.encode(), 256 + 40, [])
+    given = tokenizer([END], merges)
+    chunkings = [[CONTRACTIONS[:i], CONTRACTIONS[i:]] for i in range(42)] + [list(CONTRACTIONS)]
+    seen = observe(encode_chunks, tokenizer=given, chunkings=chunkings)
+    expected = oracles.encode(CONTRACTIONS, given)
+    for chunks, ids in zip(chunkings, seen, strict=True):
+        expect_equal(
+            ids,
+            expected,
+            "encode_iterable",
+            given=chunks,
+            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+            hint="Which words may still change when a letter follows?",
+        )
+
+
 def test_encode_iterable_of_nothing_is_nothing(observe):
     seen = observe(encode_chunks, tokenizer=tokenizer([END]), chunkings=[[], [""], ["", ""]])
     expect(seen == [[], [], []], f"encode_iterable of no text at all yields {seen}")
