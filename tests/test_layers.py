@@ -156,6 +156,19 @@ def test_silu_is_x_times_sigmoid(observe, rng, shape):
 
 
 @pytest.mark.problem("silu")
+def test_silu_is_exact_far_below_zero(observe):
+    # Each on its own: beside larger values the error of a small one would not show.
+    for x in np.array([[-6.5], [-9], [-14], [-20]], np.float32):
+        seen = observe(forward, function="run_silu", arguments={"in_features": x})
+        expect_close(
+            seen["output"],
+            oracles.silu(x),
+            f"run_silu({x[0]:g})",
+            mistakes=lambda x=x: {"small values are cut off": np.zeros_like(x)},
+        )
+
+
+@pytest.mark.problem("silu")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("size", [20.0, 100.0, 1e3, 3e4])
 def test_silu_does_not_overflow(observe, sign, size):
