@@ -1,0 +1,73 @@
+"""Every cut between words shows if every two bytes that stand side by side make a token."""
+
+from itertools import pairwise
+
+import pytest
+from compare import expect_equal
+from mistakes import encoding as mistakes
+from oracles import text as oracles
+from probes.text import encode, encode_chunks
+from texts import AWKWARD, END, tokenizer
+
+pytestmark = pytest.mark.problem("tokenizer")
+
+TEXTS = {
+    **AWKWARD,
+    "contractions": "it'll we've they're I'M he's 'tis 's'll'l d'd''ll 12'll !'ve \u2019s",
+    "white space": "a\u00a0b \u3000\u3000c\x0b\x0bd \x0c e\u2028\u2028f\x85g \u00a0 h\t i \r\n j",
+    "letters and numbers": "x12y \u00b2\u00bdz\u2167w \u0661\u0662 e\u0301a_b 3.14 \u4e00\u4e09",
+}
+
+
+def pairs_of(text):
+    """Each two bytes that are neighbours in the text, across words as well, in any order."""
+    data = text.encode()
+    found = dict.fromkeys((data[i : i + 1], data[j : j + 1]) for i, j in pairwise(range(len(data))))
+    return list(reversed(found))
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+def test_encode_cuts_words_where_gpt2_does(observe, text):
+    given = tokenizer([END], pairs_of(text))
+    seen = observe(encode, tokenizer=given, texts=[text])["ids"][0]
+    expect_equal(
+        seen,
+        oracles.encode(text, given),
+        "encode",
+        given=text,
+        mistakes=lambda: mistakes.encoding(text, given),
+        hint="Is the text cut into words by exactly the handout's pattern?",
+    )
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+def test_encode_iterable_cuts_words_where_gpt2_does(observe, text):
+    given = tokenizer([END], pairs_of(text))
+    chunkings = [list(text), *([text[:i], text[i:]] for i in range(1, len(text)))]
+    expected = oracles.encode(text, given)
+    for chunks, ids in zip(
+        chunkings, observe(encode_chunks, tokenizer=given, chunkings=chunkings), strict=True
+    ):
+        expect_equal(
+            ids,
+            expected,
+            "encode_iterable",
+            given=chunks,
+            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+            hint="Which words may still change when more text follows?",
+        )
+
+
+@pytest.mark.parametrize("word", ["banana", "lower", "\U0001f643", "12", "!?"])
+def test_encode_merges_words_of_any_length(observe, word):
+    text = 100 * word
+    given = tokenizer(merges=oracles.train_bpe(f"{text} {word}".encode(), 256 + 12, []))
+    seen = observe(encode, tokenizer=given, texts=[text])["ids"][0]
+    parts = list(text.encode())
+    expect_equal(
+        seen,
+        oracles.encode(text, given),
+        "encode",
+        given=text,
+        mistakes=lambda: {"long words are not merged": parts},
+    )
