@@ -248,3 +248,15 @@ def test_merges_are_made_of_earlier_tokens(observe, rng):
         known.add(left + right)
     again = [merge for merge, count in Counter(seen["merges"]).items() if count > 1]
     expect(not again, f"{NAME}: these merges occur more than once: {again}")
+
+
+def test_train_leaves_the_special_tokens_alone(observe):
+    # Neither in the order of their lengths nor in that of the alphabet.
+    specials = ["<|bb|>", "<|long one|>", "<|a|>", "<|long one|>"[:-1]]
+    seen = observe(train_bpe, text=b"a<|bb|>ab ab", vocab_size=262, special_tokens=specials)
+    expect(not seen["strange"], f"run_train_bpe returned {seen['strange']}", "wrong-type")
+    expect(
+        not seen["changed"],
+        "run_train_bpe changed special_tokens, which the caller still needs: copy the list first",
+        "input-changed",
+    )

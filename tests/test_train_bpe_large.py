@@ -47,12 +47,14 @@ def test_train_takes_a_text_of_megabytes(observe, rng, special_tokens):
     )
 
 
-@pytest.mark.parametrize("special_tokens", [[END], []], ids=len)
-def test_train_counts_every_word_of_a_large_text(observe, rng, special_tokens):
+@pytest.mark.parametrize(
+    ("special_tokens", "repeats"), [([END], 6000), ([], 6000), ([END], 30_000)], ids=str
+)
+def test_train_counts_every_word_of_a_large_text(observe, rng, special_tokens, repeats):
     # All words are equally frequent: with a single one lost or split, the merges change places.
     letters = "".join(chr(code) for code in rng.choice(np.arange(0x4E00, 0x9F00), 24, False))
     words = [f" {letters[i : i + 2]}" for i in range(0, 24, 2)]
-    picks = rng.permutation(np.repeat(np.array(words, object), 6000))
+    picks = rng.permutation(np.repeat(np.array(words, object), repeats))
     parts = np.array_split(picks, 400)
     text = END.join("".join(part) for part in parts).encode()
     arguments = {"text": text, "vocab_size": 290, "special_tokens": special_tokens}

@@ -152,16 +152,18 @@ def train_bpe(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
         path.write_bytes(text)
+        given = list(special_tokens)
         vocab, merges = adapters.run_train_bpe(
             input_path=str(path) if path_as == "str" else path,
             vocab_size=vocab_size,
-            special_tokens=list(special_tokens),
+            special_tokens=given,
             **(options or {}),
         )
     strange = unlike_the_contract(vocab, merges)
     if strange:
         return {"strange": strange}
-    return {"strange": "", "vocab": dict(vocab), "merges": list(merges)}
+    changed = given != special_tokens
+    return {"strange": "", "vocab": dict(vocab), "merges": list(merges), "changed": changed}
 
 
 def unlike_the_contract(vocab: Any, merges: Any) -> str:
