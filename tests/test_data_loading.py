@@ -115,7 +115,8 @@ def test_batch_starts_anywhere_that_leaves_room(observe, num_starts):
     dataset = np.arange(context_length + num_starts)
     how = {"batch_size": 50, "context_length": context_length, "calls": 8}
     with blaming(
-        "a window may start too late and run past the end of the dataset",
+        "the range of starts is off by one: a window may run past the end of the dataset, or the"
+        " only start be left out",
         control=lambda: observe(batches, dataset=np.arange(100_000), **{**how, "calls": 1}),
     ):
         seen = observe(batches, dataset=dataset, **how)

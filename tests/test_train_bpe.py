@@ -47,6 +47,13 @@ def examine(observe, text, num_merges, special_tokens=(), **how):
     ):
         seen = observe(train_bpe, **asked)
     check_kinds(seen)
+    lacking = [special for special in specials if special.encode() not in seen["vocab"].values()]
+    expect(
+        not lacking,
+        f"{NAME}: the vocabulary lacks the special tokens {lacking}: all that are given are in it,"
+        " whether or not they occur in the text",
+        "special-token-is-missing",
+    )
     expect_equal(
         seen["merges"],
         expected,

@@ -71,6 +71,9 @@ def bpe_merges(
         "each kind of word is counted once, however often it occurs": train(
             sorted({word for piece in pieces for word in find(piece)})
         ),
+        "the byte order mark at the start is dropped: keep every byte": oracles.train_bpe(
+            text.removeprefix(b"\xef\xbb\xbf"), vocab_size, special_tokens
+        ),
         "merging goes on past vocab_size: special tokens count too": oracles.train_bpe(
             text, vocab_size + len(special_tokens), special_tokens
         ),
