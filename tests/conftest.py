@@ -19,7 +19,14 @@ from submission import load_adapters
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
 ASKED = pytest.StashKey[str]()
-ASKED_OF_MANY = ("test_devices", "test_initialisation", "test_other_dtypes", "test_repeated_calls")
+ASKED_OF_MANY = (
+    "test_devices",
+    "test_initialisation",
+    "test_long_sequences",
+    "test_norm_eps",
+    "test_other_dtypes",
+    "test_repeated_calls",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
