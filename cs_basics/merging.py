@@ -101,8 +101,8 @@ class Merger:
     def __init__(self, byte_ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> None:
         self._byte_ids = np.array(byte_ids, np.int64)
         self._ranks, self._products = ranks, products
-        all_ids = chain(byte_ids, products, chain.from_iterable(ranks))
-        self._is_too_large = max(len(products), *all_ids) >= MAX_IDS
+        largest = max(chain([len(products)], byte_ids, products, chain.from_iterable(ranks)))
+        self._is_too_large = largest >= MAX_IDS
         self._rank_of = PairRanks({} if self._is_too_large else ranks)
         self._product_of = np.array(products, np.int64)
         right, left = np.divmod(np.arange(1 << 16), 1 << 8)

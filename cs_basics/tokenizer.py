@@ -412,6 +412,8 @@ class Tokenizer:
         """
         words = self._split(b"".join(texts).decode("utf-8", "surrogateescape"))
         ids, ids_of_word = self._word_table.encode(words)
+        if len(texts) == 1:
+            return ids, np.array([len(ids)])
         # A text ends where a word ends.
         word_ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
         text_ends = np.cumsum(np.fromiter(map(_num_characters, texts), np.int64, len(texts)))
@@ -459,6 +461,7 @@ class Tokenizer:
         self._words: dict[str, list[int]] = {}
         self._table = PieceTable()
         self._table_ids = IdLists(self._typecode)
+        self._table_ids.extend(np.zeros(0, np.int64), np.zeros(1, np.int64))  # of nothing at all
         self._short_pieces = _Pieces(self.encode_plainly)
 
     def __getstate__(self) -> dict[str, Any]:
