@@ -37,6 +37,17 @@ class Block:
         """Size in bytes."""
         return self.span.end - self.span.start
 
+    def read(self) -> bytes:
+        """Return the text.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if isinstance(self.source, bytes):
+            return self.source
+        with _mapped(self.source) as data:
+            return data[self.span.start : self.span.end]
+
     def pieces(self, special_tokens: Sequence[str]) -> Iterator[bytes]:
         """Yield the text as bytes, in short pieces in order, again cut where no token crosses.
 

@@ -186,7 +186,7 @@ def join_token_files(
 
 
 def _encode_block(tokenizer: Tokenizer, block: Block) -> _Encoded:
-    return block.num_bytes, tokenizer.encode_pieces(block.pieces(tokenizer.special_tokens))
+    return block.num_bytes, tokenizer.encode_bytes(block.read())
 
 
 def _reported(

@@ -24,6 +24,7 @@ MIN_WORDS = 24
 _BITS = 21
 """A pair and its rank, three numbers of so many bits, make one of 64 that is not negative."""
 MAX_IDS = (1 << _BITS) - 1
+"""A tokenizer with ids or ranks from here on encodes words one by one."""
 
 _SEPARATOR = MAX_IDS
 """In the place of a token where there is none: between words, and where a merge has taken one."""
@@ -50,9 +51,9 @@ class PairRanks:
     def __init__(self, ranks: Ranks) -> None:
         self.none = max(ranks.values(), default=-1) + 1
         """Above every rank: what a pair has that has none."""
-        tokens = np.array(list(ranks), np.int64).reshape(-1, 2)
+        tokens = np.fromiter(chain.from_iterable(ranks), np.int64, 2 * len(ranks)).reshape(-1, 2)
         pairs = _joined(tokens[:, 0], tokens[:, 1])
-        entries = pairs | np.array(list(ranks.values()), np.int64)
+        entries = pairs | np.fromiter(ranks.values(), np.int64, len(ranks))
         bits = max((_SLOTS_PER_PAIR * len(ranks)).bit_length(), 1)
         self._shift = np.uint64(64 - bits)
         self._slots = np.full(1 << bits, _EMPTY)
@@ -100,7 +101,9 @@ class Merger:
     def __init__(self, byte_ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> None:
         self._byte_ids = np.array(byte_ids, np.int64)
         self._ranks, self._products = ranks, products
-        self._rank_of = PairRanks(ranks)
+        largest = max(chain([len(products)], byte_ids, products, chain.from_iterable(ranks)))
+        self._is_too_large = largest >= MAX_IDS
+        self._rank_of = PairRanks({} if self._is_too_large else ranks)
         self._product_of = np.array(products, np.int64)
         right, left = np.divmod(np.arange(1 << 16), 1 << 8)
         self._rank_of_bytes = self._rank_of(self._byte_ids[left], self._byte_ids[right])
@@ -117,7 +120,7 @@ class Merger:
         Raises:
             ValueError: A byte has no token.
         """
-        if len(words) < MIN_WORDS:
+        if len(words) < MIN_WORDS or self._is_too_large:
             merged = [self._encode_one(word) for word in words]
             lengths = np.array(list(map(len, merged)), np.int64)
             return np.array(list(chain.from_iterable(merged)), np.int64), lengths

@@ -54,6 +54,8 @@ SHORT_TEXT = 1 << 12
 
 MIN_ARRAY_LENGTH = 64
 """Ids from which arrays are faster than a dictionary."""
+MAX_IDS_PER_TOKEN = 64
+"""A vocabulary with more gaps than tokens by so much stays in its dictionary."""
 DECODED_AT_ONCE = 1 << 14
 """Ids turned into bytes at once: so few that what is known of them stays in the cache."""
 
@@ -213,21 +215,7 @@ class Tokenizer:
         Raises:
             ValueError: As in `encode`.
         """
-        return self.encode_pieces(byte_pieces(data, self.special_tokens))
-
-    def encode_pieces(self, pieces: Iterable[bytes]) -> Ids:
-        """Encode a text that is cut in pieces of some 100 kB, the ends of which no token crosses.
-
-        Args:
-            pieces: At least one, as cs_basics.blocks cuts them.
-
-        Returns:
-            The ids of the whole text, of type `dtype`.
-
-        Raises:
-            ValueError: As in `encode`.
-        """
-        parts = [self._encode_piece(piece) for piece in pieces]
+        parts = [self._encode_piece(piece) for piece in byte_pieces(data, self.special_tokens)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def encode_batch(self, texts: Iterable[str], num_workers: int = 1) -> list[list[int]]:
@@ -289,7 +277,8 @@ class Tokenizer:
         Raises:
             ValueError: An id is not in the vocabulary.
         """
-        if isinstance(ids, Sequence) and len(ids) < MIN_ARRAY_LENGTH:
+        is_short = isinstance(ids, Sequence) and len(ids) < MIN_ARRAY_LENGTH
+        if is_short or self._token_bytes is None:
             return self.decode_plainly(ids)
         try:
             return b"".join(map(self._token_bytes.joined, _in_arrays(ids)))
@@ -297,8 +286,9 @@ class Tokenizer:
             raise self._unknown(error.args[0]) from None
 
     @cached_property
-    def _token_bytes(self) -> TokenBytes:
-        return TokenBytes(self.vocab)
+    def _token_bytes(self) -> TokenBytes | None:
+        is_sparse = self.vocab_size > MAX_IDS_PER_TOKEN * len(self.vocab)
+        return None if is_sparse else TokenBytes(self.vocab)
 
     def _unknown(self, token_id: int) -> ValueError:
         return ValueError(
@@ -422,6 +412,8 @@ class Tokenizer:
         """
         words = self._split(b"".join(texts).decode("utf-8", "surrogateescape"))
         ids, ids_of_word = self._word_table.encode(words)
+        if len(texts) == 1:
+            return ids, np.array([len(ids)])
         # A text ends where a word ends.
         word_ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
         text_ends = np.cumsum(np.fromiter(map(_num_characters, texts), np.int64, len(texts)))
@@ -469,6 +461,7 @@ class Tokenizer:
         self._words: dict[str, list[int]] = {}
         self._table = PieceTable()
         self._table_ids = IdLists(self._typecode)
+        self._table_ids.extend(np.zeros(0, np.int64), np.zeros(1, np.int64))  # of nothing at all
         self._short_pieces = _Pieces(self.encode_plainly)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def _whole_files(team: Team, texts: dict[str, Text]) -> list[Row]:
         times = team.times(peers, 1, task, warm=not is_large)
         rows += _faster("encode a file, one thread", text, times, **goals.get(text.name, {}))
         if is_large:
-            times = team.times([*peers, TOKENIZERS], ALL_THREADS, task, warm=False)
+            times = team.times(peers, ALL_THREADS, task, warm=False)
             rows += _faster(f"encode a file, {ALL_THREADS} threads", text, times)
         else:
             times = team.times([OURS, TIKTOKEN], 1, task | {"do": "fresh"})

@@ -15,7 +15,7 @@ LINE_LENGTH = 100
 UNASKED_METHODS = frozenset(
     {
         "extra_repr", "normalise", "add_rms_norm", "project", "hidden", "next_positions",
-        "encode_plainly", "encode_to_array", "encode_batch", "dtype",
+        "encode_plainly", "encode_to_array", "encode_batch", "decode_plainly", "dtype",
     }
 )  # fmt: skip
 

@@ -86,7 +86,7 @@ def peak_mb():
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 def lines():
-    for i in range(450_000):
+    for i in range(180_000):
         yield f"line {i % 1000} of a text that is never held as a whole\\n"
 
 tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [], ["<|endoftext|>"])
@@ -96,14 +96,14 @@ before = peak_mb()
 chunks = lines() if sys.argv[1] == "stream" else ["".join(lines())]
 if sys.argv[1] == "stream":
     num_tokens = sum(1 for _ in tokenizer.encode_iterable(chunks))
-    assert num_tokens > 20_000_000, num_tokens
+    assert num_tokens > 8_000_000, num_tokens
 print(peak_mb() - before)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(("way", "at_least", "below"), [("stream", 0, 5), ("join", 15, 500)])
-def test_stream_of_20_mb_needs_little_memory(way, at_least, below):
+@pytest.mark.parametrize(("way", "at_least", "below"), [("stream", 0, 4), ("join", 6, 500)])
+def test_stream_of_8_mb_needs_little_memory(way, at_least, below):
     # "join" shows that the measurement would notice a tokenizer that collects the text.
     done = subprocess.run(
         [sys.executable, "-c", STREAM_MEMORY, way],
@@ -130,6 +130,17 @@ def test_foreign_order_of_ids_is_accepted():
     tokenizer = Tokenizer(vocab, [(b"a", b"b")], [EOT, "<new>"])
     assert tokenizer.encode(f"abc{EOT}<new>ba") == [1, 10, 0, 11, 2, 3]
     assert tokenizer.vocab_size == 12
+
+
+@pytest.mark.parametrize("offset", [2**21 - 300, 2**21 - 257, 2**31])
+def test_large_ids_are_encoded_and_decoded_as_any(offset):
+    vocab = {offset + byte: bytes([byte]) for byte in range(256)} | {offset + 256: b"ab"}
+    tokenizer = Tokenizer(vocab, [(b"a", b"b")])
+    text = " ".join(f"ab{number}ab" for number in range(100))
+    ids = tokenizer.encode_bytes(text.encode())
+    assert ids.tolist() == tokenizer.encode_plainly(text)
+    assert tokenizer.decode(ids) == tokenizer.decode(ids.tolist()) == text
+    assert tokenizer._token_bytes is None or offset < 2**21
 
 
 def test_of_repeated_merges_the_first_counts():
