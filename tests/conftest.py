@@ -205,9 +205,13 @@ def message(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} ({where}){notes}"
 
 
-def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+def pytest_report_teststatus(
+    report: pytest.CollectReport | pytest.TestReport,
+) -> tuple[str, str, str] | None:
     """Set what was not started apart from what failed."""
-    rows = [row for name, row in report.user_properties if name == "examination"]
+    # A file that cannot be imported has a report as well, but nothing about items.
+    properties = getattr(report, "user_properties", ())
+    rows = [row for name, row in properties if name == "examination"]
     if rows and rows[0]["outcome"] == "not_started":
         return "not started", "n", "NOT STARTED"
     return None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -320,3 +321,14 @@ def test_the_memory_check_fails_on_a_tokenizer_that_buffers(tmp_path, encode_ite
     else:
         with pytest.raises(WrongAnswer, match="MiB more memory than for a little"):
             check(observe)
+
+
+def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
+    for name in ("conftest.py", "compare.py", "report.py", "rubric.toml", "submission.py"):
+        shutil.copy(TESTS / name, tmp_path)
+    (tmp_path / "test_broken.py").write_text("import a_package_that_is_not_there\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", tmp_path]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "No module named 'a_package_that_is_not_there'" in done.stdout
+    assert "INTERNALERROR" not in done.stdout + done.stderr
