@@ -67,7 +67,7 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
         for place, parameter in enumerate(row):
 
             def wrong(step=step, place=place):
-                trails = mistakes.adamw(groups, options, gradients, rates)
+                trails = mistakes.adamw(groups, options, gradients, rates, changes)
                 answers = {what: trail[step][place] for what, trail in trails.items()}
                 is_first = place < len(groups[0]["params"])
                 nothing = "nothing is updated" if is_first else "only the first group is updated"

@@ -17,9 +17,10 @@ def adamw(
     options: Mapping[str, Any],
     gradients: Sequence[Sequence[Array | None]],
     rates: Sequence[float] | None = None,
+    changes: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, list[list[Array]]]:
     """Trails of parameters under each mistake, by a small AdamW with a switch for each."""
-    arguments = groups, options, gradients, rates
+    arguments = groups, options, gradients, rates, changes
     switches = {
         "weight decay is added to the gradient (that is Adam with L2, not AdamW)": "l2",
         "bias correction is missing": "no correction",
@@ -42,6 +43,7 @@ def adamw(
         ),
         "a missing gradient is treated as zero": "zero gradient",
         "the learning rate is fixed at construction: read it from the group at every step": "fixed",
+        "an option is fixed at construction: read all from the group at every step": "all fixed",
         "all groups use the options of the first group": "first group",
         "all groups use the constructor's defaults": "defaults only",
         "the betas are always 0.9 and 0.999: the argument is ignored": "usual betas",
@@ -94,6 +96,7 @@ def faulty_adamw(
     options: Mapping[str, Any],
     gradients: Sequence[Sequence[Array | None]],
     rates: Sequence[float] | None,
+    changes: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[list[Array]]:
     first = {**options, **{k: v for k, v in groups[0].items() if k != "params"}}
     states = []
@@ -101,18 +104,21 @@ def faulty_adamw(
         own = {**options, **{k: v for k, v in group.items() if k != "params"}}
         own = {"first group": first, "defaults only": dict(options)}.get(fault, own)
         states += [
-            {**own, "p": wide(array), "m": 0.0, "v": 0.0, "t": 0} for array in group["params"]
+            {**own, "first lr": own["lr"], "p": wide(array), "m": 0.0, "v": 0.0, "t": 0}
+            for array in group["params"]
         ]
     trail, shared = [], 0
     for step, row in enumerate(gradients):
         for s, g in zip(states, row, strict=True):
+            s |= changes[step] if changes and fault != "all fixed" else {}
             s["t"] = 0 if fault == f"restart {step}" else s["t"]
             if g is None and fault == "zero gradient":
                 g = np.zeros_like(s["p"])
             if g is None:
                 s["t"] += fault == "count missing"
                 continue
-            lr = s["lr"] if rates is None or fault == "fixed" else rates[step]
+            lr = s["lr"] if rates is None else rates[step]
+            lr = s["first lr"] if fault == "fixed" else lr
             faulty_update(fault, s, wide(g), lr, shared := shared + 1)
         trail.append([s["p"] for s in states])
     return trail

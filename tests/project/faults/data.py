@@ -45,6 +45,13 @@ data_fault("the last start is left out", "last start is left out")(
 data_fault("the first start is left out", "the first start is left out")(
     batches(lambda room, batch, _: draw(batch, below=room, first=1))
 )
+
+
+@data_fault("the whole memory-mapped file is read", "of a memory-mapped file for")
+def reads_everything(dataset, **given):
+    return REFERENCE.run_get_batch(dataset=dataset.astype(np.int64), **given)
+
+
 data_fault("one start too many", "run past the end")(
     batches(lambda room, batch, _: draw(batch, below=room + 1))
 )
@@ -188,6 +195,28 @@ def loading(change):
 @loading
 def no_optimizer(src, model, optimizer):
     return load(src, model, copy.deepcopy(optimizer))
+
+
+@checkpoint_fault("parameters that are not trained are not saved", "not trained are not saved")
+class OnlyTrained(Saving):
+    @staticmethod
+    def run_save_checkpoint(model, optimizer, iteration, out):
+        frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
+        kept = {name: value for name, value in model.state_dict().items() if name not in frozen}
+        torch.save({"m": kept, "o": optimizer.state_dict(), "i": iteration}, out)
+
+    @staticmethod
+    def run_load_checkpoint(src, model, optimizer):
+        content = torch.load(src)
+        model.load_state_dict(content["m"], strict=False)
+        optimizer.load_state_dict(content["o"])
+        return content["i"]
+
+
+@checkpoint_fault("saving switches the model to evaluation", "set model.training to False")
+@saving
+def saves_in_evaluation(model, **given):
+    save(model.eval(), **given)
 
 
 @checkpoint_fault("the model is not restored", "not restored")

@@ -309,6 +309,26 @@ fault("cross_entropy", "the loss is divided by vocab_size", "divided by vocab_si
 fault("cross_entropy", "the normaliser is detached", "normaliser is detached")(
     loss(lambda logits, targets: (log_sum_exp(logits).detach() - at_target(logits, targets)).mean())
 )
+
+
+class IgnoresWhatComesFromBehind(torch.autograd.Function):
+    """A backward that is right only where the loss is all that is asked about."""
+
+    @staticmethod
+    def forward(ctx, logits, targets):
+        ctx.save_for_backward(logits, targets)
+        return each_loss(logits, targets).mean()
+
+    @staticmethod
+    def backward(ctx, _):
+        logits, targets = ctx.saved_tensors
+        one_hot = functional.one_hot(targets, logits.shape[-1])
+        return (softmax(logits) - one_hot) / targets.numel(), None
+
+
+fault("cross_entropy", "its own backward ignores the incoming gradient", "behind is ignored")(
+    loss(IgnoresWhatComesFromBehind.apply)
+)
 fault("cross_entropy", "the loss is detached", "no gradient")(
     loss(lambda logits, targets: each_loss(logits, targets).mean().detach())
 )

@@ -175,6 +175,9 @@ fault("silu", "the sigmoid is of -x", "sigmoid is of -x")(silu_of(lambda x: x * 
 fault("silu", "exp(x) / (1 + exp(x)) overflows", "exp overflows")(
     silu_of(lambda x: x * (x.exp() / (1 + x.exp())))
 )
+fault("silu", "it is cut off below -8", "small values are cut off")(
+    silu_of(lambda x: torch.where(x < -8, torch.zeros_like(x), silu(x)))
+)
 fault("silu", "the sigmoid is detached", "sigmoid is detached")(
     silu_of(lambda x: x * torch.sigmoid(x).detach())
 )

@@ -145,6 +145,13 @@ class Strips(PlainTraining):
         return [piece.strip() for piece in super().pieces(text, special_tokens)]
 
 
+@training_fault("the caller's list of special tokens is sorted", "changed special_tokens")
+class SortsSpecials(PlainTraining):
+    def ordered_specials(self, special_tokens):
+        special_tokens.sort(key=len, reverse=True)
+        return special_tokens
+
+
 @training_fault("the shortest special token wins", "a shorter special token wins")
 class ShortestFirst(PlainTraining):
     def ordered_specials(self, special_tokens):

@@ -230,6 +230,12 @@ class Defaults(PlainAdamW):
         return self.defaults
 
 
+@fault("adamw", "eps is kept from the construction", "an option is fixed at construction")
+class FixedEps(PlainAdamW):
+    def options(self, group):
+        return group | {"eps": self.defaults["eps"]}
+
+
 @fault("adamw", "only the first group is updated", "only the first group is updated")
 class OnlyFirstGroup(PlainAdamW):
     def gradient(self, p, group):

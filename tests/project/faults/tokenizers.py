@@ -272,6 +272,27 @@ class IdBySize(PlainTokenizer):
         return len(self.vocab)
 
 
+@tokenizer_fault("the caller's list of special tokens is sorted", "changed its argument special")
+class SortsSpecials(PlainTokenizer):
+    def __init__(self, vocab, merges, special_tokens=None):
+        if special_tokens:
+            special_tokens.sort(key=len, reverse=True)
+        super().__init__(vocab, merges, special_tokens)
+
+
+@tokenizer_fault("the caller's merges are used up", "changed its argument merges")
+class UsesUpMerges(PlainTokenizer):
+    def __init__(self, vocab, merges, special_tokens=None):
+        own = [merges.pop(0) for _ in range(len(merges))]
+        super().__init__(vocab, own, special_tokens)
+
+
+@tokenizer_fault("words of more than 60 bytes are not merged", "long words are not merged")
+class ShortWordsOnly(PlainTokenizer):
+    def tokens(self, word):
+        return super().tokens(word) if len(word.encode()) <= 60 else self.bytes_of(word)
+
+
 @tokenizer_fault("white space at the ends is dropped", "white space at the ends is dropped")
 class Strips(PlainTokenizer):
     def pieces(self, text):

@@ -84,6 +84,19 @@ block_fault("ln1 is missing", "ln1 is missing")(
 block_fault("both norms are missing", "both norms are missing")(
     block(lambda b, x: x + b.attn(x) + b.ffn(x + b.attn(x)))
 )
+block_fault("the eps of ln1 is 1e-6", "ln1 has an eps other than 1e-5")(
+    block(
+        lambda b, x: b.after_feedforward(x + b.attn(rmsnorm(x, b.weights["ln1.weight"], eps=1e-6)))
+    )
+)
+block_fault("the eps of both norms is 1e-8", "both norms have an eps other than 1e-5")(
+    block(
+        lambda b, x: (
+            (h := x + b.attn(rmsnorm(x, b.weights["ln1.weight"], eps=1e-8)))
+            + b.ffn(rmsnorm(h, b.weights["ln2.weight"], eps=1e-8))
+        )
+    )
+)
 block_fault("RoPE is not applied", "RoPE is not applied")(
     block(lambda b, x: b.after_feedforward(x + b.attn(b.ln1(x), use_rope=False)))
 )
