@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cs_basics.checkpoint import save_state
+from cs_basics.checkpoint import save_checkpoint
 from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
@@ -111,7 +111,7 @@ class Trainer:
                 f"step {self.step}: the update made weights that are not finite, which are not "
                 f"saved. Try a lower lr than {self.config.lr:g}"
             )
-        states = self.layout.state(self.optimizer)
+        model, optimizer = self.layout.whole(self.optimizer)
         if not self.world.is_first:
             return
         self.folder.checkpoints.mkdir(exist_ok=True)
@@ -125,7 +125,7 @@ class Trainer:
             "num_metrics_bytes": log.sync(),
         }
         path = self.folder.checkpoint_of(self.step)
-        save_state(states, self.step, path, progress)
+        save_checkpoint(model, optimizer, self.step, path, progress)
         self.folder.keep_checkpoints(self.step, self.config.keep_checkpoints, self.validation_loss)
 
     def restore(self) -> None:
