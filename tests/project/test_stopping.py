@@ -25,6 +25,16 @@ def tiny_config(tiny_config, monkeypatch):
 
 
 @pytest.fixture
+def whole(tiny_config, tmp_path_factory, made=[]):  # noqa: B006  made once for all tests
+    """The run, left alone."""
+    if not made:
+        run_dir = tmp_path_factory.mktemp("whole") / "run"
+        made.append(dataclasses.replace(tiny_config, run_dir=run_dir))
+        train(made[0])
+    return made[0]
+
+
+@pytest.fixture
 def before_update(monkeypatch):
     """Have something happen once, when the update of a step is due."""
 
@@ -52,10 +62,8 @@ def damage(path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
-    tiny_config, tmp_path, before_update, number
+    tiny_config, whole, before_update, number
 ):
-    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
-    train(whole)
     before_update(8, lambda: os.kill(os.getpid(), number))
     with pytest.raises(TrainingStoppedError, match=f"{number.name} after step 8"):
         train(tiny_config)
@@ -94,9 +102,7 @@ def test_in_another_thread_a_run_goes_without_handlers():
     assert entered == [0]
 
 
-def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, tmp_path, caplog):
-    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
-    train(whole)
+def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
     train(dataclasses.replace(tiny_config, max_steps=15))
     folder = RunFolder(tiny_config.run_dir)
     older, newest = folder.all_checkpoints()
@@ -123,9 +129,7 @@ def test_when_all_are_damaged_nothing_is_trained(tiny_config):
         train(tiny_config, resume=True)
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, tmp_path):
-    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
-    train(whole)
+def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whole):
     train(dataclasses.replace(tiny_config, max_steps=3))
     shutil.rmtree(RunFolder(tiny_config.run_dir).checkpoints)
     train(tiny_config, resume=True)
@@ -191,7 +195,7 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
-    tiny_config, tmp_path, small_disk, before_update
+    tiny_config, whole, small_disk, before_update
 ):
     config = dataclasses.replace(tiny_config, run_dir=small_disk / "run")
 
@@ -208,8 +212,6 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
     assert not list(folder.checkpoints.glob("*.tmp"))
     (small_disk / "junk").unlink()
     train(config, resume=True)
-    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
-    train(whole)
     assert_same_bits(final_state(whole), final_state(config))
     assert timeless_rows(whole) == timeless_rows(config)
 
