@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
@@ -131,9 +131,9 @@ class Replicas:
             average([p.grad for p in self.model.parameters() if p.grad is not None], self.world)
         return clip_grad_norm(self.model.parameters(), max_norm)
 
-    def state(self, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the whole state of model and optimizer; all processes have to ask together."""
-        return self.model.state_dict(), optimizer.state_dict()
+    def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Return model and optimizer to be saved; all processes have to ask together."""
+        return self.model, optimizer
 
     def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
         """Take up the state of a checkpoint.

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from matplotlib.figure import Figure
-
 from cs_basics.atomic import atomic_writer
 from cs_basics.config import TrainConfig
 
@@ -230,6 +228,9 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
         path: The PNG to write.
         title: Stands above both panels.
     """
+    # Here and not above: of several processes only one draws, and none needs it to start.
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for panel, key, label, scale in (

@@ -9,10 +9,10 @@ Tested by `make test ARGS=tests/project/test_distributed.py`.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -70,13 +70,14 @@ class Shards(Replicas):
                 part.grad.mul_(max_norm / (norm + 1e-6))
         return torch.tensor(norm)
 
-    def state(self, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Collect the whole state; all processes have to ask together."""
+    def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Collect both from all processes; of what is returned only the state can be asked."""
         model_state = {
             name: value.full_tensor() if isinstance(value, DTensor) else value
             for name, value in self.model.state_dict().items()
         }
-        return model_state, self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
+        optimizer_state = self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
+        return cast(nn.Module, _Saved(model_state)), cast(Optimizer, _Saved(optimizer_state))
 
     def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
         """Take up this process's part of a checkpoint; arguments and errors as in Replicas."""
@@ -111,6 +112,17 @@ class Shards(Replicas):
             for number, kept in state["state"].items()
         }
         return {**state, "state": per_weight}
+
+
+class _Saved:
+    """What was collected, as something that can be saved."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return it."""
+        return self._state
 
 
 def _whole(part: Tensor, like: DTensor) -> Tensor:

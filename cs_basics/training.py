@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cs_basics import accounting
-from cs_basics.checkpoint import save_state
+from cs_basics.checkpoint import save_checkpoint
 from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
@@ -122,7 +122,7 @@ class Trainer:
                 f"step {self.step}: the update made weights that are not finite, which are not "
                 f"saved. Try a lower lr than {self.config.lr:g}"
             )
-        states = self.layout.state(self.optimizer)
+        model, optimizer = self.layout.whole(self.optimizer)
         if not self.world.is_first:
             return
         self.folder.checkpoints.mkdir(exist_ok=True)
@@ -136,7 +136,7 @@ class Trainer:
             "num_metrics_bytes": log.sync(),
         }
         path = self.folder.checkpoint_of(self.step)
-        save_state(states, self.step, path, progress)
+        save_checkpoint(model, optimizer, self.step, path, progress)
         self.folder.keep_checkpoints(self.step, self.config.keep_checkpoints, self.validation_loss)
 
     def restore(self) -> None:

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 from cs_basics.document import (
     Details,
+    Drawing,
     Heading,
     Items,
     Paragraph,
@@ -80,3 +81,9 @@ def test_markdown_escapes_what_it_would_read_as_markup():
 def test_a_fence_is_longer_than_any_in_the_text():
     lines = to_markdown("t", [Details("title", "a\n````\nb")]).splitlines()
     assert lines[4] == lines[-3] == "`" * 7
+
+
+def test_a_drawing_is_in_the_page_and_named_in_markdown():
+    drawing = Drawing("a < b", "<svg></svg>")
+    assert '<p role="img" aria-label="a &lt; b"><svg></svg></p>' in to_html("t", [drawing])
+    assert "(a \\< b: see the HTML)" in to_markdown("t", [drawing])

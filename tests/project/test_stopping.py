@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,16 @@ def tiny_config(tiny_config, monkeypatch):
     """A run without what takes most of the time of so short a one: pictures and samples."""
     monkeypatch.setattr("cs_basics.training.plot_losses", lambda *_, **__: None)
     return dataclasses.replace(tiny_config, num_samples=0)
+
+
+@pytest.fixture
+def whole(tiny_config, tmp_path_factory, made=[]):  # noqa: B006  made once for all tests
+    """The run, left alone."""
+    if not made:
+        run_dir = tmp_path_factory.mktemp("whole") / "run"
+        made.append(dataclasses.replace(tiny_config, run_dir=run_dir))
+        train(made[0])
+    return made[0]
 
 
 @pytest.fixture
@@ -51,10 +62,8 @@ def damage(path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
-    tiny_config, tmp_path, before_update, number
+    tiny_config, whole, before_update, number
 ):
-    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
-    train(whole)
     before_update(8, lambda: os.kill(os.getpid(), number))
     with pytest.raises(TrainingStoppedError, match=f"{number.name} after step 8"):
         train(tiny_config)
@@ -93,9 +102,7 @@ def test_in_another_thread_a_run_goes_without_handlers():
     assert entered == [0]
 
 
-def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, tmp_path, caplog):
-    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
-    train(whole)
+def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
     train(dataclasses.replace(tiny_config, max_steps=15))
     folder = RunFolder(tiny_config.run_dir)
     older, newest = folder.all_checkpoints()
@@ -122,9 +129,7 @@ def test_when_all_are_damaged_nothing_is_trained(tiny_config):
         train(tiny_config, resume=True)
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, tmp_path):
-    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
-    train(whole)
+def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whole):
     train(dataclasses.replace(tiny_config, max_steps=3))
     shutil.rmtree(RunFolder(tiny_config.run_dir).checkpoints)
     train(tiny_config, resume=True)
@@ -190,7 +195,7 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
-    tiny_config, tmp_path, small_disk, before_update
+    tiny_config, whole, small_disk, before_update
 ):
     config = dataclasses.replace(tiny_config, run_dir=small_disk / "run")
 
@@ -207,8 +212,6 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
     assert not list(folder.checkpoints.glob("*.tmp"))
     (small_disk / "junk").unlink()
     train(config, resume=True)
-    whole = dataclasses.replace(tiny_config, run_dir=tmp_path / "whole")
-    train(whole)
     assert_same_bits(final_state(whole), final_state(config))
     assert timeless_rows(whole) == timeless_rows(config)
 
@@ -233,3 +236,34 @@ def test_a_folder_that_cannot_be_written_ends_a_run(tiny_config, before_update):
     with pytest.raises(OSError, match="checkpoints"):
         train(tiny_config)
     assert len(list((folder.path / "elsewhere").glob("*.pt"))) == 1
+
+
+def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
+    script, tiny_config, before_update
+):
+    before_update(8, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    folder = tiny_config.run_dir
+    given = ["--train-text", tiny_config.train_text, "--valid-text", tiny_config.valid_text]
+    sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
+    result = script("train", "debug", *given, *sizes.split(), "--run-dir", folder)
+    assert result.code == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM after step 8, and saved; go on by" in result.out
+    command = shlex.split(result.out.splitlines()[-1])
+    assert command[0] == "python"
+    assert command[-4:] == ["debug", "--run-dir", str(folder), "--resume"]
+    assert RunFolder(folder).latest_checkpoint().name == "step-00000008.pt"
+
+
+def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
+    script, tiny_config, before_update
+):
+    path = RunFolder(tiny_config.run_dir).tokens / "train.bin"
+    before_update(108, path.unlink)
+    given = ["--train-text", tiny_config.train_text, "--valid-text", tiny_config.valid_text]
+    sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
+    result = script("train", "debug", *given, *sizes.split(), "--run-dir", tiny_config.run_dir)
+    assert result.code == 2
+    errors = [line for line in result.err.splitlines() if "error" in line]
+    assert len(errors) == 1
+    assert "train.bin was deleted while it was in use" in errors[0]
+    assert "step-00000100.pt; --resume goes on from it" in errors[0]
