@@ -1,5 +1,6 @@
 """What a run shows of itself: metrics.jsonl (the truth), console lines, plots, wandb."""
 
+import contextlib
 import json
 import logging
 import math
@@ -137,6 +138,7 @@ class _Wandb:
 
     def __init__(self, config: TrainConfig, run_dir: Path) -> None:
         self._run: Any = None
+        self._has_failed = False
         if config.wandb != "disabled":
             self._guard(lambda: self._start(config, run_dir))
 
@@ -154,13 +156,19 @@ class _Wandb:
         """End the run there."""
         if self._run is not None:
             self._guard(lambda: self._run.finish(exit_code=exit_code))
+        if self._has_failed:
+            # Otherwise its own exit hook would meet the same failure, and print a traceback.
+            with contextlib.suppress(Exception, SystemExit):
+                import wandb
+
+                wandb.teardown(exit_code=exit_code)
 
     def _guard(self, act: Callable[[], None]) -> None:
         """Watching never stops a training: whatever goes wrong here ends only the watching."""
         try:
             act()
         except (Exception, SystemExit) as error:
-            self._run = None
+            self._run, self._has_failed = None, True
             reason = " ".join(str(error).split()) or type(error).__name__
             logger.warning("wandb: not used any more (%.300s)", reason)
 

@@ -9,6 +9,7 @@ import subprocess
 import threading
 
 import pytest
+import torch
 from test_training import assert_same_bits, final_state, timeless_rows
 
 from cs_basics.checkpoint import read_checkpoint
@@ -71,6 +72,17 @@ def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
     train(tiny_config, resume=True)
     assert_same_bits(final_state(whole), final_state(tiny_config))
     assert timeless_rows(whole) == timeless_rows(tiny_config)
+
+
+def test_the_random_state_of_torch_goes_on_too(tiny_config, before_update):
+    before_update(8, lambda: torch.rand(7))
+    train(dataclasses.replace(tiny_config, max_steps=10))
+    saved = final_state(tiny_config)["progress"]["random"]
+    torch.manual_seed(99)
+    seen = []
+    before_update(11, lambda: seen.append(torch.get_rng_state()))
+    train(tiny_config, resume=True)
+    assert torch.equal(seen[0], saved)
 
 
 def test_handlers_are_put_back_and_only_a_later_ctrl_c_ends_at_once(monkeypatch):

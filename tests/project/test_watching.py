@@ -44,6 +44,13 @@ def test_each_jump_is_told_once_however_long_it_lasts():
     assert spikes_of(losses, SpikeDetector()) == [300, 600, 800]
 
 
+def test_a_large_spike_does_not_hide_a_smaller_one_after_it():
+    losses = usual_losses(1000)
+    losses[500] += 20
+    losses[520] += 2
+    assert spikes_of(losses, SpikeDetector()) == [500, 520]
+
+
 def test_nothing_is_a_spike_before_there_is_a_mean():
     losses = usual_losses(MIN_LOSSES)
     losses[-2] += 50
