@@ -182,6 +182,8 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], source: str) -> N
             raise ValueError(f"{source} has no weight {name}, which the model needs")
         if name not in wanted:
             raise ValueError(f"{source} has a weight {name}, which the model does not have")
+        if not isinstance(weights[name], Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"{source} has no tensor under the name {name}")
         if weights[name].shape != wanted[name].shape:
             raise ValueError(
                 f"{source} has {name} of shape {tuple(weights[name].shape)}, the model of shape "

@@ -60,6 +60,9 @@ MAX_PLAIN_LENGTH = 256
 
 MAX_UINT16_VOCAB_SIZE = 1 << 16
 
+MAX_DESCRIPTION_BYTES = 100_000_000
+"""Three times the largest tokenizer.json that is known to us."""
+
 _NO_TOKEN = -1  # in the place of the id of a byte that the vocabulary lacks
 
 _MERGES_HEADER = "#version: 0.2"
@@ -473,6 +476,21 @@ def from_printable(token: str) -> bytes:
     return bytes(_FROM_PRINTABLE[character] for character in token)
 
 
+def read_at_once(path: str | os.PathLike[str]) -> bytes:
+    """Read a file that describes something, and is therefore never large.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is so large that it must be something else.
+    """
+    if (size := Path(path).stat().st_size) > MAX_DESCRIPTION_BYTES:
+        raise ValueError(
+            f"{path} has {size:,} bytes: it is damaged or something else, "
+            f"at most {MAX_DESCRIPTION_BYTES:,} were expected"
+        )
+    return Path(path).read_bytes()
+
+
 def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds anything
     """Read a JSON file.
 
@@ -481,14 +499,16 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds 
         ValueError: It is not JSON.
     """
     try:
-        return json.loads(Path(path).read_text("utf-8"))
+        return json.loads(read_at_once(path).decode("utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
 
 
 def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
     try:
-        lines = Path(path).read_text("utf-8").split("\n")
+        lines = read_at_once(path).decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file: {error}") from None
     # Only the first line can be the header: a merge may well begin with "#".
