@@ -1,8 +1,6 @@
 """Save and load the state of a training run. Tested by `make test ARGS="-k checkpoint"`."""
 
-import hashlib
 import os
-import pickle
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -12,8 +10,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.atomic import atomic_writer
+from cs_basics.seal import SealingWriter, is_intact
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def save_checkpoint(
@@ -26,7 +25,7 @@ def save_checkpoint(
     """Write all that is needed to go on as if nothing had happened.
 
     A path is replaced only once everything is safely on the disk: a kill or a full disk leaves the
-    old file as it was. Beside it comes its checksum, PATH.sha256, which `sha256sum --check` reads.
+    old file as it was. It ends with its checksum (seal.py).
 
     Args:
         model: Its weights and persistent buffers are saved.
@@ -38,78 +37,40 @@ def save_checkpoint(
     Raises:
         OSError: The file cannot be written; the disk may be full.
     """
+    save_state((model.state_dict(), optimizer.state_dict()), iteration, out, progress)
+
+
+def save_state(
+    states: tuple[dict[str, Any], dict[str, Any]],
+    iteration: int,
+    out: str | os.PathLike[str] | IO[bytes] | BytesIO,
+    progress: dict[str, Any] | None = None,
+) -> None:
+    """Do what `save_checkpoint` does, with the states of model and optimizer themselves."""
     state = {
         "format_version": FORMAT_VERSION,
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
+        "model": states[0],
+        "optimizer": states[1],
         "iteration": iteration,
         "progress": progress or {},
     }
     if not isinstance(out, str | os.PathLike):
-        torch.save(state, out)
+        _save_sealed(state, out)
         return
-    path = Path(out)
-    checksum_file = checksum_path(path)
-    with atomic_writer(checksum_file) as line:
-        with atomic_writer(path) as file:
-            digest = _save_and_hash(state, file)
-            # A kill between the two new names leaves a checkpoint without checksum, never one
-            # with the checksum of another.
-            checksum_file.unlink(missing_ok=True)
-        line.write(f"{digest}  {path.name}\n".encode())
+    with atomic_writer(out) as file:
+        _save_sealed(state, file)
 
 
-def checksum_path(path: Path) -> Path:
-    """Return where the checksum of a checkpoint lies."""
-    return path.with_name(f"{path.name}.sha256")
-
-
-class _HashingWriter:
-    """A binary file that hashes what passes, and remembers why it could not be written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.sha256 = hashlib.sha256()
-        self.error: OSError | None = None
-
-    def write(self, data: bytes) -> int:
-        self.sha256.update(data)
-        try:
-            return self._file.write(data)
-        except OSError as error:
-            self.error = error
-            raise
-
-    def flush(self) -> None:
-        self._file.flush()
-
-
-def _save_and_hash(state: dict[str, Any], file: IO[bytes]) -> str:
-    writer = _HashingWriter(file)
+def _save_sealed(state: dict[str, Any], file: IO[bytes]) -> None:
+    writer = SealingWriter(file)
     try:
-        torch.save(state, writer)  # pyright: ignore[reportArgumentType]  it only writes and flushes
+        torch.save(state, writer)  # pyright: ignore[reportArgumentType]  it writes and flushes
     except RuntimeError:
         # torch turns what the file raised into an error of its own, without the reason.
         if writer.error is not None:
             raise writer.error from None
         raise
-    return writer.sha256.hexdigest()
-
-
-def _check_sum(path: Path) -> None:
-    """Compare a checkpoint with the checksum that lies beside it, if there is one.
-
-    Raises:
-        ValueError: They differ.
-    """
-    try:
-        wanted = checksum_path(path).read_text(encoding="ascii", errors="replace").split()[:1]
-    except FileNotFoundError:
-        return
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if wanted != [found]:
-        raise ValueError(f"{path} is damaged or not a checkpoint (it has another checksum)")
+    writer.seal()
 
 
 def read_checkpoint(
@@ -129,16 +90,28 @@ def read_checkpoint(
         ValueError: It is damaged, not a checkpoint, or of another version.
     """
     if isinstance(src, str | os.PathLike):
-        _check_sum(Path(src))
+        with Path(src).open("rb") as file:
+            return _read_checkpoint(file, device, str(src))
+    return _read_checkpoint(src, device, "the file")
+
+
+def _read_checkpoint(file: IO[bytes], device: torch.device | str, name: str) -> dict[str, Any]:
+    if not is_intact(file):
+        raise ValueError(
+            f"{name} is damaged or not a checkpoint of cs_basics (its checksum does not fit)"
+        )
     try:
-        state = torch.load(src, map_location=device, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
+        state = torch.load(file, map_location=device, weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        # Nobody lists what unpickling raises on bytes that somebody made up.
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise ValueError(f"{_name(src)} is damaged or not a checkpoint ({reason})") from error
+        raise ValueError(f"{name} is damaged or not a checkpoint ({reason})") from error
     if not isinstance(state, dict) or not {"model", "optimizer", "iteration"} <= state.keys():
-        raise ValueError(f"{_name(src)} is not a checkpoint of cs_basics")
+        raise ValueError(f"{name} is not a checkpoint of cs_basics")
     if (version := state.get("format_version")) != FORMAT_VERSION:
-        raise ValueError(f"{_name(src)} has format version {version}, not {FORMAT_VERSION}")
+        raise ValueError(f"{name} has format version {version}, not {FORMAT_VERSION}")
     return state
 
 

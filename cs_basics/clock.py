@@ -13,6 +13,8 @@ class Clock:
     max_seconds: float | None
     elapsed_before: float = 0.0
     """Seconds spent before the run was resumed."""
+    agreed_s: float | None = None
+    """The time that all processes of a run agreed on, which then counts; None: the clock's."""
 
     def __post_init__(self) -> None:
         self._start = time.monotonic()
@@ -20,6 +22,10 @@ class Clock:
     @property
     def elapsed_s(self) -> float:
         """Seconds since the run began, pauses left out."""
+        return self.read_s() if self.agreed_s is None else self.agreed_s
+
+    def read_s(self) -> float:
+        """Return what the clock of this process says."""
         return self.elapsed_before + time.monotonic() - self._start
 
     def progress(self, step: int) -> float:

@@ -30,10 +30,10 @@ _RULES: list[tuple[str, Callable[[int | float], bool], str]] = [
         "corpus_megabytes", "context_length", "d_model", "d_ff", "num_layers", "num_heads",
         "rope_theta", "max_steps", "max_minutes", "batch_size", "lr", "max_grad_norm",
         "embedding_lr_ratio", "eval_every", "eval_tokens", "log_every", "checkpoint_every",
-        "keep_checkpoints",
+        "keep_checkpoints", "accumulate",
     )),
     *((name, _is_not_negative, "0 or greater") for name in (
-        "warmup_steps", "weight_decay", "num_samples", "seed",
+        "warmup_steps", "weight_decay", "sample_tokens", "num_samples", "seed",
     )),
     *((name, lambda value: 0 <= value < 1, "at least 0 and below 1") for name in (
         "beta1", "beta2",
@@ -181,8 +181,15 @@ class TrainConfig(Architecture):
     """Updates between two lines of metrics."""
     checkpoint_every: int = 500
     """Updates between two checkpoints."""
+    accumulate: int = 1
+    """Parts in which a batch is computed, one after the other, to save memory."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """How the processes that torchrun starts share the work; ddp: each holds the whole model;
+    fsdp: each holds a part of it."""
     keep_checkpoints: int = 2
     """Checkpoints to keep; the one with the lowest validation loss stays in any case."""
+    sample_tokens: int = 64
+    """Tokens of the sample that is written with each validation loss; 0: none."""
     num_samples: int = 3
     """Stories written at the end."""
 

@@ -217,6 +217,7 @@ def get_batch(
     context_length: int,
     device: "str | torch.device",
     generator: "torch.Generator | None" = None,
+    rows: slice | None = None,
 ) -> "tuple[torch.Tensor, torch.Tensor]":
     """Draw random windows of a long sequence, and what follows each of their tokens.
 
@@ -229,10 +230,11 @@ def get_batch(
         context_length: Tokens in a window.
         device: Where the result goes.
         generator: Source of the randomness; None means torch's global one.
+        rows: Read and return only these windows of the batch; None: all.
 
     Returns:
-        Inputs and targets, both (batch_size, context_length) int64; the targets are the inputs
-        shifted by one.
+        Inputs and targets, both (batch_size, context_length) int64, or fewer rows; the targets are
+        the inputs shifted by one.
 
     Raises:
         TypeError: The dataset does not hold integers.
@@ -257,6 +259,8 @@ def get_batch(
     target = torch.device(device)
     source = generator.device if generator is not None else torch.device("cpu")
     starts = torch.randint(num_starts, (batch_size, 1), generator=generator, device=source)
+    if rows is not None:
+        starts = starts[rows]
     places = starts.cpu().numpy() + np.arange(context_length + 1)
     # One read for both: the windows with the token after each.
     windows = torch.from_numpy(dataset[places].astype(np.int64))

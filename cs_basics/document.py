@@ -12,6 +12,7 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 0 auto; padding: 1rem; }
 h1, h2 { line-height: 1.2; }
 img { max-width: 100%; height: auto; }
+svg { max-width: 48rem; width: 100%; height: auto; display: block; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.3rem 0.6rem; border-bottom: 1px solid #ccc; text-align: right; }
@@ -61,6 +62,16 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """An SVG, drawn in the HTML; Markdown only names it."""
+
+    text: str
+    """What it shows, for those who do not see it."""
+    svg: str = field(repr=False)
+    """An <svg> element, whose words are escaped already."""
+
+
+@dataclass(frozen=True)
 class Details:
     """Text as it is, folded away until it is asked for."""
 
@@ -68,7 +79,7 @@ class Details:
     text: str
 
 
-Block = Heading | Paragraph | Items | Table | Picture | Details
+Block = Heading | Paragraph | Items | Table | Picture | Drawing | Details
 
 
 def to_markdown(title: str, blocks: Iterable[Block]) -> str:
@@ -76,15 +87,22 @@ def to_markdown(title: str, blocks: Iterable[Block]) -> str:
     return "\n\n".join([f"# {_escape_markdown(title)}", *map(_markdown, blocks)]) + "\n"
 
 
-def to_html(title: str, blocks: Iterable[Block]) -> str:
-    """Render a report as one HTML file that loads nothing from anywhere."""
+def to_html(title: str, blocks: Iterable[Block], refresh_s: int | None = None) -> str:
+    """Render a report as one HTML file that loads nothing from anywhere.
+
+    Args:
+        title: Its title.
+        blocks: What it says.
+        refresh_s: Seconds after which the page loads itself again; None: never.
+    """
     body = "\n".join(map(_html, blocks))
+    refresh = f'<meta http-equiv="refresh" content="{refresh_s}">\n' if refresh_s else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{html.escape(title)}</title>
+{refresh}<title>{html.escape(title)}</title>
 <style>
 {_STYLE}
 </style>
@@ -113,6 +131,8 @@ def _markdown(block: Block) -> str:
             return "\n".join(f"| {' | '.join(line)} |" for line in lines)
         case Picture(name, text):
             return f"![{_escape_markdown(text)}]({name})"
+        case Drawing(text, _):
+            return f"({_escape_markdown(text)}: see the HTML)"
         case Details(title, text):
             fence = "`" * (3 + max((len(run) for run in _backtick_runs(text)), default=0))
             summary = f"<details><summary>{html.escape(title)}</summary>"
@@ -137,6 +157,8 @@ def _html(block: Block) -> str:
         case Picture(_, text, png):
             data = base64.b64encode(png).decode()
             return f'<p><img src="data:image/png;base64,{data}" alt="{html.escape(text)}"></p>'
+        case Drawing(text, svg):
+            return f'<p role="img" aria-label="{html.escape(text)}">{svg}</p>'
         case Details(title, text):
             return (
                 f"<details><summary>{html.escape(title)}</summary>"

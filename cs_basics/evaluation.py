@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from cs_basics.chunked_loss import linear_cross_entropy
 from cs_basics.data import TokenFile
+from cs_basics.distributed import ALONE, World
 from cs_basics.functional import cross_entropy
 from cs_basics.metrics import bits_per_byte
 from cs_basics.progress import OnProgress, Progress
@@ -82,6 +84,7 @@ def evaluate(
     max_tokens: int | None = None,
     loss_of_rest: LossFunction | None = None,
     on_progress: OnProgress | None = None,
+    world: World = ALONE,
 ) -> Evaluation:
     """Measure the loss over a text, every token but the first predicted exactly once.
 
@@ -97,6 +100,7 @@ def evaluate(
         loss_of_rest: Used for the last, smaller batches instead of loss_of, which, if compiled,
             would be compiled again for their shapes.
         on_progress: Told how far it is.
+        world: The processes that share the windows out, each with the same arguments.
 
     Raises:
         ValueError: The text is shorter than two tokens: there is nothing to predict.
@@ -106,17 +110,37 @@ def evaluate(
         raise ValueError(f"{text.path} holds {len(tokens)} tokens: there is nothing to predict")
     start = time.monotonic()
     total, num_tokens = 0.0, 0
-    for inputs, targets in _windows(tokens, context_length, batch_size):
+    for (inputs, targets), is_counted in _own_batches(
+        _windows(tokens, context_length, batch_size), world
+    ):
         is_full = inputs.shape == (batch_size, context_length)
         function = loss_of if is_full or loss_of_rest is None else loss_of_rest
         # Not under no_grad: the graph that was compiled for training serves here as well.
-        total += function(inputs.to(device), targets.to(device)).item() * targets.numel()
-        num_tokens += targets.numel()
+        loss = function(inputs.to(device), targets.to(device)).item()
+        if is_counted:
+            total += loss * targets.numel()
+            num_tokens += targets.numel()
         if on_progress is not None:
             elapsed_s = time.monotonic() - start
-            on_progress(Progress("evaluating", "tokens", num_tokens, len(tokens) - 1, elapsed_s))
+            done = min(num_tokens * world.size, len(tokens) - 1)
+            on_progress(Progress("evaluating", "tokens", done, len(tokens) - 1, elapsed_s))
+    total, num_predicted = world.sum([total, num_tokens])
+    num_tokens = round(num_predicted)
     elapsed_s = time.monotonic() - start
     return Evaluation(total / num_tokens, num_tokens, text.num_bytes / text.num_tokens, elapsed_s)
+
+
+def _own_batches(
+    batches: Iterator[tuple[Tensor, Tensor]], world: World
+) -> Iterator[tuple[tuple[Tensor, Tensor], bool]]:
+    """Deal batches out to the processes; yield those of this one, and whether they count.
+
+    All get equally many, since those that hold parts of one model have to call it together: where
+    the batches run out, the first of the round is computed again and not counted.
+    """
+    while dealt := list(islice(batches, world.size)):
+        has_own = world.rank < len(dealt)
+        yield dealt[world.rank if has_own else 0], has_own
 
 
 def _windows(

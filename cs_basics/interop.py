@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from cs_basics.atomic import atomic_folder
 from cs_basics.checkpoint import load_weights, save_checkpoint
 from cs_basics.config import END_OF_TEXT, TrainConfig
@@ -102,21 +100,13 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
     model = build_model(config)
     load_weights(model, weights, os.fspath(folder))
     optimizer = AdamW(parameter_groups(model, config))
-    # What a run that has not made a step would save.
-    progress = {
-        "batches": torch.Generator().manual_seed(config.seed).get_state(),
-        "random": torch.get_rng_state(),
-        "elapsed_s": 0.0,
-        "recent_losses": [],
-        "validation_loss": None,
-        "num_metrics_bytes": 0,
-    }
     with atomic_folder(out) as temporary:
         run = RunFolder(temporary)
         run.write_config(replace(config, run_dir=out), imported_from=folder.name)
         tokenizer.save(run.tokenizer)
         run.checkpoints.mkdir()
-        save_checkpoint(model, optimizer, 0, run.checkpoint_of(0), progress)
+        # Without progress: a run that goes on from it has made no step.
+        save_checkpoint(model, optimizer, 0, run.checkpoint_of(0))
     return config
 
 

@@ -5,6 +5,7 @@ import logging
 import math
 import operator
 import os
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,8 @@ from cs_basics.config import TrainConfig
 logger = logging.getLogger(__name__)
 
 Row = dict[str, float]
+Sample = tuple[int, str]
+"""A step, and what the model wrote after it."""
 
 
 def bits_per_byte(loss: float, bytes_per_token: float) -> float:
@@ -26,8 +29,17 @@ def bits_per_byte(loss: float, bytes_per_token: float) -> float:
 
 
 def read_metrics(path: Path) -> list[Row]:
-    """Return the rows of a metrics.jsonl; a last line that was cut off is left out."""
-    rows: list[Row] = []
+    """Return the rows of numbers in a metrics.jsonl; a line that was cut off is left out."""
+    return [row for row in _read_lines(path) if "sample" not in row]
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """Return what the model wrote on the way, out of a metrics.jsonl."""
+    return [(row["step"], row["sample"]) for row in _read_lines(path) if "sample" in row]
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     if path.exists():
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
@@ -45,41 +57,52 @@ class MetricsLog:
     """Append rows to metrics.jsonl, print them, and send them to wandb.
 
     Args:
-        path: The metrics.jsonl.
+        path: The metrics.jsonl; None: nothing is stored, shown or sent.
         config: Names the run for wandb and says whether to use it.
         num_bytes: Length of the file when the checkpoint was made that the run goes on from. What
             comes after that is of updates that were lost, and is cut off.
     """
 
-    def __init__(self, path: Path, config: TrainConfig, num_bytes: int = 0) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, config: TrainConfig, num_bytes: int = 0) -> None:
+        self.rows: list[Row] = []
+        self.samples: list[Sample] = []
+        self._file = None
+        if path is None:
+            return
         self._file = path.open("a", encoding="utf-8")
         _cut(path, num_bytes)
-        self.rows = read_metrics(path)
-        self._wandb = _start_wandb(config, path.parent)
+        self.rows, self.samples = read_metrics(path), read_samples(path)
+        self._wandb = _Wandb(config, path.parent)
 
     def log(self, **values: float) -> None:
         """Store and show one row; keys are written with `__` for the slash in `train/loss`."""
+        if self._file is None:
+            return
         row = {name.replace("__", "/"): value for name, value in values.items()}
         self.rows.append(row)
+        self._append(row)
+        logger.info("%s", _console_line(row))
+        self._wandb.log(row)
+
+    def log_sample(self, step: int, text: str) -> None:
+        """Store what the model wrote after a step."""
+        self.samples.append((step, text))
+        self._append({"step": step, "sample": text})
+
+    def _append(self, row: Mapping[str, float | str]) -> None:
+        assert self._file is not None
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
-        logger.info("%s", _console_line(row))
-        if self._wandb is not None:
-            self._wandb.log(row, step=int(row["step"]))
 
     def sync(self) -> int:
         """Put all rows on the disk; return the length of the file in bytes."""
+        assert self._file is not None
         os.fsync(self._file.fileno())
         return os.fstat(self._file.fileno()).st_size
 
     def finish(self, plot: Path, samples: list[str]) -> None:
         """Send the plot and the samples to wandb."""
-        if self._wandb is not None:
-            import wandb
-
-            table = wandb.Table(columns=["story"], data=[[sample] for sample in samples])
-            self._wandb.log({"loss": wandb.Image(str(plot)), "samples": table})
+        self._wandb.log_results(plot, samples)
 
     def __enter__(self) -> Self:
         return self
@@ -90,9 +113,10 @@ class MetricsLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._file is None:
+            return
         self._file.close()
-        if self._wandb is not None:
-            self._wandb.finish(exit_code=0 if kind is None else 1)
+        self._wandb.finish(exit_code=0 if kind is None else 1)
 
 
 def _cut(path: Path, num_bytes: int) -> None:
@@ -105,21 +129,53 @@ def _cut(path: Path, num_bytes: int) -> None:
         file.truncate(whole)
 
 
-def _start_wandb(config: TrainConfig, run_dir: Path) -> Any:  # noqa: ANN401 (wandb has no public type)
-    """Start a wandb run, or explain why there is none: watching never stops a training."""
-    if config.wandb == "disabled":
-        return None
-    import wandb
+class _Wandb:
+    """Sends a run to Weights & Biases. Its first failure is told, and the last that is heard of it.
 
-    if config.wandb == "online" and not (wandb.api.api_key or os.environ.get("WANDB_API_KEY")):
-        logger.warning(
-            "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
-        )
-        mode = "offline"
-    else:
+    Args:
+        config: Says whether to use it.
+        run_dir: Names the run, and keeps what is not uploaded.
+    """
+
+    def __init__(self, config: TrainConfig, run_dir: Path) -> None:
+        self._run: Any = None
+        if config.wandb != "disabled":
+            self._guard(lambda: self._start(config, run_dir))
+
+    def log(self, row: Row) -> None:
+        """Send a row."""
+        if self._run is not None:
+            self._guard(lambda: self._run.log(row, step=int(row["step"])))
+
+    def log_results(self, plot: Path, samples: list[str]) -> None:
+        """Send the plot and the stories."""
+        if self._run is not None:
+            self._guard(lambda: self._send_results(plot, samples))
+
+    def finish(self, exit_code: int) -> None:
+        """End the run there."""
+        if self._run is not None:
+            self._guard(lambda: self._run.finish(exit_code=exit_code))
+
+    def _guard(self, act: Callable[[], None]) -> None:
+        """Watching never stops a training: whatever goes wrong here ends only the watching."""
+        try:
+            act()
+        except (Exception, SystemExit) as error:
+            self._run = None
+            reason = " ".join(str(error).split()) or type(error).__name__
+            logger.warning("wandb: not used any more (%.300s)", reason)
+
+    def _start(self, config: TrainConfig, run_dir: Path) -> None:
+        import wandb
+
         mode = config.wandb
-    try:
-        return wandb.init(
+        if mode == "online" and not (wandb.api.api_key or os.environ.get("WANDB_API_KEY")):
+            logger.warning(
+                "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
+            )
+            mode = "offline"
+        self._run = wandb.init(
             project="cs_basics",
             name=run_dir.name,
             dir=run_dir,
@@ -127,9 +183,12 @@ def _start_wandb(config: TrainConfig, run_dir: Path) -> Any:  # noqa: ANN401 (wa
             config=config.to_json(),
             settings=wandb.Settings(silent=True, console="off"),
         )
-    except Exception as error:
-        logger.warning("wandb: not used (%s)", error)
-        return None
+
+    def _send_results(self, plot: Path, samples: list[str]) -> None:
+        import wandb
+
+        table = wandb.Table(columns=["story"], data=[[sample] for sample in samples])
+        self._run.log({"loss": wandb.Image(str(plot)), "samples": table})
 
 
 def _console_line(row: Row) -> str:
@@ -137,6 +196,8 @@ def _console_line(row: Row) -> str:
     parts = [f"step {row['step']:>6,.0f}"]
     if "train/loss" in row:
         parts.append(f"loss {row['train/loss']:.3f}")
+    if "train/spike" in row:
+        parts.append(f"SPIKE: the training loss jumped to {row['train/spike']:.3f}")
     if "val/loss" in row:
         parts.append(f"validation {row['val/loss']:.3f} = {row['val/bits_per_byte']:.3f} bits/byte")
     if "optim/lr" in row:

@@ -10,7 +10,7 @@ import torch
 
 from cs_basics.accounting import FLOAT32_BYTES, parameters, shape_of, total
 from cs_basics.atomic import atomic_writer, remove_leftovers
-from cs_basics.checkpoint import checksum_path, load_weights, read_checkpoint
+from cs_basics.checkpoint import load_weights, read_checkpoint
 from cs_basics.config import TrainConfig
 from cs_basics.tokenizer import Tokenizer, read_json
 from cs_basics.transformer import TransformerLM
@@ -38,6 +38,7 @@ class RunFolder:
         self.best = self.checkpoints / "best.json"
         self.plot = path / "loss.png"
         self.samples = path / "samples.md"
+        self.report = path / "report.html"
 
     def write_config(self, config: TrainConfig, **provenance: str | None) -> None:
         """Write config.json: the settings as resolved, and what they ran with."""
@@ -140,7 +141,6 @@ class RunFolder:
         for path in past[:-num_kept]:
             if path != best:
                 path.unlink()
-                checksum_path(path).unlink(missing_ok=True)
 
     def remove_leftovers(self) -> None:
         """Delete the unfinished files of a process that was killed."""

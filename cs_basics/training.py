@@ -5,6 +5,7 @@ Tested by `make test ARGS=tests/project/test_training.py`.
 
 import logging
 import math
+import signal
 import statistics
 import subprocess
 from dataclasses import replace
@@ -13,18 +14,21 @@ from typing import Any
 
 import torch
 
-from cs_basics.checkpoint import load_weights, save_checkpoint
+from cs_basics.checkpoint import save_state
 from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
 from cs_basics.data import check_unchanged, get_batch
+from cs_basics.distributed import ALONE, Shards, World, lay_out
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
 from cs_basics.metrics import MetricsLog, plot_losses
-from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
+from cs_basics.optim import AdamW, cosine_schedule
 from cs_basics.progress import OnProgress
+from cs_basics.report import Report
 from cs_basics.run_folder import RunFolder, build_model
+from cs_basics.spikes import SpikeDetector
 from cs_basics.stopping import StopSignals, TrainingStoppedError
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
@@ -46,18 +50,38 @@ class Trainer:
         config: The run, with nothing left to be resolved.
         folder: Where checkpoints go.
         corpus: The texts as token files.
-        device: Where to train.
+        clock: Says when the run is over.
+        world: The processes that train together, each with a Trainer.
+
+    Raises:
+        ValueError: The batch cannot be shared out evenly.
     """
 
     def __init__(
-        self, config: TrainConfig, folder: RunFolder, corpus: Corpus, clock: Clock
+        self,
+        config: TrainConfig,
+        folder: RunFolder,
+        corpus: Corpus,
+        clock: Clock,
+        world: World = ALONE,
     ) -> None:
         self.config, self.folder, self.corpus, self.clock = config, folder, corpus, clock
+        self.world = world
+        self.rows_at_once, remainder = divmod(config.batch_size, world.size * config.accumulate)
+        if remainder:
+            raise ValueError(
+                f"batch_size={config.batch_size} cannot be shared out evenly among {world.size} "
+                f"process(es) in accumulate={config.accumulate} parts each"
+            )
         self.device = resolve_device(config.device)
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
+        self.layout = lay_out(self.model, config.parallel, world)
+        groups = parameter_groups(self.model, config)
+        for group in groups:
+            group["params"] = [self.layout.held(parameter) for parameter in group["params"]]
         self.optimizer = AdamW(
-            parameter_groups(self.model, config),
+            groups,
             lr=config.lr,
             betas=(config.beta1, config.beta2),
             weight_decay=config.weight_decay,
@@ -65,6 +89,7 @@ class Trainer:
         self.batches = torch.Generator().manual_seed(config.seed)
         self.step = 0
         self.recent_losses: list[float] = []
+        self.spikes = SpikeDetector()
         self.validation_loss: float | None = None
         self.num_metrics_bytes = 0
         dtype = resolve_dtype(config.dtype, self.device)
@@ -78,22 +103,27 @@ class Trainer:
             OSError: It cannot be written; those before it are as they were.
             TrainingDivergedError: The weights are not finite; nothing was written.
         """
-        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+        held = [part for group in self.optimizer.param_groups for part in group["params"]]
+        if not all(part.isfinite().all() for part in held):
             raise TrainingDivergedError(
                 f"step {self.step}: the update made weights that are not finite, which are not "
                 f"saved. Try a lower lr than {self.config.lr:g}"
             )
+        states = self.layout.state(self.optimizer)
+        if not self.world.is_first:
+            return
         self.folder.checkpoints.mkdir(exist_ok=True)
         progress = {
             "batches": self.batches.get_state(),
             "random": torch.get_rng_state(),
             "elapsed_s": self.clock.elapsed_s,
             "recent_losses": self.recent_losses,
+            "spikes": self.spikes.state(),
             "validation_loss": self.validation_loss,
             "num_metrics_bytes": log.sync(),
         }
         path = self.folder.checkpoint_of(self.step)
-        save_checkpoint(self.model, self.optimizer, self.step, path, progress)
+        save_state(states, self.step, path, progress)
         self.folder.keep_checkpoints(self.step, self.config.keep_checkpoints, self.validation_loss)
 
     def restore(self) -> None:
@@ -106,17 +136,20 @@ class Trainer:
             logger.info("%s holds no checkpoint: from the beginning", self.folder.checkpoints)
             return
         path, state = self.folder.read_newest_checkpoint()
-        load_weights(self.model, state["model"], str(path))
         try:
             progress = state["progress"]
-            self.optimizer.load_state_dict(state["optimizer"])
+            self.layout.load(self.optimizer, state, str(path))
+            if not progress:
+                logger.info("%s was not trained here: from the first step", path)
+                return
             self.batches.set_state(progress["batches"])
             torch.set_rng_state(progress["random"])
             self.clock.elapsed_before = progress["elapsed_s"]
             self.recent_losses = progress["recent_losses"]
+            self.spikes = SpikeDetector(**progress["spikes"])
             self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"{path} is not of a run like this one ({error!r})") from error
         self.step = state["iteration"]
         logger.info("going on from step %s (%s)", f"{self.step:,}", path)
@@ -126,7 +159,7 @@ class Trainer:
         logger.info("compiling the model (up to a minute the first time)")
         self.loss_of = compile_if_possible(self.plain_loss_of, self.device)
 
-    def run(self, log: MetricsLog, stop: StopSignals) -> None:
+    def run(self, log: MetricsLog, stop: StopSignals, report: Report | None = None) -> None:
         """Make updates until the steps or the minutes are used up, and save the last state.
 
         Raises:
@@ -135,9 +168,11 @@ class Trainer:
         config = self.config
         speed = Speed()
         saved_step = None
-        while self.clock.progress(self.step) < 1 and not stop.received:
+        while self.goes_on(stop):
             row = self.update()
             speed.count_step()
+            if self.spikes.is_new_spike(loss := self.recent_losses[-1]):
+                log.log(step=self.step, elapsed_s=self.clock.elapsed_s, train__spike=loss)
             if self.step % config.log_every == 0 or self.step == 1:
                 seconds_per_step = speed.seconds_per_step()
                 log.log(
@@ -147,8 +182,13 @@ class Trainer:
                     perf__seconds_left=self.clock.seconds_left(self.step, seconds_per_step),
                 )
                 self.recent_losses = []
+                if report is not None:
+                    report.refresh()
             if self.step % config.eval_every == 0:
                 self.validate(log, config.eval_tokens)
+                self.sample(log)
+                if report is not None:
+                    report.refresh()
                 speed.restart()
             if self.step % config.checkpoint_every == 0:
                 self.save(log)
@@ -157,7 +197,16 @@ class Trainer:
         if saved_step != self.step:
             self.save(log)
         if self.clock.progress(self.step) < 1:
-            raise TrainingStoppedError(self.step, stop.received)
+            raise TrainingStoppedError(self.step, stop.received or signal.SIGTERM)
+
+    def goes_on(self, stop: StopSignals) -> bool:
+        """Whether there is to be another update; all processes get the same answer."""
+        is_asked_to_stop = bool(stop.received)
+        if self.world.size > 1:
+            elapsed_s = self.clock.read_s() if self.world.is_first else 0.0
+            self.clock.agreed_s, num_asked = self.world.sum([elapsed_s, is_asked_to_stop])
+            is_asked_to_stop = num_asked > 0
+        return self.clock.progress(self.step) < 1 and not is_asked_to_stop
 
     def update(self) -> dict[str, float]:
         """Make one update; return what the log shows of it.
@@ -174,14 +223,21 @@ class Trainer:
             config.context_length,
             self.device,
             self.batches,
+            self.world.share(config.batch_size),
         )
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss_of(inputs, targets)
-        loss.backward()
-        grad_norm = clip_grad_norm(self.model.parameters(), config.max_grad_norm)
-        if not math.isfinite(loss.item() + grad_norm.item()):
+        self.model.zero_grad(set_to_none=True)
+        loss_here = 0.0
+        for part in zip(
+            inputs.split(self.rows_at_once), targets.split(self.rows_at_once), strict=True
+        ):
+            loss = self.loss_of(*part) / config.accumulate
+            loss.backward()
+            loss_here += loss.item()
+        loss = self.world.mean(loss_here)
+        grad_norm = self.layout.finish_gradients(self.optimizer, config.max_grad_norm)
+        if not math.isfinite(loss + grad_norm.item()):
             raise TrainingDivergedError(
-                f"step {self.step + 1}: loss {loss.item():g}, gradient norm {grad_norm.item():g}; "
+                f"step {self.step + 1}: loss {loss:g}, gradient norm {grad_norm.item():g}; "
                 f"the update was not made. Try a lower lr than {config.lr:g}"
             )
         self.step += 1
@@ -195,7 +251,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr * group["lr_ratio"]
         self.optimizer.step()
-        self.recent_losses.append(loss.item())
+        self.recent_losses.append(loss)
         return {
             "step": self.step,
             "elapsed_s": self.clock.elapsed_s,
@@ -215,11 +271,12 @@ class Trainer:
             self.loss_of,
             self.corpus.valid,
             self.config.context_length,
-            self.config.batch_size,
+            self.rows_at_once,
             self.device,
             max_tokens,
             self.plain_loss_of,
             on_progress,
+            self.world,
         )
         log.log(
             step=self.step,
@@ -229,6 +286,16 @@ class Trainer:
         )
         self.validation_loss = result.loss if math.isfinite(result.loss) else None
         return result
+
+    def sample(self, log: MetricsLog) -> None:
+        """Let the model write a little, and log it, unless it lies in parts."""
+        is_whole = not isinstance(self.layout, Shards)
+        if not (self.config.sample_tokens and self.world.is_first and is_whole):
+            return
+        text = write_story(
+            self.model, self.corpus.tokenizer, self.config.sample_tokens, self.config.seed
+        )
+        log.log_sample(self.step, text)
 
 
 def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str, Any]]:
@@ -243,7 +310,10 @@ def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str
 
 
 def train(
-    config: TrainConfig, resume: bool = False, on_progress: OnProgress | None = None
+    config: TrainConfig,
+    resume: bool = False,
+    on_progress: OnProgress | None = None,
+    world: World = ALONE,
 ) -> Evaluation:
     """Train a language model and leave everything in its run folder.
 
@@ -251,6 +321,7 @@ def train(
         config: The run; run_dir must be set.
         resume: Go on from the newest checkpoint of run_dir that is whole.
         on_progress: Told how far the work before and after the updates is; those are logged.
+        world: The processes that train together, each calling this with the same arguments.
 
     Returns:
         The evaluation on the whole validation text.
@@ -269,45 +340,66 @@ def train(
             f"{folder.path} already holds a run: go on with it by --resume, or choose another "
             "run_dir"
         )
-    folder.remove_leftovers()
     clock = Clock(config.max_steps, config.max_minutes and 60 * config.max_minutes)
     device = resolve_device(config.device)
-    dtype = resolve_dtype(config.dtype, device)
+    is_bfloat16 = resolve_dtype(config.dtype, device) == torch.bfloat16
+    dtype = "bfloat16" if world.from_first(is_bfloat16) else "float32"
+    if world.is_first:
+        folder.remove_leftovers()
+    else:
+        world.wait()
     corpus = prepare_corpus(config, folder, on_progress)
+    if world.is_first:
+        # Now the others find everything prepared.
+        world.wait()
     config = replace(
-        config,
-        vocab_size=corpus.tokenizer.vocab_size,
-        device=device.type,
-        dtype=str(dtype).removeprefix("torch."),
+        config, vocab_size=corpus.tokenizer.vocab_size, device=device.type, dtype=dtype
     )
-    trainer = Trainer(config, folder, corpus, clock)
+    trainer = Trainer(config, folder, corpus, clock, world)
     if resume:
         trainer.restore()
-    folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
+    if world.is_first:
+        folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
     if config.compile:
         trainer.compile()
     num_parameters = sum(p.numel() for p in trainer.model.parameters())
     num_tokens = len(corpus.train.tokens)
     logger.info(
         f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {config.dtype}"
+        + (f", {world.size} processes ({config.parallel})" if world.size > 1 else "")
     )
     try:
-        with MetricsLog(folder.metrics, config, trainer.num_metrics_bytes) as log:
-            try:
-                with StopSignals() as stop:
-                    trainer.run(log, stop)
-            except BaseException:
-                draw_losses(log, folder)
-                raise
-            logger.info("evaluating on the whole validation text")
-            result = trainer.validate(log, on_progress=on_progress)
-            draw_losses(log, folder)
-            samples = write_samples(trainer.model, corpus.tokenizer, folder.samples, config)
-            log.finish(folder.plot, samples)
+        return _train_and_watch(trainer, on_progress)
     except (OSError, ValueError) as error:
         if found := folder.all_checkpoints():
             error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")
         raise
+
+
+def _train_and_watch(trainer: Trainer, on_progress: OnProgress | None) -> Evaluation:
+    """Make all updates, evaluate, and let the first process keep metrics, report and samples."""
+    config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
+    # The other processes go through the same motions and leave nothing.
+    path = folder.metrics if is_first else None
+    with MetricsLog(path, config, trainer.num_metrics_bytes) as log:
+        report = Report(folder, config, log) if is_first else None
+        try:
+            with StopSignals() as stop:
+                trainer.run(log, stop, report)
+        except BaseException as error:
+            if report is not None:
+                draw_losses(log, folder)
+                report.write(str(error) or type(error).__name__)
+            raise
+        logger.info("evaluating on the whole validation text")
+        result = trainer.validate(log, on_progress=on_progress)
+        if report is not None:
+            draw_losses(log, folder)
+            is_split = isinstance(trainer.layout, Shards)
+            model = folder.load_model(trainer.device) if is_split else trainer.model
+            samples = write_samples(model, trainer.corpus.tokenizer, folder.samples, config)
+            report.write("finished")
+            log.finish(folder.plot, samples)
     return result
 
 
@@ -327,23 +419,23 @@ def write_samples(
     Returns:
         The stories.
     """
-    prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
-    stories: list[str] = []
-    for number in range(config.num_samples):
-        ids = generate(
-            model,
-            prompt,
-            SAMPLE_TOKENS,
-            SAMPLING,
-            stop_ids=tokenizer.encode(END_OF_TEXT),
-            seed=config.seed + number,
-        )
-        stories.append(tokenizer.decode(list(ids)).strip())
+    stories = [
+        write_story(model, tokenizer, SAMPLE_TOKENS, config.seed + number)
+        for number in range(config.num_samples)
+    ]
     settings = f"Temperature {SAMPLING.temperature}, top-p {SAMPLING.top_p}."
     heading = f"# Samples\n\n{settings}\n"
     parts = [f"\n## {number}\n\n{story}\n" for number, story in enumerate(stories, start=1)]
     path.write_text(heading + "".join(parts), encoding="utf-8")
     return stories
+
+
+def write_story(model: TransformerLM, tokenizer: Tokenizer, max_tokens: int, seed: int) -> str:
+    """Let the model write one story from nothing."""
+    prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
+    stop_ids = tokenizer.encode(END_OF_TEXT)
+    ids = generate(model, prompt, max_tokens, SAMPLING, stop_ids=stop_ids, seed=seed)
+    return tokenizer.decode(list(ids)).strip()
 
 
 def _git_commit() -> str | None:

@@ -25,7 +25,7 @@ import torch
 from cli import run
 
 from cs_basics.checkpoint import read_checkpoint
-from cs_basics.metrics import Row, format_duration, read_metrics
+from cs_basics.metrics import Row, Sample, format_duration, read_metrics, read_samples
 from cs_basics.run_folder import RunFolder
 from cs_basics.stories import write_stories
 
@@ -135,7 +135,8 @@ class Watch:
         usual_s: float,
         chance: random.Random,
     ) -> None:
-        self.folder, self.moment, self.max_steps = folder, moment, max_steps
+        self.folder, self.max_steps = folder, max_steps
+        self.moment: Moment = moment
         self.until = time.monotonic() + chance.uniform(0, usual_s)
         # Further than the last time, and not always by the same way.
         self.size = metrics_size(folder) + BYTES_PER_ROW * chance.randint(1, 6)
@@ -243,10 +244,14 @@ def check_prefix(victim: RunFolder, whole: RunFolder) -> None:
     Raises:
         ValueError: A row is missing, doubled or different.
     """
-    rows, wanted = timeless_rows(victim), timeless_rows(whole)
-    for number, row in enumerate(rows):
-        if number >= len(wanted) or row != wanted[number]:
-            raise ValueError(f"{victim.metrics}: row {number + 1} is {row}, see {whole.metrics}")
+    for read in (timeless_rows, samples_of):
+        rows, wanted = read(victim), read(whole)
+        for number, row in enumerate(rows):
+            if number >= len(wanted) or row != wanted[number]:
+                raise ValueError(
+                    f"{victim.metrics}: row {number + 1} of {read.__name__} is {row}, see "
+                    f"{whole.metrics}"
+                )
 
 
 def check_same(victim: RunFolder, whole: RunFolder, max_steps: int) -> None:
@@ -256,10 +261,10 @@ def check_same(victim: RunFolder, whole: RunFolder, max_steps: int) -> None:
         ValueError: They differ in a bit or a row.
     """
     check_prefix(victim, whole)
-    if len(timeless_rows(victim)) != len(timeless_rows(whole)):
+    if any(len(read(victim)) != len(read(whole)) for read in (timeless_rows, samples_of)):
         raise ValueError(f"{victim.metrics} lacks rows at its end")
-    states = [read_checkpoint(run.checkpoint_of(max_steps)) for run in (victim, whole)]
-    if difference := first_difference(*states):
+    left, right = (read_checkpoint(run.checkpoint_of(max_steps)) for run in (victim, whole))
+    if difference := first_difference(left, right):
         raise ValueError(f"{victim.path} and {whole.path} differ in {difference}")
 
 
@@ -269,6 +274,11 @@ def timeless_rows(folder: RunFolder) -> list[Row]:
         {k: v for k, v in row.items() if not k.startswith(("perf/", "elapsed"))}
         for row in read_metrics(folder.metrics)
     ]
+
+
+def samples_of(folder: RunFolder) -> list[Sample]:
+    """Return what the model wrote on the way."""
+    return read_samples(folder.metrics)
 
 
 def first_difference(left: Any, right: Any, name: str = "checkpoint") -> str | None:  # noqa: ANN401

@@ -19,6 +19,8 @@ from cli import progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.config import PRESETS, TrainConfig
+from cs_basics.distributed import World, is_restarted, join
+from cs_basics.evaluation import Evaluation
 from cs_basics.run_folder import RunFolder
 from cs_basics.stopping import TrainingStoppedError
 from cs_basics.training import train
@@ -28,7 +30,7 @@ RUNS = Path("runs")
 FREE_ON_RESUME = {
     *("run_dir", "max_steps", "max_minutes", "device", "compile", "wandb"),
     *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "keep_checkpoints"),
-    "num_samples",
+    *("sample_tokens", "num_samples", "accumulate", "parallel"),
 }
 """What may differ from the first start of a run when it is resumed."""
 
@@ -73,26 +75,45 @@ def main(command: Preset) -> None:
     Args:
         command: What to train; each setting of a preset can be changed by a flag.
     """
-    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
     keep_freed_memory()
+    with join() as world:
+        train_in(world, command)
+
+
+def train_in(world: World, command: TrainCommand) -> None:
+    """Train together with the other processes; the first one speaks for all."""
+    level = logging.INFO if world.is_first else logging.ERROR
+    logging.basicConfig(format="%(message)s", level=level, stream=sys.stdout, force=True)
     config = command.config()
+    if world.size > 1 and config.run_dir is None:
+        raise ValueError("several processes need --run-dir: where do they keep their run?")
     run_dir = config.run_dir or choose_run_dir(command.preset, command.resume)
     config = dataclasses.replace(config, run_dir=run_dir)
-    if command.resume:
+    # torchrun starts all processes again where one has died: then the run goes on by itself.
+    resume = command.resume or (is_restarted() and RunFolder(run_dir).config.exists())
+    if resume:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
     try:
-        result = train(config, command.resume, progress_printer())
+        on_progress = progress_printer() if world.is_first else None
+        result = train(config, resume, on_progress, world)
     except TrainingStoppedError as stopped:
-        print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
+        if world.is_first:
+            print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
         # What the shell says of a program that a signal ended: the run is not finished.
         sys.exit(128 + stopped.signal_number)
-    folder = RunFolder(run_dir)
+    if world.is_first:
+        show_result(RunFolder(run_dir), result)
+
+
+def show_result(folder: RunFolder, result: Evaluation) -> None:
+    """Print what came of a run and where it is."""
     print(f"\n{folder.samples.read_text(encoding='utf-8')}")
     print(
         f"loss {result.loss:.4f} nats per token, {result.bits_per_byte:.4f} bits per byte, on the"
     )
     print(f"whole validation text ({result.num_tokens:,} tokens)\n")
     print(f"everything     {folder.path}")
+    print(f"report         {folder.report}")
     print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
     print(f"write more     python scripts/generate.py {folder.path} --prompt 'Once upon a time'")

@@ -4,18 +4,19 @@ import hashlib
 import io
 import pickle
 import resource
+import zipfile
 
 import pytest
 import torch
 
 from cs_basics.checkpoint import (
-    checksum_path,
     load_checkpoint,
     read_checkpoint,
     save_checkpoint,
 )
 from cs_basics.layers import Linear
 from cs_basics.optim import AdamW
+from cs_basics.seal import SealingWriter
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_failed_save_leaves_the_old_checkpoint(model, optimizer, tmp_path, mon
     with pytest.raises(OSError, match="No space left"):
         save_checkpoint(model, optimizer, 2, path)
     assert path.read_bytes() == before
-    assert sorted(tmp_path.iterdir()) == [path, checksum_path(path)]
+    assert list(tmp_path.iterdir()) == [path]
     assert read_checkpoint(path)["iteration"] == 1
 
 
@@ -63,11 +64,21 @@ def test_another_shape_is_named(model, optimizer, tmp_path):
         load_checkpoint(path, other, AdamW(other.parameters()))
 
 
-def test_the_checksum_is_what_sha256sum_checks(model, optimizer, tmp_path):
+def test_the_checksum_is_the_comment_of_the_archive(model, optimizer, tmp_path):
     path = tmp_path / "a.pt"
     save_checkpoint(model, optimizer, 1, path)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert checksum_path(path).read_text() == f"{digest}  a.pt\n"
+    comment = zipfile.ZipFile(path).comment.decode()
+    digest = hashlib.sha256(path.read_bytes()[: -len(comment) - 2]).hexdigest()
+    assert comment == f"sha256:{digest}"
+    assert torch.load(path, weights_only=True)["iteration"] == 1
+
+
+def test_a_checkpoint_may_lie_inside_of_a_longer_file(model, optimizer):
+    file = io.BytesIO()
+    file.write(b"before")
+    save_checkpoint(model, optimizer, 1, file)
+    content = file.getvalue()[6:]
+    assert read_checkpoint(io.BytesIO(content))["iteration"] == 1
 
 
 def test_one_flipped_bit_anywhere_is_noticed(model, optimizer, tmp_path):
@@ -78,7 +89,7 @@ def test_one_flipped_bit_anywhere_is_noticed(model, optimizer, tmp_path):
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="another checksum"):
+        with pytest.raises(ValueError, match="checksum does not fit"):
             read_checkpoint(path)
 
 
@@ -97,19 +108,31 @@ def test_a_full_disk_is_an_error_of_the_disk_and_leaves_the_old_checkpoint(tmp_p
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == before
-    assert sorted(tmp_path.iterdir()) == [path, checksum_path(path)]
+    assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("has_checksum", [False, True])
 @pytest.mark.parametrize("cut", [0, 1, 100, 700])
-def test_a_damaged_file_is_one_clear_error(model, optimizer, tmp_path, cut, has_checksum):
+def test_a_damaged_file_is_one_clear_error(model, optimizer, tmp_path, cut):
     path = tmp_path / "a.pt"
     save_checkpoint(model, optimizer, 1, path)
     path.write_bytes(path.read_bytes()[:cut])
-    if not has_checksum:
-        checksum_path(path).unlink()
     with pytest.raises(ValueError, match=r"a\.pt is damaged or not a checkpoint"):
         read_checkpoint(path)
+
+
+def sealed(content):
+    """Give bytes the checksum of a checkpoint, as somebody who wants to be believed would."""
+    out = io.BytesIO()
+    writer = SealingWriter(out)
+    writer.write(content)
+    writer.seal()
+    return out.getvalue()
+
+
+def saved(content):
+    file = io.BytesIO()
+    torch.save(content, file)
+    return file.getvalue()
 
 
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
@@ -119,22 +142,29 @@ def test_a_hostile_checkpoint_runs_nothing(tmp_path):
             return (open, (str(tmp_path / "pwned"), "w"))
 
     path = tmp_path / "evil.pt"
-    torch.save({"model": Hostile(), "optimizer": {}, "iteration": 0}, path)
-    with pytest.raises(ValueError, match="damaged or not a checkpoint"):
-        read_checkpoint(path)
-    path.write_bytes(pickle.dumps(Hostile()))
-    with pytest.raises(ValueError, match="damaged or not a checkpoint"):
-        read_checkpoint(path)
+    archive = saved({"model": Hostile(), "optimizer": {}, "iteration": 0})
+    for content in (
+        archive,
+        sealed(archive),
+        pickle.dumps(Hostile()),
+        sealed(pickle.dumps(Hostile()) + bytes(2)),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="damaged or not a checkpoint"):
+            read_checkpoint(path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.pt"]
 
 
 @pytest.mark.parametrize("content", [[1, 2], {"model": {}}, {"weights": torch.ones(2)}])
 def test_something_else_saved_by_torch_is_no_checkpoint(content):
-    file = io.BytesIO()
-    torch.save(content, file)
-    file.seek(0)
-    with pytest.raises(ValueError, match="not a checkpoint of cs_basics"):
-        read_checkpoint(file)
+    for file in (saved(content), sealed(saved(content))):
+        with pytest.raises(ValueError, match="not a checkpoint of cs_basics"):
+            read_checkpoint(io.BytesIO(file))
+
+
+def test_only_an_archive_without_a_comment_is_sealed():
+    with pytest.raises(ValueError, match="cannot end with"):
+        sealed(b"no archive")
 
 
 def test_a_missing_file_is_a_missing_file(tmp_path):
