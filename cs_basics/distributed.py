@@ -26,7 +26,7 @@ from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from cs_basics.checkpoint import load_weights
+from cs_basics.checkpoint import check_optimizer_state, load_weights
 from cs_basics.optim import clip_grad_norm
 from cs_basics.transformer import TransformerLM
 
@@ -143,6 +143,7 @@ class Replicas:
             ValueError: It is not of this model.
         """
         load_weights(self.model, state["model"], source)
+        check_optimizer_state(optimizer, state["optimizer"], source)
         optimizer.load_state_dict(state["optimizer"])
 
 
@@ -236,6 +237,7 @@ class Shards:
                     weights[name], own.device_mesh, own.placements, src_data_rank=None
                 )
         load_weights(self.model, weights, source)
+        check_optimizer_state(optimizer, state["optimizer"], source)
         optimizer.load_state_dict(self._map_optimizer_state(optimizer, state["optimizer"], _part))
 
     def _parts(self, optimizer: Optimizer) -> list[Tensor]:

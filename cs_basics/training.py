@@ -149,7 +149,7 @@ class Trainer:
             self.spikes = SpikeDetector(**progress["spikes"])
             self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, RuntimeError) as error:
             raise ValueError(f"{path} is not of a run like this one ({error!r})") from error
         self.step = state["iteration"]
         logger.info("going on from step %s (%s)", f"{self.step:,}", path)

@@ -49,7 +49,9 @@ def main() -> int:
                 print("    " + "\n    ".join(ending.err.splitlines()[-12:]), flush=True)
                 if asked.keep:
                     shutil.copytree(case, asked.keep / str(number), symlinks=True)
-            remove(case)
+            shutil.rmtree(case)
+            if (done := number + 1 - asked.first) % 100 == 0:
+                print(f"{done} of {asked.files}, {bad} bad", file=sys.stderr, flush=True)
     ends = ", ".join(f"{count} {code}" for code, count in sorted(codes.items()))
     print(f"{asked.files} damaged files: {bad} bad; {ends}")
     print(f"at most {peak / 1e6:.0f} MB and {slowest:.1f} s each", end=", ")
@@ -79,11 +81,6 @@ def run_case(number: int, healthy: Path, case: Path) -> tuple[str, Ending, list[
 def names(folder: Path) -> set[str]:
     """Return the paths of everything in a folder."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
-
-
-def remove(case: Path) -> None:
-    """Remove what a case has left."""
-    shutil.rmtree(case)
 
 
 if __name__ == "__main__":
