@@ -79,8 +79,8 @@ class Tokenizer:
 
     Raises:
         TypeError: vocab does not map int to bytes, or special_tokens is not a list of strings.
-        ValueError: An id is negative, a merge has a part or product that is not in the vocabulary,
-            or a special token is empty or repeated.
+        ValueError: An id is negative or above 2^32 - 1, a merge has a part or product that is not
+            in the vocabulary, or a special token is empty or repeated.
     """
 
     def __init__(
@@ -100,6 +100,8 @@ class Tokenizer:
             if token.encode("utf-8") not in self._ids:
                 self._ids[token.encode("utf-8")] = self.vocab_size
                 self.vocab[self.vocab_size] = token.encode("utf-8")
+        if self.vocab_size > 1 << 32:
+            raise ValueError(f"the token id {self.vocab_size - 1} is more than a token file holds")
         self._special_ids = {
             token: self._ids[token.encode("utf-8")] for token in self.special_tokens
         }
