@@ -37,20 +37,10 @@ def save_checkpoint(
     Raises:
         OSError: The file cannot be written; the disk may be full.
     """
-    save_state((model.state_dict(), optimizer.state_dict()), iteration, out, progress)
-
-
-def save_state(
-    states: tuple[dict[str, Any], dict[str, Any]],
-    iteration: int,
-    out: str | os.PathLike[str] | IO[bytes] | BytesIO,
-    progress: dict[str, Any] | None = None,
-) -> None:
-    """Do what `save_checkpoint` does, with the states of model and optimizer themselves."""
     state = {
         "format_version": FORMAT_VERSION,
-        "model": states[0],
-        "optimizer": states[1],
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
         "iteration": iteration,
         "progress": progress or {},
     }

@@ -153,6 +153,9 @@ class TrainConfig(Architecture):
     With max_steps too, whichever comes first."""
     batch_size: int = 32
     """Sequences per update."""
+    order: Literal["random", "epochs"] = "random"
+    """Where the sequences begin; random: anywhere; epochs: side by side, each place once before
+    any comes again."""
     lr: float = 1e-3
     """Highest learning rate."""
     embedding_lr_ratio: float = 1.0

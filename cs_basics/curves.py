@@ -11,10 +11,10 @@ from dataclasses import dataclass
 Point = tuple[float, float]
 
 WIDTH, HEIGHT = 720, 260
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 44
+LEFT, RIGHT, TOP, BOTTOM = 64, 12, 26, 44
 MAX_POINTS = 400
-# What comes before this share of the axis does not decide how high the picture reaches: the fall
-# from the first losses would press all the others flat.
+# Where the beginning is to be cut off, what comes before this share of the axis does not decide how
+# high the picture reaches: the fall from the first losses would press all the others flat.
 UNSETTLED = 0.1
 
 
@@ -28,19 +28,22 @@ class Curve:
     """From left to right; values that are not finite are left out."""
 
 
-def draw_curves(curves: Iterable[Curve], x_label: str, y_label: str) -> str:
+def draw_curves(
+    curves: Iterable[Curve], x_label: str, y_label: str, is_start_cut: bool = False
+) -> str:
     """Draw lines over a common axis; return an <svg> element, without lines if there is no point.
 
     Args:
         curves: The lines.
         x_label: Stands below.
         y_label: Stands above the vertical axis.
+        is_start_cut: Let the lines begin outside of the picture, if they begin far from the rest.
     """
     thinned = [Curve(curve.label, curve.color, _thinned(curve.points)) for curve in curves]
     points = [point for curve in thinned for point in curve.points]
     x_low, x_high = _limits([x for x, _ in points])
-    settled = [y for x, y in points if x >= x_low + UNSETTLED * (x_high - x_low)]
-    y_low, y_high = _limits(settled)
+    first = x_low + UNSETTLED * (x_high - x_low) if is_start_cut else x_low
+    y_low, y_high = _limits([y for x, y in points if x >= first])
     margin = 0.06 * (y_high - y_low)
     y_low, y_high = y_low - margin, y_high + margin
 
@@ -52,11 +55,10 @@ def draw_curves(curves: Iterable[Curve], x_label: str, y_label: str) -> str:
     parts = [_grid_line(place((x_low, y)), y, is_level=True) for y in _ticks(y_low, y_high)]
     parts += [_grid_line(place((x, y_low)), x, is_level=False) for x in _ticks(x_low, x_high)]
     parts += [_line(curve, [place(point) for point in curve.points]) for curve in thinned]
-    parts += [_text(WIDTH / 2, HEIGHT - 6, x_label, "middle"), _text(LEFT, TOP + 2, y_label)]
-    # Below the highest line of text, right to left.
+    parts += [_text(WIDTH / 2, HEIGHT - 6, x_label, "middle"), _text(LEFT, 14, y_label)]
     for index, curve in enumerate(thinned):
         parts.append(
-            _text(WIDTH - RIGHT - 4, TOP + 4 + 16 * index, curve.label, "end", curve.color)
+            _text(WIDTH - RIGHT - 4, TOP + 14 + 16 * index, curve.label, "end", curve.color)
         )
     inside = f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
     return (

@@ -256,12 +256,34 @@ def get_batch(
             f"dataset has {len(dataset)} tokens, but context_length={context_length} needs at "
             f"least {context_length + 1}: use more text or a shorter context"
         )
-    target = torch.device(device)
     source = generator.device if generator is not None else torch.device("cpu")
-    starts = torch.randint(num_starts, (batch_size, 1), generator=generator, device=source)
+    starts = torch.randint(num_starts, (batch_size,), generator=generator, device=source)
     if rows is not None:
         starts = starts[rows]
-    places = starts.cpu().numpy() + np.arange(context_length + 1)
+    return read_windows(dataset, starts.cpu().numpy(), context_length, device)
+
+
+def read_windows(
+    dataset: npt.NDArray[np.integer[Any]],
+    starts: npt.NDArray[np.int64],
+    context_length: int,
+    device: "str | torch.device",
+) -> "tuple[torch.Tensor, torch.Tensor]":
+    """Read windows of a long sequence, and what follows each of their tokens.
+
+    Args:
+        dataset: Token ids, (num_tokens,).
+        starts: Where the windows begin, (batch_size,); context_length + 1 tokens must follow.
+        context_length: Tokens in a window.
+        device: Where the result goes.
+
+    Returns:
+        As `get_batch`.
+    """
+    import torch
+
+    target = torch.device(device)
+    places = starts[:, None] + np.arange(context_length + 1)
     # One read for both: the windows with the token after each.
     windows = torch.from_numpy(dataset[places].astype(np.int64))
     x, y = windows[:, :-1].contiguous(), windows[:, 1:].contiguous()

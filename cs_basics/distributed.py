@@ -2,28 +2,25 @@
 
 Every process draws the same batch and works on its own rows of it. Then either each holds the whole
 model and the gradients are averaged (`Replicas`: data parallel), or each holds a part of every
-weight, collects a block's weights when it needs them, and gets its part of the averaged gradients
-(`Shards`: fully sharded data parallel, Zhao et al. 2023, https://arxiv.org/abs/2304.11277). Both
-take the same steps as one process with the same batch, up to rounding, and both write the same
-checkpoint as one process: a run can go on with another number of processes, in another way.
+weight (`Shards`, in sharding.py). Both take the same steps as one process with the same batch, up
+to rounding, and both write the same checkpoint as one process: a run can go on with another number
+of processes, in another way.
 
 Tested by `make test ARGS=tests/project/test_distributed.py`.
 """
 
-import math
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch import Tensor, nn
+from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 
 from cs_basics.checkpoint import check_optimizer_state, load_weights
@@ -92,15 +89,19 @@ def join() -> Generator[World]:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl"
-    dist.init_process_group(backend, timeout=TIMEOUT)
-    yield World(dist.get_rank(), size)
+    store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
+    # torchrun keeps its store when it starts processes again: without names of their own they
+    # would find the addresses of the dead there.
+    store = PrefixStore(f"attempt {num_restarts()}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
+    yield World(rank, size)
     # Not after an error: the others may be waiting for something that will not come.
     dist.destroy_process_group()
 
 
-def is_restarted() -> bool:
-    """Whether torchrun started these processes anew after one of them had died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def num_restarts() -> int:
+    """How often torchrun has started these processes anew because one of them had died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 class Replicas:
@@ -110,6 +111,9 @@ class Replicas:
         model: The model; all processes get the weights of the first.
         world: The processes.
     """
+
+    is_split = False
+    """Whether the model can be called by all processes together only."""
 
     def __init__(self, model: TransformerLM, world: World) -> None:
         self.model, self.world = model, world
@@ -127,9 +131,9 @@ class Replicas:
             average([p.grad for p in self.model.parameters() if p.grad is not None], self.world)
         return clip_grad_norm(self.model.parameters(), max_norm)
 
-    def state(self, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the whole state of model and optimizer; all processes have to ask together."""
-        return self.model.state_dict(), optimizer.state_dict()
+    def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Return model and optimizer to be saved; all processes have to ask together."""
+        return self.model, optimizer
 
     def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
         """Take up the state of a checkpoint.
@@ -174,116 +178,3 @@ def _buckets(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
         bucket.append(tensor)
         num_bytes += tensor.nbytes
     yield bucket
-
-
-class Shards:
-    """Each process holds a part of every weight, of its gradient and of the optimizer's state.
-
-    The optimizer is given those parts, as plain tensors, and need not know of the others.
-
-    Args:
-        model: The model; it is changed in place. All processes must hold the same weights.
-        world: The processes, two or more.
-    """
-
-    def __init__(self, model: TransformerLM, world: World) -> None:
-        self.model, self.world = model, world
-        mesh = init_device_mesh(model.token_embeddings.weight.device.type, (world.size,))
-        for block in model.layers:
-            fully_shard(block, mesh=mesh)
-        fully_shard(model, mesh=mesh)
-        # Called by itself where the loss is computed without logits.
-        register_fsdp_forward_method(model, "hidden")
-        self._whole_of: dict[int, DTensor] = {}
-        """By the identity of the part that the optimizer has."""
-
-    def held(self, parameter: Tensor) -> Tensor:
-        """As in Replicas; called once for each weight."""
-        assert isinstance(parameter, DTensor)
-        with torch.no_grad():
-            part = parameter.to_local()
-        self._whole_of[id(part)] = parameter
-        return part
-
-    def finish_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """As in Replicas; averaged they are already."""
-        parts = self._parts(optimizer)
-        for part in parts:
-            gradient = self._whole_of[id(part)].grad
-            assert isinstance(gradient, DTensor)
-            part.grad = gradient.to_local()
-        norm_here = clip_grad_norm(parts, math.inf).item()
-        norm = math.sqrt(self.world.sum([norm_here**2])[0])
-        if norm > max_norm:
-            for part in parts:
-                assert part.grad is not None
-                part.grad.mul_(max_norm / (norm + 1e-6))
-        return torch.tensor(norm)
-
-    def state(self, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
-        """As in Replicas."""
-        model_state = {
-            name: value.full_tensor() if isinstance(value, DTensor) else value
-            for name, value in self.model.state_dict().items()
-        }
-        return model_state, self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
-
-    def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
-        """As in Replicas."""
-        weights = dict(state["model"])
-        for name, own in self.model.state_dict().items():
-            if name in weights and weights[name].shape == own.shape:
-                weights[name] = distribute_tensor(
-                    weights[name], own.device_mesh, own.placements, src_data_rank=None
-                )
-        load_weights(self.model, weights, source)
-        check_optimizer_state(optimizer, state["optimizer"], source)
-        optimizer.load_state_dict(self._map_optimizer_state(optimizer, state["optimizer"], _part))
-
-    def _parts(self, optimizer: Optimizer) -> list[Tensor]:
-        """Return what the optimizer changes, in the order in which its state numbers them."""
-        return [part for group in optimizer.param_groups for part in group["params"]]
-
-    def _map_optimizer_state(
-        self,
-        optimizer: Optimizer,
-        state: dict[str, Any],
-        convert: Callable[[Tensor, DTensor], Tensor],
-    ) -> dict[str, Any]:
-        """Convert what the optimizer keeps for each element of a weight, such as its moments."""
-        parts = self._parts(optimizer)
-        per_weight = {
-            number: {
-                name: convert(value, self._whole_of[id(parts[number])])
-                if isinstance(value, Tensor) and value.dim()
-                else value
-                for name, value in kept.items()
-            }
-            for number, kept in state["state"].items()
-        }
-        return {**state, "state": per_weight}
-
-
-def _whole(part: Tensor, like: DTensor) -> Tensor:
-    """Collect from all processes what belongs to the parts of a weight."""
-    mesh, placements = like.device_mesh, like.placements
-    distributed = DTensor.from_local(
-        part, mesh, placements, run_check=False, shape=like.shape, stride=like.stride()
-    )
-    return distributed.full_tensor()
-
-
-def _part(whole: Tensor, like: DTensor) -> Tensor:
-    """Take from something whole what belongs to this process's part of a weight."""
-    return distribute_tensor(
-        whole, like.device_mesh, like.placements, src_data_rank=None
-    ).to_local()
-
-
-Layout = Replicas | Shards
-
-
-def lay_out(model: TransformerLM, parallel: Literal["ddp", "fsdp"], world: World) -> Layout:
-    """Spread a model over the processes, which all hold it now."""
-    replicas = Replicas(model, world)
-    return Shards(model, world) if parallel == "fsdp" and world.size > 1 else replicas

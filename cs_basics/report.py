@@ -96,6 +96,7 @@ def report_blocks(
                 ],
                 "step",
                 "loss (nats per token)",
+                is_start_cut=True,
             ),
         ),
         *(

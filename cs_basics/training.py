@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from cs_basics.checkpoint import save_state
+from cs_basics.checkpoint import save_checkpoint
 from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.corpus import Corpus, prepare_corpus
 from cs_basics.data import check_unchanged, get_batch
-from cs_basics.distributed import ALONE, Shards, World, lay_out
+from cs_basics.distributed import ALONE, Replicas, World
+from cs_basics.epochs import epoch_batch
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
 from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
@@ -76,7 +78,7 @@ class Trainer:
         self.device = resolve_device(config.device)
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
-        self.layout = lay_out(self.model, config.parallel, world)
+        self.layout = lay_out(self.model, config, world)
         groups = parameter_groups(self.model, config)
         for group in groups:
             group["params"] = [self.layout.held(parameter) for parameter in group["params"]]
@@ -109,7 +111,7 @@ class Trainer:
                 f"step {self.step}: the update made weights that are not finite, which are not "
                 f"saved. Try a lower lr than {self.config.lr:g}"
             )
-        states = self.layout.state(self.optimizer)
+        model, optimizer = self.layout.whole(self.optimizer)
         if not self.world.is_first:
             return
         self.folder.checkpoints.mkdir(exist_ok=True)
@@ -123,7 +125,7 @@ class Trainer:
             "num_metrics_bytes": log.sync(),
         }
         path = self.folder.checkpoint_of(self.step)
-        save_state(states, self.step, path, progress)
+        save_checkpoint(model, optimizer, self.step, path, progress)
         self.folder.keep_checkpoints(self.step, self.config.keep_checkpoints, self.validation_loss)
 
     def restore(self) -> None:
@@ -217,14 +219,7 @@ class Trainer:
         """
         config = self.config
         check_unchanged(self.corpus.train)
-        inputs, targets = get_batch(
-            self.corpus.train.tokens,
-            config.batch_size,
-            config.context_length,
-            self.device,
-            self.batches,
-            self.world.share(config.batch_size),
-        )
+        inputs, targets = self.next_batch()
         self.model.zero_grad(set_to_none=True)
         loss_here = 0.0
         for part in zip(
@@ -259,6 +254,15 @@ class Trainer:
             "optim__grad_norm": grad_norm.item(),
         }
 
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """Return the rows of the next batch that this process works on."""
+        config, tokens = self.config, self.corpus.train.tokens
+        sizes = (config.batch_size, config.context_length, self.device)
+        rows = self.world.share(config.batch_size)
+        if config.order == "epochs":
+            return epoch_batch(tokens, *sizes, self.step, config.seed, rows)
+        return get_batch(tokens, *sizes, self.batches, rows)
+
     def validate(
         self,
         log: MetricsLog,
@@ -289,13 +293,23 @@ class Trainer:
 
     def sample(self, log: MetricsLog) -> None:
         """Let the model write a little, and log it, unless it lies in parts."""
-        is_whole = not isinstance(self.layout, Shards)
-        if not (self.config.sample_tokens and self.world.is_first and is_whole):
+        can_call = self.world.is_first and not self.layout.is_split
+        if not (self.config.sample_tokens and can_call):
             return
         text = write_story(
             self.model, self.corpus.tokenizer, self.config.sample_tokens, self.config.seed
         )
         log.log_sample(self.step, text)
+
+
+def lay_out(model: TransformerLM, config: TrainConfig, world: World) -> Replicas:
+    """Spread a model over the processes."""
+    if config.parallel == "ddp" or world.size == 1:
+        return Replicas(model, world)
+    # Here and not above: importing it takes half a second.
+    from cs_basics.sharding import Shards
+
+    return Shards(model, world)
 
 
 def parameter_groups(model: TransformerLM, config: TrainConfig) -> list[dict[str, Any]]:
@@ -395,7 +409,7 @@ def _train_and_watch(trainer: Trainer, on_progress: OnProgress | None) -> Evalua
         result = trainer.validate(log, on_progress=on_progress)
         if report is not None:
             draw_losses(log, folder)
-            is_split = isinstance(trainer.layout, Shards)
+            is_split = trainer.layout.is_split
             model = folder.load_model(trainer.device) if is_split else trainer.model
             samples = write_samples(model, trainer.corpus.tokenizer, folder.samples, config)
             report.write("finished")

@@ -56,6 +56,8 @@ BEYOND: dict[str, tuple[str, ...]] = {
     "chunked_loss": ("linear_cross_entropy",),
     "tiled_attention": ("tiled_causal_attention",),
     "norm_function": ("make_norm",),
+    "data": ("read_windows",),
+    "epochs": ("epoch_batch",),
     "pretokenize": (),
 }
 
@@ -172,7 +174,8 @@ def edition(module: str, wanted: set[str], is_written: bool) -> str:
         return source
     given = GIVEN.get(module, frozenset())
     if "*" in given:
-        wanted = {name for _, names in SOLUTIONS.values() for name in names} & wanted
+        to_write = {name for _, names in SOLUTIONS.values() for name in names}
+        wanted = (to_write | set(BEYOND.get(module, ()))) & wanted
     return blank(source, wanted - given, given, note_of(module))
 
 

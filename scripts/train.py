@@ -19,7 +19,7 @@ from cli import progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.config import PRESETS, TrainConfig
-from cs_basics.distributed import World, is_restarted, join
+from cs_basics.distributed import World, join, num_restarts
 from cs_basics.evaluation import Evaluation
 from cs_basics.run_folder import RunFolder
 from cs_basics.stopping import TrainingStoppedError
@@ -90,7 +90,7 @@ def train_in(world: World, command: TrainCommand) -> None:
     run_dir = config.run_dir or choose_run_dir(command.preset, command.resume)
     config = dataclasses.replace(config, run_dir=run_dir)
     # torchrun starts all processes again where one has died: then the run goes on by itself.
-    resume = command.resume or (is_restarted() and RunFolder(run_dir).config.exists())
+    resume = command.resume or (num_restarts() > 0 and RunFolder(run_dir).config.exists())
     if resume:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
     try:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -233,3 +234,34 @@ def test_a_folder_that_cannot_be_written_ends_a_run(tiny_config, before_update):
     with pytest.raises(OSError, match="checkpoints"):
         train(tiny_config)
     assert len(list((folder.path / "elsewhere").glob("*.pt"))) == 1
+
+
+def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
+    script, tiny_config, before_update
+):
+    before_update(8, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    folder = tiny_config.run_dir
+    given = ["--train-text", tiny_config.train_text, "--valid-text", tiny_config.valid_text]
+    sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
+    result = script("train", "debug", *given, *sizes.split(), "--run-dir", folder)
+    assert result.code == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM after step 8, and saved; go on by" in result.out
+    command = shlex.split(result.out.splitlines()[-1])
+    assert command[0] == "python"
+    assert command[-4:] == ["debug", "--run-dir", str(folder), "--resume"]
+    assert RunFolder(folder).latest_checkpoint().name == "step-00000008.pt"
+
+
+def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
+    script, tiny_config, before_update
+):
+    path = RunFolder(tiny_config.run_dir).tokens / "train.bin"
+    before_update(108, path.unlink)
+    given = ["--train-text", tiny_config.train_text, "--valid-text", tiny_config.valid_text]
+    sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
+    result = script("train", "debug", *given, *sizes.split(), "--run-dir", tiny_config.run_dir)
+    assert result.code == 2
+    errors = [line for line in result.err.splitlines() if "error" in line]
+    assert len(errors) == 1
+    assert "train.bin was deleted while it was in use" in errors[0]
+    assert "step-00000100.pt; --resume goes on from it" in errors[0]

@@ -219,6 +219,14 @@ def test_curves_reach_over_their_picture_and_leave_out_what_is_not_finite():
     assert "nan" not in svg
 
 
+def test_only_where_asked_for_a_line_begins_outside_of_its_picture():
+    points = [(step, 100.0 if step < 5 else 1 + step / 1000) for step in range(100)]
+    for is_start_cut in (False, True):
+        root = ET.fromstring(draw_curves([Curve("", "red", points)], "x", "y", is_start_cut))
+        heights = [float(p.split(",")[1]) for p in root.find("polyline").get("points").split()]
+        assert (min(heights) < 0) == is_start_cut
+
+
 @pytest.mark.parametrize("points", [[], [(0, 1.0)], [(0, 0.0), (1, 0.0)], [(5, math.inf)]])
 def test_a_picture_of_little_is_still_a_picture(points):
     ET.fromstring(draw_curves([Curve("", "red", points)], "step", "loss"))
