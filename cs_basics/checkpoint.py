@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -144,12 +144,57 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], source: str) -> N
             raise ValueError(f"{source} has no weight {name}, which the model needs")
         if name not in wanted:
             raise ValueError(f"{source} has a weight {name}, which the model does not have")
+        if not isinstance(weights[name], Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"{source} has no tensor under the name {name}")
         if weights[name].shape != wanted[name].shape:
             raise ValueError(
                 f"{source} has {name} of shape {tuple(weights[name].shape)}, the model of shape "
                 f"{tuple(wanted[name].shape)}: give the sizes the checkpoint was made with"
             )
     model.load_state_dict(weights)
+
+
+def check_optimizer_state(optimizer: Optimizer, stored: object, source: str) -> None:
+    """Refuse a state that an optimizer could not go on from, before the first step fails.
+
+    Of each weight an optimizer keeps the same things: numbers, and tensors of the weight's shape.
+
+    Args:
+        optimizer: Is left as it is.
+        stored: What should be a state dict of it.
+        source: Where it comes from, for the message.
+
+    Raises:
+        ValueError: It is not.
+    """
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    groups = optimizer.state_dict()["param_groups"]
+    stored = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
+    kept, forms = stored.get("state"), set[tuple[tuple[str, str], ...]]()
+    is_whole = isinstance(kept, dict) and _are_alike(stored.get("param_groups"), groups)
+    for number, values in kept.items() if isinstance(kept, dict) else ():
+        if not isinstance(values, dict) or number not in range(len(weights)):
+            is_whole = False
+            continue
+        forms.add(
+            tuple(sorted((str(name), type(value).__name__) for name, value in values.items()))
+        )
+        for value in values.values():
+            if isinstance(value, Tensor) and value.dim():
+                is_whole &= value.shape == weights[number].shape and value.is_floating_point()
+    if not is_whole or len(forms) > 1:
+        raise ValueError(f"{source} has a damaged state of the optimizer, or of another one")
+
+
+def _are_alike(stored: object, own: object) -> bool:
+    """Whether two values have the same form: the same names, lengths and kinds of numbers."""
+    if isinstance(own, dict) and isinstance(stored, dict):
+        return own.keys() == stored.keys() and all(_are_alike(stored[key], own[key]) for key in own)
+    if isinstance(own, list | tuple) and isinstance(stored, list | tuple):
+        return len(own) == len(stored) and all(map(_are_alike, stored, own))
+    if isinstance(own, float):
+        return isinstance(stored, int | float)
+    return type(stored) is type(own)
 
 
 def _name(src: object) -> str:

@@ -47,7 +47,7 @@ def prepare_corpus(
         FileNotFoundError: A text is missing.
         ValueError: A text is empty or shorter than one context, or a token file is another's.
     """
-    parts = (folder.corpus, folder.tokenizer, folder.tokens)
+    parts = (folder.path, folder.corpus, folder.tokenizer, folder.tokens)
     missing = [path for path in parts if not path.exists()]
     try:
         texts = _texts(config, folder, on_progress)

@@ -23,7 +23,7 @@ from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImport
 from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 
-from cs_basics.checkpoint import load_weights
+from cs_basics.checkpoint import check_optimizer_state, load_weights
 from cs_basics.optim import clip_grad_norm
 from cs_basics.transformer import TransformerLM
 
@@ -147,6 +147,7 @@ class Replicas:
             ValueError: It is not of this model.
         """
         load_weights(self.model, state["model"], source)
+        check_optimizer_state(optimizer, state["optimizer"], source)
         optimizer.load_state_dict(state["optimizer"])
 
 

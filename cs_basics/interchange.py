@@ -12,13 +12,18 @@ import json
 import os
 from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from cs_basics.atomic import atomic_writer
 from cs_basics.bpe import SINGLE_BYTES, Merge, Ranks, merge_lowest_first
 from cs_basics.pretokenize import PRETOKEN
-from cs_basics.tokenizer import Tokenizer, from_printable, read_json, to_printable
+from cs_basics.tokenizer import (
+    Tokenizer,
+    from_printable,
+    read_at_once,
+    read_json,
+    to_printable,
+)
 
 _BYTE_LEVEL = {
     "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True
@@ -179,7 +184,7 @@ def load_tiktoken(
         ValueError: The file is not in this format, or a token cannot be made by a merge.
     """
     vocab: dict[int, bytes] = {}
-    for number, line in enumerate(Path(path).read_bytes().splitlines(), 1):
+    for number, line in enumerate(read_at_once(path).splitlines(), 1):
         try:
             token, rank = line.split()
             vocab[int(rank)] = base64.b64decode(token, validate=True)

@@ -105,6 +105,7 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
         run.write_config(replace(config, run_dir=out), imported_from=folder.name)
         tokenizer.save(run.tokenizer)
         run.checkpoints.mkdir()
+        # Without progress: a run that goes on from it has made no step.
         save_checkpoint(model, optimizer, 0, run.checkpoint_of(0))
     return config
 

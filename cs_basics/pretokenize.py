@@ -36,6 +36,9 @@ BLOCK_BYTES = 1 << 19
 # REVERSE makes a search find the last one.
 _LAST_CUT = regex.compile(CUT.pattern, flags=regex.REVERSE)
 
+MAX_SPECIAL_TOKEN_LENGTH = 1_000
+"""The search for one letter repeated n times takes time that grows with n^3: 0.3 s for this."""
+
 _UNENCODABLE = regex.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
@@ -92,7 +95,7 @@ def check_special_tokens(special_tokens: Sequence[str]) -> None:
 
     Raises:
         TypeError: Not a sequence of strings.
-        ValueError: An empty or repeated token, or one that UTF-8 cannot hold.
+        ValueError: An empty, repeated or endless token, or one that UTF-8 cannot hold.
     """
     # The annotation promises strings, but callers without a type checker break this promise.
     given: Any = special_tokens
@@ -103,6 +106,11 @@ def check_special_tokens(special_tokens: Sequence[str]) -> None:
             raise TypeError(f"special token {token!r} must be a str, not {type(token).__name__}")
         if not token:
             raise ValueError("special_tokens contains an empty string: remove it")
+        if len(token) > MAX_SPECIAL_TOKEN_LENGTH:
+            raise ValueError(
+                f"special token {token[:20]!r}... has {len(token)} characters, at most "
+                f"{MAX_SPECIAL_TOKEN_LENGTH} are possible"
+            )
         if _holds_surrogate(token):
             raise ValueError(f"special token {token!r} contains a surrogate, which UTF-8 lacks")
     repeated = [token for token, count in Counter(special_tokens).items() if count > 1]

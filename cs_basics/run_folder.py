@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import torch
 
+from cs_basics.accounting import FLOAT32_BYTES, parameters, shape_of, total
 from cs_basics.atomic import atomic_writer, remove_leftovers
 from cs_basics.checkpoint import load_weights, read_checkpoint
 from cs_basics.config import TrainConfig
-from cs_basics.tokenizer import Tokenizer
+from cs_basics.tokenizer import Tokenizer, read_json
 from cs_basics.transformer import TransformerLM
 
 logger = logging.getLogger(__name__)
@@ -58,10 +59,21 @@ class RunFolder:
                 f"{self.path} holds no run: there is no {self.config.name} in it"
             )
         try:
-            settings = json.loads(self.config.read_text(encoding="utf-8"))["settings"]
-            return TrainConfig.from_json(settings)
-        except (KeyError, TypeError, AttributeError, UnicodeDecodeError, ValueError) as error:
+            config = TrainConfig.from_json(read_json(self.config)["settings"])
+        except (KeyError, TypeError, AttributeError, OverflowError, ValueError) as error:
             raise ValueError(f"{self.config} cannot be read: {error}") from error
+        self._check_size(config)
+        return config
+
+    def _check_size(self, config: TrainConfig) -> None:
+        """Refuse sizes that the checkpoint cannot hold, before memory is taken for the model."""
+        num_bytes = FLOAT32_BYTES * total(parameters(shape_of(config)))
+        for path in self.all_checkpoints()[-1:]:
+            if num_bytes > (size := path.stat().st_size):
+                raise ValueError(
+                    f"{self.config} describes a model of {num_bytes:,} bytes, but {path} has only "
+                    f"{size:,}: one of them is damaged"
+                )
 
     def checkpoint_of(self, step: int) -> Path:
         """Return the path of the checkpoint of a step."""

@@ -76,6 +76,11 @@ def is_intact(file: BinaryFile) -> bool:
     """
     start = file.tell()
     size = file.seek(0, io.SEEK_END) - start
+    # The end first: what is not sealed at all may be of any length.
+    file.seek(max(start, start + size - _SEAL_BYTES))
+    if not file.read().startswith(_PREFIX):
+        file.seek(start)
+        return False
     file.seek(start)
     left = size - _SEAL_BYTES - _LENGTH.size
     sha256 = hashlib.sha256()

@@ -18,7 +18,7 @@ from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from cs_basics.checkpoint import load_weights
+from cs_basics.checkpoint import check_optimizer_state, load_weights
 from cs_basics.distributed import Replicas, World
 from cs_basics.optim import clip_grad_norm
 from cs_basics.transformer import TransformerLM
@@ -88,7 +88,9 @@ class Shards(Replicas):
                     weights[name], own.device_mesh, own.placements, src_data_rank=None
                 )
         load_weights(self.model, weights, source)
-        optimizer.load_state_dict(self._map_optimizer_state(optimizer, state["optimizer"], _part))
+        optimizer_state = self._map_optimizer_state(optimizer, state["optimizer"], _part)
+        check_optimizer_state(optimizer, optimizer_state, source)
+        optimizer.load_state_dict(optimizer_state)
 
     def _parts(self, optimizer: Optimizer) -> list[Tensor]:
         """Return what the optimizer changes, in the order in which its state numbers them."""

@@ -68,6 +68,9 @@ MAX_CACHED_LENGTH = 32
 
 MAX_UINT16_VOCAB_SIZE = 1 << 16
 
+MAX_DESCRIPTION_BYTES = 100_000_000
+"""Three times the largest tokenizer.json that is known to us."""
+
 _MERGES_HEADER = "#version: 0.2"
 
 
@@ -82,8 +85,8 @@ class Tokenizer:
 
     Raises:
         TypeError: vocab does not map int to bytes, or special_tokens is not a list of strings.
-        ValueError: An id is negative, a merge has a part or product that is not in the vocabulary,
-            or a special token is empty or repeated.
+        ValueError: An id is negative or above 2^32 - 1, a merge has a part or product that is not
+            in the vocabulary, or a special token is empty or repeated.
     """
 
     def __init__(
@@ -103,6 +106,8 @@ class Tokenizer:
             if token.encode("utf-8") not in self._ids:
                 self._ids[token.encode("utf-8")] = self.vocab_size
                 self.vocab[self.vocab_size] = token.encode("utf-8")
+        if self.vocab_size > 1 << 32:
+            raise ValueError(f"the token id {self.vocab_size - 1} is more than a token file holds")
         self._special_ids = {
             token: self._ids[token.encode("utf-8")] for token in self.special_tokens
         }
@@ -564,6 +569,21 @@ def from_printable(token: str) -> bytes:
     return bytes(_FROM_PRINTABLE[character] for character in token)
 
 
+def read_at_once(path: str | os.PathLike[str]) -> bytes:
+    """Read a file that describes something, and is therefore never large.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is so large that it must be something else.
+    """
+    if (size := Path(path).stat().st_size) > MAX_DESCRIPTION_BYTES:
+        raise ValueError(
+            f"{path} has {size:,} bytes: it is damaged or something else, "
+            f"at most {MAX_DESCRIPTION_BYTES:,} were expected"
+        )
+    return Path(path).read_bytes()
+
+
 def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds anything
     """Read a JSON file.
 
@@ -572,14 +592,16 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds 
         ValueError: It is not JSON.
     """
     try:
-        return json.loads(Path(path).read_text("utf-8"))
+        return json.loads(read_at_once(path).decode("utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
 
 
 def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
     try:
-        lines = Path(path).read_text("utf-8").split("\n")
+        lines = read_at_once(path).decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file: {error}") from None
     # Only the first line can be the header: a merge may well begin with "#".

@@ -160,6 +160,9 @@ class Trainer:
             return
         try:
             self.layout.load(self.optimizer, state, str(path))
+            if not progress:
+                logger.info("%s was not trained here: from the first step", path)
+                return
             self.batches.set_state(progress["batches"])
             torch.set_rng_state(progress["random"])
             self.clock.elapsed_before = progress["elapsed_s"]
@@ -167,7 +170,7 @@ class Trainer:
             self.spikes = SpikeDetector(**progress["spikes"])
             self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, RuntimeError) as error:
             raise ValueError(f"{path} is not of a run like this one ({error!r})") from error
         self.step = state["iteration"]
         logger.info("going on from step %s (%s)", f"{self.step:,}", path)

@@ -33,9 +33,21 @@ def run(main: Callable[..., None]) -> None:
         message = " ".join(" ".join([str(error), *notes]).split())
         print(f"{_clear_line()}error: {message}", file=sys.stderr)
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        reason = str(error).splitlines()[0][:200] if str(error) else "no more can be had"
+        print(f"{_clear_line()}error: not enough memory: {reason}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print(f"{_clear_line()}interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # PyTorch has a class for it on GPUs only, and importing it would cost seconds.
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def check_can_write(path: Path) -> None:
