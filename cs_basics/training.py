@@ -151,14 +151,11 @@ class Trainer:
             logger.info("%s holds no checkpoint: from the beginning", self.folder.checkpoints)
             return
         path, state = self.folder.read_newest_checkpoint()
-        progress = state.get("progress")
-        if not progress:
-            # With the rates and betas of this run.
-            state["optimizer"] = self.optimizer.state_dict()
-            self.layout.load(self.optimizer, state, str(path))
-            logger.info("beginning with the weights of %s", path)
-            return
         try:
+            progress = state["progress"]
+            if not progress:
+                # The rates and betas of this run, and no moments yet.
+                state["optimizer"] = self.optimizer.state_dict()
             self.layout.load(self.optimizer, state, str(path))
             if not progress:
                 logger.info("%s was not trained here: from the first step", path)
