@@ -94,8 +94,11 @@ def join() -> Generator[World]:
     # would find the addresses of the dead there.
     store = PrefixStore(f"attempt {num_restarts()}", store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
-    yield World(rank, size)
-    # Not after an error: the others may be waiting for something that will not come.
+    world = World(rank, size)
+    yield world
+    # Together: one that leaves while another is at work may abort on its way out. And not after an
+    # error: then the others may be waiting for something that will not come.
+    world.wait()
     dist.destroy_process_group()
 
 
