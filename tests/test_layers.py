@@ -156,14 +156,16 @@ def test_silu_is_x_times_sigmoid(observe, rng, shape):
 
 
 @pytest.mark.problem("silu")
-def test_silu_is_exact_far_below_zero(observe):
-    # Each on its own: beside larger values the error of a small one would not show.
-    for x in np.array([[-6.5], [-9], [-14], [-20]], np.float32):
+def test_silu_is_small_but_not_zero_far_below_zero(observe):
+    # Each on its own: beside larger values the error of a small one would not show. Further below
+    # the form with the hyperbolic tangent, x (1 + tanh(x/2)) / 2, has no digits left.
+    for x in np.array([[-6.5], [-8.5], [-9.5]], np.float32):
         seen = observe(forward, function="run_silu", arguments={"in_features": x})
         expect_close(
             seen["output"],
             oracles.silu(x),
             f"run_silu({x[0]:g})",
+            tolerance=0.01,
             mistakes=lambda x=x: {"small values are cut off": np.zeros_like(x)},
         )
 

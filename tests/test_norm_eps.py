@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 from compare import expect_close
+from mistakes import transformer as mistakes
 from oracles import model as oracles
 from probes.model import forward
 from test_transformer import BLOCK, MODEL, block_case, model_arguments, model_case
 
 SMALL = np.float32(2e-3)  # The mean square of such a stream is 4e-6: below the eps of 1e-5.
-
-
-def block_with_eps(x, weights, num_heads, theta, first, second):
-    _, attn, _, ffn = oracles.block_parts(weights, num_heads, theta)
-    x = oracles.wide(x)
-    x = x + attn(oracles.rmsnorm(x, weights["ln1.weight"], first))
-    return x + ffn(oracles.rmsnorm(x, weights["ln2.weight"], second))
 
 
 @pytest.mark.problem("transformer_block")
@@ -24,23 +18,12 @@ def test_block_adds_an_eps_of_1e_5_in_both_norms(observe, rng):
     case["weights"]["attn.output_proj.weight"] *= SMALL  # What ln2 is given is as small.
     x, weights = case["in_features"], case["weights"]
     parts = x, weights, case["num_heads"], case["theta"]
-    others = (0.0, 1e-8, 1e-6)
-
-    def mistakes():
-        return {
-            "ln1 has an eps other than 1e-5": [block_with_eps(*parts, e, 1e-5) for e in others],
-            "ln2 has an eps other than 1e-5": [block_with_eps(*parts, 1e-5, e) for e in others],
-            "both norms have an eps other than 1e-5": [
-                block_with_eps(*parts, e, e) for e in others
-            ],
-        }
-
     expect_close(
         observe(forward, function=BLOCK, arguments=case)["output"],
         oracles.transformer_block(*parts),
         BLOCK,
         tolerance=5e-5,
-        mistakes=mistakes,
+        mistakes=lambda: mistakes.block_eps(*parts),
     )
 
 
@@ -52,23 +35,10 @@ def test_model_adds_an_eps_of_1e_5_in_its_last_norm(observe, rng):
     # A silent block: the stream that reaches the last norm is the embedding, as small as it is.
     weights["layers.0.attn.output_proj.weight"][:] = 0
     weights["layers.0.ffn.w2.weight"][:] = 0
-    stream = oracles.embedding(case["in_indices"], weights["token_embeddings.weight"])
-
-    def mistakes():
-        return {
-            "the last norm has an eps other than 1e-5": [
-                oracles.linear(
-                    oracles.rmsnorm(stream, weights["ln_final.weight"], eps),
-                    weights["lm_head.weight"],
-                )
-                for eps in (0.0, 1e-8, 1e-6)
-            ]
-        }
-
     expect_close(
         observe(forward, function=MODEL, arguments=case)["output"],
         oracles.transformer_lm(*model_arguments(case)),
         MODEL,
         tolerance=1e-4,
-        mistakes=mistakes,
+        mistakes=lambda: mistakes.last_eps_of_silent_blocks(case["in_indices"], weights),
     )

@@ -223,3 +223,32 @@ def transformer_lm(
             token_ids, weights, num_layers, num_heads, 10000.0
         ),
     }
+
+
+OTHER_EPS = (0.0, 1e-8, 1e-6)
+
+
+def block_eps(x: Array, weights: Weights, num_heads: int, theta: float) -> Answers:
+    """The block with other constants in its norms, which a small stream shows."""
+    _, attn, _, ffn = block_parts(weights, num_heads, theta)
+
+    def block(first: float, second: float) -> Array:
+        middle = wide(x) + attn(rmsnorm(x, weights["ln1.weight"], first))
+        return middle + ffn(rmsnorm(middle, weights["ln2.weight"], second))
+
+    return {
+        "ln1 has an eps other than 1e-5": [block(eps, 1e-5) for eps in OTHER_EPS],
+        "ln2 has an eps other than 1e-5": [block(1e-5, eps) for eps in OTHER_EPS],
+        "both norms have an eps other than 1e-5": [block(eps, eps) for eps in OTHER_EPS],
+    }
+
+
+def last_eps_of_silent_blocks(ids: Array, weights: Weights) -> Answers:
+    """A model whose blocks add nothing, with other constants in its last norm."""
+    stream = oracles.embedding(ids, weights["token_embeddings.weight"])
+    last = [rmsnorm(stream, weights["ln_final.weight"], eps) for eps in OTHER_EPS]
+    return {
+        "the last norm has an eps other than 1e-5": [
+            linear(norm, weights["lm_head.weight"]) for norm in last
+        ]
+    }

@@ -440,13 +440,11 @@ class DecodesLatin(PlainTokenizer):
 variant("tokenizer", "written out")(PlainTokenizer)
 
 
-@variant("tokenizer", "it prints, and shares nothing with the lists that it was given")
+@variant("tokenizer", "it prints, and keeps nothing but copies")
 class Printing(PlainTokenizer):
     def __init__(self, vocab, merges, special_tokens=None):
         print(f"a tokenizer of {len(vocab)} tokens")
         super().__init__(dict(vocab), [tuple(merge) for merge in merges], special_tokens)
-        vocab.clear()
-        merges.clear()
         self.byte_of = {number: token for token, number in self.ids.items()}
 
     def decode(self, ids):
