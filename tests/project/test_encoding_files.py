@@ -160,9 +160,14 @@ def test_a_file_that_another_process_writes_is_refused(tokenizer, text, tmp_path
 
 
 def test_encoding_goes_on_after_a_worker_was_killed(tokenizer, text, tmp_path):
+    killed = []
+
     def kill_a_worker(progress):
-        if progress.done > 2000:
-            multiprocessing.active_children()[0].kill()
+        if progress.done > 2000 and not killed:
+            killed.append(multiprocessing.active_children()[0])
+            killed[0].kill()
+            killed[0].join()
+            time.sleep(0.2)  # Otherwise the other worker may have done all before it is noticed.
 
     with pytest.raises(OSError, match="one of 2 workers was killed"):
         encode_file(tokenizer, text, tmp_path / "out", 2, kill_a_worker)
