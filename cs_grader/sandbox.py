@@ -289,10 +289,11 @@ def wall(tier: str, stage: Stage, limits: Limits) -> list[str]:
         command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         command += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
-    command += _libraries()
     command += ["--proc", "/proc", "--dev", "/dev"]
     for place in ("/tmp", "/dev/shm"):
         command += ["--perms", "1777", "--size", str(limits.scratch_bytes), "--tmpfs", place]
+    # After the empty /tmp, which would hide a Python that lies there.
+    command += _libraries()
     command += [*_show(stage.root), "--chdir", str(stage.root)]
     for name, value in environment(stage, tier).items():
         command += ["--setenv", name, value]
