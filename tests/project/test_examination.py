@@ -332,3 +332,18 @@ def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
     assert done.returncode == pytest.ExitCode.INTERRUPTED
     assert "No module named 'a_package_that_is_not_there'" in done.stdout
     assert "INTERNALERROR" not in done.stdout + done.stderr
+
+
+def test_what_is_asked_of_many_problems_alike_comes_last_of_each():
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist", TESTS]
+    done = subprocess.run(
+        [*command, "--problem", "rope"],
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = [line.split("::")[0] for line in done.stdout.splitlines() if "::" in line]
+    own = [place for place, name in enumerate(files) if name == "tests/test_rope.py"]
+    assert own == list(range(len(own)))
+    assert "tests/test_other_dtypes.py" in files[len(own) :]

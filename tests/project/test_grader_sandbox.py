@@ -369,6 +369,12 @@ def test_another_user_needs_an_interpreter_that_others_may_enter(tmp_path, monke
     assert sandbox.why_not("process") == ""
 
 
+def test_the_empty_tmp_of_the_sandbox_hides_no_python_that_lies_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [Path("/tmp/clone/.venv")])
+    command = sandbox.wall("bubblewrap", sandbox.Stage(root=tmp_path), sandbox.Limits())
+    assert command.index("--tmpfs") < command.index("/tmp/clone/.venv")
+
+
 def test_the_sandbox_shows_no_answer(tmp_path):
     stage = sandbox.set_the_stage(tmp_path, TESTS)
     shown = {path.relative_to(stage.root).as_posix() for path in stage.root.rglob("*.py")}
