@@ -76,12 +76,7 @@ class Trainer:
     ) -> None:
         self.config, self.folder, self.corpus, self.clock = config, folder, corpus, clock
         self.world = world
-        self.rows_at_once, remainder = divmod(config.batch_size, world.size * config.accumulate)
-        if remainder:
-            raise ValueError(
-                f"batch_size={config.batch_size} cannot be shared out evenly among {world.size} "
-                f"process(es) in accumulate={config.accumulate} parts each"
-            )
+        self.rows_at_once = share_rows(config, world)
         self.device = resolve_device(config.device)
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
@@ -333,6 +328,21 @@ class Trainer:
         log.log_sample(self.step, text)
 
 
+def share_rows(config: TrainConfig, world: World) -> int:
+    """Return how many rows of a batch a process works on at a time.
+
+    Raises:
+        ValueError: The batch cannot be shared out evenly.
+    """
+    rows_at_once, remainder = divmod(config.batch_size, world.size * config.accumulate)
+    if remainder:
+        raise ValueError(
+            f"batch_size={config.batch_size} cannot be shared out evenly among {world.size} "
+            f"process(es) in accumulate={config.accumulate} parts each"
+        )
+    return rows_at_once
+
+
 def lay_out(model: TransformerLM, config: TrainConfig, world: World) -> Replicas:
     """Spread a model over the processes."""
     if config.parallel == "ddp" or world.size == 1:
@@ -385,6 +395,7 @@ def train(
             f"{folder.path} already holds a run: go on with it by --resume, or choose another "
             "run_dir"
         )
+    share_rows(config, world)  # A batch that cannot be shared is refused before minutes of work.
     clock = Clock(config.max_steps, config.max_minutes and 60 * config.max_minutes)
     device = resolve_device(config.device)
     is_bfloat16 = resolve_dtype(config.dtype, device) == torch.bfloat16

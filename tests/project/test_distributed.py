@@ -137,6 +137,12 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(config):
         Trainer(config, RunFolder(config.run_dir), None, Clock(1, None), World(0, 3))
 
 
+def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_prepared(config):
+    with pytest.raises(ValueError, match="cannot be shared out"):
+        train(dataclasses.replace(config, accumulate=3))
+    assert not config.run_dir.exists()
+
+
 def test_without_a_folder_several_processes_are_refused(script, monkeypatch):
     monkeypatch.setattr("cs_basics.distributed.ALONE", World(0, 2))
     result = script("train", "debug")
