@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 
 from cs_grader.marking import GradingError, Marking, Terms, mark
@@ -131,8 +132,12 @@ def remove_remains() -> None:
     """Remove the working folders of graders that were killed."""
     for folder in Path(tempfile.gettempdir()).glob("cs_grader-*-*"):
         number = folder.name.split("-")[1]
-        if number.isdecimal() and folder.owner() == _me() and not _is_running(int(number)):
-            shutil.rmtree(folder, ignore_errors=True)
+        if not number.isdecimal() or _is_running(int(number)):
+            continue
+        # Another grader may be removing it at this moment.
+        with suppress(FileNotFoundError):
+            if folder.stat().st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def install(requirements: Path, cache: Path) -> str:
@@ -190,12 +195,6 @@ def _known(folder: Path, key: str, terms: Terms) -> Result | None:
         return None
     is_same = result.key == key and key != "" and result.exam_seeds == terms.seeds
     return result if is_same else None
-
-
-def _me() -> str:
-    import getpass
-
-    return getpass.getuser()
 
 
 def _is_running(pid: int) -> bool:

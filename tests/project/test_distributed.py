@@ -138,9 +138,10 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(config):
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_prepared(config):
+    other = config.run_dir.with_name("refused")
     with pytest.raises(ValueError, match="cannot be shared out"):
-        train(dataclasses.replace(config, accumulate=3))
-    assert not config.run_dir.exists()
+        train(dataclasses.replace(config, run_dir=other, accumulate=3))
+    assert not other.exists()
 
 
 def test_without_a_folder_several_processes_are_refused(script, monkeypatch):

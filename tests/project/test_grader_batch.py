@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -247,3 +248,16 @@ def test_no_working_folder_remains(class_folder, tmp_path):
     folders = Path(tempfile.gettempdir()).glob("cs_grader-*-*")
     alive = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()}
     assert all(int(folder.name.split("-")[1]) in alive for folder in folders)
+
+
+def test_remains_that_another_grader_removes_at_the_same_time_are_no_error(monkeypatch):
+    """Its folder is seen, and gone before it is looked at."""
+    folder = Path(tempfile.mkdtemp(prefix=f"cs_grader-{os.getpid()}-"))
+
+    def ended(pid):
+        shutil.rmtree(folder, ignore_errors=True)
+        return pid != os.getpid()
+
+    monkeypatch.setattr(batch, "_is_running", ended)
+    batch.remove_remains()
+    assert not folder.exists()
