@@ -10,9 +10,11 @@ tiles. Three things make it cheaper than the clear form:
 - the backward computes the scores anew instead of keeping them: of each row the logarithm of its
   normaliser is enough. Kept for the backward: seq numbers a head and not seq^2.
 
-Tested by `make test ARGS=tests/project/test_tiled_attention.py`.
+On a CUDA device whose installation has Triton, kernels do the same (triton_attention.py). Tested by
+`make test ARGS=tests/project/test_tiled_attention.py`.
 """
 
+import importlib.util
 import math
 
 import torch
@@ -20,7 +22,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction, once_differentiable
 
+# The kernels are imported where they are called: without Triton this file works too.
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 TILE = 128
+LARGEST_KERNEL_HEAD = 256  # A kernel holds the rows of its block in registers.
 
 
 def tiled_causal_attention(
@@ -37,7 +42,7 @@ def tiled_causal_attention(
         q: Queries; the products are computed in their dtype, the softmax in at least float32.
         k: Keys, as many as queries.
         v: Values.
-        tile: Queries, and keys, of one tile.
+        tile: Queries, and keys, of one tile; kernels have tiles of their own.
 
     Raises:
         ValueError: There are not as many queries, keys and values, or tile is below 1.
@@ -49,7 +54,25 @@ def tiled_causal_attention(
         )
     if tile < 1:
         raise ValueError(f"tile={tile} must be at least 1")
+    if runs_on_triton(q, k, v):
+        from cs_basics.triton_attention import TritonCausalAttention
+
+        return TritonCausalAttention.apply(q, k, v)
     return TiledCausalAttention.apply(q, k, v, tile)
+
+
+def runs_on_triton(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Tell whether the kernels take queries, keys and values.
+
+    They compute in float32, too little for float64, and know one shape and one dtype for all.
+    """
+    return (
+        q.is_cuda
+        and q.dtype == k.dtype == v.dtype != torch.float64
+        and q.shape == k.shape == v.shape
+        and q.shape[-1] <= LARGEST_KERNEL_HEAD
+        and HAS_TRITON
+    )
 
 
 class TiledCausalAttention(torch.autograd.Function):
