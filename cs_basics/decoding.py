@@ -34,6 +34,14 @@ from cs_basics.transformer import TransformerLM
 PLACES = 32
 """Attention reads a multiple of so many places."""
 
+ROW_OPTIONS = {"realize_acc_reads_threshold": 2}
+"""What is made of more than two tensors is computed once, and kept.
+
+For one row, where a product is a loop as any other, a compiler would compute its input inside that
+loop, to save the memory: the norm of the same vector once for each of the weight's rows, with its
+divisions, which take longer than the product.
+"""
+
 IsEnd = Callable[[int, int], bool]
 """Told a row and its new token: is the text of that row complete with it?"""
 
@@ -83,8 +91,10 @@ class Decoder:
         self.values = [_one_place_longer(cache.values) for cache in caches]
         self._step, self._stepping_model = decode_step, model
         if is_compiled:
-            self._step = compile_if_possible(decode_step, self.device)
-            if batch_size == 1 and self._step is not decode_step and self.device.type == "cpu":
+            has_one_row = batch_size == 1 and self.device.type == "cpu"
+            options = ROW_OPTIONS if has_one_row else None
+            self._step = compile_if_possible(decode_step, self.device, options)
+            if has_one_row and self._step is not decode_step:
                 self._stepping_model = with_row_linears(model)
 
     @torch.no_grad()

@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from cs_basics.config import Sampling
-from cs_basics.functional import softmax
 
 BLOCK = 16
 """Tokens of a block: few enough that the blocks of a row are few, and few are left to search."""
@@ -62,11 +61,12 @@ def sample_fast(
     if knobs.temperature is None:
         return logits.argmax(dim=-1)
     scores = logits - logits.amax(dim=-1, keepdim=True)
-    probabilities = softmax(scores / knobs.temperature, dim=-1)
+    # Probabilities but for a factor, by which nothing below would change: the highest is 1.
+    weights = torch.exp(scores / knobs.temperature)
     if knobs.top_k is None and knobs.top_p is None:
-        return draw_fast(probabilities, uniform)
-    least = least_kept(probabilities, knobs.top_k, knobs.top_p)
-    return draw_fast(probabilities.masked_fill(probabilities < least, 0), uniform)
+        return draw_fast(weights, uniform)
+    least = least_kept(weights, knobs.top_k, knobs.top_p)
+    return draw_fast(weights.masked_fill(weights < least, 0), uniform)
 
 
 def draw_fast(
@@ -118,15 +118,15 @@ def largest(
 
 
 def least_kept(
-    probabilities: Float[Tensor, "batch vocab_size"],
+    weights: Float[Tensor, "batch vocab_size"],
     top_k: int | None,
     top_p: Float[Tensor, ""] | None,
 ) -> Float[Tensor, "batch 1"]:
-    """Return the lowest probability that top_k, and then top_p, leaves in each row."""
+    """Return the lowest weight that top_k, and then top_p, leaves in each row."""
     if top_k is None:
         assert top_p is not None
-        return _least_of_nucleus(probabilities, top_p)
-    ordered = largest(probabilities, min(top_k, probabilities.shape[-1]))
+        return _least_of_nucleus(weights, top_p)
+    ordered = largest(weights, min(top_k, weights.shape[-1]))
     if top_p is not None:
         before = ordered.cumsum(dim=-1) - ordered
         is_enough = before >= top_p * ordered.sum(dim=-1, keepdim=True)
@@ -135,20 +135,20 @@ def least_kept(
 
 
 def _least_of_nucleus(
-    probabilities: Float[Tensor, "batch vocab_size"], top_p: Float[Tensor, ""]
+    weights: Float[Tensor, "batch vocab_size"], top_p: Float[Tensor, ""]
 ) -> Float[Tensor, "batch 1"]:
-    """Return the least probability p such that those above p sum to less than top_p.
+    """Return the least weight w such that those above w sum to less than top_p.
 
     The bits of a positive float, read as an integer, are in the order of the floats, and below
     2^30 up to 1.0: so halving an interval of integers thirty times names the float exactly.
     """
-    bits = probabilities.view(torch.int32)
-    enough = top_p * probabilities.sum(dim=-1, keepdim=True)
+    bits = weights.view(torch.int32)
+    enough = top_p * weights.sum(dim=-1, keepdim=True)
     low = torch.zeros_like(bits[..., :1])
     high = bits.amax(dim=-1, keepdim=True)
     for _ in range(30):
         middle = (low + high) // 2
-        above = probabilities.masked_fill(bits <= middle, 0).sum(dim=-1, keepdim=True)
+        above = weights.masked_fill(bits <= middle, 0).sum(dim=-1, keepdim=True)
         is_enough = above >= enough
         low = torch.where(is_enough, middle + 1, low)
         high = torch.where(is_enough, high, middle)

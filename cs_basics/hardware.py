@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -90,10 +90,18 @@ def _small_function(x: torch.Tensor) -> torch.Tensor:
     return x * 2 + 1
 
 
-def compile_if_possible(function: Callable[P, R], device: torch.device) -> Callable[P, R]:
-    """Return the compiled function, or the function itself and a warning that says why."""
+def compile_if_possible(
+    function: Callable[P, R], device: torch.device, options: dict[str, Any] | None = None
+) -> Callable[P, R]:
+    """Return the compiled function, or the function itself and a warning that says why.
+
+    Args:
+        function: What to compile.
+        device: Where its tensors live.
+        options: Settings of the compiler that differ from its own choice.
+    """
     if (reason := reason_not_to_compile(device)) is None:
-        return torch.compile(function, dynamic=False)
+        return torch.compile(function, dynamic=False, options=options)
     logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
     return function
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import tyro
 from cli import run
-from process import keep_freed_memory
+from process import keep_freed_memory, pack_weights
 
 from cs_basics.config import END_OF_TEXT, Sampling
 from cs_basics.decoding import generate_texts
@@ -79,6 +79,8 @@ def main(
     if compile:
         # Batches of one size, or the last one would be compiled anew: some stories nobody sees.
         beginnings += [""] * (-num_stories % batch_size)
+        if batch_size > 1:
+            pack_weights()
     for first in range(0, num_stories, batch_size):
         write_batch(
             model,

@@ -26,3 +26,15 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, _LARGEST_INT)
+
+
+def pack_weights() -> None:
+    """Let what is compiled from now on keep weights in the layout in which products read them.
+
+    A product of few rows takes as long as reading the weight, and a library first puts it into
+    another order, at every call. As constants they are put into it once, when a step is compiled:
+    so only for weights that no longer change. They are held twice.
+    """
+    from torch._inductor import config
+
+    config.freezing = True

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 import torch
+from process import pack_weights
 
 from cs_basics.config import Sampling
 from cs_basics.decoding import generate_batch
@@ -30,6 +31,8 @@ def measure() -> Report:
     rows: list[Row] = []
     for batch_size in (1, 16):
         print(f"measuring {batch_size} at once", file=sys.stderr)
+        if batch_size > 1:
+            pack_weights()  # As scripts/generate.py does.
         rows += measure_batch(batch_size)
     return Report(rows)
 

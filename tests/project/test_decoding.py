@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +16,8 @@ from cs_basics.generate import LIKELIEST, generate, generate_uncached
 from cs_basics.hardware import reason_not_to_compile
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+
+ROOT = Path(__file__).parents[2]
 
 PROMPTS = ([1, 2, 3], [7], list(range(20, 31)), [4, 4, 9, 9, 4])
 BOLD = Sampling(temperature=1.3)
@@ -42,8 +45,8 @@ ARCHITECTURES = {
 }
 
 
-def sharp_model(architecture=LLAMA, num_layers=2):
-    torch.manual_seed(0)
+def sharp_model(architecture=LLAMA, num_layers=2, seed=0):
+    torch.manual_seed(seed)
     model = TransformerLM(50, 16, 32, num_layers, 4, 64, architecture=architecture)
     for name, parameter in model.named_parameters():
         if "ln" in name or "norm" in name:  # gains of 1 would hide one that is left out
@@ -260,3 +263,30 @@ def test_without_a_compiler_generation_goes_on_and_says_so(model, monkeypatch, c
         steps = list(generate_batch(model, PROMPTS, 3, is_compiled=True))
     assert len(steps) == 3
     assert "no compiler" in caplog.text
+
+
+@pytest.mark.compile
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
+    """Weights that became constants of a step must not serve another model of the same shape."""
+    from torch._inductor import config
+
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    from process import pack_weights
+
+    if reason := reason_not_to_compile(torch.device("cpu")):
+        pytest.skip(f"torch.compile does not work here: {reason}")
+    monkeypatch.setattr(config, "freezing", False)  # Put back afterwards.
+    torch.compiler.reset()
+    pack_weights()
+    texts: list[list[list[int]]] = []
+    for seed in (0, 1):
+        model = sharp_model(num_layers=1, seed=seed)
+        plain, packed = (
+            texts_of(generate_batch(model, PROMPTS[:3], 12, is_compiled=is_compiled), 3)
+            for is_compiled in (False, True)
+        )
+        assert plain == packed
+        texts.append(plain)
+    assert texts[0] != texts[1]
