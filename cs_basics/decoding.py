@@ -89,6 +89,8 @@ class Decoder:
         caches = model.empty_caches(batch_size)
         self.keys = [_one_place_longer(cache.keys) for cache in caches]
         self.values = [_one_place_longer(cache.values) for cache in caches]
+        self._num_places = 0
+        self._views: tuple[list[Tensor], list[Tensor]] = ([], [])
         self._step, self._stepping_model = decode_step, model
         if is_compiled:
             has_one_row = batch_size == 1 and self.device.type == "cpu"
@@ -135,11 +137,11 @@ class Decoder:
         """
         needed = max(positions) + 1
         # What lies behind the longest text is masked; not even to read it is cheaper.
-        places = min(needed + -needed % PLACES, self.model.context_length)
+        keys, values = self._first(min(needed + -needed % PLACES, self.model.context_length))
         drawn = self._step(
             self._stepping_model,
-            [self._first(places, keys) for keys in self.keys],
-            [self._first(places, values) for values in self.values],
+            keys,
+            values,
             torch.tensor(tokens, device=self.device),
             torch.tensor(positions, device=self.device),
             uniform,
@@ -148,14 +150,21 @@ class Decoder:
         )
         return drawn.tolist()
 
-    def _first(
-        self, num_places: int, cache: Float[Tensor, "batch heads max_seq_len d_head"]
-    ) -> Float[Tensor, "batch heads places d_head"]:
-        """Return a view of the first places, which tells a compiler that their number varies."""
-        view = cache[:, :, :num_places]
-        if self._step is not decode_step:
-            torch._dynamo.mark_dynamic(view, 2, min=2, max=cache.shape[2] - 1)  # pyright: ignore[reportPrivateUsage]
-        return view
+    def _first(self, num_places: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Return views of the first places of keys and values, made anew when their number grows.
+
+        They tell a compiler that the number varies.
+        """
+        if num_places != self._num_places:
+            self._num_places = num_places
+            self._views = (
+                [keys[:, :, :num_places] for keys in self.keys],
+                [values[:, :, :num_places] for values in self.values],
+            )
+            if self._step is not decode_step:
+                for view in itertools.chain(*self._views):
+                    torch._dynamo.mark_dynamic(view, 2, min=2, max=self.model.context_length)  # pyright: ignore[reportPrivateUsage]
+        return self._views
 
 
 def _one_place_longer(

@@ -139,7 +139,7 @@ def test_places_behind_the_longest_text_are_not_read(model, monkeypatch, places)
     monkeypatch.setattr(decoding, "PLACES", places)
     decoder = Decoder(model, 3, LIKELIEST)
     decoder.read([[1, 2], [3, 4, 5, 6, 7], [6]])
-    read = decoder._first(5 + -5 % places, decoder.keys[0]).shape[2]
+    read = decoder._first(5 + -5 % places)[0][0].shape[2]
     for keys in (*decoder.keys, *decoder.values):
         keys[:, :, read:] = torch.nan
     drawn = decoder.step([3, 8, 7], [2, 4, 1], torch.zeros(3))
