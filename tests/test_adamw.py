@@ -88,12 +88,20 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
             expect_close(
                 seen["trail"][step][place],
                 parameter,
-                f"AdamW({said(options)}), parameter {place} after step {step + 1}",
+                f"AdamW({said(options)}), {named(groups, place)} after step {step + 1}"
+                + (f" at lr={rates[step]}" if rates else ""),
                 dtypes=str(starts[place].dtype),
                 tolerance=TOLERANCE,
                 scale=1.0,
                 mistakes=wrong,
             )
+
+
+def named(groups, place):
+    """Name a parameter by its place among those of all groups, with what its group alone has."""
+    owners = [group for group in groups for _ in group["params"]]
+    own = {name: value for name, value in owners[place].items() if name != "params"}
+    return f"parameter {place}" + (f", whose group has {said(own)}," if own else "")
 
 
 def said(options):
