@@ -91,7 +91,11 @@ def _small_function(x: torch.Tensor) -> torch.Tensor:
 
 
 def compile_if_possible(
-    function: Callable[P, R], device: torch.device, options: dict[str, Any] | None = None
+    function: Callable[P, R],
+    device: torch.device,
+    options: dict[str, Any] | None = None,
+    *,
+    is_dynamic: bool = False,
 ) -> Callable[P, R]:
     """Return the compiled function, or the function itself and a warning that says why.
 
@@ -99,9 +103,10 @@ def compile_if_possible(
         function: What to compile.
         device: Where its tensors live.
         options: Settings of the compiler that differ from its own choice.
+        is_dynamic: Once for tensors of any size, instead of once for each.
     """
     if (reason := reason_not_to_compile(device)) is None:
-        return torch.compile(function, dynamic=False, options=options)
+        return torch.compile(function, dynamic=is_dynamic, options=options)
     logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
     return function
 

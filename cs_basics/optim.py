@@ -36,7 +36,7 @@ class SGD(Optimizer):
         self, closure: Callable[[], float | Tensor] | None = None
     ) -> float | Tensor | None:
         """Update every parameter that has a gradient; return what the closure returns."""
-        loss = _evaluate(closure)
+        loss = call_closure(closure)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:
@@ -86,7 +86,7 @@ class AdamW(Optimizer):
         self, closure: Callable[[], float | Tensor] | None = None
     ) -> float | Tensor | None:
         """Update every parameter that has a gradient; return what the closure returns."""
-        loss = _evaluate(closure)
+        loss = call_closure(closure)
         for group in self.param_groups:
             beta1, beta2 = group["betas"]
             for p in group["params"]:
@@ -106,7 +106,8 @@ class AdamW(Optimizer):
         return loss
 
 
-def _evaluate(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
+def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
+    """Return what the closure of a step returns, gradients being recorded; None without one."""
     if closure is None:
         return None
     with torch.enable_grad():

@@ -33,7 +33,8 @@ from cs_basics.hardware import (
     resolve_dtype,
 )
 from cs_basics.metrics import MetricsLog, plot_losses
-from cs_basics.optim import AdamW, cosine_schedule
+from cs_basics.one_pass_adamw import OnePassAdamW
+from cs_basics.optim import cosine_schedule
 from cs_basics.progress import OnProgress
 from cs_basics.report import Report
 from cs_basics.run_folder import RunFolder, build_model
@@ -85,7 +86,7 @@ class Trainer:
         groups = parameter_groups(self.model, config)
         for group in groups:
             group["params"] = [self.layout.held(parameter) for parameter in group["params"]]
-        self.optimizer = AdamW(
+        self.optimizer = OnePassAdamW(
             groups,
             lr=config.lr,
             betas=(config.beta1, config.beta2),
@@ -168,9 +169,10 @@ class Trainer:
         logger.info("going on from step %s (%s)", f"{self.step:,}", path)
 
     def compile(self) -> None:
-        """Compile the loss, and so the model, if this machine can."""
+        """Compile the loss, and so the model, and the update, if this machine can."""
         logger.info("compiling the model (up to a minute the first time)")
         self.loss_of = compile_if_possible(self.plain_loss_of, self.device)
+        self.optimizer.compile(self.device)
 
     def run(self, log: MetricsLog, stop: StopSignals, report: Report | None = None) -> None:
         """Make updates until the steps or the minutes are used up, and save the last state.

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from cs_basics.config import TrainConfig
 from cs_basics.evaluation import LossFunction
-from cs_basics.optim import AdamW, clip_grad_norm
+from cs_basics.one_pass_adamw import OnePassAdamW
+from cs_basics.optim import clip_grad_norm
 from cs_basics.transformer import TransformerLM
 
 Batch = tuple[Tensor, Tensor]
@@ -20,15 +21,20 @@ def random_batch(config: TrainConfig, device: torch.device | str = "cpu") -> Bat
     return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
 
-def training_step(model: TransformerLM, loss_of: LossFunction, batch: Batch) -> Callable[[], None]:
+def training_step(
+    model: TransformerLM, loss_of: LossFunction, batch: Batch, *, is_compiled: bool = False
+) -> Callable[[], None]:
     """Return a function that does what training does with one batch.
 
     Args:
         model: The model whose weights are updated.
         loss_of: The mean loss of a batch, compiled or not.
         batch: Inputs and targets; every call takes the same.
+        is_compiled: Compile the update of the weights.
     """
-    optimizer = AdamW(model.parameters())
+    optimizer = OnePassAdamW(model.parameters())
+    if is_compiled:
+        optimizer.compile(torch.device("cpu"))
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)

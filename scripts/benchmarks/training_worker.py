@@ -36,7 +36,7 @@ def make_step(contender: Contender) -> Callable[[], None]:
         loss_of = make_loss_function(model, dtype, config.chunk_loss)
         if contender.is_compiled:
             loss_of = torch.compile(loss_of, dynamic=False)
-        return training_step(model, loss_of, batch)
+        return training_step(model, loss_of, batch, is_compiled=contender.is_compiled)
     peer: nn.Module = llama(config) if contender.kind == "transformers" else BuiltInLM(config)
     peer.train()
     called = torch.compile(peer) if contender.is_compiled else peer
