@@ -132,7 +132,11 @@ class Browser:
         return self.call("POST", "/se/log", {"type": kind})
 
     def screenshot(self, path, *, whole=False):
-        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)
+        try:
+            shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)
+        except AssertionError:
+            # On a machine with much to do, chromium once waited for a picture that never came.
+            shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)
         Path(path).write_bytes(base64.b64decode(shot["data"]))
 
     def wait(self, condition, seconds=10):

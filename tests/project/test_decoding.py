@@ -277,16 +277,18 @@ def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
 
     if reason := reason_not_to_compile(torch.device("cpu")):
         pytest.skip(f"torch.compile does not work here: {reason}")
-    monkeypatch.setattr(config, "freezing", False)  # Put back afterwards.
     torch.compiler.reset()
-    pack_weights()
     texts: list[list[list[int]]] = []
-    for seed in (0, 1):
-        model = sharp_model(num_layers=1, seed=seed)
-        plain, packed = (
-            texts_of(generate_batch(model, PROMPTS[:3], 12, is_compiled=is_compiled), 3)
-            for is_compiled in (False, True)
-        )
-        assert plain == packed
-        texts.append(plain)
+    with config.patch(freezing=False):  # Put back afterwards.
+        pack_weights()
+        for seed in (0, 1):
+            model = sharp_model(num_layers=1, seed=seed)
+            plain, packed = (
+                texts_of(generate_batch(model, PROMPTS[:3], 12, is_compiled=is_compiled), 3)
+                for is_compiled in (False, True)
+            )
+            assert plain == packed
+            texts.append(plain)
+    assert config.freezing is False
+    torch.compiler.reset()
     assert texts[0] != texts[1]
