@@ -7,6 +7,7 @@ python scripts/train.py stories --run-dir runs/stories --resume
 
 import dataclasses
 import logging
+import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -78,6 +79,12 @@ def main(command: Preset) -> None:
     keep_freed_memory()
     with join() as world:
         train_in(world, command)
+    if world.size > 1:
+        # Everything is written. Without Python's way out, on which PyTorch's threads of several
+        # processes have aborted a run that was complete, and torchrun reported a failure.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def train_in(world: World, command: TrainCommand) -> None:
