@@ -281,6 +281,7 @@ def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
     texts: list[list[list[int]]] = []
     with config.patch(freezing=False):  # Put back afterwards.
         pack_weights()
+        assert config.freezing
         for seed in (0, 1):
             model = sharp_model(num_layers=1, seed=seed)
             plain, packed = (
