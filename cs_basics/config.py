@@ -87,6 +87,8 @@ class Architecture:
     """Add to the residual stream and normalise it in one step (rmsnorm before each part)."""
     tile_attention: bool = False
     """Compute attention tile by tile and keep no scores for the backward."""
+    attention_kernel: bool = True
+    """On a CPU, let compiled attention in tiles with merged projections be a C++ kernel."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.norm_eps < math.inf:

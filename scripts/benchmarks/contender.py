@@ -23,6 +23,7 @@ class Contender:
     merge_projections: bool = True
     chunk_loss: bool = True
     tile_attention: bool = True
+    attention_kernel: bool = True
 
     @property
     def config(self) -> TrainConfig:
@@ -38,6 +39,7 @@ class Contender:
             merge_projections=self.merge_projections,
             chunk_loss=self.chunk_loss,
             tile_attention=self.tile_attention,
+            attention_kernel=self.attention_kernel,
             max_steps=1,
         )
 

@@ -56,8 +56,9 @@ STEPS = {
     "+ compiled": replace(PLAIN, is_tuned=False),
     "+ freed memory is kept": PLAIN,
     "+ merged projections": replace(PLAIN, merge_projections=True),
-    "+ attention in tiles": replace(OURS, chunk_loss=False),
-    "+ loss in chunks": OURS,
+    "+ attention in tiles": replace(OURS, chunk_loss=False, attention_kernel=False),
+    "+ loss in chunks": replace(OURS, attention_kernel=False),
+    "+ attention in C++": OURS,
 }
 GROWTH: dict[str, dict[str, Any]] = {
     "context 1,024, batch 4": {"context_length": 1024, "batch_size": 4},
