@@ -38,6 +38,7 @@ class Contender:
             merge_projections=self.merge_projections,
             chunk_loss=self.chunk_loss,
             tile_attention=self.tile_attention,
+            dtype=self.dtype,
             max_steps=1,
         )
 
