@@ -5,13 +5,13 @@ reads and writes tiles in memory, and of the rotation and of "heads side by side
 kernel takes queries, keys and values as the projection leaves them, and keeps a tile in the
 innermost cache from its scores to its part of the result: docs/performance.md has the figures.
 
-It is compiled when a model is compiled for the first time, with the compiler that torch.compile
-needs in any case, and kept with what that keeps (3 seconds). Tested by
+`load_kernel` compiles it, with the compiler that torch.compile needs in any case (3 seconds), or
+finds it compiled; models that are compiled from then on use it. Tested by
 `make test ARGS=tests/project/test_attention_kernel.py`.
 """
 
 import ctypes
-import functools
+import hashlib
 import logging
 from pathlib import Path
 
@@ -19,40 +19,53 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from cs_basics.atomic import atomic_writer
+from cs_basics.hardware import compiled_code_folder, processor
+
 logger = logging.getLogger(__name__)
 
 SOURCE = Path(__file__).with_suffix(".cpp")
+FLAGS = ("-ffp-contract=fast",)  # A product and a sum are one instruction and one rounding.
 HEAD_STEP = 32  # Half a head is rotated in whole vectors of 16 numbers.
 LARGEST_HEAD = 256
 NAMES = {torch.bfloat16: "bfloat16", torch.float32: "float32"}
 
-
-@functools.cache
-def load_kernel() -> ctypes.CDLL | None:
-    """Compile and load the kernel; where that fails, warn and return None."""
-    try:
-        return compile_kernel()
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        logger.warning("the C++ kernel of attention is not used, which is slower: %s", reason)
-        return None
+_kernel: ctypes.CDLL | None = None
 
 
-def compile_kernel(*flags: str) -> ctypes.CDLL:
-    """Compile the kernel, unless that was done before, with further flags for the compiler."""
-    # Not of torch's public interface, which has no way to compile with the flags, the cache and the
-    # OpenMP of torch.compile; with another version of torch, expect any error.
-    from torch._inductor.codecache import CppCodeCache
+def load_kernel() -> bool:
+    """Load the kernel, compiled if that was not done before; where it fails, warn.
 
-    # A product and a sum are one instruction and one rounding.
-    flags = ("-ffp-contract=fast", *flags)
-    return CppCodeCache.load(SOURCE.read_text(encoding="ascii"), extra_flags=flags)
+    Returns:
+        Whether compiled models will use it.
+    """
+    global _kernel
+    if _kernel is None:
+        try:
+            _kernel = compiled_kernel()
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+            logger.warning("the C++ kernel of attention is not used, which is slower: %s", reason)
+    return _kernel is not None
 
 
-@torch.compiler.assume_constant_result
-def has_kernel() -> bool:
-    """Tell whether there is a kernel, for a compiler to remember."""
-    return load_kernel() is not None
+def compiled_kernel(*flags: str) -> ctypes.CDLL:
+    """Return the kernel, compiled with further flags if there are any."""
+    code = SOURCE.read_text(encoding="ascii")
+    parts = [code, *FLAGS, *flags, torch.__version__, processor()]
+    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    library = compiled_code_folder() / f"attention_kernel_{name}.so"
+    if not library.exists():
+        # Not of torch's public interface, which has no way to compile with the flags and the OpenMP
+        # of torch.compile; with another version of torch, expect any error. Kept in a place of our
+        # own, since importing this takes 200 MB.
+        from torch._inductor.codecache import CppCodeCache
+
+        made: str = CppCodeCache.load(code, extra_flags=(*FLAGS, *flags))._name
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_writer(library) as file:
+            file.write(Path(made).read_bytes())
+    return ctypes.CDLL(str(library))
 
 
 def can_attend(qkv: Float[Tensor, "... seq d_qkv"], d_head: int) -> bool:
@@ -62,7 +75,7 @@ def can_attend(qkv: Float[Tensor, "... seq d_qkv"], d_head: int) -> bool:
         and qkv.dtype in NAMES
         and d_head % HEAD_STEP == 0
         and d_head <= LARGEST_HEAD
-        and has_kernel()
+        and _kernel is not None
     )
 
 
@@ -76,7 +89,7 @@ def rotated_causal_attention(
     """Rotate queries and keys, and average the values up to each query's own position.
 
     Same as `RotaryPositionalEmbedding.rotate_halves` and `tiled_causal_attention` on the heads, up
-    to rounding. Call it only where `can_attend` is true.
+    to rounding. Only where `can_attend` is true.
 
     Args:
         qkv: Queries of all heads side by side, then keys, then values; bfloat16 or float32.
@@ -90,11 +103,20 @@ def rotated_causal_attention(
         The heads' results side by side, in the dtype of qkv.
     """
     rows = qkv.reshape(-1, *qkv.shape[-2:])
-    attended, _ = _forward(rows, cos, sin, num_heads, num_kv_heads)
+    operator = torch.ops.cs_basics.rotated_causal_attention
+    attended, _ = operator(rows, cos, sin, num_heads, num_kv_heads)
     return attended.reshape(*qkv.shape[:-1], attended.shape[-1])
 
 
-@torch.library.custom_op("cs_basics::rotated_causal_attention", mutates_args=())
+# What a compiler takes for one operation. Not by torch.library.custom_op, which imports a compiler.
+_OPERATORS = torch.library.Library("cs_basics", "DEF")
+_FORWARD, _BACKWARD = "rotated_causal_attention", "rotated_causal_attention_backward"
+_ARGUMENTS = "Tensor qkv, Tensor? cos, Tensor? sin, {}int num_heads, int num_kv_heads"
+_OPERATORS.define(f"{_FORWARD}({_ARGUMENTS.format('')}) -> (Tensor, Tensor)")
+_SAVED = "Tensor attended, Tensor log_normalisers, Tensor grad, "
+_OPERATORS.define(f"{_BACKWARD}({_ARGUMENTS.format(_SAVED)}) -> Tensor")
+
+
 def _forward(
     qkv: Tensor, cos: Tensor | None, sin: Tensor | None, num_heads: int, num_kv_heads: int
 ) -> tuple[Tensor, Tensor]:
@@ -106,7 +128,6 @@ def _forward(
     return outputs
 
 
-@_forward.register_fake
 def _forward_shapes(
     qkv: Tensor,
     cos: Tensor | None,  # noqa: ARG001  all operators have the same arguments
@@ -120,7 +141,6 @@ def _forward_shapes(
     return attended, qkv.new_empty(batch, num_heads, seq, dtype=torch.float32)
 
 
-@torch.library.custom_op("cs_basics::rotated_causal_attention_backward", mutates_args=())
 def _backward(
     qkv: Tensor,
     cos: Tensor | None,
@@ -139,7 +159,6 @@ def _backward(
     return grad_qkv
 
 
-@_backward.register_fake
 def _backward_shapes(qkv: Tensor, *_: object) -> Tensor:
     return torch.empty_like(qkv, memory_format=torch.contiguous_format)
 
@@ -158,10 +177,19 @@ def _differentiate(
     ctx: torch.autograd.function.BackwardCFunction, grad: Tensor, _: Tensor
 ) -> tuple[Tensor, None, None, None, None]:
     heads: tuple[int, int] = ctx.heads  # pyright: ignore[reportAttributeAccessIssue]
-    return _backward(*ctx.saved_tensors, grad, *heads), None, None, None, None
+    operator = torch.ops.cs_basics.rotated_causal_attention_backward
+    return operator(*ctx.saved_tensors, grad, *heads), None, None, None, None
 
 
-_forward.register_autograd(_differentiate, setup_context=_keep)
+for _name, _compute, _shapes in (
+    (_FORWARD, _forward, _forward_shapes),
+    (_BACKWARD, _backward, _backward_shapes),
+):
+    _OPERATORS.impl(_name, _compute, "CPU")
+    torch.library.register_fake(f"cs_basics::{_name}", _shapes, lib=_OPERATORS)
+torch.library.register_autograd(
+    f"cs_basics::{_FORWARD}", _differentiate, setup_context=_keep, lib=_OPERATORS
+)
 
 
 def _angles(qkv: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -177,10 +205,10 @@ def _call(
     num_kv_heads: int,
 ) -> None:
     """Call one of the kernel's functions, with the addresses of tensors and the sizes."""
-    kernel = load_kernel()
-    assert kernel is not None
+    if not load_kernel():
+        raise RuntimeError("compiled with the C++ kernel of attention, which cannot be loaded now")
     batch, seq, d_model = attended.shape
     addresses = [ctypes.c_void_p(None if x is None else x.data_ptr()) for x in tensors]
     sizes = (batch, seq, num_heads, num_kv_heads, d_model // num_heads)
-    function = getattr(kernel, f"{name}_{NAMES[attended.dtype]}")
+    function = getattr(_kernel, f"{name}_{NAMES[attended.dtype]}")
     function(*addresses, *(ctypes.c_long(size) for size in sizes))

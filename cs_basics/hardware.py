@@ -1,9 +1,13 @@
 """What this machine has, asked rather than assumed."""
 
 import functools
+import getpass
 import logging
+import os
+import platform
 import resource
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -109,6 +113,23 @@ def compile_if_possible(
         return torch.compile(function, dynamic=is_dynamic, options=options)
     logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
     return function
+
+
+def compiled_code_folder() -> Path:
+    """Return where our own compiled code is kept: beside what torch compiles."""
+    of_torch = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
+    return Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or of_torch) / "cs_basics"
+
+
+@functools.cache
+def processor() -> str:
+    """Return what tells processors apart that cannot run each other's code."""
+    information = Path("/proc/cpuinfo")  # Linux
+    lines = information.read_text().splitlines() if information.exists() else []
+    # x86 has flags, ARM has Features.
+    return next((line for line in lines if line.lower().startswith(("flags", "features"))), "") or (
+        f"{platform.machine()} {platform.processor()} {torch.backends.cpu.get_cpu_capability()}"
+    )
 
 
 def forget_peak_memory(device: torch.device) -> None:

@@ -7,6 +7,7 @@ in one pass, of which a step has 2 % (docs/performance.md). On a GPU eight kerne
 Tested by `make test ARGS=tests/project/test_one_pass_adamw.py`.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,18 @@ from cs_basics.optim import AdamW, call_closure
 class OnePassAdamW(AdamW):
     """AdamW whose update can be compiled; arguments, errors and state dict are those of AdamW."""
 
+    # PyTorch wraps these so that its compiler leaves them alone, and imports the compiler for it:
+    # 150 MB of a process that may not need one (ahead_of_time.py).
+    add_param_group = inspect.unwrap(AdamW.add_param_group)
+    zero_grad = inspect.unwrap(AdamW.zero_grad)
+    state_dict = inspect.unwrap(AdamW.state_dict)
+    load_state_dict = inspect.unwrap(AdamW.load_state_dict)
+
     _update: Callable[..., None] | None = None
+
+    def use(self, update: Callable[..., None]) -> None:
+        """Update by a function that does what `update_in_place` does."""
+        self._update = update
 
     def compile(self, device: torch.device) -> None:
         """Compile the update, for parameters of any shape; where that is impossible, warn."""

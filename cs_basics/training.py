@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from cs_basics import accounting
+from cs_basics.ahead_of_time import compile_training
 from cs_basics.checkpoint import save_checkpoint
 from cs_basics.clock import Clock, Speed
 from cs_basics.config import END_OF_TEXT, Sampling, TrainConfig
@@ -26,7 +27,6 @@ from cs_basics.epochs import epoch_batch
 from cs_basics.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.generate import generate
 from cs_basics.hardware import (
-    compile_if_possible,
     matmul_rate,
     peak_memory_mb,
     resolve_device,
@@ -171,8 +171,14 @@ class Trainer:
     def compile(self) -> None:
         """Compile the loss, and so the model, and the update, if this machine can."""
         logger.info("compiling the model (up to a minute the first time)")
-        self.loss_of = compile_if_possible(self.plain_loss_of, self.device)
-        self.optimizer.compile(self.device)
+        self.loss_of = compile_training(
+            self.model,
+            self.plain_loss_of,
+            self.optimizer,
+            self.config,
+            self.rows_at_once,
+            by_another_process=self.device.type == "cpu" and self.world.size == 1,
+        )
 
     def run(self, log: MetricsLog, stop: StopSignals, report: Report | None = None) -> None:
         """Make updates until the steps or the minutes are used up, and save the last state.

@@ -40,6 +40,7 @@ class Contender:
             chunk_loss=self.chunk_loss,
             tile_attention=self.tile_attention,
             attention_kernel=self.attention_kernel,
+            dtype=self.dtype,
             max_steps=1,
         )
 

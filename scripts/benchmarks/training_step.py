@@ -22,7 +22,10 @@ def random_batch(config: TrainConfig, device: torch.device | str = "cpu") -> Bat
 
 
 def training_step(
-    model: TransformerLM, loss_of: LossFunction, batch: Batch, *, is_compiled: bool = False
+    model: TransformerLM,
+    loss_of: LossFunction,
+    batch: Batch,
+    optimizer: OnePassAdamW | None = None,
 ) -> Callable[[], None]:
     """Return a function that does what training does with one batch.
 
@@ -30,11 +33,9 @@ def training_step(
         model: The model whose weights are updated.
         loss_of: The mean loss of a batch, compiled or not.
         batch: Inputs and targets; every call takes the same.
-        is_compiled: Compile the update of the weights.
+        optimizer: Updates the weights; None: a new one, not compiled.
     """
-    optimizer = OnePassAdamW(model.parameters())
-    if is_compiled:
-        optimizer.compile(torch.device("cpu"))
+    optimizer = optimizer or OnePassAdamW(model.parameters())
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)

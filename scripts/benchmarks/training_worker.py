@@ -16,8 +16,10 @@ import torch
 from process import keep_freed_memory
 from torch import Tensor, nn
 
+from cs_basics.ahead_of_time import compile_training
 from cs_basics.evaluation import make_loss_function
 from cs_basics.hardware import forget_peak_memory, peak_memory_mb
+from cs_basics.one_pass_adamw import OnePassAdamW
 
 from .contender import Contender
 from .peer import llama, ours
@@ -34,9 +36,10 @@ def make_step(contender: Contender) -> Callable[[], None]:
     if contender.kind == "ours":
         model = ours(config)
         loss_of = make_loss_function(model, dtype, config.chunk_loss)
+        optimizer = OnePassAdamW(model.parameters())
         if contender.is_compiled:
-            loss_of = torch.compile(loss_of, dynamic=False)
-        return training_step(model, loss_of, batch, is_compiled=contender.is_compiled)
+            loss_of = compile_training(model, loss_of, optimizer, config, config.batch_size)
+        return training_step(model, loss_of, batch, optimizer)
     peer: nn.Module = llama(config) if contender.kind == "transformers" else BuiltInLM(config)
     peer.train()
     called = torch.compile(peer) if contender.is_compiled else peer
@@ -60,8 +63,8 @@ def main() -> None:
     if contender.is_tuned:
         keep_freed_memory()
     sys.stdin.readline()  # The first line: begin.
-    step = make_step(contender)
     start = time.perf_counter()
+    step = make_step(contender)
     step()
     print(time.perf_counter() - start, flush=True)
     step()

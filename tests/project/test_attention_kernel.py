@@ -1,7 +1,9 @@
 """The C++ kernel of attention rotates and attends as the definitions do, on any processor."""
 
 import dataclasses
-import logging
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # torch's own, about its internals
 ]
 
+ROOT = Path(__file__).parents[2]
 # What the kernel is written for beside this processor; the narrower registers are another code.
 OTHER_PROCESSORS = ["-mno-avx512bf16", "-mno-avx512f", "-mno-avx"]
 SHAPES = [
@@ -32,9 +35,10 @@ SHAPES = [
 
 
 @pytest.fixture(autouse=True)
-def _needs_a_compiler():
+def _loaded():
     if reason := reason_not_to_compile(torch.device("cpu")):
         pytest.skip(f"torch.compile does not work here: {reason}")
+    assert attention_kernel.load_kernel()
 
 
 def case(batch, seq, heads, kv_heads, d_head, dtype=torch.float32, scale=1.0):
@@ -120,8 +124,7 @@ def test_processors_without_such_instructions_get_the_same(monkeypatch, without,
     rope = RotaryPositionalEmbedding(10_000.0, 32, 300)
     qkv, grad = case(2, 100, 4, 2, 32, dtype)
     here = results(kernel(4, 2, rope), qkv, grad)
-    other = attention_kernel.compile_kernel(without)
-    monkeypatch.setattr(attention_kernel, "load_kernel", lambda: other)
+    monkeypatch.setattr(attention_kernel, "_kernel", attention_kernel.compiled_kernel(without))
     there = results(kernel(4, 2, rope), qkv, grad)
     tolerance = 1e-6 if dtype == torch.float32 else 5e-3
     for one, another in zip(here, there, strict=True):
@@ -214,8 +217,6 @@ def config(tiny_config):
 
 def calls_of_a_compiled_model(config, monkeypatch):
     """Train one step compiled and once plain; return the calls of the kernel, losses, gradients."""
-    # What was compiled for another test may be taken for this one: the constant is not compared.
-    torch._dynamo.reset()
     calls = []
     real = attention.rotated_causal_attention
     # What stands in the graph is traced: a call while tracing is a call in the graph.
@@ -257,13 +258,32 @@ def test_it_is_left_out_where_it_is_switched_off_or_cannot_help(config, monkeypa
 def test_where_it_does_not_compile_a_warning_says_so_and_the_tiles_remain(
     config, monkeypatch, caplog, tmp_path
 ):
-    attention_kernel.load_kernel.cache_clear()
     broken = tmp_path / "kernel.cpp"
     broken.write_text("this is no C++")
     monkeypatch.setattr(attention_kernel, "SOURCE", broken)
-    with caplog.at_level(logging.WARNING):
-        num_calls, plain_results, compiled = calls_of_a_compiled_model(config, monkeypatch)
-    attention_kernel.load_kernel.cache_clear()
+    monkeypatch.setattr(attention_kernel, "_kernel", None)
+    assert not attention_kernel.load_kernel()
+    assert "the C++ kernel of attention is not used" in caplog.text
+    num_calls, plain_results, compiled = calls_of_a_compiled_model(config, monkeypatch)
     assert num_calls == 0
-    assert sum("C++ kernel of attention is not used" in line for line in caplog.messages) == 1
     torch.testing.assert_close(compiled[0], plain_results[0])
+
+
+def test_what_was_compiled_before_is_loaded_without_a_compiler():
+    program = (
+        "import sys, torch\n"
+        "from cs_basics import attention_kernel\n"
+        "assert attention_kernel.load_kernel()\n"
+        "qkv = torch.randn(1, 5, 96, requires_grad=True)\n"
+        "attention_kernel.rotated_causal_attention(qkv, None, None, 1, 1).sum().backward()\n"
+        "print('torch._dynamo' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", program]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    assert finished.stdout == "False\n"
+
+
+def test_a_model_that_was_compiled_with_it_says_so_where_it_is_missing(monkeypatch):
+    monkeypatch.setattr(attention_kernel, "load_kernel", lambda: False)
+    with pytest.raises(RuntimeError, match="which cannot be loaded now"):
+        results(kernel(2, 2), *case(1, 5, 2, 2, 32))

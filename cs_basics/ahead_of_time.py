@@ -1,0 +1,262 @@
+"""A compiled model in a process without a compiler.
+
+torch.compile makes its code where the model is trained, and stays there: the compiler, what it
+imports and what it leaves behind are 350 MB for as long as the process lives. Here another process
+compiles (`ahead_of_time_compiler.py`), leaves shared libraries in a folder and ends; this one loads
+them (AOTInductor). Another run of the same configuration finds them there and starts at once.
+
+The code is made for one shape, one configuration, one number of threads. Where anything of it does
+not work, the caller is told so and compiles as usual.
+
+Tested by `make test ARGS=tests/project/test_ahead_of_time.py`.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from cs_basics.attention_kernel import load_kernel
+from cs_basics.config import TrainConfig
+from cs_basics.evaluation import LossFunction
+from cs_basics.hardware import compile_if_possible, compiled_code_folder, processor
+from cs_basics.one_pass_adamw import OnePassAdamW
+from cs_basics.transformer import TransformerLM
+
+logger = logging.getLogger(__name__)
+
+COMPILER = "cs_basics.ahead_of_time_compiler"
+Library = Callable[[list[Tensor]], list[Tensor]]
+
+
+class NotCompiledError(RuntimeError):
+    """It does not work on this machine, or with this version of torch; says why in one line."""
+
+
+def compile_training(
+    model: TransformerLM,
+    plain_loss_of: LossFunction,
+    optimizer: OnePassAdamW,
+    config: TrainConfig,
+    num_rows: int,
+    *,
+    by_another_process: bool = True,
+) -> LossFunction:
+    """Compile the loss of a model, which is returned, and the update of its weights.
+
+    Args:
+        model: The model that is trained.
+        plain_loss_of: The mean loss of a batch.
+        optimizer: From now on uses the compiled update.
+        config: What plain_loss_of was made from; device and dtype must not be "auto".
+        num_rows: Sequences of a batch.
+        by_another_process: Try that first; torch.compile in this process is what is left.
+    """
+    device = model.token_embeddings.weight.device
+    if device.type == "cpu" and config.attention_kernel:
+        load_kernel()
+    if by_another_process:
+        try:
+            loss_of = CompiledLoss(model, config, num_rows, plain_loss_of)
+        except NotCompiledError as error:
+            logger.info("not compiled by another process, so in this one: %s", error)
+        else:
+            optimizer.use(loss_of.update)
+            return loss_of
+    optimizer.compile(device)
+    return compile_if_possible(plain_loss_of, device)
+
+
+class CompiledLoss:
+    """The mean loss of a batch, and its gradients, from libraries that are compiled already.
+
+    Args:
+        model: Its parameters are read at every call.
+        config: What the libraries were made for, or will be; dtype must not be "auto".
+        num_rows: Sequences of a batch.
+        plain_loss_of: Used for batches of another shape.
+
+    Raises:
+        NotCompiledError: It cannot be compiled this way.
+    """
+
+    def __init__(
+        self, model: TransformerLM, config: TrainConfig, num_rows: int, plain_loss_of: LossFunction
+    ) -> None:
+        self.model, self.config, self.plain_loss_of = model, config, plain_loss_of
+        self.shape = (num_rows, config.context_length)
+        folder = compiled_folder(config, num_rows)
+        plans = json.loads((folder / "plans.json").read_text())
+        self.plan = Plan(plans["training"], model)
+        self.forward, self.backward = library(folder, "forward"), library(folder, "backward")
+        self.update_flat = library(folder, "update")
+        self.evaluation_plan, self.evaluation = self.plan, self.forward
+        if "evaluation" in plans:
+            self.evaluation_plan = Plan(plans["evaluation"], model)
+            self.evaluation = library(folder, "evaluation")
+
+    def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss; with gradients enabled, everything that they need is kept."""
+        if tuple(inputs.shape) != self.shape:
+            return self.plain_loss_of(inputs, targets)
+        if not torch.is_grad_enabled():
+            return self.evaluation(self.evaluation_plan.arguments(inputs, targets))[0]
+        return LoadedLoss.apply(self, *self.plan.arguments(inputs, targets))
+
+    def update(self, p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Tensor) -> None:
+        """Do what `one_pass_adamw.update_in_place` does."""
+        # One library for tensors of any shape: element by element, they are all rows.
+        self.update_flat([*(tensor.view(-1) for tensor in (p, grad, m, v)), *numbers])
+
+
+class Plan:
+    """What libraries read, and in which order.
+
+    Args:
+        plan: As the process that compiled them wrote it down.
+        model: Whose parameters and buffers they read.
+    """
+
+    def __init__(self, plan: dict[str, Any], model: TransformerLM) -> None:
+        self.held: dict[str, Tensor] = {**dict(model.named_parameters())}
+        self.held |= dict(model.named_buffers())
+        self.names: list[str] = plan["arguments"]
+        self.saved: list[tuple[str, int]] = plan["saved"]
+        """What the backward reads: arguments and results of the forward by place, the gradient."""
+        self.with_gradient: list[int] = plan["with_gradient"]
+        """Places of the arguments whose gradients the backward returns."""
+
+    def arguments(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
+        """Return what the forward reads."""
+        tensors = {**self.held, "inputs": inputs, "targets": targets}
+        return [tensors[name] for name in self.names]
+
+
+class LoadedLoss(torch.autograd.Function):
+    """The loss of a model as one operation; its backward gives the gradients of all parameters."""
+
+    @staticmethod
+    def forward(ctx: Any, loss_of: CompiledLoss, *arguments: Tensor) -> Tensor:  # noqa: ANN401
+        """Return the loss."""
+        results = loss_of.forward(list(arguments))
+        sources = {"argument": arguments, "result": results}
+        # Not by save_for_backward, which holds everything until the backward is over.
+        ctx.saved = [sources[kind][i] for kind, i in loss_of.plan.saved if kind in sources]
+        ctx.loss_of = loss_of
+        return results[0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
+        ctx: Any,  # noqa: ANN401  takes any attribute
+        grad: Tensor,
+    ) -> tuple[Tensor | None, ...]:
+        """Return the gradients of the arguments.
+
+        Raises:
+            RuntimeError: It was called before for this loss.
+        """
+        loss_of: CompiledLoss = ctx.loss_of
+        if ctx.saved is None:
+            raise RuntimeError(
+                "the backward of this loss ran before and freed what it read: compute the loss anew"
+            )
+        saved, ctx.saved = iter(ctx.saved), None
+        kinds = [kind for kind, _ in loss_of.plan.saved]
+        reads = [grad if kind == "gradient" else next(saved) for kind in kinds]
+        del saved
+        gradients: list[Tensor | None] = [None] * len(loss_of.plan.names)
+        for place, gradient in zip(
+            loss_of.plan.with_gradient, loss_of.backward(reads), strict=True
+        ):
+            gradients[place] = gradient
+        return None, *gradients
+
+
+def library(folder: Path, name: str) -> Library:
+    """Load a library; what it is called with is freed as soon as it is no longer needed.
+
+    Raises:
+        NotCompiledError: This version of torch loads libraries in another way.
+    """
+    try:
+        # What torch._inductor.aoti_load_package returns, without importing the compiler.
+        loader = torch._C._aoti.AOTIModelPackageLoader(  # pyright: ignore
+            str(folder / f"{name}.pt2"), "model", True, 1, -1
+        )
+        return loader.boxed_run
+    except (AttributeError, TypeError, RuntimeError) as error:
+        raise NotCompiledError(str(error).splitlines()[0]) from error
+
+
+def compiled_folder(config: TrainConfig, num_rows: int) -> Path:
+    """Return the folder with the libraries, compiled by another process if there is none.
+
+    Raises:
+        NotCompiledError: They cannot be compiled.
+    """
+    job = {
+        "config": config.to_json(),
+        "num_rows": num_rows,
+        "num_threads": torch.get_num_threads(),
+    }
+    folder = compiled_code_folder() / key(config, job)
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", COMPILER, str(partial)],
+            input=json.dumps(job),
+            cwd=Path(__file__).parents[1],
+            capture_output=True,
+            text=True,
+        )
+        if result.returncode:
+            lines = result.stderr.strip().splitlines()
+            raise NotCompiledError(lines[-1][:200] if lines else "the compiler's process ended")
+        partial.replace(folder)
+    except OSError as error:
+        if folder.exists():  # Another run was first.
+            return folder
+        raise NotCompiledError(str(error)) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def key(config: TrainConfig, job: dict[str, Any]) -> str:
+    """Return a name for all that the libraries depend on."""
+    of_model = {
+        name: value for name, value in config.to_json().items() if name not in NOT_OF_THE_MODEL
+    }
+    parts = [
+        json.dumps({**job, "config": of_model}, sort_keys=True),
+        torch.__version__,
+        processor(),
+        os.environ.get("CXX", ""),
+        *(path.read_text() for path in sorted(Path(__file__).parent.glob("*.[cp][py]*"))),
+    ]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+NOT_OF_THE_MODEL = frozenset({
+    "train_text", "valid_text", "corpus_megabytes", "run_dir", "max_steps", "max_minutes",
+    "batch_size", "order", "lr", "embedding_lr_ratio", "min_lr_ratio", "warmup_steps",
+    "weight_decay", "beta1", "beta2", "max_grad_norm", "seed", "eval_every", "eval_tokens",
+    "log_every", "checkpoint_every", "accumulate", "parallel", "keep_checkpoints",
+    "sample_tokens", "num_samples", "wandb", "compile", "device",
+})  # fmt: skip
+"""Settings of a run that change nothing of what is compiled."""
