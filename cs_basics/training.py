@@ -31,6 +31,7 @@ from cs_basics.hardware import (
     peak_memory_mb,
     resolve_device,
     resolve_dtype,
+    sums_in_order,
 )
 from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.one_pass_adamw import OnePassAdamW
@@ -433,7 +434,8 @@ def train(
         + (f", {world.size} processes ({config.parallel})" if world.size > 1 else "")
     )
     try:
-        return _train_and_watch(trainer, on_progress)
+        with sums_in_order(device):
+            return _train_and_watch(trainer, on_progress)
     except (OSError, ValueError) as error:
         if found := folder.all_checkpoints():
             error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")

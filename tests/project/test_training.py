@@ -254,6 +254,29 @@ def test_recomputed_blocks_keep_less_and_give_the_same_loss_and_gradients(
     assert kept[1] < 0.6 * kept[0]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change", [{}, pytest.param({"compile": True}, marks=pytest.mark.compile, id="compiled")]
+)
+def test_two_equal_runs_of_several_threads_give_the_same_bits(tiny_config, tmp_path, change):
+    # Large enough for the gradient of the embedding to be shared out among threads.
+    config = dataclasses.replace(
+        tiny_config, **change, d_model=64, num_heads=2, batch_size=16, context_length=64,
+        max_steps=40, merge_projections=True, tile_attention=True, chunk_loss=True,
+    )  # fmt: skip
+    num_threads, found = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        for name in ("one", "other"):
+            train(dataclasses.replace(config, run_dir=tmp_path / name))
+            found.append(RunFolder(tmp_path / name).load_model(torch.device("cpu")).state_dict())
+    finally:
+        torch.set_num_threads(num_threads)
+    for name, weight in found[0].items():
+        assert torch.equal(weight, found[1][name]), name
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
 def test_the_switches_reach_the_run(tiny_config):
     config = dataclasses.replace(
         tiny_config, tile_attention=True, chunk_loss=True, recompute_blocks=True, max_steps=5
