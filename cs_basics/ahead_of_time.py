@@ -63,9 +63,6 @@ def compile_training(
         num_rows: Sequences of a batch.
         by_another_process: Try that first; torch.compile in this process is what is left.
     """
-    device = model.token_embeddings.weight.device
-    if device.type == "cpu" and config.attention_kernel:
-        load_kernel()
     if by_another_process:
         try:
             loss_of = CompiledLoss(model, config, num_rows, plain_loss_of)
@@ -74,6 +71,9 @@ def compile_training(
         else:
             optimizer.use(loss_of.update)
             return loss_of
+    device = model.token_embeddings.weight.device
+    if device.type == "cpu" and config.attention_kernel:
+        load_kernel()
     optimizer.compile(device)
     return compile_if_possible(plain_loss_of, device)
 

@@ -20,7 +20,6 @@ from torch import Tensor, fx, nn
 from cs_basics.attention_kernel import load_kernel
 from cs_basics.config import TrainConfig
 from cs_basics.evaluation import make_loss_function
-from cs_basics.hardware import sums_in_order
 from cs_basics.one_pass_adamw import update_in_place
 from cs_basics.run_folder import build_model
 
@@ -183,13 +182,8 @@ def main() -> None:
     # The graphs are wanted, not what was made of them once.
     torch._functorch.config.enable_autograd_cache = False
     torch._inductor.config.fx_graph_cache = False
-    with sums_in_order(torch.device("cpu")):
-        compile_all(TrainConfig.from_json(job["config"]), job["num_rows"], folder)
-
-
-def compile_all(config: TrainConfig, num_rows: int, folder: Path) -> None:
-    """Fill the folder."""
-    made = trace(config, num_rows, is_training=True)
+    config = TrainConfig.from_json(job["config"])
+    made = trace(config, job["num_rows"], is_training=True)
     plans = {"training": made["plan"]}
     works = [
         partial(make_library, *made[name], folder / f"{name}.pt2")
@@ -197,7 +191,7 @@ def compile_all(config: TrainConfig, num_rows: int, folder: Path) -> None:
     ]
     if config.chunk_loss:
         # Which computes gradients on the way: a loss without them is worth code of its own.
-        made = trace(config, num_rows, is_training=False)
+        made = trace(config, job["num_rows"], is_training=False)
         plans["evaluation"] = made["plan"]
         works.append(partial(make_library, *made["forward"], folder / "evaluation.pt2"))
     do_at_once([*works, partial(make_update, folder / "update.pt2")])

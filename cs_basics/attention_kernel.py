@@ -109,7 +109,7 @@ def rotated_causal_attention(
 
 
 # What a compiler takes for one operation. Not by torch.library.custom_op, which imports a compiler.
-_OPERATORS = torch.library.Library("cs_basics", "DEF")
+_OPERATORS = torch.library.Library("cs_basics", "FRAGMENT")
 _FORWARD, _BACKWARD = "rotated_causal_attention", "rotated_causal_attention_backward"
 _ARGUMENTS = "Tensor qkv, Tensor? cos, Tensor? sin, {}int num_heads, int num_kv_heads"
 _OPERATORS.define(f"{_FORWARD}({_ARGUMENTS.format('')}) -> (Tensor, Tensor)")

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from cs_basics.functional import silu, silu_and_multiply
+from cs_basics.lookup import lookup
 
 
 class Linear(nn.Module):
@@ -75,7 +76,7 @@ class Embedding(nn.Module):
 
     def forward(self, token_ids: Int[Tensor, "..."]) -> Float[Tensor, "... {self.d_model}"]:
         """Return the vectors of the ids, (...) -> (..., d_model)."""
-        return self.weight[token_ids]
+        return lookup(self.weight, token_ids)
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""

@@ -31,7 +31,6 @@ from cs_basics.hardware import (
     peak_memory_mb,
     resolve_device,
     resolve_dtype,
-    sums_in_order,
 )
 from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.one_pass_adamw import OnePassAdamW
@@ -434,8 +433,7 @@ def train(
         + (f", {world.size} processes ({config.parallel})" if world.size > 1 else "")
     )
     try:
-        with sums_in_order(device):
-            return _train_and_watch(trainer, on_progress)
+        return _train_and_watch(trainer, on_progress)
     except (OSError, ValueError) as error:
         if found := folder.all_checkpoints():
             error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")

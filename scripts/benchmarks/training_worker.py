@@ -11,7 +11,6 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import torch
 from process import keep_freed_memory
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from cs_basics.ahead_of_time import compile_training
 from cs_basics.evaluation import make_loss_function
-from cs_basics.hardware import forget_peak_memory, peak_memory_mb, sums_in_order
+from cs_basics.hardware import forget_peak_memory, peak_memory_mb
 from cs_basics.one_pass_adamw import OnePassAdamW
 
 from .contender import Contender
@@ -64,13 +63,6 @@ def main() -> None:
     if contender.is_tuned:
         keep_freed_memory()
     sys.stdin.readline()  # The first line: begin.
-    # As the trainer does it.
-    with sums_in_order(torch.device("cpu")) if contender.kind == "ours" else nullcontext():
-        take_turns(contender)
-
-
-def take_turns(contender: Contender) -> None:
-    """Make an update for each line of the input."""
     start = time.perf_counter()
     step = make_step(contender)
     step()

@@ -274,7 +274,6 @@ def test_two_equal_runs_of_several_threads_give_the_same_bits(tiny_config, tmp_p
         torch.set_num_threads(num_threads)
     for name, weight in found[0].items():
         assert torch.equal(weight, found[1][name]), name
-    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_the_switches_reach_the_run(tiny_config):
