@@ -144,12 +144,12 @@ def make_library(graph: fx.GraphModule, examples: Sequence[Any], path: Path) -> 
 
 
 def do_at_once(works: list[Callable[[], None]]) -> None:
-    """Do the longest work, the second, here, and the others meanwhile in a copy of this process.
+    """Do every second work here, and the others meanwhile in a copy of this process.
 
     Raises:
         RuntimeError: The copy failed; the standard error says why.
     """
-    here, others = works[1:2], works[:1] + works[2:]
+    here, others = works[1::2], works[::2]
     if "fork" not in multiprocessing.get_all_start_methods():
         do_in_turn(works)
         return
