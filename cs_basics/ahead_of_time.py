@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from cs_basics.attention_kernel import load_kernel
+from cs_basics.attention_kernel import use_kernel
 from cs_basics.config import TrainConfig
 from cs_basics.evaluation import LossFunction
 from cs_basics.hardware import compile_if_possible, compiled_code_folder, processor
@@ -73,7 +73,7 @@ def compile_training(
             return loss_of
     device = model.token_embeddings.weight.device
     if device.type == "cpu" and config.attention_kernel:
-        load_kernel()
+        use_kernel(model)
     optimizer.compile(device)
     return compile_if_possible(plain_loss_of, device)
 

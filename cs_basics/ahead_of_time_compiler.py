@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from cs_basics.attention_kernel import load_kernel
+from cs_basics.attention_kernel import use_kernel
 from cs_basics.config import TrainConfig
 from cs_basics.evaluation import make_loss_function
+from cs_basics.lookup import look_up_in_order
 from cs_basics.one_pass_adamw import update_in_place
 from cs_basics.run_folder import build_model
 
@@ -55,6 +56,9 @@ def trace(config: TrainConfig, num_rows: int, *, is_training: bool) -> dict[str,
     """Run the loss once, and its backward for training; return the graphs, and how to call them."""
     model = build_model(config)
     model.recomputes_blocks = config.recompute_blocks
+    look_up_in_order(model)
+    if config.attention_kernel:
+        use_kernel(model)
     dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.dtype]
     loss_of = make_loss_function(model, dtype, config.chunk_loss)
     ids = torch.zeros(2, num_rows, config.context_length, dtype=torch.int64)
@@ -175,7 +179,6 @@ def main() -> None:
 
     job, folder = json.loads(sys.stdin.read()), Path(sys.argv[1])
     get_cpp_compiler()  # If there is none, that is said before anything is traced.
-    load_kernel()
     # The code is for as many threads as the training has; this process has none that a fork loses.
     torch.set_num_threads(1)
     torch._inductor.config.cpp.threads = job["num_threads"]

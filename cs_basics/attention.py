@@ -1,11 +1,12 @@
 """Causal self-attention over several heads. Tested by `make test ARGS="-k multihead"`."""
 
+from collections.abc import Callable
+
 import torch
 from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from cs_basics.attention_kernel import can_attend, rotated_causal_attention
 from cs_basics.config import resolve_num_kv_heads
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.layers import Linear, stack_linears, store_as_parts
@@ -147,9 +148,6 @@ class CausalSelfAttention(nn.Module):
         if d_model % num_heads:
             raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
         self.num_heads, self.is_tiled = num_heads, is_tiled
-        self.has_kernel = True
-        """Let a C++ kernel stand in for the tiles where it can: `MergedCausalSelfAttention`, when
-        it is compiled (attention_kernel.py). To be set from outside."""
         self.num_kv_heads = resolve_num_kv_heads(num_heads, num_kv_heads)
         self.d_head = d_model // num_heads
         d_kv = self.num_kv_heads * self.d_head
@@ -271,6 +269,9 @@ class MergedCausalSelfAttention(CausalSelfAttention):
         # The gains of a norm of queries and keys are in the order of the definition.
         self.has_qk_norm = qk_norm
         self.has_halves = rope is not None and not qk_norm
+        self.kernel: Callable[..., Tensor] | None = None
+        """Rotates and attends at once, in place of all that comes after the projection
+        (`rotated_causal_attention`, attention_kernel.py). To be set from outside."""
         if self.has_halves:
             rotated = self.rows["q_proj"] + self.rows["k_proj"]
             order[:rotated] = halves_order(rotated, self.d_head)
@@ -284,14 +285,11 @@ class MergedCausalSelfAttention(CausalSelfAttention):
         cache: KVCache | None = None,
     ) -> Float[Tensor, "... seq d_model"]:
         """Attend; arguments as in the separate form."""
-        is_compiled = self.is_tiled and self.has_kernel and torch.compiler.is_compiling()
-        if is_compiled and positions is None and cache is None and not self.has_qk_norm:
-            qkv = self.qkv_proj(x)
-            if can_attend(qkv, self.d_head):
-                angles = (None, None) if self.rope is None else (self.rope.cos, self.rope.sin)
-                heads = (self.num_heads, self.num_kv_heads)
-                return self.output_proj(rotated_causal_attention(qkv, *angles, *heads))
-        return super().forward(x, positions, cache)
+        if self.kernel is None or positions is not None or cache is not None:
+            return super().forward(x, positions, cache)
+        angles = (None, None) if self.rope is None else (self.rope.cos, self.rope.sin)
+        heads = (self.num_heads, self.num_kv_heads)
+        return self.output_proj(self.kernel(self.qkv_proj(x), *angles, *heads))
 
     def project(
         self, x: Float[Tensor, "... seq d_model"]

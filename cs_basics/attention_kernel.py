@@ -6,7 +6,7 @@ kernel takes queries, keys and values as the projection leaves them, and keeps a
 innermost cache from its scores to its part of the result: docs/performance.md has the figures.
 
 `load_kernel` compiles it, with the compiler that torch.compile needs in any case (3 seconds), or
-finds it compiled; models that are compiled from then on use it. Tested by
+finds it compiled; `use_kernel` lets a model use it. Tested by
 `make test ARGS=tests/project/test_attention_kernel.py`.
 """
 
@@ -14,10 +14,11 @@ import ctypes
 import hashlib
 import logging
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from cs_basics.atomic import atomic_writer
 from cs_basics.hardware import compiled_code_folder, processor
@@ -37,7 +38,7 @@ def load_kernel() -> bool:
     """Load the kernel, compiled if that was not done before; where it fails, warn.
 
     Returns:
-        Whether compiled models will use it.
+        Whether it is loaded.
     """
     global _kernel
     if _kernel is None:
@@ -68,14 +69,32 @@ def compiled_kernel(*flags: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-def can_attend(qkv: Float[Tensor, "... seq d_qkv"], d_head: int) -> bool:
-    """Tell whether the kernel takes projections with heads of d_head."""
+def use_kernel(model: nn.Module) -> bool:
+    """Let a model that is going to be compiled attend by the kernel, wherever it can.
+
+    That is in merged projections in tiles without qk_norm, of heads of 32, 64, ... 256.
+
+    Returns:
+        Whether there is a kernel.
+    """
+    is_there = load_kernel()
+    for module in model.modules():
+        # Asked for by name: a student's model has other classes.
+        if is_there and hasattr(module, "kernel") and can_use_kernel(module):
+            module.kernel = rotated_causal_attention  # pyright: ignore[reportArgumentType]
+    return is_there
+
+
+def can_use_kernel(attention: Any) -> bool:  # noqa: ANN401  MergedCausalSelfAttention
+    """Tell whether the kernel can do the work of an attention."""
+    weight, d_head = attention.qkv_proj.weight, attention.d_head
     return (
-        qkv.device.type == "cpu"
-        and qkv.dtype in NAMES
+        attention.is_tiled
+        and not attention.has_qk_norm
+        and weight.device.type == "cpu"
+        and weight.dtype in NAMES
         and d_head % HEAD_STEP == 0
         and d_head <= LARGEST_HEAD
-        and _kernel is not None
     )
 
 
@@ -89,7 +108,7 @@ def rotated_causal_attention(
     """Rotate queries and keys, and average the values up to each query's own position.
 
     Same as `RotaryPositionalEmbedding.rotate_halves` and `tiled_causal_attention` on the heads, up
-    to rounding. Only where `can_attend` is true.
+    to rounding. For what `can_use_kernel` describes.
 
     Args:
         qkv: Queries of all heads side by side, then keys, then values; bfloat16 or float32.

@@ -5,6 +5,8 @@ Tested by `make test ARGS="-k 'linear or embedding or swiglu'"`.
 """
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +14,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from cs_basics.functional import silu, silu_and_multiply
-from cs_basics.lookup import lookup
 
 
 class Linear(nn.Module):
@@ -71,12 +72,14 @@ class Embedding(nn.Module):
     ) -> None:
         super().__init__()
         self.vocab_size, self.d_model = vocab_size, d_model
+        self.look_up: Callable[[Tensor, Tensor], Tensor] = operator.getitem
+        """table, ids -> table[ids]. To be set from outside (lookup.py)."""
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model, device=device, dtype=dtype))
         nn.init.trunc_normal_(self.weight, std=1.0, a=-3.0, b=3.0)
 
     def forward(self, token_ids: Int[Tensor, "..."]) -> Float[Tensor, "... {self.d_model}"]:
         """Return the vectors of the ids, (...) -> (..., d_model)."""
-        return lookup(self.weight, token_ids)
+        return self.look_up(self.weight, token_ids)
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""

@@ -11,7 +11,7 @@ Tested by `make test ARGS="-k lookup"`.
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction, once_differentiable
 
 # An operation of its own, so that a compiler leaves it as it is.
@@ -29,6 +29,13 @@ def lookup(
         ids: Integers in [0, num_rows).
     """
     return Lookup.apply(table, ids) if table.device.type == "cpu" else table[ids]
+
+
+def look_up_in_order(model: nn.Module) -> None:
+    """Let the embeddings of a model use `lookup`."""
+    for module in model.modules():
+        if hasattr(module, "look_up"):
+            module.look_up = lookup  # pyright: ignore[reportArgumentType]  it is no parameter
 
 
 class Lookup(torch.autograd.Function):

@@ -32,6 +32,7 @@ from cs_basics.hardware import (
     resolve_device,
     resolve_dtype,
 )
+from cs_basics.lookup import look_up_in_order
 from cs_basics.metrics import MetricsLog, plot_losses
 from cs_basics.one_pass_adamw import OnePassAdamW
 from cs_basics.optim import cosine_schedule
@@ -82,6 +83,7 @@ class Trainer:
         torch.manual_seed(config.seed)
         self.model = build_model(config, self.device)
         self.model.recomputes_blocks = config.recompute_blocks
+        look_up_in_order(self.model)
         self.layout = lay_out(self.model, config, world)
         groups = parameter_groups(self.model, config)
         for group in groups:

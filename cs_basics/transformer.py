@@ -51,7 +51,7 @@ class TransformerBlock(nn.Module):
         swiglu = MergedSwiGLU if is_merged else SwiGLU
         feed_forward = swiglu if architecture.ffn == "swiglu" else SiLUFeedForward
         self.ln1 = _block_norm(architecture, d_model, device, dtype)
-        attn = attention(
+        self.attn = attention(
             d_model,
             num_heads,
             rope,
@@ -61,8 +61,6 @@ class TransformerBlock(nn.Module):
             is_tiled=architecture.tile_attention,
             num_kv_heads=architecture.num_kv_heads,
         )
-        attn.has_kernel = architecture.attention_kernel
-        self.attn = attn
         self.ln2 = _block_norm(architecture, d_model, device, dtype)
         self.ffn = feed_forward(d_model, d_ff, device, dtype)
 

@@ -14,7 +14,8 @@ that call it. The source is read for what running does not tell:
 - attempts to undo the block, and what looks like one. They are shown to a teacher under "needs
   review" and cost nothing: only a person can tell a debugging aid from a trick.
 
-    python -m cs_grader.policy cs_basics    # a library that has to follow the rule everywhere
+    python -m cs_grader.policy cs_basics    # a library that has to follow the rule everywhere;
+    # behind it the names of files that need not
 
 Tested by tests/project/test_policy*.py.
 """
@@ -334,11 +335,12 @@ def _from_json(text: str) -> Policy:
     )
 
 
-def main(folder: Path) -> int:
-    """Print what is wrong with a library; return 1 if anything is."""
+def main(folder: Path, *but: str) -> int:
+    """Print what is wrong with a library, but for some of its files; return 1 if anything is."""
     files = {
         path.relative_to(folder.parent).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(folder.rglob("*.py"))
+        if path.stem not in but
     }
     findings = check_library(files)
     for finding in findings:
@@ -347,4 +349,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).resolve()))
+    sys.exit(main(Path(sys.argv[1]).resolve(), *sys.argv[2:]))

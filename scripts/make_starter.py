@@ -78,7 +78,10 @@ SCRIPTS = (
 TEACHERS_ONLY = (
     "basedpyright", "beartype", "hypothesis", "import-linter", "transformers", "triton",
 )  # fmt: skip
-COPIED = ("LICENSE", "constraints.txt", ".gitignore", "data/README.md", "docs/handout.md")
+COPIED = (
+    "LICENSE", "constraints.txt", ".gitignore", "data/README.md", "docs/handout.md",
+    "cs_basics/attention_kernel.cpp",
+)  # fmt: skip
 RENAMED = {
     "README.md": "README.md",
     "Makefile": "Makefile",

@@ -1,6 +1,7 @@
 """The source is read by what names stand for, and a call is charged to one problem."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -342,6 +343,10 @@ def test_reference_passes_its_own_policy():
     }
     policy = check_source(files, ADAPTERS)
     assert (policy.named, policy.review, policy.condemned) == ((), (), {})
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (exempt,) = re.findall(r"^OF_THE_MACHINE := (.*)$", makefile, flags=re.MULTILINE)
+    for name in exempt.split():
+        del files[f"cs_basics/{name}.py"]
     assert check_library(files) == []
 
 
