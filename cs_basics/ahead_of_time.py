@@ -31,6 +31,7 @@ from cs_basics.attention_kernel import use_kernel
 from cs_basics.config import TrainConfig
 from cs_basics.evaluation import LossFunction
 from cs_basics.hardware import compile_if_possible, compiled_code_folder, processor
+from cs_basics.lookup import look_up_in_order
 from cs_basics.one_pass_adamw import OnePassAdamW
 from cs_basics.transformer import TransformerLM
 
@@ -63,6 +64,8 @@ def compile_training(
         num_rows: Sequences of a batch.
         by_another_process: Try that first; torch.compile in this process is what is left.
     """
+    # Also makes the operation known, which the libraries call, as attention_kernel.py does its own.
+    look_up_in_order(model)
     if by_another_process:
         try:
             loss_of = CompiledLoss(model, config, num_rows, plain_loss_of)

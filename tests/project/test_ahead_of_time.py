@@ -125,6 +125,21 @@ class TestCompiled:
         )
         assert output_of(program, config) == "[]"
 
+    @pytest.mark.usefixtures("compiled")
+    def test_what_the_libraries_call_is_there_without_the_trainer(self):
+        program = (
+            "import json, sys, torch\n"
+            "from cs_basics.ahead_of_time import CompiledLoss\n"
+            "from cs_basics.config import TrainConfig\n"
+            "from cs_basics.run_folder import build_model\n"
+            f"torch.set_num_threads({torch.get_num_threads()})\n"
+            "config = TrainConfig.from_json(json.load(sys.stdin))\n"
+            "loss_of = CompiledLoss(build_model(config), config, 4, None)\n"
+            "loss_of(*torch.zeros(2, 4, 32, dtype=torch.int64)).backward()\n"
+            "print('whole')\n"
+        )
+        assert output_of(program) == "whole"
+
 
 def output_of(program, config=CONFIG):
     import json
