@@ -7,12 +7,12 @@ from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from cs_basics.config import resolve_num_kv_heads
+from cs_basics.fast.flash_attention import tiled_causal_attention
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.layers import Linear, stack_linears, store_as_parts
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding, halves_order
-from cs_basics.tiled_attention import tiled_causal_attention
+from cs_basics.run.config import resolve_num_kv_heads
 
 
 class KVCache:

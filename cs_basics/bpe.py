@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from cs_basics.counting import count_pretokens
+from cs_basics.fast.text.counting import count_pretokens
 from cs_basics.pretokenize import check_special_tokens
-from cs_basics.progress import OnProgress, Progress
+from cs_basics.run.progress import OnProgress, Progress
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.atomic import atomic_writer
-from cs_basics.seal import BinaryFile, SealingWriter, is_intact
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.checksum import BinaryFile, SealingWriter, is_intact
 
 FORMAT_VERSION = 2
 

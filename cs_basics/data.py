@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.atomic import atomic_writer
+from cs_basics.run.atomic import atomic_writer
 
 if TYPE_CHECKING:
     import torch

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from cs_basics.config import Sampling
 from cs_basics.functional import softmax
+from cs_basics.run.config import Sampling
 from cs_basics.transformer import TransformerLM
 
 LIKELIEST = Sampling(temperature=0)

@@ -18,7 +18,7 @@ from typing import Any
 
 import regex
 
-from cs_basics.cuts import CUT
+from cs_basics.fast.text.cuts import CUT
 
 PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 """GPT-2's split pattern; its alternatives cover every character, so nothing falls between."""

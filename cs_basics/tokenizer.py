@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.atomic import atomic_writer
-from cs_basics.blocks import byte_pieces
 from cs_basics.bpe import (
     NO_TOKEN,
     SINGLE_BYTES,
@@ -32,10 +30,13 @@ from cs_basics.bpe import (
     Vocab,
     merge_word,
 )
-from cs_basics.cuts import is_open
-from cs_basics.merging import Merger, no_token_error
-from cs_basics.parallel import default_num_workers, map_in_order
-from cs_basics.pieces import IdLists, Numbers, PieceTable
+from cs_basics.fast.text.blocks import byte_pieces
+from cs_basics.fast.text.cuts import is_open
+from cs_basics.fast.text.merging import Merger, no_token_error
+from cs_basics.fast.text.parallel import default_num_workers, map_in_order
+from cs_basics.fast.text.pieces import IdLists, Numbers, PieceTable
+from cs_basics.fast.text.token_bytes import TokenBytes
+from cs_basics.fast.text.words import WordTable
 from cs_basics.pretokenize import (
     PRETOKEN,
     check_special_tokens,
@@ -44,8 +45,7 @@ from cs_basics.pretokenize import (
     special_pattern,
     text_to_bytes,
 )
-from cs_basics.token_bytes import TokenBytes
-from cs_basics.words import WordTable
+from cs_basics.run.atomic import atomic_writer
 
 Ids = npt.NDArray[np.integer[Any]]
 

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from cs_basics.attention import CausalSelfAttention, KVCache, MergedCausalSelfAttention
-from cs_basics.config import LLAMA, Architecture, resolve_num_kv_heads
+from cs_basics.fast.rms_norm import make_norm
 from cs_basics.layers import Embedding, Linear, MergedSwiGLU, SiLUFeedForward, SwiGLU
-from cs_basics.norm_function import make_norm
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.run.config import LLAMA, Architecture, resolve_num_kv_heads
 
 
 class TransformerBlock(nn.Module):

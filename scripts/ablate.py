@@ -21,15 +21,15 @@ from process import keep_freed_memory  # isort: split
 import tyro
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.ablation import variants_of
-from cs_basics.ablation_report import write_report
-from cs_basics.ablation_run import EVAL_TOKENS, read_result
-from cs_basics.ablation_summary import Run, summarise
-from cs_basics.config import PRESETS, TrainConfig
-from cs_basics.corpus import prepare_corpus
-from cs_basics.hardware import resolve_device, resolve_dtype
-from cs_basics.metrics import format_duration, read_metrics
-from cs_basics.run_folder import RunFolder
+from cs_basics.run.config import PRESETS, TrainConfig
+from cs_basics.run.corpus import prepare_corpus
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.hardware import resolve_device, resolve_dtype
+from cs_basics.run.metrics import format_duration, read_metrics
+from cs_basics.study.ablation import variants_of
+from cs_basics.study.ablation_report import write_report
+from cs_basics.study.ablation_run import EVAL_TOKENS, read_result
+from cs_basics.study.ablation_summary import Run, summarise
 
 RUNS = Path("runs")
 DEFAULT_MINUTES = 2.0

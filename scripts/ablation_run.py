@@ -16,8 +16,8 @@ from process import keep_freed_memory  # isort: split
 import tyro
 from cli import run
 
-from cs_basics.ablation_run import run_variant
-from cs_basics.run_folder import RunFolder
+from cs_basics.run.folder import RunFolder
+from cs_basics.study.ablation_run import run_variant
 
 
 def main(run_dir: Annotated[Path, tyro.conf.Positional], shared: Path) -> None:

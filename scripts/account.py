@@ -12,7 +12,9 @@ from typing import Annotated, Literal
 import tyro
 from cli import run
 
-from cs_basics.accounting import (
+from cs_basics.run.config import PRESETS, NormKind, TrainConfig
+from cs_basics.run.metrics import format_duration
+from cs_basics.study.accounting import (
     ModelShape,
     Parts,
     forward_flops,
@@ -26,8 +28,6 @@ from cs_basics.accounting import (
     training_memory,
     utilisation_of,
 )
-from cs_basics.config import PRESETS, NormKind, TrainConfig
-from cs_basics.metrics import format_duration
 
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
 

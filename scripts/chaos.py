@@ -25,9 +25,9 @@ import torch
 from cli import run
 
 from cs_basics.checkpoint import read_checkpoint
-from cs_basics.metrics import Row, Sample, format_duration, read_metrics, read_samples
-from cs_basics.run_folder import RunFolder
-from cs_basics.stories import write_stories
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import Row, Sample, format_duration, read_metrics, read_samples
+from cs_basics.stories.grammar import write_stories
 
 TRAIN_SCRIPT = Path(__file__).with_name("train.py")
 EVAL_EVERY = 12

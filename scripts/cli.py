@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from cs_basics.progress import OnProgress, Progress
+from cs_basics.run.progress import OnProgress, Progress
 
 TERMINAL_INTERVAL_S = 0.1
 FILE_INTERVAL_S = 10.0

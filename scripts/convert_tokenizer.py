@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 from cli import check_can_write, run
 
-from cs_basics.interchange import (
+from cs_basics.interop.tokenizer_files import (
     load_tiktoken,
     load_tokenizer_json,
     save_tiktoken,

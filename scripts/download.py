@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import tyro
 from cli import progress_printer, run
 
-from cs_basics.download import download
+from cs_basics.run.download import download
 
 _HUB = "https://huggingface.co/datasets"
 SOURCES = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from cli import check_can_write, progress_printer, run
 
 from cs_basics.data import open_token_file
-from cs_basics.encoding import encode_file
+from cs_basics.run.encoding import encode_file
 from cs_basics.tokenizer import Tokenizer
 
 

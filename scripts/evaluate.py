@@ -13,10 +13,10 @@ from cli import progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.data import open_token_file
-from cs_basics.encoding import encode_file
-from cs_basics.evaluation import evaluate, make_loss_function
-from cs_basics.hardware import compile_if_possible, resolve_device, resolve_dtype
-from cs_basics.run_folder import RunFolder
+from cs_basics.run.encoding import encode_file
+from cs_basics.run.evaluation import evaluate, make_loss_function
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.hardware import compile_if_possible, resolve_device, resolve_dtype
 
 
 def main(

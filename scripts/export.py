@@ -9,8 +9,8 @@ from typing import Annotated
 import tyro
 from cli import check_can_write, run
 
-from cs_basics.interop import export_llama
-from cs_basics.run_folder import RunFolder
+from cs_basics.interop.llama import export_llama
+from cs_basics.run.folder import RunFolder
 
 
 def main(run_dir: Annotated[Path, tyro.conf.Positional], out: Path) -> None:

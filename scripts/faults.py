@@ -13,8 +13,8 @@ from typing import Any
 
 from cli import progress_printer, run
 
-from cs_basics.atomic import atomic_writer
-from cs_basics.progress import Progress
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.progress import Progress
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "docs" / "faults.md"

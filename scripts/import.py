@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 from cli import check_can_write, run
 
-from cs_basics.interop import import_llama
+from cs_basics.interop.llama import import_llama
 
 
 def main(

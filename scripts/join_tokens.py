@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from cli import check_can_write, run
 
-from cs_basics.encoding import join_token_files
+from cs_basics.run.encoding import join_token_files
 
 
 def main(

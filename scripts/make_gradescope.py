@@ -17,7 +17,7 @@ from typing import Literal
 import tyro
 from cli import check_can_write, run
 
-from cs_basics.atomic import atomic_writer
+from cs_basics.run.atomic import atomic_writer
 
 ROOT = Path(__file__).parents[1]
 CONTAINER = ROOT / "cs_grader" / "container"

@@ -19,12 +19,12 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
-from cs_basics.config import PRESETS, TrainConfig
-from cs_basics.distributed import World, join, num_restarts
-from cs_basics.evaluation import Evaluation
-from cs_basics.run_folder import RunFolder
-from cs_basics.stopping import TrainingStoppedError
-from cs_basics.training import train
+from cs_basics.run.config import PRESETS, TrainConfig
+from cs_basics.run.distributed import World, join, num_restarts
+from cs_basics.run.evaluation import Evaluation
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.stopping import TrainingStoppedError
+from cs_basics.run.trainer import train
 
 RUNS = Path("runs")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.stories import write_stories
+from cs_basics.stories.grammar import write_stories
 
 
 def main(*, megabytes: float, out: Path, seed: int = 0) -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from cs_basics.config import TrainConfig
+from cs_basics.run.config import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import torch
 from process import pack_weights
 
-from cs_basics.config import Sampling
-from cs_basics.decoding import generate_batch
+from cs_basics.fast.decoding import generate_batch
 from cs_basics.generate import generate, generate_uncached
+from cs_basics.run.config import Sampling
 from cs_basics.transformer import TransformerLM
 
 from .measuring import Report, Row, alternating_times, compare

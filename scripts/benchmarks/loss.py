@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cs_basics.config import PRESETS, TrainConfig
-from cs_basics.corpus import prepare_corpus
-from cs_basics.run_folder import RunFolder
+from cs_basics.run.config import PRESETS, TrainConfig
+from cs_basics.run.corpus import prepare_corpus
+from cs_basics.run.folder import RunFolder
 
 from .loss_plot import draw
 from .loss_worker import Attempt, Kind

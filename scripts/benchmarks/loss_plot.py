@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from matplotlib.figure import Figure
 
-from cs_basics.atomic import atomic_writer
+from cs_basics.run.atomic import atomic_writer
 
 COLOURS = {"ours": "#c44e52", "transformers": "#4c72b0"}
 

@@ -11,11 +11,11 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from cs_basics.config import PRESETS, NormKind, TrainConfig
-from cs_basics.evaluation import make_loss_function
-from cs_basics.hardware import resolve_dtype
 from cs_basics.norms import LayerNorm, RMSNorm
-from cs_basics.run_folder import build_model
+from cs_basics.run.config import PRESETS, NormKind, TrainConfig
+from cs_basics.run.evaluation import make_loss_function
+from cs_basics.run.folder import build_model
+from cs_basics.run.hardware import resolve_dtype
 from cs_basics.transformer import TransformerLM
 
 from .measuring import Row, alternating_times, compare

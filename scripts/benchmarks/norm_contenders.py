@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cs_basics.norm_function import FusedRMSNorm
+from cs_basics.fast.rms_norm import FusedRMSNorm
 from cs_basics.norms import LayerNorm, RMSNorm
 
 EPS = 1e-5

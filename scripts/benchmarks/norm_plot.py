@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cs_basics.atomic import atomic_writer
+from cs_basics.run.atomic import atomic_writer
 
 from . import norm_contenders as names
 from .norm_points import BOTH, FORWARD, NORM, Point

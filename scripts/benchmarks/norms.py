@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 
-from cs_basics.hardware import reason_not_to_compile, resolve_device
+from cs_basics.run.hardware import reason_not_to_compile, resolve_device
 
 from . import norm_contenders as names
 from .measuring import Report, Row, compare

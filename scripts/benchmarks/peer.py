@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from cs_basics.config import TrainConfig
-from cs_basics.run_folder import build_model
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.folder import build_model
 from cs_basics.transformer import TransformerLM
 
 SHAPE = TrainConfig(

@@ -10,12 +10,12 @@ from pathlib import Path
 import torch
 
 from cs_basics.bpe import train_bpe
-from cs_basics.config import END_OF_TEXT, PRESETS
-from cs_basics.evaluation import make_loss_function
 from cs_basics.generate import generate
-from cs_basics.hardware import compile_if_possible, matmul_rate, resolve_dtype
-from cs_basics.run_folder import build_model
-from cs_basics.stories import write_stories
+from cs_basics.run.config import END_OF_TEXT, PRESETS
+from cs_basics.run.evaluation import make_loss_function
+from cs_basics.run.folder import build_model
+from cs_basics.run.hardware import compile_if_possible, matmul_rate, resolve_dtype
+from cs_basics.stories.grammar import write_stories
 from cs_basics.tokenizer import Tokenizer
 
 from .measuring import Report, Row, alternating_times, median_time, peak_memory_of

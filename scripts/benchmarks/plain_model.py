@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, nn
 
-from cs_basics.config import TrainConfig
+from cs_basics.run.config import TrainConfig
 
 functional = nn.functional  # noqa: TID251 (a peer)
 

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from cs_basics.bpe import merge_by_recounting, train_bpe
-from cs_basics.config import END_OF_TEXT
-from cs_basics.counting import count_by_pattern
-from cs_basics.encoding import encode_file
-from cs_basics.interchange import save_tokenizer_json, tiktoken_arguments
+from cs_basics.fast.text.counting import count_by_pattern
+from cs_basics.interop.tokenizer_files import save_tokenizer_json, tiktoken_arguments
 from cs_basics.pretokenize import special_pattern, text_to_bytes
+from cs_basics.run.config import END_OF_TEXT
+from cs_basics.run.encoding import encode_file
 from cs_basics.tokenizer import Tokenizer
 
 CHUNK_CHARACTERS = 1 << 21

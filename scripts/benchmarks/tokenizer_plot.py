@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from cs_basics.atomic import atomic_writer
+from cs_basics.run.atomic import atomic_writer
 
 from .measuring import Row
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
-from cs_basics.config import END_OF_TEXT
-from cs_basics.stories import write_stories
+from cs_basics.run.config import END_OF_TEXT
+from cs_basics.stories.grammar import write_stories
 from cs_basics.tokenizer import Tokenizer
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from cs_basics import accounting
-from cs_basics.hardware import matmul_rate
+from cs_basics.run.hardware import matmul_rate
+from cs_basics.study import accounting
 
 from .contender import Contender
 from .measuring import Report, Row, compare

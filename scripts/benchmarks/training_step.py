@@ -5,10 +5,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from cs_basics.config import TrainConfig
-from cs_basics.evaluation import LossFunction
-from cs_basics.one_pass_adamw import OnePassAdamW
+from cs_basics.fast.adamw import OnePassAdamW
 from cs_basics.optim import clip_grad_norm
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.evaluation import LossFunction
 from cs_basics.transformer import TransformerLM
 
 Batch = tuple[Tensor, Tensor]

@@ -16,10 +16,10 @@ import torch
 from process import keep_freed_memory
 from torch import Tensor, nn
 
-from cs_basics.ahead_of_time import compile_training
-from cs_basics.evaluation import make_loss_function
-from cs_basics.hardware import forget_peak_memory, peak_memory_mb
-from cs_basics.one_pass_adamw import OnePassAdamW
+from cs_basics.fast.adamw import OnePassAdamW
+from cs_basics.fast.native.ahead_of_time import compile_training
+from cs_basics.run.evaluation import make_loss_function
+from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
 
 from .contender import Contender
 from .peer import llama, ours

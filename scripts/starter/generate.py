@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 import tyro
 from cli import run
 
-from cs_basics.config import END_OF_TEXT, Sampling
 from cs_basics.generate import generate
-from cs_basics.hardware import resolve_device
-from cs_basics.run_folder import RunFolder
-from cs_basics.text_stream import stream_text
+from cs_basics.run.config import END_OF_TEXT, Sampling
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.hardware import resolve_device
+from cs_basics.run.text_stream import stream_text
 
 
 def main(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cs_basics.config import PRESETS
-from cs_basics.stories import write_stories
+from cs_basics.run.config import PRESETS
+from cs_basics.stories.grammar import write_stories
 
 ROOT = Path(__file__).parents[2]
 

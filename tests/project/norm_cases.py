@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cs_basics.norm_function import FusedRMSNorm
+from cs_basics.fast.rms_norm import FusedRMSNorm
 from cs_basics.norms import (
     GatedRMSNorm,
     GroupRMSNorm,

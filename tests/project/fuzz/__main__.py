@@ -19,11 +19,11 @@ os.environ["OMP_NUM_THREADS"] = "1"
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-import cs_basics.interop  # noqa: E402  with all that it imports: torch, tyro's configurations
+import cs_basics.interop.llama  # noqa: E402  with all that it imports: torch, tyro's configurations
 from fuzz.commands import COMMANDS, make_world, ways_to_damage  # noqa: E402
 from fuzz.trial import Ending, run_script  # noqa: E402
 
-assert cs_basics.interop
+assert cs_basics.interop.llama
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_basics.stories import write_stories
+from cs_basics.stories.grammar import write_stories
 from fuzz.damage import (
     ANY,
     SMALL_ONLY,

@@ -1,0 +1,142 @@
+"""Parts of a text file that processes can work on apart from each other, at any speed they like.
+
+An ordinary file is mapped into memory and cut where no token crosses (cs_basics.fast.text.cuts). What travels
+to a process is only where its part is; the text comes from the file when it is wanted, a little at
+a time. A pipe cannot be mapped: its text is read in order and travels itself.
+
+Test: pytest tests/project/test_blocks.py
+"""
+
+import contextlib
+import mmap
+import os
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cs_basics.fast.text.cuts import Bytes, Span, share_of, spans
+from cs_basics.pretokenize import independent_blocks, read_text, text_to_bytes
+
+PIECE_BYTES = 1 << 17
+"""Bytes of text handled at once: so few that its words stay in the processor's cache."""
+FIRST_PIECE_BYTES = 1 << 13
+"""The first ones are shorter, so that less of a new text is met before anything is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a text, the tokens of which are those of the whole text there."""
+
+    source: Path | bytes
+    """File that holds the part, or the part itself."""
+    span: Span
+    """Where it is in the file; of a text, its size."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size in bytes."""
+        return self.span.end - self.span.start
+
+    def read(self) -> bytes:
+        """Return the text.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if isinstance(self.source, bytes):
+            return self.source
+        with _mapped(self.source) as data:
+            return data[self.span.start : self.span.end]
+
+    def pieces(self, special_tokens: Sequence[str]) -> Iterator[bytes]:
+        """Yield the text as bytes, in short pieces in order, again cut where no token crosses.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if isinstance(self.source, bytes):
+            yield from byte_pieces(self.source, special_tokens)
+        else:
+            with _mapped(self.source) as data:
+                yield from _short_pieces(data, self.span, special_tokens)
+
+
+def byte_pieces(data: bytes, special_tokens: Sequence[str]) -> Iterator[bytes]:
+    """Cut a text in short pieces where no token crosses."""
+    if len(data) <= FIRST_PIECE_BYTES:
+        yield data
+        return
+    yield from _short_pieces(data, Span(0, len(data)), special_tokens)
+
+
+def _short_pieces(data: Bytes, span: Span, special_tokens: Sequence[str]) -> Iterator[bytes]:
+    for start, end in spans(
+        data, span, PIECE_BYTES, _encoded(special_tokens), first_bytes=FIRST_PIECE_BYTES
+    ):
+        yield data[start:end]
+
+
+def share_of_file(
+    path: str | os.PathLike[str], special_tokens: Sequence[str], rank: int, num_shares: int
+) -> Span:
+    """Return which part of a text file is one of several equal shares, none of which cuts a token.
+
+    Args:
+        path: Text file, any bytes; or a pipe, which is one share of unknown size 0.
+        special_tokens: Strings that must not be cut.
+        rank: Which share, from 0.
+        num_shares: How many there are.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: There is no such share, or a pipe is to be shared out.
+    """
+    if not 0 <= rank < num_shares:
+        raise ValueError(f"rank={rank} must be at least 0 and below num_shares={num_shares}")
+    if not Path(path).is_file():
+        if num_shares > 1:
+            raise ValueError(f"{path} is not an ordinary file, so it cannot be shared out")
+        return Span(0, 0)
+    with _mapped(path) as data:
+        return share_of(data, rank, num_shares, _encoded(special_tokens))
+
+
+def file_blocks(
+    path: str | os.PathLike[str],
+    special_tokens: Sequence[str],
+    block_bytes: int,
+    span: Span | None = None,
+) -> Iterator[Block]:
+    """Cut a file in blocks without reading it.
+
+    Args:
+        path: Text file, any bytes; or a pipe.
+        special_tokens: Strings that no block may cut.
+        block_bytes: About the size of a block.
+        span: The part of the file to cut, if not the whole; of no meaning for a pipe.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if not Path(path).is_file():
+        for text in independent_blocks(read_text(path), special_tokens):
+            data = text_to_bytes(text)
+            yield Block(data, Span(0, len(data)))
+        return
+    with _mapped(path) as data:
+        whole = span or Span(0, len(data))
+        for part in spans(data, whole, block_bytes, _encoded(special_tokens)):
+            yield Block(Path(path), part)
+
+
+def _encoded(special_tokens: Sequence[str]) -> list[bytes]:
+    return [token.encode("utf-8") for token in special_tokens]
+
+
+@contextlib.contextmanager
+def _mapped(path: str | os.PathLike[str]) -> Generator[mmap.mmap]:
+    with (
+        Path(path).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        yield data

@@ -1,0 +1,147 @@
+"""The config.json of a Llama folder, and which models have one.
+
+Test: pytest tests/project/test_interop.py
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cs_basics.run.config import TrainConfig, resolve_num_kv_heads
+from cs_basics.tokenizer import read_json
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "norm": ("rmsnorm", "rmsnorm-llama", "rmsnorm-function"),
+    "placement": ("pre",),
+    "positions": ("rope",),
+    "ffn": ("swiglu",),
+}
+"""What a Llama model is, as values of an Architecture; the three norms differ in speed only."""
+
+
+def check_has_llama_form(config: TrainConfig) -> None:
+    """Refuse a model that Llama's architecture cannot express.
+
+    Raises:
+        ValueError: One of its choices is not Llama's.
+    """
+    for name, allowed in REQUIRED.items():
+        if (value := getattr(config, name)) not in allowed:
+            raise ValueError(
+                f"{name}={value} has no form in a Llama folder, only {' or '.join(allowed)} has"
+            )
+    if config.qk_norm:
+        raise ValueError("qk_norm=True has no form in a Llama folder: Llama has no such norms")
+
+
+def to_llama_config(config: TrainConfig) -> dict[str, Any]:
+    """Return what stands in config.json, special tokens aside."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.d_model,
+        "intermediate_size": config.d_ff,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "num_key_value_heads": resolve_num_kv_heads(config.num_heads, config.num_kv_heads),
+        "head_dim": config.d_model // config.num_heads,
+        "hidden_act": "silu",
+        "max_position_embeddings": config.context_length,
+        "rms_norm_eps": config.norm_eps,
+        # transformers before 5 reads the first, from 5 on the second.
+        "rope_theta": config.rope_theta,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
+        "attention_bias": False,
+        "mlp_bias": False,
+        "tie_word_embeddings": config.tie_embeddings,
+        "torch_dtype": "float32",
+    }
+
+
+def read_llama_config(path: Path, **settings: Any) -> TrainConfig:  # noqa: ANN401
+    """Read the config.json of a Llama folder.
+
+    Args:
+        path: The file.
+        settings: As in `import_llama`.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is damaged, or describes a model that is not of this architecture.
+    """
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} is not a configuration")
+    try:
+        return TrainConfig(**_llama_settings(values) | settings)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _llama_settings(values: dict[str, Any]) -> dict[str, Any]:
+    for name, only in (
+        ("model_type", "llama"),
+        ("hidden_act", "silu"),
+        ("attention_bias", False),
+        ("mlp_bias", False),
+        ("quantization_config", None),
+    ):
+        # Only the first has to be there: the rest are what transformers takes where nothing stands.
+        if (value := values.get(name, None if name == "model_type" else only)) != only:
+            raise ValueError(f"{name}={_shown(value)} is not supported, only {_shown(only)}")
+    d_model, num_heads = _count(values, "hidden_size"), _count(values, "num_attention_heads")
+    d_head = d_model // num_heads
+    if values.get("head_dim") not in (None, d_head):
+        raise ValueError(
+            f"head_dim={_shown(values['head_dim'])} is not supported, only hidden_size / "
+            f"num_attention_heads={d_head}"
+        )
+    kv_heads = "num_key_value_heads"
+    return {
+        "vocab_size": _count(values, "vocab_size"),
+        "context_length": _count(values, "max_position_embeddings"),
+        "d_model": d_model,
+        "d_ff": _count(values, "intermediate_size"),
+        "num_layers": _count(values, "num_hidden_layers"),
+        "num_heads": num_heads,
+        "num_kv_heads": None if values.get(kv_heads) is None else _count(values, kv_heads),
+        "rope_theta": _rope_theta(values),
+        "norm": "rmsnorm-llama",
+        "norm_eps": _number("rms_norm_eps", values.get("rms_norm_eps", 1e-6)),
+        "tie_embeddings": values.get("tie_word_embeddings") is True,
+        # Every run has an end, and this is where training it further would find it.
+        "max_steps": 1_000,
+    }
+
+
+def _rope_theta(values: dict[str, Any]) -> float:
+    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    if not isinstance(rope, dict):
+        raise ValueError(f"rope_parameters={_shown(rope)} is not a dictionary")
+    if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
+        raise ValueError(f"rope_type={_shown(kind)} is not supported, only default")
+    share = rope.get("partial_rotary_factor", values.get("partial_rotary_factor", 1))
+    if share not in (None, 1):
+        raise ValueError(f"partial_rotary_factor={_shown(share)} is not supported, only 1")
+    return _number("rope_theta", rope.get("rope_theta", values.get("rope_theta", 10_000.0)))
+
+
+def _count(values: dict[str, Any], name: str) -> int:
+    if name not in values:
+        raise ValueError(f"{name} is missing")
+    value = values[name]
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name}={_shown(value)} must be an integer of at least 1")
+    return value
+
+
+def _number(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{name}={_shown(value)} must be a number")
+    return float(value)
+
+
+def _shown(value: object) -> str:
+    """Write a value of a damaged file such that it fits the line."""
+    return json.dumps(value)[:60]

@@ -1,0 +1,219 @@
+"""Tokenizers in the formats of other libraries: Hugging Face's tokenizer.json and tiktoken's ranks.
+
+Only files are read and written; neither library is needed. Both must then give the ids that ours
+gives, so that what a format cannot say is refused and not written.
+
+Test: pytest tests/project/test_interchange.py
+"""
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from cs_basics.bpe import SINGLE_BYTES, Merge, Ranks, merge_lowest_first
+from cs_basics.pretokenize import PRETOKEN
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.tokenizer import (
+    Tokenizer,
+    from_printable,
+    read_at_once,
+    read_json,
+    to_printable,
+)
+
+_BYTE_LEVEL = {
+    "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True
+}  # fmt: skip
+
+
+def save_tokenizer_json(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> None:
+    """Write a tokenizer.json, which `tokenizers.Tokenizer.from_file` reads.
+
+    Raises:
+        OSError: The file cannot be written.
+        ValueError: Two ids have the same bytes, or a byte has no token (they drop it, we refuse).
+    """
+    _check_bytes(tokenizer)
+    specials = {token: tokenizer.encode(token)[0] for token in tokenizer.special_tokens}
+    special_ids = set(specials.values())
+    vocab = {
+        to_printable(token): token_id
+        for token_id, token in sorted(tokenizer.vocab.items())
+        if token_id not in special_ids or len(token) == 1
+    }
+    if len(vocab | specials) < len(tokenizer.vocab):
+        raise ValueError("two ids stand for the same bytes, which tokenizer.json cannot hold")
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": token_id, "content": token, "single_word": False, "lstrip": False,
+             "rstrip": False, "normalized": False, "special": True}
+            for token, token_id in sorted(specials.items(), key=lambda item: item[1])
+        ],
+        "normalizer": None,
+        "pre_tokenizer": _BYTE_LEVEL,
+        "post_processor": None,
+        "decoder": _BYTE_LEVEL,
+        "model": {
+            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+            "ignore_merges": False, "vocab": vocab | specials,
+            "merges": [[to_printable(part) for part in merge] for merge in tokenizer.merges],
+        },
+    }  # fmt: skip
+    with atomic_writer(path) as file:
+        file.write(json.dumps(content, ensure_ascii=False).encode("utf-8"))
+
+
+def load_tokenizer_json(path: str | os.PathLike[str]) -> Tokenizer:
+    """Read a tokenizer.json of GPT-2's kind: byte-level BPE, without anything that changes text.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is no such file, or asks for something that this library does not do.
+    """
+    content = read_json(path)
+    try:
+        model = content["model"]
+        _check_kind(content, model)
+        specials = {token["content"]: token["id"] for token in content["added_tokens"]}
+        vocab = {
+            token_id: token.encode("utf-8") if token in specials else from_printable(token)
+            for token, token_id in (model["vocab"] | specials).items()
+        }
+        # Older files write a merge as one string.
+        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+        merges: list[Merge] = [(from_printable(a), from_printable(b)) for a, b in pairs]
+    except _NotOfThisKindError as error:
+        raise ValueError(f"{path} {error}") from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{path} is not a tokenizer.json of byte-level BPE: {error!r}") from None
+    return Tokenizer(vocab, merges, list(specials))
+
+
+class _NotOfThisKindError(Exception):
+    """A tokenizer.json says something that this library cannot do."""
+
+
+def _check_kind(content: Mapping[str, Any], model: Mapping[str, Any]) -> None:
+    if model["type"] != "BPE" or model.get("byte_fallback"):
+        raise _NotOfThisKindError(f"has a model of type {model['type']}, not byte-level BPE")
+    if content.get("normalizer"):
+        raise _NotOfThisKindError("changes text before it splits it (normalizer)")
+    if model.get("dropout") or model.get("ignore_merges"):
+        raise _NotOfThisKindError("does not apply its merges in order (dropout, ignore_merges)")
+    steps = content["pre_tokenizer"]
+    steps = steps["pretokenizers"] if steps["type"] == "Sequence" else [steps]
+    patterns = [step["pattern"].get("Regex") for step in steps if step["type"] == "Split"]
+    byte_level = [step for step in steps if step["type"] == "ByteLevel"]
+    if len(byte_level) != 1 or byte_level[0].get("add_prefix_space"):
+        raise _NotOfThisKindError("does not take text as it is (pre_tokenizer)")
+    if byte_level[0].get("use_regex", True) == bool(patterns) or patterns not in (
+        [],
+        [PRETOKEN.pattern],
+    ):
+        raise _NotOfThisKindError("splits text by another pattern than GPT-2's")
+
+
+def tiktoken_arguments(tokenizer: Tokenizer, name: str = "cs_basics") -> dict[str, Any]:
+    """Return the arguments with which `tiktoken.Encoding(**arguments)` gives our ids.
+
+    tiktoken has no merges: it joins the two neighbours whose bytes together are the token of lowest
+    id. That is what merges do if the ids of their products ascend and every token has its merge, as
+    with all tokenizers that are trained here, and with GPT-2's.
+
+    Raises:
+        ValueError: The ids do not ascend with the merges, a token has none, or a byte has no token.
+    """
+    _check_bytes(tokenizer)
+    ids = {token: token_id for token_id, token in tokenizer.vocab.items()}
+    products = [ids[left + right] for left, right in tokenizer.merges]
+    specials = {token: tokenizer.encode(token)[0] for token in tokenizer.special_tokens}
+    ordinary = {
+        token: token_id
+        for token, token_id in ids.items()
+        if token_id not in specials.values() or len(token) == 1
+    }
+    if any(later <= earlier for earlier, later in pairwise(products)):
+        raise ValueError("the ids do not ascend in the order of the merges, which tiktoken needs")
+    if len(ordinary) != len(SINGLE_BYTES) + len(products) or len(ids) < len(tokenizer.vocab):
+        raise ValueError("not every token is a byte or made by one merge, which tiktoken needs")
+    return {
+        "name": name,
+        "pat_str": PRETOKEN.pattern,
+        "mergeable_ranks": ordinary,
+        "special_tokens": specials,
+    }
+
+
+def save_tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> None:
+    """Write the ranks as tiktoken stores them: on each line a token in base64 and its id.
+
+    The format holds neither the pattern nor the special tokens: see `tiktoken_arguments`.
+
+    Raises:
+        OSError: The file cannot be written.
+        ValueError: As in `tiktoken_arguments`.
+    """
+    ranks = tiktoken_arguments(tokenizer)["mergeable_ranks"]
+    with atomic_writer(path) as file:
+        for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
+            file.write(base64.b64encode(token) + b" " + str(rank).encode() + b"\n")
+
+
+def load_tiktoken(
+    path: str | os.PathLike[str], special_tokens: Mapping[str, int] | None = None
+) -> Tokenizer:
+    """Read ranks as tiktoken stores them, to be used with GPT-2's pattern.
+
+    The merge that makes a token is found by encoding its bytes with the merges before it: what is
+    left are its two parts.
+
+    Args:
+        path: The file.
+        special_tokens: Their ids, which the file does not hold.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is not in this format, or a token cannot be made by a merge.
+    """
+    vocab: dict[int, bytes] = {}
+    for number, line in enumerate(read_at_once(path).splitlines(), 1):
+        try:
+            token, rank = line.split()
+            vocab[int(rank)] = base64.b64decode(token, validate=True)
+        except (ValueError, binascii.Error):
+            raise ValueError(f"{path} line {number} is not a token and its rank") from None
+    ids = {token: rank for rank, token in vocab.items()}
+    if any(byte not in ids for byte in SINGLE_BYTES):
+        raise ValueError(f"{path} lacks a token of a single byte")
+    ranks: Ranks = {}
+    products: list[int] = []
+    merges: list[Merge] = []
+    for rank, token in sorted(vocab.items()):
+        if len(token) == 1:
+            continue
+        parts = merge_lowest_first([ids[bytes([byte])] for byte in token], ranks, products)
+        if len(parts) != 2:
+            raise ValueError(f"{path} has no merge that makes {token!r}, rank {rank}")
+        ranks[parts[0], parts[1]] = len(products)
+        products.append(rank)
+        merges.append((vocab[parts[0]], vocab[parts[1]]))
+    specials = special_tokens or {}
+    both = vocab | {rank: token.encode("utf-8") for token, rank in specials.items()}
+    if len(both) < len(vocab) + len(specials):
+        raise ValueError(f"special_tokens={dict(specials)} take ids that {path} gives to others")
+    return Tokenizer(both, merges, list(specials))
+
+
+def _check_bytes(tokenizer: Tokenizer) -> None:
+    tokens = set(tokenizer.vocab.values())
+    missing = [byte for byte in SINGLE_BYTES if byte not in tokens]
+    if missing:
+        raise ValueError(f"the vocabulary has no token for byte {missing[0]!r}")

@@ -1,0 +1,137 @@
+"""From text to token files: what a run does before its first step."""
+
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from cs_basics.bpe import train_bpe
+from cs_basics.data import TokenFile, open_token_file
+from cs_basics.run.config import END_OF_TEXT, TrainConfig
+from cs_basics.run.encoding import encode_file
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.progress import OnProgress
+from cs_basics.stories.grammar import write_stories
+from cs_basics.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+# Megabytes of validation text that the grammar writes.
+_VALID_MEGABYTES = 0.5
+# Validation stories come from seeds far from any that training uses.
+_VALID_SEED_OFFSET = 1_000_003
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text as ids, ready for batches."""
+
+    tokenizer: Tokenizer
+    train: TokenFile
+    valid: TokenFile
+
+
+def prepare_corpus(
+    config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None = None
+) -> Corpus:
+    """Return the token files of a run; what it lacks is written, trained or encoded first.
+
+    After an error nothing is left behind that the next attempt might take for its own.
+
+    Args:
+        config: Names the texts (or none, for the grammar's) and the vocabulary size.
+        folder: Where everything is kept.
+        on_progress: Told how far each part of the work is.
+
+    Raises:
+        FileNotFoundError: A text is missing.
+        ValueError: A text is empty or shorter than one context, or a token file is another's.
+    """
+    parts = (folder.path, folder.corpus, folder.tokenizer, folder.tokens)
+    missing = [path for path in parts if not path.exists()]
+    try:
+        texts = _texts(config, folder, on_progress)
+        tokenizer = _tokenizer(texts[0], config.vocab_size, folder, on_progress)
+        train, valid = (
+            _tokens(tokenizer, text, folder.tokens / name, config.context_length, on_progress)
+            for text, name in zip(texts, ("train.bin", "valid.bin"), strict=True)
+        )
+    except BaseException:
+        for path in missing:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    return Corpus(tokenizer, train, valid)
+
+
+def _tokenizer(
+    text: Path, vocab_size: int, folder: RunFolder, on_progress: OnProgress | None
+) -> Tokenizer:
+    """Return the run's tokenizer, trained on the text if there is none yet."""
+    # The file that comes last: without it a kill came in between, and the others are written anew.
+    if (folder.tokenizer / "vocab.json").exists():
+        tokenizer = folder.load_tokenizer()
+        logger.info("using %s, %s tokens", folder.tokenizer, f"{tokenizer.vocab_size:,}")
+        return tokenizer
+    logger.info("training a tokenizer of %s tokens on %s", f"{vocab_size:,}", text)
+    vocab, merges = train_bpe(text, vocab_size, [END_OF_TEXT], on_progress=on_progress)
+    tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT])
+    tokenizer.save(folder.tokenizer)
+    return tokenizer
+
+
+def _tokens(
+    tokenizer: Tokenizer,
+    text: Path,
+    path: Path,
+    context_length: int,
+    on_progress: OnProgress | None,
+) -> TokenFile:
+    """Return the token file of a text, encoded if it is not there yet, and checked in any case."""
+    if not path.exists():
+        logger.info("encoding %s", text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        encode_file(tokenizer, text, path, on_progress=on_progress)
+    token_file = open_token_file(path, tokenizer_checksum=tokenizer.checksum)
+    if token_file.num_bytes != text.stat().st_size:
+        raise ValueError(
+            f"{path} was encoded from {token_file.num_bytes:,} bytes, but {text} has "
+            f"{text.stat().st_size:,}: delete the token file, or give the text it was made from"
+        )
+    if token_file.num_tokens <= context_length:
+        raise ValueError(
+            f"{text} holds {token_file.num_tokens} tokens, fewer than one context of "
+            f"{context_length} + 1: give more text or a smaller context_length"
+        )
+    if (largest := int(token_file.tokens.max())) >= tokenizer.vocab_size:
+        raise ValueError(
+            f"{path} holds the id {largest}, but the vocabulary ends at "
+            f"{tokenizer.vocab_size - 1}: delete the file, it will be encoded again"
+        )
+    return token_file
+
+
+def _texts(
+    config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None
+) -> tuple[Path, Path]:
+    """Return the texts that were given, or have the grammar write them into the run's folder."""
+    if config.train_text is not None and config.valid_text is not None:
+        for path in (config.train_text, config.valid_text):
+            if not path.is_file():
+                hint = (
+                    " (scripts/download.py tinystories fetches it)"
+                    if "TinyStories" in path.name
+                    else ""
+                )
+                raise FileNotFoundError(f"{path} does not exist{hint}")
+            if path.stat().st_size == 0:
+                raise ValueError(f"{path} is empty")
+        return config.train_text, config.valid_text
+    texts = (folder.corpus / "train.txt", folder.corpus / "valid.txt")
+    amounts = (config.corpus_megabytes, _VALID_MEGABYTES)
+    seeds = (config.seed, config.seed + _VALID_SEED_OFFSET)
+    for path, megabytes, seed in zip(texts, amounts, seeds, strict=True):
+        if not path.exists():
+            logger.info("writing %g MB of stories to %s", megabytes, path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_stories(path, round(megabytes * 1e6), seed, on_progress)
+    return texts

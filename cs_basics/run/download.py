@@ -1,0 +1,113 @@
+"""Fetch a large file over HTTP: resumable, with progress, verified where the server says how."""
+
+import hashlib
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPMessage, HTTPResponse
+from pathlib import Path
+from typing import IO
+
+from cs_basics.run.progress import OnProgress, Progress
+
+_BLOCK = 1 << 20
+_TIMEOUT_S = 30.0
+
+
+class _RememberHeaders(urllib.request.HTTPRedirectHandler):
+    """Keeps the headers of every answer on the way: a hub names the checksum before redirecting."""
+
+    def __init__(self) -> None:
+        self.headers: dict[str, str] = {}
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Follow as usual, remembering."""
+        self.headers.update({name.lower(): value for name, value in headers.items()})
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def download(url: str, path: Path, on_progress: OnProgress | None = None) -> None:
+    """Fetch a file, going on where an earlier attempt stopped.
+
+    The bytes collect in `path` + ".part" and get their name once size and SHA-256 are what the
+    server announced (the latter in an ETag or X-Linked-ETag of 64 hexadecimal digits).
+
+    Args:
+        url: An http or https address.
+        path: Where the file goes; its folder is made.
+        on_progress: Told the bytes that have come.
+
+    Raises:
+        ConnectionError: The server cannot be reached, refuses, or breaks off; what has come stays
+            for the next attempt.
+        ValueError: What came is not what was announced; it is deleted.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    done = part.stat().st_size if part.exists() else 0
+    redirects = _RememberHeaders()
+    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
+    try:
+        with urllib.request.build_opener(redirects).open(request, timeout=_TIMEOUT_S) as response:
+            headers = redirects.headers | {k.lower(): v for k, v in response.headers.items()}
+            if response.status != 206:
+                done = 0  # the server sends the whole file, whatever was asked for
+            total = done + int(headers.get("content-length", 0))
+            _receive(response, part, done, total, on_progress)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # 416: nothing is left to send
+            raise ConnectionError(
+                f"{url}: the server answers {error.code} {error.reason}"
+            ) from None
+        headers = redirects.headers | {k.lower(): v for k, v in error.headers.items()}
+        total = done
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise ConnectionError(f"{url} cannot be fetched: {reason}") from None
+    _verify(part, total, headers)
+    part.replace(path)
+
+
+def _receive(
+    response: HTTPResponse, part: Path, done: int, total: int, on_progress: OnProgress | None
+) -> None:
+    start, already = time.monotonic(), done
+    with part.open("ab" if done else "wb") as file:
+        while block := response.read(_BLOCK):
+            file.write(block)
+            done += len(block)
+            if on_progress is not None:
+                # The rate is that of this attempt.
+                elapsed_s = time.monotonic() - start
+                on_progress(
+                    Progress("downloading", "bytes", done - already, total - already, elapsed_s)
+                )
+        file.flush()
+        os.fsync(file.fileno())
+    if done < total:
+        raise ConnectionError(f"the connection broke off after {done:,} of {total:,} bytes")
+
+
+def _verify(part: Path, size: int, headers: dict[str, str]) -> None:
+    size = int(headers.get("x-linked-size", size))
+    if size and part.stat().st_size != size:
+        found = part.stat().st_size
+        part.unlink()
+        raise ValueError(f"{part.name}: {found:,} bytes came, {size:,} were announced; start again")
+    tag = headers.get("x-linked-etag", headers.get("etag", "")).strip('W/"')
+    if re.fullmatch("[0-9a-f]{64}", tag):
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != tag:
+            part.unlink()
+            raise ValueError(f"{part.name}: SHA-256 is {digest}, announced was {tag}; start again")

@@ -1,0 +1,282 @@
+"""Encode texts of any size to token files: by many processes, on many machines, and after a kill.
+
+Memory does not grow with the text: processes are told which part of the file is theirs
+(cs_basics.fast.text.blocks), and what they return is written in order.
+
+The unfinished file stands beside the place of the finished one, with ".part" after its name. Its
+header says how far it has come, every few seconds; the same call goes on from there, also after a
+worker process was killed. An ordinary error leaves nothing behind.
+
+Test: pytest tests/project/test_encoding_files.py
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_basics.data import (
+    HEADER_BYTES,
+    VERSION,
+    TokenFile,
+    TokenHeader,
+    open_token_file,
+    packed_header,
+    packed_ids,
+    token_dtype,
+)
+from cs_basics.fast.text.blocks import Block, file_blocks, share_of_file
+from cs_basics.fast.text.cuts import Span
+from cs_basics.fast.text.parallel import default_num_workers, map_in_order
+from cs_basics.pretokenize import file_size
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.progress import OnProgress, Progress
+from cs_basics.tokenizer import Tokenizer
+
+BLOCK_BYTES = 1 << 21
+"""Bytes of text that are one task of a worker process."""
+
+SAVE_INTERVAL_S = 5.0
+"""Seconds between notes of how far an unfinished file has come: what a kill costs at most."""
+
+_Encoded = tuple[int, npt.NDArray[np.integer[Any]]]
+"""Size of a block in bytes, and its ids in an array, which travels between processes fast."""
+
+_PART_MAGIC = b"cs_basics unfinished tokens\n"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """What an unfinished token file is to become, and how far it is."""
+
+    text_bytes: int
+    """Size of the text."""
+    text_changed_ns: int
+    """When the text was last written to."""
+    tokenizer_checksum: str
+    """Checksum of the tokenizer."""
+    rank: int
+    """Which share of the text."""
+    num_shares: int
+    """How many shares it has."""
+    bytes_done: int = 0
+    """Bytes of the share that are encoded."""
+    tokens_done: int = 0
+    """Their ids, which follow the header."""
+
+
+def encode_file(
+    tokenizer: Tokenizer,
+    text_path: str | os.PathLike[str],
+    out_path: str | os.PathLike[str],
+    num_workers: int | None = None,
+    on_progress: OnProgress | None = None,
+    *,
+    rank: int = 0,
+    num_shares: int = 1,
+) -> TokenFile:
+    """Encode a text file of any size to a token file.
+
+    Every byte of the text is kept: decoding the file's ids gives it back. After a kill or an
+    interrupt, the same call goes on where the text and the tokenizer are still the same.
+
+    Args:
+        tokenizer: The tokenizer; its special tokens are recognised in the text.
+        text_path: Text file, any bytes.
+        out_path: Token file to write; an existing one is replaced once the new one is complete.
+        num_workers: Processes; None chooses by the file's size. The result is always the same.
+        on_progress: Called now and then.
+        rank: Which share of the text to encode, from 0.
+        num_shares: Equal shares that it has; `join_token_files` joins what becomes of them.
+
+    Returns:
+        The finished token file, opened.
+
+    Raises:
+        OSError: The text cannot be read or the token file not be written; or a worker was killed.
+        ValueError: The text is empty, has a byte for which the tokenizer has no token, or is being
+            encoded to this place by another process; or there is no such share.
+    """
+    size = file_size(text_path)
+    text_path, out_path = Path(text_path), Path(out_path)
+    share = share_of_file(text_path, tokenizer.special_tokens, rank, num_shares)
+    if out_path.exists() and out_path.samefile(text_path):
+        raise ValueError(f"out_path={out_path} is the text itself: choose another name")
+    if out_path.exists() and not out_path.is_file():
+        raise ValueError(f"{out_path} is not an ordinary file and will not be replaced")
+    workers = default_num_workers(num_workers, share.end - share.start)
+    fresh = Attempt(
+        text_bytes=size,
+        text_changed_ns=text_path.stat().st_mtime_ns,
+        tokenizer_checksum=tokenizer.checksum,
+        rank=rank,
+        num_shares=num_shares,
+    )
+    out_path.parent.mkdir(parents=True, exist_ok=True)
+    part_path = out_path.with_name(out_path.name + ".part")
+    with _unfinished(part_path) as file:
+        attempt = _resumed(file, fresh, np.dtype(token_dtype(tokenizer.vocab_size)).itemsize)
+        rest = Span(share.start + attempt.bytes_done, share.end)
+        blocks = file_blocks(text_path, tokenizer.special_tokens, BLOCK_BYTES, rest)
+        encoded = map_in_order(partial(_encode_block, tokenizer), blocks, workers)
+        if on_progress:
+            encoded = _reported(encoded, rest.end - rest.start, on_progress)
+        attempt = _append(file, encoded, attempt, tokenizer.vocab_size)
+        header = TokenHeader(
+            version=VERSION,
+            dtype=token_dtype(tokenizer.vocab_size),
+            vocab_size=tokenizer.vocab_size,
+            tokenizer_checksum=tokenizer.checksum,
+            num_tokens=attempt.tokens_done,
+            num_bytes=attempt.bytes_done,
+        )
+        file.seek(0)
+        file.write(packed_header(header))
+        file.flush()
+        os.fsync(file.fileno())
+        part_path.replace(out_path)
+    return open_token_file(out_path)
+
+
+def join_token_files(
+    paths: Sequence[str | os.PathLike[str]], out_path: str | os.PathLike[str]
+) -> TokenFile:
+    """Join token files of one tokenizer to one, in the order given.
+
+    Args:
+        paths: The files, such as what became of the shares of a text.
+        out_path: The file to write.
+
+    Returns:
+        The finished file, opened.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        ValueError: There are none, one is no token file, or they are of different tokenizers.
+    """
+    if not paths:
+        raise ValueError("paths is empty: name the token files to join")
+    first = open_token_file(paths[0])
+    files = [open_token_file(path, first.tokenizer_checksum) for path in paths]
+    header = TokenHeader(
+        version=VERSION,
+        dtype=first.dtype,
+        vocab_size=first.vocab_size,
+        tokenizer_checksum=first.tokenizer_checksum,
+        num_tokens=sum(file.num_tokens for file in files),
+        num_bytes=sum(file.num_bytes for file in files),
+    )
+    Path(out_path).parent.mkdir(parents=True, exist_ok=True)
+    with atomic_writer(out_path) as out:
+        out.write(packed_header(header))
+        for file in files:
+            with file.path.open("rb") as source:
+                source.seek(HEADER_BYTES)
+                shutil.copyfileobj(source, out, 1 << 20)
+    return open_token_file(out_path)
+
+
+def _encode_block(tokenizer: Tokenizer, block: Block) -> _Encoded:
+    return block.num_bytes, tokenizer.encode_bytes(block.read())
+
+
+def _reported(
+    encoded: Iterator[_Encoded], num_bytes: int, on_progress: OnProgress
+) -> Iterator[_Encoded]:
+    """Pass blocks on and tell how much of the text they are."""
+    started, done = time.monotonic(), 0
+    for block_bytes, ids in encoded:
+        yield block_bytes, ids
+        done += block_bytes
+        elapsed_s = time.monotonic() - started
+        on_progress(Progress("encoding", "bytes", done, num_bytes, elapsed_s))
+
+
+def _append(
+    file: IO[bytes], encoded: Iterator[_Encoded], attempt: Attempt, vocab_size: int
+) -> Attempt:
+    """Write blocks as they come, and now and then how far it is; return how far it has come."""
+    saved = time.monotonic()
+    try:
+        for num_bytes, ids in encoded:
+            file.write(packed_ids(ids, vocab_size).data)
+            attempt = replace(
+                attempt,
+                bytes_done=attempt.bytes_done + num_bytes,
+                tokens_done=attempt.tokens_done + len(ids),
+            )
+            if time.monotonic() - saved > SAVE_INTERVAL_S:
+                _save(file, attempt)
+                saved = time.monotonic()
+    except (KeyboardInterrupt, ChildProcessError):
+        _save(file, attempt)
+        raise
+    return attempt
+
+
+@contextlib.contextmanager
+def _unfinished(path: Path) -> Generator[IO[bytes]]:
+    """Open an unfinished file for this process alone; an error removes it, except a killed worker.
+
+    Raises:
+        ValueError: Another process has it open.
+    """
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        _lock(file)
+        try:
+            yield file
+        except ChildProcessError:
+            raise
+        except Exception:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Claim a file until it is closed, where the system can; the claim ends with this process.
+
+    (That of `flock` would end with the last worker, which is a little later after a kill.)
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ValueError(f"{file.name} is being written by another process") from None
+
+
+def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int) -> Attempt:
+    """Return how far the file has come, if it is of the same attempt, and go to its end."""
+    attempt = fresh
+    head = file.read(HEADER_BYTES)
+    if head.startswith(_PART_MAGIC) and fresh.text_bytes > 0:
+        with contextlib.suppress(ValueError, TypeError):
+            found = Attempt(**json.loads(head.removeprefix(_PART_MAGIC)))
+            is_same = replace(found, bytes_done=0, tokens_done=0) == fresh
+            end = HEADER_BYTES + found.tokens_done * id_bytes
+            if is_same and os.fstat(file.fileno()).st_size >= end:
+                attempt = found
+    file.truncate(HEADER_BYTES + attempt.tokens_done * id_bytes)
+    _save(file, attempt)
+    return attempt
+
+
+def _save(file: IO[bytes], attempt: Attempt) -> None:
+    """Say in the file how far it has come, once the ids up to there are safe, and go to its end."""
+    file.flush()
+    if attempt.bytes_done:
+        os.fsync(file.fileno())
+    file.seek(0)
+    file.write((_PART_MAGIC + json.dumps(asdict(attempt)).encode()).ljust(HEADER_BYTES))
+    file.seek(0, os.SEEK_END)

@@ -1,0 +1,166 @@
+"""How well a model predicts a text. Tested by `make test ARGS="-k evaluation"`."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from cs_basics.data import TokenFile
+from cs_basics.fast.chunked_loss import linear_cross_entropy
+from cs_basics.functional import cross_entropy
+from cs_basics.run.distributed import ALONE, World
+from cs_basics.run.metrics import bits_per_byte
+from cs_basics.run.progress import OnProgress, Progress
+from cs_basics.transformer import TransformerLM
+
+Loss = Float[Tensor, ""]
+LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` found."""
+
+    loss: float
+    """Mean over the predicted tokens, in nats."""
+    num_tokens: int
+    """Tokens predicted."""
+    bytes_per_token: float
+    """Mean length of a token of the text."""
+    elapsed_s: float
+    """Time it took."""
+
+    @property
+    def bits_per_byte(self) -> float:
+        """The loss in a unit that does not depend on the vocabulary."""
+        return bits_per_byte(self.loss, self.bytes_per_token)
+
+    @property
+    def perplexity(self) -> float:
+        """The number of equally likely tokens that would give the same loss."""
+        return math.exp(self.loss)
+
+
+def make_loss_function(
+    model: TransformerLM, dtype: torch.dtype, in_chunks: bool = False
+) -> LossFunction:
+    """Return the mean loss of a batch as a function of inputs and targets.
+
+    Args:
+        model: The language model.
+        dtype: Type of the matrix products; weights, norms, softmax and loss stay float32.
+        in_chunks: Never hold all logits (chunked_loss.py).
+    """
+    device_type = model.token_embeddings.weight.device.type
+    is_mixed = dtype != torch.float32
+
+    def loss_of(inputs: Tensor, targets: Tensor) -> Loss:
+        with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
+            logits = model(inputs)
+        return cross_entropy(logits, targets)
+
+    def chunked_loss_of(inputs: Tensor, targets: Tensor) -> Loss:
+        with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
+            hidden = model.hidden(inputs)
+        if is_mixed:
+            hidden = hidden.to(dtype)
+        return linear_cross_entropy(hidden, model.lm_head.weight, targets)
+
+    return chunked_loss_of if in_chunks else loss_of
+
+
+def evaluate(
+    loss_of: LossFunction,
+    text: TokenFile,
+    context_length: int,
+    batch_size: int,
+    device: torch.device,
+    max_tokens: int | None = None,
+    loss_of_rest: LossFunction | None = None,
+    on_progress: OnProgress | None = None,
+    world: World = ALONE,
+    *,
+    as_in_training: bool = False,
+) -> Evaluation:
+    """Measure the loss over a text, every token but the first predicted exactly once.
+
+    The text is cut into windows of context_length that do not overlap.
+
+    Args:
+        loss_of: Gives the mean loss of a batch.
+        text: The text, at least two tokens.
+        context_length: Length of a window.
+        batch_size: Windows at a time.
+        device: Where the batches go.
+        max_tokens: Read no more than the first so many; None reads all.
+        loss_of_rest: Used for the last, smaller batches instead of loss_of, which, if compiled,
+            would be compiled again for their shapes.
+        on_progress: Told how far it is.
+        world: The processes that share the windows out, each with the same arguments.
+        as_in_training: Keep gradients switched on: a graph that was compiled for training then
+            serves here as well, where compiling another one would take longer than it saves. Not
+            for a loss in chunks, which computes its gradients on the way and would do so here.
+
+    Raises:
+        ValueError: The text is shorter than two tokens: there is nothing to predict.
+    """
+    tokens = text.tokens[:max_tokens]
+    if len(tokens) < 2:
+        raise ValueError(f"{text.path} holds {len(tokens)} tokens: there is nothing to predict")
+    start = time.monotonic()
+    total, num_tokens = 0.0, 0
+    for (inputs, targets), is_counted in _own_batches(
+        _windows(tokens, context_length, batch_size), world
+    ):
+        is_full = inputs.shape == (batch_size, context_length)
+        function = loss_of if is_full or loss_of_rest is None else loss_of_rest
+        with torch.set_grad_enabled(as_in_training):
+            loss = function(inputs.to(device), targets.to(device)).item()
+        if is_counted:
+            total += loss * targets.numel()
+            num_tokens += targets.numel()
+        if on_progress is not None:
+            elapsed_s = time.monotonic() - start
+            done = min(num_tokens * world.size, len(tokens) - 1)
+            on_progress(Progress("evaluating", "tokens", done, len(tokens) - 1, elapsed_s))
+    total, num_predicted = world.sum([total, num_tokens])
+    num_tokens = round(num_predicted)
+    elapsed_s = time.monotonic() - start
+    return Evaluation(total / num_tokens, num_tokens, text.num_bytes / text.num_tokens, elapsed_s)
+
+
+def _own_batches(
+    batches: Iterator[tuple[Tensor, Tensor]], world: World
+) -> Iterator[tuple[tuple[Tensor, Tensor], bool]]:
+    """Deal batches out to the processes; yield those of this one, and whether they count.
+
+    All get equally many, since those that hold parts of one model have to call it together: where
+    the batches run out, the first of the round is computed again and not counted.
+    """
+    while dealt := list(islice(batches, world.size)):
+        has_own = world.rank < len(dealt)
+        yield dealt[world.rank if has_own else 0], has_own
+
+
+def _windows(
+    tokens: np.ndarray, context_length: int, batch_size: int
+) -> Iterator[tuple[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]]]:
+    """Yield full batches of windows, then the windows left over, then the last, shorter one."""
+    num_targets = len(tokens) - 1
+    end_of_whole = num_targets - num_targets % context_length
+    begin = 0
+    while begin < num_targets:
+        if begin < end_of_whole:
+            end = min(begin + batch_size * context_length, end_of_whole)
+            window_length = context_length
+        else:
+            end, window_length = num_targets, num_targets - begin
+        ids = torch.from_numpy(tokens[begin : end + 1].astype(np.int64))
+        yield ids[:-1].view(-1, window_length), ids[1:].view(-1, window_length)
+        begin = end

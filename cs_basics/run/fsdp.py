@@ -1,0 +1,143 @@
+"""A model of which each process holds a part of every weight, of its gradient and its moments.
+
+Fully sharded data parallel (Zhao et al. 2023, https://arxiv.org/abs/2304.11277): the weights of a
+block are collected when the block is called, and forgotten after it; each process gets its part of
+the averaged gradients. Read distributed.py first.
+
+Tested by `make test ARGS=tests/project/test_distributed.py`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.optim import Optimizer
+
+from cs_basics.checkpoint import check_optimizer_state, load_weights
+from cs_basics.optim import clip_grad_norm
+from cs_basics.run.distributed import Replicas, World
+from cs_basics.transformer import TransformerLM
+
+
+class Shards(Replicas):
+    """Each process holds a part of every weight, of its gradient and of the optimizer's state.
+
+    The optimizer is given those parts, as plain tensors, and need not know of the others.
+
+    Args:
+        model: The model; it is changed in place.
+        world: The processes, two or more.
+    """
+
+    is_split = True
+
+    def __init__(self, model: TransformerLM, world: World) -> None:
+        super().__init__(model, world)
+        mesh = init_device_mesh(model.token_embeddings.weight.device.type, (world.size,))
+        for block in model.layers:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        # Called by itself where the loss is computed without logits.
+        register_fsdp_forward_method(model, "hidden")
+        self._whole_of: dict[int, DTensor] = {}
+        """By the identity of the part that the optimizer has."""
+
+    def held(self, parameter: Tensor) -> Tensor:
+        """Return the part of a weight that is here; called once for each."""
+        assert isinstance(parameter, DTensor)
+        with torch.no_grad():
+            part = parameter.to_local()
+        self._whole_of[id(part)] = parameter
+        return part
+
+    def finish_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
+        """Clip the gradients, which are averaged already; return their joint norm."""
+        parts = self._parts(optimizer)
+        for part in parts:
+            gradient = self._whole_of[id(part)].grad
+            assert isinstance(gradient, DTensor)
+            part.grad = gradient.to_local()
+        norm_here = clip_grad_norm(parts, math.inf).item()
+        norm = math.sqrt(self.world.sum([norm_here**2])[0])
+        if norm > max_norm:
+            for part in parts:
+                assert part.grad is not None
+                part.grad.mul_(max_norm / (norm + 1e-6))
+        return torch.tensor(norm)
+
+    def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Collect both from all processes; of what is returned only the state can be asked."""
+        model_state = {
+            name: value.full_tensor() if isinstance(value, DTensor) else value
+            for name, value in self.model.state_dict().items()
+        }
+        optimizer_state = self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
+        return cast(nn.Module, _Saved(model_state)), cast(Optimizer, _Saved(optimizer_state))
+
+    def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
+        """Take up this process's part of a checkpoint; arguments and errors as in Replicas."""
+        weights = dict(state["model"])
+        for name, own in self.model.state_dict().items():
+            if name in weights and weights[name].shape == own.shape:
+                weights[name] = distribute_tensor(
+                    weights[name], own.device_mesh, own.placements, src_data_rank=None
+                )
+        load_weights(self.model, weights, source)
+        optimizer_state = self._map_optimizer_state(optimizer, state["optimizer"], _part)
+        check_optimizer_state(optimizer, optimizer_state, source)
+        optimizer.load_state_dict(optimizer_state)
+
+    def _parts(self, optimizer: Optimizer) -> list[Tensor]:
+        """Return what the optimizer changes, in the order in which its state numbers them."""
+        return [part for group in optimizer.param_groups for part in group["params"]]
+
+    def _map_optimizer_state(
+        self,
+        optimizer: Optimizer,
+        state: dict[str, Any],
+        convert: Callable[[Tensor, DTensor], Tensor],
+    ) -> dict[str, Any]:
+        """Convert what the optimizer keeps for each element of a weight, such as its moments."""
+        parts = self._parts(optimizer)
+        per_weight = {
+            number: {
+                name: convert(value, self._whole_of[id(parts[number])])
+                if isinstance(value, Tensor) and value.dim()
+                else value
+                for name, value in kept.items()
+            }
+            for number, kept in state["state"].items()
+        }
+        return {**state, "state": per_weight}
+
+
+class _Saved:
+    """What was collected, as something that can be saved."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return it."""
+        return self._state
+
+
+def _whole(part: Tensor, like: DTensor) -> Tensor:
+    """Collect from all processes what belongs to the parts of a weight."""
+    mesh, placements = like.device_mesh, like.placements
+    distributed = DTensor.from_local(
+        part, mesh, placements, run_check=False, shape=like.shape, stride=like.stride()
+    )
+    return distributed.full_tensor()
+
+
+def _part(whole: Tensor, like: DTensor) -> Tensor:
+    """Take from something whole what belongs to this process's part of a weight."""
+    return distribute_tensor(
+        whole, like.device_mesh, like.placements, src_data_rank=None
+    ).to_local()

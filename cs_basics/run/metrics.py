@@ -1,0 +1,274 @@
+"""What a run shows of itself: metrics.jsonl (the truth), console lines, plots, wandb."""
+
+import contextlib
+import json
+import logging
+import math
+import operator
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.config import TrainConfig
+
+logger = logging.getLogger(__name__)
+
+Row = dict[str, float]
+Sample = tuple[int, str]
+"""A step, and what the model wrote after it."""
+
+
+def bits_per_byte(loss: float, bytes_per_token: float) -> float:
+    """Turn a loss in nats per token into bits per byte of text, which no vocabulary can flatter."""
+    return loss / math.log(2) / bytes_per_token
+
+
+def read_metrics(path: Path) -> list[Row]:
+    """Return the rows of numbers in a metrics.jsonl; a line that was cut off is left out."""
+    return [row for row in _read_lines(path) if "sample" not in row]
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """Return what the model wrote on the way, out of a metrics.jsonl."""
+    return [(row["step"], row["sample"]) for row in _read_lines(path) if "sample" in row]
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                row = None
+            if isinstance(row, dict) and "step" in row:
+                rows.append(row)
+            else:
+                logger.warning("%s: skipped a line that is not a row: %.60s", path, line)
+    return rows
+
+
+class MetricsLog:
+    """Append rows to metrics.jsonl, print them, and send them to wandb.
+
+    Args:
+        path: The metrics.jsonl; None: nothing is stored, shown or sent.
+        config: Names the run for wandb and says whether to use it.
+        num_bytes: Length of the file when the checkpoint was made that the run goes on from. What
+            comes after that is of updates that were lost, and is cut off.
+    """
+
+    def __init__(self, path: Path | None, config: TrainConfig, num_bytes: int = 0) -> None:
+        self.rows: list[Row] = []
+        self.samples: list[Sample] = []
+        self._file = None
+        if path is None:
+            return
+        self._file = path.open("a", encoding="utf-8")
+        _cut(path, num_bytes)
+        self.rows, self.samples = read_metrics(path), read_samples(path)
+        self._wandb = _Wandb(config, path.parent)
+
+    def log(self, **values: float) -> None:
+        """Store and show one row; keys are written with `__` for the slash in `train/loss`."""
+        if self._file is None:
+            return
+        row = {name.replace("__", "/"): value for name, value in values.items()}
+        self.rows.append(row)
+        self._append(row)
+        logger.info("%s", _console_line(row))
+        self._wandb.log(row)
+
+    def log_sample(self, step: int, text: str) -> None:
+        """Store what the model wrote after a step."""
+        self.samples.append((step, text))
+        self._append({"step": step, "sample": text})
+
+    def _append(self, row: Mapping[str, float | str]) -> None:
+        assert self._file is not None
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+
+    def sync(self) -> int:
+        """Put all rows on the disk; return the length of the file in bytes."""
+        assert self._file is not None
+        os.fsync(self._file.fileno())
+        return os.fstat(self._file.fileno()).st_size
+
+    def finish(self, plot: Path, samples: list[str]) -> None:
+        """Send the plot and the samples to wandb."""
+        self._wandb.log_results(plot, samples)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._file is None:
+            return
+        self._file.close()
+        self._wandb.finish(exit_code=0 if kind is None else 1)
+
+
+def _cut(path: Path, num_bytes: int) -> None:
+    """Shorten a file to so many bytes, and further where that would leave part of a line."""
+    with path.open("rb+") as file:
+        content = file.read(num_bytes)
+        whole = content.rfind(b"\n") + 1
+        if whole < num_bytes:
+            logger.warning("%s has lost its end: rows are missing", path)
+        file.truncate(whole)
+
+
+class _Wandb:
+    """Sends a run to Weights & Biases. Its first failure is told, and the last that is heard of it.
+
+    Args:
+        config: Says whether to use it.
+        run_dir: Names the run, and keeps what is not uploaded.
+    """
+
+    def __init__(self, config: TrainConfig, run_dir: Path) -> None:
+        self._run: Any = None
+        self._has_failed = False
+        if config.wandb != "disabled":
+            self._guard(lambda: self._start(config, run_dir))
+
+    def log(self, row: Row) -> None:
+        """Send a row."""
+        if self._run is not None:
+            self._guard(lambda: self._run.log(row, step=int(row["step"])))
+
+    def log_results(self, plot: Path, samples: list[str]) -> None:
+        """Send the plot and the stories."""
+        if self._run is not None:
+            self._guard(lambda: self._send_results(plot, samples))
+
+    def finish(self, exit_code: int) -> None:
+        """End the run there."""
+        if self._run is not None:
+            self._guard(lambda: self._run.finish(exit_code=exit_code))
+        if self._has_failed:
+            # Otherwise its own exit hook would meet the same failure, and print a traceback.
+            with contextlib.suppress(Exception, SystemExit):
+                import wandb
+
+                wandb.teardown(exit_code=exit_code)
+
+    def _guard(self, act: Callable[[], None]) -> None:
+        """Watching never stops a training: whatever goes wrong here ends only the watching."""
+        try:
+            act()
+        except (Exception, SystemExit) as error:
+            self._run, self._has_failed = None, True
+            reason = " ".join(str(error).split()) or type(error).__name__
+            logger.warning("wandb: not used any more (%.300s)", reason)
+
+    def _start(self, config: TrainConfig, run_dir: Path) -> None:
+        import wandb
+
+        mode = config.wandb
+        if mode == "online" and not (wandb.api.api_key or os.environ.get("WANDB_API_KEY")):
+            logger.warning(
+                "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
+            )
+            mode = "offline"
+        self._run = wandb.init(
+            project="cs_basics",
+            name=run_dir.name,
+            dir=run_dir,
+            mode=mode,
+            config=config.to_json(),
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+
+    def _send_results(self, plot: Path, samples: list[str]) -> None:
+        import wandb
+
+        table = wandb.Table(columns=["story"], data=[[sample] for sample in samples])
+        self._run.log({"loss": wandb.Image(str(plot)), "samples": table})
+
+
+def _console_line(row: Row) -> str:
+    """Write a row for people, the same width each time."""
+    parts = [f"step {row['step']:>6,.0f}"]
+    if "train/loss" in row:
+        parts.append(f"loss {row['train/loss']:.3f}")
+    if "train/spike" in row:
+        parts.append(f"SPIKE: the training loss jumped to {row['train/spike']:.3f}")
+    if "val/loss" in row:
+        parts.append(f"validation {row['val/loss']:.3f} = {row['val/bits_per_byte']:.3f} bits/byte")
+    if "optim/lr" in row:
+        parts.append(f"lr {row['optim/lr']:.1e}")
+    if "perf/tokens_per_s" in row:
+        parts.append(f"{row['perf/tokens_per_s']:>7,.0f} tokens/s")
+    if "perf/mfu" in row:
+        parts.append(f"{row['perf/mfu']:.0%} of peak")
+    if "perf/peak_memory_mb" in row:
+        parts.append(f"{row['perf/peak_memory_mb']:,.0f} MB")
+    if "perf/seconds_left" in row:
+        parts.append(f"{format_duration(row['perf/seconds_left'])} left")
+    return " | ".join(parts)
+
+
+def format_duration(seconds: float) -> str:
+    """Write seconds as people say them: 45s, 3m 20s, 2h 05m."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h {minutes:02d}m"
+    return f"{minutes}m {seconds:02d}s" if minutes else f"{seconds}s"
+
+
+def plot_losses(rows: list[Row], path: Path, title: str) -> None:
+    """Draw training and validation loss against steps and against minutes.
+
+    Args:
+        rows: Rows of metrics.jsonl.
+        path: The PNG to write.
+        title: Stands above both panels.
+    """
+    # Here and not above: of several processes only one draws, and none needs it to start.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, key, label, scale in (
+        (panels[0], "step", "step", 1.0),
+        (panels[1], "elapsed_s", "minutes", 60.0),
+    ):
+        for name, style in (
+            ("train/loss", {"color": "#9db8d9", "linewidth": 1.2, "label": "training"}),
+            (
+                "val/loss",
+                {"color": "#c44e52", "marker": "o", "markersize": 4, "label": "validation"},
+            ),
+        ):
+            points = [(row[key] / scale, row[name]) for row in rows if name in row]
+            if points:
+                panel.plot(*zip(*points, strict=True), **style)
+        panel.set_xlabel(label)
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("loss (nats per token)")
+    if validated := [row for row in rows if "val/loss" in row]:
+        losses = [row[key] for row in rows for key in ("train/loss", "val/loss") if key in row]
+        # From the first validation on: the fall before it would press the rest flat.
+        high = max(validated[0]["val/loss"], losses[-1] + 0.5)
+        panels[0].set_ylim(min(losses) - 0.1, high + 0.4)
+        ratio = validated[-1]["val/bits_per_byte"] / validated[-1]["val/loss"]
+        to_bits, to_nats = partial(operator.mul, ratio), partial(operator.mul, 1 / ratio)
+        axis = panels[1].secondary_yaxis("right", functions=(to_bits, to_nats))
+        axis.set_ylabel("bits per byte (validation)")
+    if panels[0].lines:
+        panels[0].legend()
+    figure.suptitle(title)
+    with atomic_writer(path) as file:
+        figure.savefig(file, dpi=130, format="png")

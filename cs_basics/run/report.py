@@ -1,0 +1,157 @@
+"""report.html: a page to watch a run with while it goes on, and to keep afterwards.
+
+Tested by `make test ARGS=tests/project/test_watching.py`.
+"""
+
+import json
+import logging
+import time
+from datetime import datetime
+
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.curves import Curve, draw_curves
+from cs_basics.run.document import (
+    Block,
+    Details,
+    Drawing,
+    Heading,
+    Items,
+    Paragraph,
+    Table,
+    to_html,
+)
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import MetricsLog, Row, format_duration
+
+logger = logging.getLogger(__name__)
+
+# The page is written, and loads itself, at most so often while the run goes on.
+INTERVAL_S = 10
+MAX_SAMPLES = 20
+
+BLUE, RED, GREY = "#4c72b0", "#c44e52", "#555555"
+
+
+class Report:
+    """Keeps report.html of a run up to date. What goes wrong with it never stops the run.
+
+    Args:
+        folder: The run.
+        config: Its settings.
+        log: Its metrics and samples, read whenever the page is written.
+    """
+
+    def __init__(self, folder: RunFolder, config: TrainConfig, log: MetricsLog) -> None:
+        self.folder, self.config, self.log = folder, config, log
+        self._written_at = -float("inf")
+        self._has_failed = False
+
+    def refresh(self) -> None:
+        """Write the page of a run that goes on, if the last one is old enough."""
+        if time.monotonic() - self._written_at >= INTERVAL_S:
+            self.write("running", is_running=True)
+
+    def write(self, state: str, is_running: bool = False) -> None:
+        """Write the page.
+
+        Args:
+            state: How the run is, for people.
+            is_running: The page will change, and should load itself again.
+        """
+        title = f"Run {self.folder.path.name}"
+        blocks = report_blocks(state, self.config, self.log.rows, self.log.samples)
+        page = to_html(title, blocks, refresh_s=INTERVAL_S if is_running else None)
+        try:
+            with atomic_writer(self.folder.report) as file:
+                file.write(page.encode())
+        except (OSError, ValueError) as error:
+            if not self._has_failed:
+                logger.warning("%s is not written: %s", self.folder.report, error)
+            self._has_failed = True
+        self._written_at = time.monotonic()
+
+
+def report_blocks(
+    state: str, config: TrainConfig, rows: list[Row], samples: list[tuple[int, str]]
+) -> list[Block]:
+    """Return what the page says.
+
+    Args:
+        state: How the run is.
+        config: Its settings.
+        rows: Its metrics.
+        samples: What the model wrote, each with the step.
+    """
+    now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    return [
+        Paragraph(f"State: {state} (page written {now})"),
+        _table(rows),
+        Drawing(
+            "Loss by step",
+            draw_curves(
+                [
+                    Curve("training", BLUE, _points(rows, "train/loss")),
+                    Curve("validation", RED, _points(rows, "val/loss")),
+                ],
+                "step",
+                "loss (nats per token)",
+                is_start_cut=True,
+            ),
+        ),
+        *(
+            Items(
+                [
+                    f"step {row['step']:,.0f}: the training loss jumped to {row['train/spike']:.3f}"
+                    for row in spikes
+                ]
+            )
+            for spikes in [[row for row in rows if "train/spike" in row]]
+            if spikes
+        ),
+        Drawing(
+            "Learning rate by step",
+            draw_curves([Curve("", GREY, _points(rows, "optim/lr"))], "step", "learning rate"),
+        ),
+        Drawing(
+            "Speed by step",
+            draw_curves([Curve("", GREY, _points(rows, "perf/tokens_per_s"))], "step", "tokens/s"),
+        ),
+        *_sample_blocks(samples),
+        Heading("Settings"),
+        Details("config.json", json.dumps(config.to_json(), indent=2)),
+    ]
+
+
+def _table(rows: list[Row]) -> Table:
+    """Return the latest of each number."""
+    latest: Row = {name: value for row in rows for name, value in row.items()}
+    named = [
+        ("step", "step", "{:,.0f}"),
+        ("training loss", "train/loss", "{:.4f}"),
+        ("validation loss", "val/loss", "{:.4f}"),
+        ("bits per byte", "val/bits_per_byte", "{:.4f}"),
+        ("tokens/s", "perf/tokens_per_s", "{:,.0f}"),
+        ("gradient norm", "optim/grad_norm", "{:.3g}"),
+    ]
+    cells = [form.format(latest[key]) if key in latest else "-" for _, key, form in named]
+    times = [
+        format_duration(latest[key]) if key in latest else "-"
+        for key in ("elapsed_s", "perf/seconds_left")
+    ]
+    return Table([*(name for name, _, _ in named), "so far", "left"], [[*cells, *times]])
+
+
+def _points(rows: list[Row], name: str) -> list[tuple[float, float]]:
+    return [(row["step"], row[name]) for row in rows if name in row]
+
+
+def _sample_blocks(samples: list[tuple[int, str]]) -> list[Block]:
+    """Show the samples, newest first; of many, some from the whole run."""
+    if not samples:
+        return []
+    stride = -(-len(samples) // MAX_SAMPLES)
+    blocks: list[Block] = [Heading("What it writes")]
+    for step, text in samples[::-1][::stride]:
+        blocks.append(Paragraph(f"Step {step:,}: {text}"))
+    return blocks

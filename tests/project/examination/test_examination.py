@@ -1,0 +1,349 @@
+"""The examination as a whole: its rubric, its options, its report, its table."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import report
+import test_encoding_streams
+from compare import WrongAnswer, id_of
+
+TESTS = Path(__file__).parents[2]
+ITEMS = ["test_layers.py", "test_learning_rate_schedule.py", "test_softmax.py"]
+
+# A repository of other names than this one, whose own files are called like the examination's.
+SUBMISSION = {
+    "pyproject.toml": '[project]\nname = "Tiny-LM"\nversion = "1.2.3"\n',
+    "src/tiny_lm/__init__.py": (
+        "import importlib.metadata\n__version__ = importlib.metadata.version('tiny-lm')\n"
+    ),
+    "src/tiny_lm/schedule.py": """
+import math
+
+def rate(it, top, floor, warm, cycle):
+    if it < warm:
+        return it / warm * top
+    if it >= cycle:
+        return floor
+    return floor + (1 + math.cos((it - warm) / (cycle - warm) * math.pi)) / 2 * (top - floor)
+""",
+    "tests/__init__.py": "",
+    "tests/common.py": "from compare import MINE\n",
+    "compare.py": "MINE = 'compare of the submission'\n",
+    "tests/adapters.py": """
+import warnings
+
+import tiny_lm
+from tests.common import MINE
+from tiny_lm.schedule import rate
+
+from .common import MINE as SAME
+
+warnings.warn("a warning at import is no mistake", DeprecationWarning)
+assert tiny_lm.__version__ == "1.2.3"
+assert MINE == SAME == "compare of the submission"
+try:
+    import cs_basics
+except ImportError:
+    cs_basics = None
+assert cs_basics is None, "the reference is within reach"
+
+def run_get_lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters,
+                               cosine_cycle_iters):
+    return rate(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters)
+
+def run_silu(in_features):
+    return in_features.sigmoid()
+
+def run_softmax(in_features, dim):
+    return broken(in_features)
+
+def broken(x):
+    raise ValueError(f"the inputs sum to {float(x.sum()):.6f}")
+
+def run_linear(d_in, d_out, weights, in_features):
+    raise NotImplementedError
+""",
+}
+
+
+def write_files(folder, files):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+    return folder
+
+
+def run_pytest(*arguments, folder):
+    """Run pytest in a process of its own, somewhere else than in this repository."""
+    options = ["-c", str(TESTS.parent / "pyproject.toml"), "--rootdir", str(TESTS.parent)]
+    command = [sys.executable, "-m", "pytest", *options, *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "80"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def examine(folder, seed, *arguments):
+    """Examine the submission; return the terminal's text and the report by item."""
+    root = write_files(folder / "their repository", SUBMISSION)
+    file = folder / "report.json"
+    options = ["--submission", root, "--exam-report", file, "--exam-seed", seed]
+    finished = run_pytest(*(TESTS / name for name in ITEMS), *options, *arguments, folder=folder)
+    assert finished.returncode == 1, finished.stdout + finished.stderr
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    assert list(folder.glob(".*")) == []
+    return finished.stdout, rows
+
+
+@pytest.fixture(scope="module")
+def examined(tmp_path_factory):
+    return examine(tmp_path_factory.mktemp("one"), 0)
+
+
+@pytest.fixture(scope="module")
+def examined_otherwise(tmp_path_factory):
+    """With another seed and two processes."""
+    return examine(tmp_path_factory.mktemp("two"), 1, "--numprocesses", "2")
+
+
+def test_rubric_has_a_hundred_points_and_each_adapter_once():
+    problems = report.RUBRIC.values()
+    assert sum(problem["points"] for problem in problems) == 100
+    adapters = [adapter for problem in problems for adapter in problem["adapters"]]
+    assert len(adapters) == len(set(adapters)) == 21
+    written = (TESTS / "adapters.py").read_text(encoding="utf-8")
+    assert all(f"def {adapter}(" in written for adapter in adapters)
+
+
+def test_rubric_lists_a_problem_after_those_it_needs():
+    listed = set()
+    for problem, entry in report.RUBRIC.items():
+        assert set(entry["needs"]) <= listed, problem
+        listed.add(problem)
+
+
+def test_every_problem_is_examined():
+    sources = "".join(path.read_text(encoding="utf-8") for path in TESTS.glob("test_*.py"))
+    for problem in report.RUBRIC:
+        assert f'problem("{problem}")' in sources
+
+
+def test_an_item_of_an_unknown_problem_is_an_error(pytestconfig):
+    conftest = pytestconfig.pluginmanager.get_plugin(str(TESTS / "conftest.py"))
+    for arguments in (["rmsnrom"], []):
+        marker = SimpleNamespace(args=arguments)
+        item = SimpleNamespace(path=TESTS / "test_x.py", nodeid="test_x.py::test_y")
+        item.get_closest_marker = lambda _, marker=marker: marker
+        with pytest.raises(pytest.UsageError, match=r"test_x.py::test_y: no problem .* in rubric"):
+            conftest.pytest_collection_modifyitems(pytestconfig, [item])
+
+
+def test_report_has_a_row_for_each_item(examined):
+    rows = examined[1]
+    assert len({row["item"] for row in rows}) == len(rows) > 50
+    for row in rows:
+        assert list(row) == ["problem", "item", "outcome", "diagnosis", "message"]
+        assert row["outcome"] in report.OUTCOMES
+        assert (row["message"] == "") == (row["outcome"] == "passed")
+
+
+def test_report_tells_right_wrong_broken_and_not_started_apart(examined):
+    outcomes = {}
+    for row in examined[1]:
+        outcomes.setdefault(row["problem"], set()).add(row["outcome"])
+    assert outcomes["learning_rate_schedule"] == {"passed"}
+    assert "failed" in outcomes["silu"]
+    assert outcomes["softmax"] == {"error"}
+    assert outcomes["linear"] == {"not_started"}  # raises NotImplementedError
+    assert outcomes["embedding"] == {"not_started"}  # is missing
+
+
+def test_report_names_the_mistake(examined):
+    row = next(row for row in examined[1] if "test_silu_is_x_times" in row["item"])
+    assert row["diagnosis"] == "only-the-sigmoid-is-returned"
+    assert "This is what comes out when only the sigmoid is returned" in row["message"]
+
+
+def test_a_message_says_what_was_asked_what_came_back_and_which_mistake_it_is(examined):
+    row = next(row for row in examined[1] if "test_silu_is_x_times_sigmoid[(8,)]" in row["item"])
+    asked, came, where, name = row["message"].splitlines()
+    assert asked == "asked for run_silu(in_features: float32 of shape (8,))"
+    assert came.startswith("run_silu: ")
+    assert came.endswith("values are wrong (float32 of shape (8,))")
+    assert where.startswith("  worst at [")
+    assert name.startswith("  This is what comes out when ")
+
+
+def test_an_exception_shows_the_frames_of_the_submission_only(examined):
+    text = examined[0]
+    assert "def broken(x):" in text
+    assert "def run_softmax(in_features, dim):" in text
+    assert "def observe" not in text
+    assert "probe(adapters" not in text
+    assert "def forward" not in text
+    message = next(row["message"] for row in examined[1] if row["problem"] == "softmax")
+    assert message.startswith("ValueError: the inputs sum to ")
+    assert "(adapters.py, line " in message
+    assert "given function = 'run_softmax'" in message
+
+
+def test_what_is_not_started_is_no_failure_in_the_terminal(examined):
+    text = examined[0]
+    assert "not started: run_linear" not in text
+    assert " not started" in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize("run", ["examined", "examined_otherwise"])
+def test_table_of_problems_ends_the_run(run, request):
+    lines = request.getfixturevalue(run)[0].splitlines()
+    start = next(i for i, line in enumerate(lines) if " examination " in line)
+    shown = lines[start + 1 :]
+    assert all(len(line) <= 80 for line in lines[start : start + 12])
+    titles = [line[:34].strip() for line in shown[1:7]]
+    assert titles == [
+        "Linear layer",
+        "Embedding",
+        "SiLU",
+        "Feed-forward network (SwiGLU)",
+        "Softmax",
+        "Learning-rate schedule",
+    ]
+    assert shown[6].endswith("3.0 of 3")
+    assert shown[7].startswith("Together")
+    assert "Repair next: SiLU" in "\n".join(shown)
+
+
+def test_another_seed_gives_other_inputs_and_none_depends_on_the_processes(
+    examined, examined_otherwise
+):
+    def message(rows):
+        return next(r["message"] for r in rows if "test_softmax_takes_any_number" in r["item"])
+
+    assert message(examined[1]) != message(examined_otherwise[1])
+    assert sorted(row["item"] for row in examined[1]) == sorted(
+        row["item"] for row in examined_otherwise[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [
+        ("--submission", "nowhere", "there is no tests/adapters.py in it"),
+        ("--exam-report", "no/such/folder/report.json", "does not exist"),
+    ],
+)
+def test_a_wrong_option_gets_one_clear_line(tmp_path, option, value, complaint):
+    finished = run_pytest(TESTS / "test_softmax.py", option, value, folder=tmp_path)
+    assert finished.returncode == pytest.ExitCode.USAGE_ERROR
+    assert complaint in finished.stderr
+    assert len(finished.stderr.strip().splitlines()) == 1
+
+
+def test_the_table_says_what_to_do_first():
+    def rows(**outcomes):
+        return [
+            {"problem": problem, "item": f"tests/test_{problem}.py::x", "outcome": outcome}
+            for problem, outcome in outcomes.items()
+        ]
+
+    def advice(**outcomes):
+        return "\n".join(line for line, _ in report.table(rows(**outcomes))).split("\n\n")[1]
+
+    assert advice(scaled_dot_product_attention="failed", softmax="error", linear="not_started") == (
+        "Repair next: Softmax  (python -m pytest --problem softmax)\n"
+        "It may explain: Scaled dot-product attention."
+    )
+    assert advice(linear="passed", softmax="not_started").startswith("Start next: Softmax")
+    assert advice(linear="passed") == "Nothing is left to do."
+
+
+def test_only_a_problem_without_a_failure_shows_all_of_its_points():
+    rows = [{"problem": "rmsnorm", "item": "x", "outcome": "passed"}] * 999
+    line = report.table([*rows, {"problem": "rmsnorm", "item": "x", "outcome": "failed"}])[1][0]
+    assert line.endswith("3.9 of 4")
+
+
+def test_diagnoses_have_short_ids():
+    for diagnosis, short in {
+        "the squares are summed, not averaged": "the-squares-are-summed",
+        "dim is ignored: the sum runs along axis 1": "dim-is-ignored",
+        "W3 is left out": "w3-is-left-out",
+        "ReLU is the gate (that is ReGLU)": "relu-is-the-gate",
+    }.items():
+        assert id_of(diagnosis) == short
+
+
+TOKENIZERS = """
+class Tokenizer:
+    def __init__(self, special):
+        self.special = special
+
+    def encode(self, text):
+        return [len(piece) for piece in text.split(self.special)]
+
+    def encode_iterable(self, chunks):
+        {encode_iterable}
+
+def get_tokenizer(vocab, merges, special_tokens=None):
+    return Tokenizer(special_tokens[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("encode_iterable", "is_constant"),
+    [
+        ("for chunk in chunks: yield from self.encode(chunk)", True),
+        ("yield from self.encode(''.join(chunks))", False),
+        ("for chunk in list(chunks): yield from self.encode(chunk)", False),
+        ("self.read = []\n        for chunk in chunks: self.read.append(chunk); yield 1", False),
+    ],
+    ids=["streaming", "joining", "listing", "remembering"],
+)
+def test_the_memory_check_fails_on_a_tokenizer_that_buffers(tmp_path, encode_iterable, is_constant):
+    content = TOKENIZERS.format(encode_iterable=encode_iterable)
+    write_files(tmp_path, {"tests/adapters.py": content})
+    adapters = SimpleNamespace(
+        __file__=str(tmp_path / "tests" / "adapters.py"), get_tokenizer=lambda **_: None
+    )
+
+    def observe(probe, **inputs):
+        return probe(adapters, **inputs)
+
+    check = test_encoding_streams.test_encode_iterable_needs_constant_memory
+    if is_constant:
+        check(observe)
+    else:
+        with pytest.raises(WrongAnswer, match="MiB more memory than for a little"):
+            check(observe)
+
+
+def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
+    for name in ("conftest.py", "compare.py", "report.py", "rubric.toml", "submission.py"):
+        shutil.copy(TESTS / name, tmp_path)
+    (tmp_path / "test_broken.py").write_text("import a_package_that_is_not_there\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", tmp_path]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "No module named 'a_package_that_is_not_there'" in done.stdout
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+
+
+def test_what_is_asked_of_many_problems_alike_comes_last_of_each():
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist", TESTS]
+    done = subprocess.run(
+        [*command, "--problem", "rope"],
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = [line.split("::")[0] for line in done.stdout.splitlines() if "::" in line]
+    own = [place for place, name in enumerate(files) if name == "tests/test_rope.py"]
+    assert own == list(range(len(own)))
+    assert "tests/test_other_dtypes.py" in files[len(own) :]

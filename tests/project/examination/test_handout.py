@@ -1,0 +1,111 @@
+"""The handout says what the rubric, the examination and the accounting say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import report
+
+from cs_basics.run.config import PRESETS
+from cs_basics.study.ablation import SUITES
+from cs_basics.study.accounting import ModelShape, forward_flops, parameters, total
+
+ROOT = Path(__file__).parents[3]
+HANDOUT = (ROOT / "docs" / "handout.md").read_text(encoding="utf-8")
+SECTION = re.compile(r"^## (?P<title>.+) \((?P<points>\d+) points?\)$", re.MULTILINE)
+SIZES = ("vocab_size", "context_length", "num_layers", "d_model", "num_heads", "d_ff")
+
+
+def sections():
+    """The text of each problem, by its title."""
+    found = list(SECTION.finditer(HANDOUT))
+    ends = [match.start() for match in found[1:]] + [HANDOUT.index("# Part 4")]
+    return {m["title"]: HANDOUT[m.end() : end] for m, end in zip(found, ends, strict=True)}
+
+
+def table(first_cell):
+    """The rows of the table whose header begins with this cell, each a list of cells."""
+    lines = HANDOUT.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first_cell} |"))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def test_problems_and_points_are_those_of_the_rubric():
+    said = [(match["title"], int(match["points"])) for match in SECTION.finditer(HANDOUT)]
+    assert said == [(problem["title"], problem["points"]) for problem in report.RUBRIC.values()]
+
+
+def test_the_table_of_problems_is_the_rubric():
+    titles = {name: problem["title"] for name, problem in report.RUBRIC.items()}
+    wanted = [
+        [problem["title"], str(problem["points"]), ", ".join(titles[n] for n in problem["needs"])]
+        for problem in report.RUBRIC.values()
+    ]
+    assert table("problem") == wanted
+    assert sum(problem["points"] for problem in report.RUBRIC.values()) == 100
+
+
+@pytest.mark.parametrize("name", report.RUBRIC)
+def test_each_problem_has_its_command_its_interface_and_its_mistakes(name):
+    text = sections()[report.RUBRIC[name]["title"]]
+    assert f'`make test ARGS="--problem {name}"`' in text
+    assert all(f"`{adapter}(" in text for adapter in report.RUBRIC[name]["adapters"])
+    assert "Where people go wrong:" in text
+
+
+def test_every_problem_that_is_named_in_a_command_exists():
+    assert set(re.findall(r"--problem (\w+)", HANDOUT)) == set(report.RUBRIC)
+
+
+@pytest.fixture
+def items_of():
+    """Collect with options; return the names of the items."""
+
+    def collect(*options):
+        finished = subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "--quiet", *options],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        return [line for line in finished.stdout.splitlines() if "::" in line]
+
+    return collect
+
+
+def test_the_command_of_a_problem_finds_its_items(items_of):
+    found = items_of("--problem", "silu")
+    assert found
+    assert all("silu" in item for item in found)
+
+
+@pytest.mark.parametrize("row", table("shape"), ids=lambda row: row[0])
+def test_costs_are_those_of_the_accounting(row):
+    name, *cells = row
+    sizes = dict(zip(SIZES, map(int, cells[:6]), strict=True))
+    shape = ModelShape(**sizes)
+    assert cells[6] == f"{total(parameters(shape)):,}"
+    assert cells[7] == f"{total(forward_flops(shape)) / 1e9:.2f}"
+    if name in PRESETS:
+        assert sizes == {size: getattr(PRESETS[name][1], size) for size in SIZES}
+
+
+def test_scripts_and_presets_that_are_named_exist():
+    for script in re.findall(r"python (scripts/\w+\.py)", HANDOUT):
+        assert (ROOT / script).is_file(), script
+    assert {row[1].strip("`") for row in table("machine")} <= PRESETS.keys()
+
+
+def test_the_suites_are_those_of_the_ablations():
+    assert {row[0].strip("`") for row in table("suite")} == set(SUITES) - {"all"}

@@ -1,0 +1,121 @@
+"""scripts/package.py: what is in the zip, what is left out, and what is refused."""
+
+import importlib
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[3] / "scripts"))
+package = importlib.import_module("package")
+
+CODE = "x = 1\n"
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A repository as it looks after some weeks."""
+    folder = tmp_path / "repository"
+    files = {
+        "pyproject.toml": "[project]\n",
+        "README.md": "mine\n",
+        "cs_basics/__init__.py": "",
+        "cs_basics/layers.py": CODE,
+        "cs_basics/data/vocabulary.py": CODE,
+        "cs_basics/__pycache__/layers.cpython-311.pyc": "x",
+        "src/fast/lib.rs": "fn main() {}\n",
+        "tests/adapters.py": "from .glue import y\nimport tests.more\nimport math\n",
+        "tests/glue.py": "y = 1\n",
+        "tests/more.py": CODE,
+        "tests/test_rmsnorm.py": CODE,
+        "tests/oracles/model.py": CODE,
+        "data/text.txt": "story\n",
+        "runs/stories/config.json": "{}\n",
+        ".venv/pyvenv.cfg": "",
+        ".venv/lib.py": CODE,
+        "env/pyvenv.cfg": "",
+        "env/lib.py": CODE,
+        ".git/config": "",
+        "weights.pt": "x",
+        "cs_basics.egg-info/PKG-INFO": "",
+    }
+    for place, text in files.items():
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def names(out):
+    with zipfile.ZipFile(out) as archive:
+        assert archive.testzip() is None
+        return set(archive.namelist())
+
+
+def test_the_zip_holds_the_code_and_nothing_else(root, tmp_path, capsys):
+    out = tmp_path / "submission.zip"
+    package.main(out, root)
+    packed = {
+        "pyproject.toml",
+        "README.md",
+        "cs_basics/__init__.py",
+        "cs_basics/layers.py",
+        "cs_basics/data/vocabulary.py",
+        "src/fast/lib.rs",
+        "tests/adapters.py",
+        "tests/glue.py",
+        "tests/more.py",
+    }
+    assert names(out) == packed
+    shown, left_out = capsys.readouterr().out.split("left out:")
+    assert all(place in shown for place in packed)
+    for place in ("data", "runs", "env", "weights.pt", "tests/oracles", "tests/test_rmsnorm.py"):
+        assert f"  {place} " in left_out
+
+
+def test_the_same_code_makes_the_same_zip(root, tmp_path):
+    for out in ("first.zip", "second.zip"):
+        package.main(tmp_path / out, root)
+        os.utime(root / "README.md", (1, 1))
+    assert (tmp_path / "first.zip").read_bytes() == (tmp_path / "second.zip").read_bytes()
+
+
+def test_the_last_zip_is_not_in_the_next_one(root):
+    for _ in range(2):
+        package.main(root / "submission.zip", root)
+    assert "submission.zip" not in names(root / "submission.zip")
+
+
+def test_links_and_large_files_are_left_out(root, tmp_path, capsys):
+    (root / "cs_basics" / "passwords.py").symlink_to("/etc/passwd")
+    (root / "cs_basics" / "linked").symlink_to(tmp_path)
+    (root / "cs_basics" / "table.bin").write_bytes(bytes(package.MAX_FILE_BYTES + 1))
+    package.main(tmp_path / "out.zip", root)
+    assert not {"cs_basics/passwords.py", "cs_basics/table.bin"} & names(tmp_path / "out.zip")
+    left_out = capsys.readouterr().out.partition("left out:")[2]
+    assert left_out.count("a link") == 2
+    assert "too large for code" in left_out
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "finding"),
+    [
+        (lambda path: path.unlink(), FileNotFoundError, r"adapters\.py is missing"),
+        (lambda path: path.write_text("def ("), ValueError, r"adapters\.py, line 1: "),
+    ],
+    ids=["missing", "broken"],
+)
+def test_what_no_grader_could_run_is_refused(root, tmp_path, spoil, error, finding):
+    spoil(root / "tests" / "adapters.py")
+    with pytest.raises(error, match=finding):
+        package.main(tmp_path / "out.zip", root)
+    assert not (tmp_path / "out.zip").exists()
+
+
+def test_too_much_code_is_refused(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(package, "MAX_BYTES", 50)
+    with pytest.raises(ValueError, match="are too much"):
+        package.main(tmp_path / "out.zip", root)
+    assert list(tmp_path.glob("*.zip")) == []

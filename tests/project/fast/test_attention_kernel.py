@@ -1,0 +1,313 @@
+"""The C++ kernel of attention rotates and attends as the definitions do, on any processor."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from cs_basics.fast.native import attention_kernel
+from cs_basics.fast.native.attention_kernel import rotated_causal_attention, use_kernel
+from cs_basics.functional import scaled_dot_product_attention
+from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.run.evaluation import make_loss_function
+from cs_basics.run.folder import build_model
+from cs_basics.run.hardware import reason_not_to_compile
+
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.filterwarnings("ignore"),  # torch's own, about its internals
+]
+
+ROOT = Path(__file__).parents[3]
+# What the kernel is written for beside this processor; the narrower registers are another code.
+OTHER_PROCESSORS = ["-mno-avx512bf16", "-mno-avx512f", "-mno-avx"]
+SHAPES = [
+    # batch, positions, heads, heads of keys, size of a head
+    pytest.param(2, 64, 2, 2, 32, id="a-whole-tile"),
+    pytest.param(1, 1, 2, 1, 64, id="one-position"),
+    pytest.param(3, 63, 3, 1, 32, id="one-head-of-keys"),
+    pytest.param(1, 257, 4, 2, 96, id="one-position-more-than-tiles"),
+    pytest.param(1, 130, 1, 1, 256, id="large-head"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _loaded():
+    if reason := reason_not_to_compile(torch.device("cpu")):
+        pytest.skip(f"torch.compile does not work here: {reason}")
+    assert attention_kernel.load_kernel()
+
+
+def case(batch, seq, heads, kv_heads, d_head, dtype=torch.float32, scale=1.0):
+    torch.manual_seed(0)
+    qkv = scale * torch.randn(batch, seq, (heads + 2 * kv_heads) * d_head)
+    grad = torch.randn(batch, seq, heads * d_head)
+    return qkv.to(dtype), grad.to(dtype)
+
+
+def results(attend, qkv, grad):
+    qkv = qkv.clone().requires_grad_()
+    output = attend(qkv)
+    output.backward(grad.to(output.dtype))
+    return output.detach(), qkv.grad
+
+
+def kernel(heads, kv_heads, rope=None):
+    angles = (None, None) if rope is None else (rope.cos, rope.sin)
+    return lambda qkv: rotated_causal_attention(qkv, *angles, heads, kv_heads)
+
+
+def plain(heads, kv_heads, d_head, rope=None):
+    def attend(qkv):
+        seq = qkv.shape[-2]
+        parts = qkv.split([heads * d_head, kv_heads * d_head, kv_heads * d_head], dim=-1)
+        q, k, v = (part.unflatten(-1, (-1, d_head)).transpose(1, 2) for part in parts)
+        if rope is not None:
+            q, k = (rope.rotate_halves(x, torch.arange(seq)) for x in (q, k))
+        k, v = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (k, v))
+        mask = torch.ones(seq, seq, dtype=torch.bool).tril()
+        return scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
+
+    return attend
+
+
+def distance(one, other):
+    return ((one.double() - other).norm() / other.norm()).item()
+
+
+@pytest.mark.parametrize("has_rope", [False, True])
+@pytest.mark.parametrize(("batch", "seq", "heads", "kv_heads", "d_head"), SHAPES)
+def test_output_and_gradients_are_those_of_the_definition(
+    batch, seq, heads, kv_heads, d_head, has_rope
+):
+    qkv, grad = case(batch, seq, heads, kv_heads, d_head)
+    rope = RotaryPositionalEmbedding(10_000.0, d_head, 300) if has_rope else None
+    ours = results(kernel(heads, kv_heads, rope), qkv, grad)
+    truth = results(plain(heads, kv_heads, d_head, rope), qkv.double(), grad)
+    for one, true in zip(ours, truth, strict=True):
+        assert one.dtype == torch.float32
+        assert distance(one, true) < 1e-6
+
+
+def test_scores_that_move_the_highest_from_tile_to_tile_are_corrected_for():
+    qkv, grad = case(1, 300, 2, 2, 32, scale=8.0)
+    # Far keys match best: what was summed first has to shrink to nothing.
+    qkv *= torch.linspace(2, 0.5, 300).unsqueeze(-1)
+    ours = results(kernel(2, 2), qkv, grad)
+    truth = results(plain(2, 2, 32), qkv.double(), grad)
+    for one, true in zip(ours, truth, strict=True):
+        assert distance(one, true) < 1e-4
+
+
+@pytest.mark.parametrize(("batch", "seq", "heads", "kv_heads", "d_head"), SHAPES)
+def test_bfloat16_is_as_near_to_the_truth_as_the_definition(batch, seq, heads, kv_heads, d_head):
+    qkv, grad = case(batch, seq, heads, kv_heads, d_head, torch.bfloat16)
+    rope = RotaryPositionalEmbedding(10_000.0, d_head, 300)
+    definition = plain(heads, kv_heads, d_head, rope)
+    truth = results(definition, qkv.double(), grad)
+    theirs = results(definition, qkv, grad)
+    ours = results(kernel(heads, kv_heads, rope), qkv, grad)
+    for one, other, true in zip(ours, theirs, truth, strict=True):
+        assert one.dtype == torch.bfloat16
+        assert distance(one, true) < 1.05 * distance(other, true) + 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("without", OTHER_PROCESSORS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_processors_without_such_instructions_get_the_same(monkeypatch, without, dtype):
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+        pytest.skip(f"{torch.backends.cpu.get_cpu_capability()}: this processor is another one")
+    rope = RotaryPositionalEmbedding(10_000.0, 32, 300)
+    qkv, grad = case(2, 100, 4, 2, 32, dtype)
+    here = results(kernel(4, 2, rope), qkv, grad)
+    monkeypatch.setattr(attention_kernel, "_kernel", attention_kernel.compiled_kernel(without))
+    there = results(kernel(4, 2, rope), qkv, grad)
+    tolerance = 1e-6 if dtype == torch.float32 else 5e-3
+    for one, another in zip(here, there, strict=True):
+        assert distance(one, another.double()) < tolerance
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_query_sees_what_comes_later(dtype):
+    qkv, grad = case(1, 150, 2, 2, 32, dtype)
+    changed = qkv.clone()
+    changed[:, 100:, 64:] = 99.0
+    before, after = (results(kernel(2, 2), x, grad)[0] for x in (qkv, changed))
+    assert torch.equal(before[:, :100], after[:, :100])
+    assert not torch.allclose(before[:, 100:], after[:, 100:])
+
+
+def test_what_is_not_a_number_reaches_those_that_see_it_and_nobody_else():
+    qkv, grad = case(1, 150, 2, 2, 32)
+    qkv[:, 70, 64:96] = float("nan")  # a key of the first head
+    output, _ = results(kernel(2, 2), qkv, grad)
+    is_number = output.isfinite()
+    assert is_number[:, :70].all()
+    assert not is_number[:, 70:, :32].any()
+    assert is_number[:, :, 32:].all()
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    qkv, grad = case(3, 200, 3, 3, 64)
+    rope = RotaryPositionalEmbedding(10_000.0, 64, 300)
+    num_threads = torch.get_num_threads()
+    found = []
+    for number in (1, 2, 5):
+        torch.set_num_threads(number)
+        found.append(results(kernel(3, 3, rope), qkv, grad))
+    torch.set_num_threads(num_threads)
+    for other in found[1:]:
+        assert all(torch.equal(*pair) for pair in zip(found[0], other, strict=True))
+
+
+def test_the_operators_say_of_themselves_what_is_true():
+    qkv, _ = case(2, 70, 2, 1, 32)
+    rope = RotaryPositionalEmbedding(10_000.0, 32, 300)
+    for angles in ((None, None), (rope.cos, rope.sin)):
+        torch.library.opcheck(
+            torch.ops.cs_basics.rotated_causal_attention.default,
+            (qkv.requires_grad_(), *angles, 2, 1),
+        )
+
+
+@pytest.mark.parametrize("strided", ["qkv", "grad"])
+def test_tensors_with_other_strides_are_read_as_they_are(strided):
+    qkv, grad = case(2, 70, 2, 2, 32)
+    straight = results(kernel(2, 2), qkv, grad)
+    if strided == "qkv":
+        qkv = qkv.transpose(0, 1).contiguous().transpose(0, 1)
+    else:
+        grad = grad.transpose(1, 2).contiguous().transpose(1, 2)
+    for one, other in zip(straight, results(kernel(2, 2), qkv, grad), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, True),
+        ({"num_kv_heads": 1}, True),
+        ({"positions": "none"}, True),
+        ({"d_model": 512}, True),  # heads of 256
+        ({"merge_projections": False}, False),
+        ({"tile_attention": False}, False),
+        ({"qk_norm": True}, False),
+        ({"num_heads": 4}, False),  # heads of 16
+        ({"d_model": 96}, False),  # heads of 48
+        ({"d_model": 576}, False),  # heads of 288
+    ],
+)
+def test_it_is_used_where_it_can_be(config, change, expected):
+    model = build_model(dataclasses.replace(config, **change))
+    assert use_kernel(model) is expected
+    found = getattr(model.layers[0].attn, "kernel", None)
+    assert (found is rotated_causal_attention) is expected
+
+
+def test_weights_of_other_types_are_left_alone(config):
+    model = build_model(config).double()
+    assert not use_kernel(model)
+    assert model.layers[0].attn.kernel is None
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype", "positions", "heads", "message"),
+    [
+        (96, torch.float64, 9, (1, 1), "float64: the kernel is for bfloat16 and float32"),
+        (48, torch.float32, 9, (1, 1), "heads of 32, 64, ... 256"),
+        (97, torch.float32, 9, (1, 1), "97 numbers for 1 heads"),
+        (32 * 7, torch.float32, 9, (3, 2), "3 heads of queries and 2 of keys"),
+        (96, torch.float32, 4, (1, 1), r"cos of shape \(4, 16\) has no angles for 5 positions"),
+        (192, torch.float32, 9, (1, 1), r"no angles for 5 positions and heads of 64"),
+    ],
+)
+def test_what_it_would_read_out_of_bounds_is_refused(width, dtype, positions, heads, message):
+    angles = (torch.zeros(positions, 16), torch.zeros(positions, 16))
+    with pytest.raises(ValueError, match=message):
+        rotated_causal_attention(torch.zeros(1, 5, width, dtype=dtype), *angles, *heads)
+
+
+@pytest.fixture
+def config(tiny_config):
+    return dataclasses.replace(
+        tiny_config,
+        num_layers=1,
+        d_model=64,
+        num_heads=2,
+        context_length=100,
+        merge_projections=True,
+        tile_attention=True,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("change", [{}, {"num_kv_heads": 1}, {"positions": "none"}])
+def test_a_model_keeps_its_loss_and_gradients_also_compiled(config, change, dtype):
+    torch.manual_seed(0)
+    model = build_model(dataclasses.replace(config, **change))
+    ids = torch.randint(0, 300, (3, 101))
+    loss_of = make_loss_function(model, dtype)
+
+    def loss_and_gradients(function):
+        model.zero_grad()
+        loss = function(ids[:, :-1], ids[:, 1:])
+        loss.backward()
+        return [loss.detach(), *(p.grad for p in model.parameters())]
+
+    expected = loss_and_gradients(loss_of)
+    use_kernel(model)
+    compiled = torch.compile(loss_of, backend="aot_eager", fullgraph=True)
+    tolerance = 1e-5 if dtype == torch.float32 else 0.02
+    for function in (loss_of, compiled):
+        for one, other in zip(expected, loss_and_gradients(function), strict=True):
+            assert distance(other, one.double()) < tolerance
+
+
+def test_where_it_does_not_compile_a_warning_says_so_and_the_tiles_remain(
+    config, monkeypatch, caplog, tmp_path
+):
+    broken = tmp_path / "kernel.cpp"
+    broken.write_text("this is no C++")
+    monkeypatch.setattr(attention_kernel, "SOURCE", broken)
+    monkeypatch.setattr(attention_kernel, "_kernel", None)
+    model = build_model(config)
+    assert not use_kernel(model)
+    assert "the C++ kernel of attention is not used" in caplog.text
+    assert model.layers[0].attn.kernel is None
+
+
+def test_a_damaged_library_is_not_kept(monkeypatch, caplog, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(attention_kernel, "_kernel", None)
+    attention_kernel.compiled_kernel()
+    (library,) = (tmp_path / "cs_basics").glob("attention_kernel_*.so")
+    # Another file: what is loaded already must not be written to.
+    library.unlink()
+    library.write_bytes(b"no library")
+    assert not attention_kernel.load_kernel()
+    assert "the C++ kernel of attention is not used" in caplog.text
+    assert attention_kernel.load_kernel()
+
+
+def test_what_was_compiled_before_is_loaded_without_a_compiler():
+    program = (
+        "import sys, torch\n"
+        "from cs_basics import attention_kernel\n"
+        "assert attention_kernel.load_kernel()\n"
+        "qkv = torch.randn(1, 5, 96, requires_grad=True)\n"
+        "attention_kernel.rotated_causal_attention(qkv, None, None, 1, 1).sum().backward()\n"
+        "print('torch._dynamo' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", program]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    assert finished.stdout == "False\n"
+
+
+def test_a_model_that_was_compiled_with_it_says_so_where_it_is_missing(monkeypatch):
+    monkeypatch.setattr(attention_kernel, "load_kernel", lambda: False)
+    with pytest.raises(RuntimeError, match="which cannot be loaded now"):
+        results(kernel(2, 2), *case(1, 5, 2, 2, 32))

@@ -1,0 +1,120 @@
+"""The loss without logits is the loss, and its gradients are those of autograd."""
+
+import pytest
+import torch
+
+from cs_basics.fast.chunked_loss import linear_cross_entropy
+from cs_basics.functional import cross_entropy
+
+
+def case(num_tokens=(3, 7), d_model=8, vocab_size=11, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(*num_tokens, d_model, generator=generator, dtype=dtype)
+    weight = torch.randn(vocab_size, d_model, generator=generator, dtype=dtype)
+    targets = torch.randint(vocab_size, num_tokens, generator=generator)
+    return hidden.requires_grad_(), weight.requires_grad_(), targets
+
+
+def plain(hidden, weight, targets):
+    return cross_entropy(hidden @ weight.T, targets)
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 4, 7, 21, 500])
+def test_loss_and_gradients_are_the_plain_ones(chunk_tokens):
+    hidden, weight, targets = case()
+    expected = plain(hidden, weight, targets)
+    gradients = torch.autograd.grad(expected, (hidden, weight))
+    loss = linear_cross_entropy(hidden, weight, targets, chunk_tokens)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
+    for ours, theirs in zip(torch.autograd.grad(loss, (hidden, weight)), gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
+
+
+def test_gradients_follow_what_comes_from_above():
+    hidden, weight, targets = case()
+    once = torch.autograd.grad(linear_cross_entropy(hidden, weight, targets, 4), (hidden, weight))
+    scaled = torch.autograd.grad(
+        3 * linear_cross_entropy(hidden, weight, targets, 4) + 1, (hidden, weight)
+    )
+    for one, three in zip(once, scaled, strict=True):
+        torch.testing.assert_close(three, 3 * one)
+
+
+def test_gradcheck():
+    hidden, weight, targets = case(num_tokens=(5,), d_model=3, vocab_size=4)
+    assert torch.autograd.gradcheck(
+        lambda h, w: linear_cross_entropy(h, w, targets, 2), (hidden, weight)
+    )
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4, -1e4])
+def test_large_scores_do_not_overflow(shift):
+    hidden, weight, targets = case(dtype=torch.float32)
+    hidden = torch.cat([hidden.detach(), torch.ones(3, 7, 1)], dim=-1).requires_grad_()
+    weight = torch.cat([weight.detach(), torch.full((11, 1), shift)], dim=-1).requires_grad_()
+    loss = linear_cross_entropy(hidden, weight, targets, 4)
+    torch.testing.assert_close(loss, plain(hidden, weight, targets), rtol=1e-3, atol=0)
+    loss.backward()
+    assert hidden.grad.isfinite().all()
+
+
+def test_bfloat16_products_leave_loss_and_sums_in_float32():
+    hidden, weight, targets = case((4, 64), 32, 300, torch.float32)
+    loss = linear_cross_entropy(hidden.bfloat16(), weight, targets, 32)
+    exact = plain(hidden, weight, targets)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(exact.item(), rel=3e-3)
+    ours, theirs = (torch.autograd.grad(x, (hidden, weight)) for x in (loss, exact))
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.dtype == torch.float32
+        assert (one - other).norm() < 0.01 * other.norm()
+
+
+def test_without_gradients_none_are_computed(monkeypatch):
+    hidden, weight, targets = case()
+    products = []
+    matmul = torch.Tensor.__matmul__
+
+    def counted(self, other):
+        products.append(self.shape)
+        return matmul(self, other)
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", counted)
+    with torch.no_grad():
+        loss = linear_cross_entropy(hidden, weight, targets, 7)
+    assert len(products) == 3
+    assert not loss.requires_grad
+    linear_cross_entropy(hidden, weight, targets, 7)
+    assert len(products) == 3 + 9
+
+
+def test_no_tensor_is_as_large_as_the_logits():
+    hidden, weight, targets = case((256,), 4, 1000, torch.float32)
+    largest = 0
+
+    class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            nonlocal largest
+            result = function(*args, **(kwargs or {}))
+            if isinstance(result, torch.Tensor):
+                largest = max(largest, result.numel())
+            return result
+
+    with Sizes():
+        linear_cross_entropy(hidden, weight, targets, 16).backward()
+    assert largest == 16 * 1000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"targets": torch.zeros(3, 6, dtype=torch.long)}, r"\(3, 7\), not \(3, 6\)"),
+        ({"hidden": torch.zeros(0, 8), "targets": torch.zeros(0).long()}, "empty"),
+        ({"chunk_tokens": 0}, "chunk_tokens=0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    hidden, weight, targets = case()
+    arguments = {"hidden": hidden, "weight": weight, "targets": targets} | change
+    with pytest.raises(ValueError, match=message):
+        linear_cross_entropy(**arguments)

@@ -1,0 +1,118 @@
+"""OnePassAdamW: the definition's numbers, compiled a few times and not for every weight."""
+
+import copy
+
+import pytest
+import torch
+
+from cs_basics.fast.adamw import OnePassAdamW, update_in_place
+from cs_basics.optim import AdamW
+from cs_basics.run.hardware import reason_not_to_compile
+
+CPU = torch.device("cpu")
+SHAPES = [(7,), (3, 5), (16, 4), (), (1, 6), (33,), (5, 16), (40, 2), (11, 3), (12, 12)]
+
+
+def both(dtype=torch.float32):
+    """The definition and the other, each with two groups of the same weights."""
+    torch.manual_seed(0)
+    weights = [torch.randn(shape, dtype=dtype) for shape in SHAPES]
+    optimizers = []
+    for kind in (AdamW, OnePassAdamW):
+        own = [torch.nn.Parameter(weight.clone()) for weight in weights]
+        groups = [{"params": own[:6]}, {"params": own[6:], "lr": 3e-2, "betas": (0.7, 0.95)}]
+        optimizers.append(kind(groups, lr=1e-2, weight_decay=0.3, eps=1e-6))
+    return optimizers
+
+
+def parameters(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def step_both(optimizers, num_steps, seed=1):
+    """Make steps with the same gradients; in some steps a weight has none, and rates change."""
+    generator = torch.Generator().manual_seed(seed)
+    for step in range(num_steps):
+        for optimizer in optimizers:
+            optimizer.param_groups[0]["lr"] = 1e-2 / (step + 1)
+        for number, pair in enumerate(zip(*map(parameters, optimizers), strict=True)):
+            gradient = torch.randn(pair[0].shape, generator=generator)
+            for p in pair:
+                p.grad = None if number == step else gradient.to(p.dtype)
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+def assert_same(optimizers, **tolerances):
+    for one, other in zip(*map(parameters, optimizers), strict=True):
+        torch.testing.assert_close(one, other, **tolerances)
+    states = [optimizer.state_dict() for optimizer in optimizers]
+    torch.testing.assert_close(states[0]["state"], states[1]["state"], **tolerances)
+    assert states[0]["param_groups"] == states[1]["param_groups"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_lines_of_the_update_are_those_of_the_definition(dtype):
+    optimizers = both(dtype)
+    optimizers[1]._update = update_in_place
+    step_both(optimizers, 7)
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-13
+    assert_same(optimizers, rtol=tolerance, atol=tolerance)
+
+
+def test_without_a_compiler_it_is_the_definition(monkeypatch, caplog):
+    from cs_basics.run import hardware
+
+    monkeypatch.setattr(hardware, "reason_not_to_compile", lambda _: "no compiler")
+    optimizers = both()
+    optimizers[1].compile(CPU)
+    assert "no compiler" in caplog.text
+    step_both(optimizers, 3)
+    assert_same(optimizers, rtol=0, atol=0)
+
+
+def test_a_closure_is_called_once_with_gradients():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = OnePassAdamW([p])
+    optimizer._update = update_in_place
+
+    losses = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = p.square().sum()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    assert optimizer.step(closure).item() == 3.0
+    assert losses == [3.0]
+    assert p.grad is not None
+    assert p[0].item() < 1
+
+
+@pytest.mark.compile
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_it_gives_the_same_numbers_and_is_compiled_for_kinds_of_shapes_only():
+    from torch._dynamo.utils import counters
+
+    if reason := reason_not_to_compile(CPU):
+        pytest.skip(f"torch.compile does not work here: {reason}")
+    torch.compiler.reset()
+    counters.clear()
+    optimizers = both()
+    optimizers[1].compile(CPU)
+    step_both(optimizers, 3)
+    num_graphs = counters["stats"]["unique_graphs"]
+    # Vectors, matrices, a single number, and a matrix of one row.
+    assert num_graphs <= 4, counters
+    step_both(optimizers, 4, seed=2)
+    assert counters["stats"]["unique_graphs"] == num_graphs, counters
+    assert_same(optimizers, rtol=1e-5, atol=1e-6)
+    # What one has saved, the other goes on with.
+    states = [copy.deepcopy(optimizer.state_dict()) for optimizer in optimizers]
+    for optimizer, state in zip(optimizers, reversed(states), strict=True):
+        optimizer.load_state_dict(state)
+    step_both(optimizers, 2, seed=3)
+    assert_same(optimizers, rtol=1e-5, atol=1e-6)

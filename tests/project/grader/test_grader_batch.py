@@ -1,0 +1,263 @@
+"""scripts/grade.py: one submission or many, killed and resumed, and what it refuses."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from cs_grader import batch, marking, sandbox
+from cs_grader.marking import Terms, rubric_of
+from cs_grader.result import Result
+from cs_grader.submissions import Submission
+
+ROOT = Path(__file__).parents[3]
+TESTS = ROOT / "tests"
+
+RIGHT = "def silu(x):\n    return x * x.sigmoid()\n"
+SUBMISSIONS = {
+    "ann": RIGHT,
+    "bob": "def silu(x):\n    return x.sigmoid()\n",
+    "cyd": "import os\nos._exit(0)\n",
+    "dan": "def silu(x:\n",
+    "eve": "import torch\ndef silu(x):\n    return torch.nn.functional.silu(x)\n",
+}
+ADAPTERS = (
+    "from lm.functions import silu\n\ndef run_silu(in_features):\n    return silu(in_features)\n"
+)
+
+
+def submit(folder, source):
+    (folder / "tests").mkdir(parents=True)
+    (folder / "lm").mkdir()
+    (folder / "tests" / "adapters.py").write_text(ADAPTERS, encoding="utf-8")
+    (folder / "lm" / "functions.py").write_text(source, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def class_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("submissions")
+    for name, source in SUBMISSIONS.items():
+        submit(folder / name, source)
+    return folder
+
+
+def command(*arguments):
+    return [sys.executable, str(ROOT / "scripts" / "grade.py"), *map(str, arguments)]
+
+
+def grade(*arguments):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+
+
+OPTIONS = ["--only", "silu", "--exam-seed", "secret words"]
+
+
+@pytest.fixture(scope="module")
+def graded(class_folder, tmp_path_factory):
+    """The class graded in one go."""
+    out = tmp_path_factory.mktemp("out") / "results"
+    finished = grade(class_folder, "--out", out, "--jobs", 2, *OPTIONS)
+    assert finished.returncode == 0, finished.stderr
+    return out, finished.stderr
+
+
+def result_of(out, name):
+    return Result.from_json((out / name / "result.json").read_text(encoding="utf-8"))
+
+
+def test_each_gets_the_score_that_it_deserves(graded):
+    scores = {name: result_of(graded[0], name).score for name in SUBMISSIONS}
+    assert scores["ann"] == 2
+    assert 0 < scores["bob"] < 1  # Silu of 0 is 0.5 x 0; shapes and dtypes are right.
+    assert scores["cyd"] == scores["dan"] == scores["eve"] == 0
+
+
+def test_the_note_says_what_happened(graded):
+    notes = {name: result_of(graded[0], name).note for name in SUBMISSIONS}
+    assert notes["ann"] == ""
+    assert notes["cyd"] == "left during import (exited with status 0)"
+    assert notes["dan"] == "lm/functions.py: line 1: SyntaxError: '(' was never closed"
+
+
+def test_a_wrong_answer_is_diagnosed_and_a_forbidden_one_named(graded):
+    bob, eve = result_of(graded[0], "bob"), result_of(graded[0], "eve")
+    assert "only-the-sigmoid-is-returned" in {item.diagnosis for item in bob.items}
+    assert {item.diagnosis for item in eve.items} == {"forbidden-operator"}
+    (finding,) = eve.policy
+    assert (finding.rule, finding.operator) == ("forbidden", "torch.nn.functional.silu")
+    assert (finding.file, finding.line) == ("lm/functions.py", 3)
+
+
+def test_hidden_items_are_those_that_draw_inputs(graded):
+    result = result_of(graded[0], "ann")
+    public = {item.item for item in result.items if not item.is_hidden}
+    hidden = {item.item for item in result.items if item.is_hidden}
+    assert hidden
+    assert hidden < public
+    assert len(result.exam_seeds) == 2
+
+
+def test_progress_tells_the_time_left(graded):
+    lines = graded[1].splitlines()
+    assert lines[-1].startswith("[5 of 5, 0 s left] ")
+    assert sum(line.startswith("[") and " left] " in line for line in lines) == len(lines)
+
+
+def test_results_are_reused_only_for_the_same_content(graded, class_folder):
+    out = graded[0]
+    before = (out / "gradebook.csv").read_bytes()
+    stamps = {name: (out / name / "result.json").read_text() for name in SUBMISSIONS}
+    changed = class_folder / "bob" / "lm" / "functions.py"
+    old = changed.read_text()
+    try:
+        changed.write_text(RIGHT + "# better\n")
+        finished = grade(class_folder, "--out", out, "--resume", "--only", "silu")
+    finally:
+        changed.write_text(old)
+    assert finished.returncode == 0
+    assert result_of(out, "bob").score == 2
+    for name in set(SUBMISSIONS) - {"bob"}:
+        assert (out / name / "result.json").read_text() == stamps[name]
+    finished = grade(class_folder, "--out", out, "--resume", "--only", "silu")
+    assert (out / "gradebook.csv").read_bytes() == before
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_gradebook(graded, class_folder, tmp_path):
+    expected = (graded[0] / "gradebook.csv").read_bytes()
+    out = tmp_path / "results"
+    for seconds in (0.7, 5):
+        running = subprocess.Popen(
+            command(class_folder, "--out", out, "--resume", *OPTIONS),
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(seconds)
+        running.kill()
+        running.wait()
+    finished = grade(class_folder, "--out", out, "--resume", *OPTIONS)
+    assert finished.returncode == 0, finished.stderr
+    assert (out / "gradebook.csv").read_bytes() == expected
+    assert not list(out.rglob(".*"))  # No half-written file.
+
+
+def test_nothing_runs_on_after_a_kill(class_folder, tmp_path):
+    running = subprocess.Popen(
+        command(class_folder / "ann", "--out", tmp_path / "out", *OPTIONS),
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not (started := sandbox.descendants(running.pid)) or len(started) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    running.kill()
+    running.wait()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in started):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_one_submission_writes_its_report(class_folder, tmp_path):
+    finished = grade(class_folder / "ann", "--out", tmp_path / "out", *OPTIONS)
+    assert finished.returncode == 0
+    results = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    assert results["score"] == 2
+    assert results["extra_data"]["isolation"] in sandbox.TIERS
+    assert (tmp_path / "out" / "index.html").exists()
+    assert not (tmp_path / "out" / "gradebook.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere", "--out", "o"], "nowhere does not exist"),
+        (["SUBMISSION"], "required: --out"),
+        (["SUBMISSION", "--out", "o", "--jobs", "0"], "--jobs 0: use at least 1"),
+        (["SUBMISSION", "--out", "o", "--only", "x"], "--only x: the problems are train_bpe"),
+        (["SUBMISSION", "--out", "o", "--packages", "x"], "--packages x is not a file"),
+        (["SUBMISSION", "--out", "o", "--tests", "x"], "there is no rubric.toml in it"),
+        (["SUBMISSION", "--out", "o", "--minutes", "0"], "--minutes 0: use more than 0"),
+        (["SUBMISSION", "--out", "o", "--require-isolation", "x"], "invalid choice: 'x'"),
+    ],
+)
+def test_bad_usage_is_one_line(class_folder, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    arguments = [str(class_folder / "ann") if a == "SUBMISSION" else a for a in arguments]
+    finished = grade(*arguments)
+    assert finished.returncode == 2
+    assert words in finished.stderr
+    assert len(finished.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_on_other_terms_are_not_mixed(tmp_path):
+    terms = Terms(tests=TESTS, tier="process", seeds=(0, 5), problems=("silu",))
+    assert batch.settle_terms(tmp_path, terms, resume=False) == terms
+    with pytest.raises(ValueError, match="add --resume"):
+        batch.settle_terms(tmp_path, terms, resume=False)
+    later = Terms(tests=TESTS, tier="process", seeds=(0, 9), problems=("silu",))
+    assert batch.settle_terms(tmp_path, later, resume=True).seeds == (0, 5)
+    other = Terms(tests=TESTS, tier="process", seeds=(0, 9), problems=("linear",))
+    with pytest.raises(ValueError, match="another problems"):
+        batch.settle_terms(tmp_path, other, resume=True)
+
+
+def test_a_failure_of_the_grader_is_no_verdict(tmp_path, monkeypatch):
+    monkeypatch.setattr(marking, "_pytest", lambda *_: [sys.executable, "-c", "1 / 0"])
+    terms = Terms(tests=TESTS, tier="process", seeds=(0,), problems=("silu",))
+    submission = Submission("ann", submit(tmp_path / "ann", RIGHT))
+    (graded,) = batch.grade([submission], lambda _: tmp_path / "out", terms)
+    assert graded.result is None
+    assert "ZeroDivisionError" in graded.fault
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
+def test_the_examination_needs_torch_for_probes_only():
+    for path in TESTS.glob("*.py"):
+        if path.name not in ("adapters.py", "conftest.py"):
+            assert "import torch" not in path.read_text(encoding="utf-8"), path.name
+
+
+def test_points_come_from_the_rubric():
+    assert sum(entry["points"] for entry in rubric_of(TESTS).values()) == 100
+
+
+def test_ctrl_c_ends_at_once(class_folder, tmp_path):
+    running = subprocess.Popen(
+        command(class_folder, "--out", tmp_path / "out", *OPTIONS),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(3)
+    os.kill(running.pid, signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert err.splitlines()[-1] == "interrupted"
+
+
+def test_no_working_folder_remains(class_folder, tmp_path):
+    test_ctrl_c_ends_at_once(class_folder, tmp_path)
+    batch.remove_remains()
+    folders = Path(tempfile.gettempdir()).glob("cs_grader-*-*")
+    alive = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()}
+    assert all(int(folder.name.split("-")[1]) in alive for folder in folders)
+
+
+def test_remains_that_another_grader_removes_at_the_same_time_are_no_error(monkeypatch):
+    """Its folder is seen, and gone before it is looked at."""
+    folder = Path(tempfile.mkdtemp(prefix=f"cs_grader-{os.getpid()}-"))
+
+    def ended(pid):
+        shutil.rmtree(folder, ignore_errors=True)
+        return pid != os.getpid()
+
+    monkeypatch.setattr(batch, "_is_running", ended)
+    batch.remove_remains()
+    assert not folder.exists()

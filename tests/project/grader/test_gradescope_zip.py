@@ -1,0 +1,221 @@
+"""The zip for Gradescope: what is in it, and that it runs in a folder laid out like theirs."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cs_grader import batch
+
+ROOT = Path(__file__).parents[3]
+
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+
+
+@pytest.fixture
+def make(script, tmp_path):
+    """Make the zip by the script."""
+
+    def call(*options):
+        out = tmp_path / "autograder.zip"
+        finished = script("make_gradescope", "--out", out, *options)
+        assert finished.code == 0, finished.err
+        return out, finished.out
+
+    return call
+
+
+@pytest.fixture
+def container(make, tmp_path):
+    """Lay out a folder as Gradescope does, with the reference handed in."""
+
+    def call(*options):
+        base = tmp_path / "autograder"
+        with zipfile.ZipFile(make("--require-isolation", "process", *options)[0]) as archive:
+            archive.extractall(base / "source")
+        shutil.copyfile(base / "source" / "run_autograder", base / "run_autograder")
+        (base / "submission_metadata.json").write_text("{}")
+        submission = base / "submission"
+        shutil.copytree(ROOT / "cs_basics", submission / "cs_basics")
+        (submission / "tests").mkdir()
+        shutil.copyfile(ROOT / "tests" / "adapters.py", submission / "tests" / "adapters.py")
+        return base
+
+    return call
+
+
+def start(base, **environment):
+    clean = {"PATH": os.environ["PATH"], "AUTOGRADER_PYTHON": sys.executable}
+    return subprocess.Popen(
+        ["bash", str(base / "run_autograder")],
+        cwd=base,
+        env=clean | {"AUTOGRADER": str(base)} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(base, **environment):
+    with start(base, **environment) as process:
+        said, _ = process.communicate(timeout=300)
+    return results_of(base), said
+
+
+def results_of(base):
+    return json.loads((base / "results" / "results.json").read_text())
+
+
+# --- what is in it ---
+
+
+def test_root_of_the_zip_holds_the_scripts_ready_to_run(make):
+    with zipfile.ZipFile(make()[0]) as archive:
+        for name in ("setup.sh", "run_autograder"):
+            assert archive.read(name).startswith(b"#!/usr/bin/env bash\n")
+            assert archive.getinfo(name).external_attr >> 16 == 0o100755
+        for name in archive.namelist():
+            assert b"\r\n" not in archive.read(name)
+
+
+def test_no_solution_is_in_the_zip(make):
+    with zipfile.ZipFile(make()[0]) as archive:
+        names = archive.namelist()
+    assert "tests/rubric.toml" in names
+    assert "cs_grader/marking.py" in names
+    assert not [name for name in names if "cs_basics" in name or "project" in name]
+    assert "tests/adapters.py" not in names
+
+
+def test_same_options_make_the_same_zip_and_a_fresh_seed_another(make):
+    first = make("--exam-seed", "5")[0].read_bytes()
+    assert make("--exam-seed", "5")[0].read_bytes() == first
+    seeds = {make()[1].partition("inputs: ")[2].split()[0] for _ in range(3)}
+    assert len(seeds) == 3
+
+
+def test_requirements_are_the_librarys_and_the_courses(make, tmp_path):
+    (tmp_path / "more.txt").write_text("tqdm>=4\n")
+    out, _ = make("--packages", tmp_path / "more.txt", "--pip-options=--no-deps --quiet")
+    with zipfile.ZipFile(out) as archive:
+        requirements = archive.read("requirements.txt").decode().splitlines()
+        assert archive.read("pip_options.txt") == b"--no-deps --quiet\n"
+    names = {line.partition(">")[0] for line in requirements}
+    assert {"torch", "einops", "pytest", "tqdm"} <= names
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--minutes", "0"], "--minutes"),
+        (["--exam-seed", "0"], "--exam-seed"),
+        (["--only", "nothing"], "--only nothing"),
+        (["--packages", "nowhere.txt"], "nowhere.txt"),
+        (["--out", "nowhere.txt/x/y.zip"], "nowhere"),
+    ],
+)
+def test_a_bad_option_is_one_line_and_no_zip(script, tmp_path, options, words):
+    (tmp_path / "nowhere.txt").touch() if "y.zip" in options[-1] else None
+    options = [option.replace("nowhere", str(tmp_path / "nowhere")) for option in options]
+    finished = script("make_gradescope", "--out", tmp_path / "a.zip", *options)
+    assert finished.code == 2
+    assert len(finished.err.splitlines()) == 1
+    assert words in finished.err
+    assert not (tmp_path / "a.zip").exists()
+
+
+@pytest.mark.parametrize("name", ["setup.sh", "run_autograder"])
+def test_scripts_are_bash(name):
+    script = ROOT / "cs_grader" / "container" / name
+    subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+# --- that it runs ---
+
+
+def test_reference_gets_full_marks_in_a_folder_laid_out_like_theirs(container):
+    results, said = run(container("--only", "silu", "--only", "linear", "--exam-seed", "77"))
+    assert results["score"] == 4.0, said
+    assert [test["name"] for test in results["tests"]] == ["Linear layer", "SiLU"]
+    assert results["extra_data"]["isolation"] in {"bubblewrap", "uid", "process"}
+    assert "Seeds: 0, 77" in said
+
+
+def test_a_wrong_submission_is_told_what_is_wrong(container):
+    base = container("--only", "silu", "--hidden-items", "after_published")
+    adapters = base / "submission" / "tests" / "adapters.py"
+    text = adapters.read_text() + "\n\ndef run_silu(in_features):\n    return 2 * in_features\n"
+    adapters.write_text(text)
+    results, _ = run(base)
+    assert results["score"] < 2.0
+    assert results["output"].startswith("Repair SiLU first.")
+    shown = {"visible": "", "after_published": ""}
+    for test in results["tests"][1:]:
+        shown[test["visibility"]] += test["output"]
+    assert "asked for run_silu" in shown["visible"]
+    assert "asked for" not in shown["after_published"]
+
+
+def test_nothing_handed_in_is_a_score_of_zero_with_a_note(container):
+    base = container("--only", "silu")
+    shutil.rmtree(base / "submission")
+    (base / "submission").mkdir()
+    results, _ = run(base)
+    assert results["score"] == 0
+    assert "tests/adapters.py is missing" in results["output"]
+
+
+def test_an_image_without_python_still_reports(container):
+    results, _ = run(container("--only", "silu"), AUTOGRADER_PYTHON="/nowhere/python")
+    assert results["score"] == 0
+    assert "tell your instructor" in results["output"]
+
+
+def test_a_container_that_allows_less_isolation_marks_nothing(container):
+    base = container("--only", "silu")
+    options = json.loads((base / "source" / "autograder.json").read_text())
+    options["require_isolation"] = "bubblewrap"
+    (base / "source" / "autograder.json").write_text(json.dumps(options))
+    tools = base / "tools"
+    tools.mkdir()
+    for tool in ("bash", "mkdir", "cat", "mv", "chmod"):
+        (tools / tool).symlink_to(shutil.which(tool))
+    results, said = run(base, PATH=str(tools))
+    assert results["score"] == 0
+    assert "tell your instructor" in results["output"]
+    assert "bwrap is not installed" in said
+    assert "bwrap" not in json.dumps(results)
+
+
+def test_answers_are_closed_to_other_users(container):
+    base = container("--only", "silu")
+    run(base)
+    for path in (base / "source", base / "source" / "tests" / "compare.py", base / "results"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("moment", ["at once", "in the middle"])
+def test_killed_at_any_time_the_results_are_valid(container, moment):
+    base = container("--only", "train_bpe")
+    file = base / "results" / "results.json"
+    with start(base) as process:
+        limit = time.monotonic() + 120
+        while not file.exists() or (moment == "in the middle" and "checks" not in file.read_text()):
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    batch.remove_remains()
+    results = results_of(base)
+    assert 0 <= results["score"] <= 15
+    is_partial = "what was not checked counts as not passed" in results["output"]
+    assert is_partial == (moment == "in the middle")

@@ -1,0 +1,390 @@
+"""The source is read by what names stand for, and a call is charged to one problem."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cs_grader.blocked import FORBIDDEN, KERNELS, Call
+from cs_grader.copies import originals, passages
+from cs_grader.policy import (
+    check_apart,
+    check_library,
+    check_source,
+    settle,
+)
+from cs_grader.rules import group_of
+
+ROOT = Path(__file__).parents[3]
+RUBRIC = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
+ADAPTERS = {problem: entry["adapters"] for problem, entry in RUBRIC.items()}
+
+
+def read(model, adapters="from student.model import *", **more):
+    files = {"student/__init__.py": "", "student/model.py": model, "tests/adapters.py": adapters}
+    return check_source(files | more, ADAPTERS)
+
+
+def named(policy):
+    return [(finding.problem, finding.operator, finding.line) for finding in policy.named]
+
+
+def reviewed(policy):
+    return [(finding.operator, finding.file, finding.line) for finding in policy.review]
+
+
+SILU = "def run_silu(in_features):\n    return "
+
+
+@pytest.mark.parametrize(
+    ("imports", "use"),
+    [
+        ("import torch", "torch.nn.functional.silu(in_features)"),
+        ("import torch.nn.functional as F", "F.silu(in_features)"),
+        ("from torch.nn import functional", "functional.silu(in_features)"),
+        ("from torch.nn.functional import silu as act", "act(in_features)"),
+        ("from torch.nn.functional import *", "silu(in_features)"),
+        ("import torch\nF = torch.nn.functional", "F.silu(in_features)"),
+        ("import torch\nact = torch.nn.functional.silu", "act(in_features)"),
+        ("import torch", "getattr(torch.nn.functional, 'silu')(in_features)"),
+        ("import torch", "vars(torch.nn.functional)['silu'](in_features)"),
+        ("import torch", "torch.nn.functional.__dict__['silu'](in_features)"),
+        ("import importlib", "importlib.import_module('torch.nn').SiLU()(in_features)"),
+        ("from torch import nn", "nn.SiLU()(in_features)"),
+        ("import torch", "torch.ops.aten.silu.default(in_features)"),
+        ("import torch", "torch._C._nn.silu(in_features)"),
+        ("from torch.nn.modules.activation import SiLU", "SiLU()(in_features)"),
+        ("import torch, functools", "functools.partial(torch.nn.functional.silu)(in_features)"),
+        ("import torch", "(lambda: torch.nn.functional.silu)()(in_features)"),
+        (
+            "try:\n    from torch.nn.functional import silu\nexcept ImportError:\n    silu = None",
+            "silu(in_features)",
+        ),
+    ],
+)
+def test_every_name_of_a_forbidden_operator_is_found(imports, use):
+    policy = read("", f"{imports}\n\n{SILU}{use}\n")
+    assert {finding.problem for finding in policy.named} == {"silu"}
+    assert {group_of(finding.operator) for finding in policy.named} == {"silu"}
+    assert {finding.file for finding in policy.named} == {"tests/adapters.py"}
+    assert imports.count("\n") + 4 in [finding.line for finding in policy.named]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "# torch.nn.functional.silu\n" + SILU + "in_features",
+        SILU + "'torch.nn.functional.silu' and in_features",
+        "class SiLU:\n    pass\n\n" + SILU + "SiLU()",
+        "import torch\n\n" + SILU + "in_features * torch.sigmoid(in_features)",
+        "class F:\n    @staticmethod\n    def silu(x):\n        return x\n\n" + SILU + "F.silu(1)",
+        "import torch.nn.functional as F\n\n"
+        "def run_silu(in_features, F=None):\n    return F.silu(in_features)",
+        "from torch import nn\n\ndef run_silu(in_features: nn.SiLU) -> nn.SiLU:\n    return 1",
+        "from torch import nn\n\n" + SILU + "isinstance(in_features, nn.SiLU)",
+        "import torch\n\ndef unused(x):\n    return torch.nn.functional.silu(x)\n\n" + SILU + "1",
+    ],
+)
+def test_what_only_looks_like_a_forbidden_operator_is_left_alone(source):
+    policy = read("", source + "\n")
+    assert policy.named == ()
+    assert policy.review == ()
+
+
+def test_operator_is_found_in_the_file_that_calls_it():
+    model = "import torch\n\n\nclass Norm(torch.nn.Module):\n    def forward(self, x):\n"
+    model += "        return torch.rms_norm(x, (4,))\n"
+    policy = read(model, "from student.model import Norm\n\n\ndef run_rmsnorm(**_):\n    Norm()\n")
+    (finding,) = policy.named
+    assert (finding.problem, finding.file, finding.line) == ("rmsnorm", "student/model.py", 6)
+
+
+MODEL = """
+import torch
+
+def softmax(x, dim):
+    return torch.softmax(x, dim)
+
+def attention(q, k, v):
+    return softmax(q @ k, -1) @ v
+
+def other_attention(q, k, v):
+    return torch.softmax(q @ k, -1) @ v
+"""
+
+
+def test_call_is_charged_to_the_first_problem_that_leads_to_it():
+    policy = read(
+        MODEL,
+        "from student import model\n\n\ndef run_softmax(x, dim):\n    model.softmax(x, dim)\n\n\n"
+        "def run_scaled_dot_product_attention(Q, K, V):\n    model.attention(Q, K, V)\n",
+    )
+    assert named(policy) == [("softmax", "torch.softmax", 5)]
+    assert policy.excused["scaled_dot_product_attention"] == {"softmax"}
+    assert policy.excused["softmax"] == set()
+
+
+def test_call_of_its_own_is_not_excused():
+    policy = read(
+        MODEL,
+        "from student import model\n\n\ndef run_softmax(x, dim):\n    model.softmax(x, dim)\n\n\n"
+        "def run_scaled_dot_product_attention(Q, K, V):\n    model.other_attention(Q, K, V)\n",
+    )
+    assert [(problem, line) for problem, _, line in named(policy)] == [
+        ("softmax", 5),
+        ("scaled_dot_product_attention", 11),
+    ]
+    assert policy.excused["scaled_dot_product_attention"] == set()
+
+
+def test_method_of_a_tensor_is_charged_once_too():
+    model = "def softmax(x, dim):\n    return x.softmax(dim)\n\n\ndef attention(q, k, v):\n"
+    model += "    return softmax(q @ k, -1) @ v\n"
+    adapters = "from student.model import softmax, attention\n\n\ndef run_softmax(x, dim):\n"
+    adapters += "    return softmax(x, dim)\n\n\ndef run_scaled_dot_product_attention(Q, K, V):\n"
+    adapters += "    return attention(Q, K, V)\n"
+    policy = read(model, adapters)
+    assert policy.excused["scaled_dot_product_attention"] == {"softmax"}
+    assert policy.named == ()  # Whether x is a tensor only running it tells.
+
+
+def test_tokenizer_of_another_package_condemns_its_problem():
+    policy = read(
+        "import tiktoken\n\n\ndef make():\n    return tiktoken.get_encoding('gpt2')\n",
+        "from student.model import make\n\n\ndef get_tokenizer(**_):\n    return make()\n",
+    )
+    assert list(policy.condemned) == ["tokenizer"]
+    assert policy.condemned["tokenizer"].line == 5
+    (finding,) = settle(policy, {}, ["tokenizer"])
+    assert (finding.rule, finding.operator) == ("forbidden", "tiktoken.get_encoding")
+
+
+def test_tokenizer_of_another_package_that_no_adapter_uses_condemns_nothing():
+    policy = read("import tiktoken\n\n\ndef compare():\n    tiktoken.get_encoding('gpt2')\n")
+    assert policy.condemned == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "operator"),
+    [
+        ("import gc\ngc.get_objects()", "gc.get_objects"),
+        ("from gc import get_referrers as g\ng(1)", "gc.get_referrers"),
+        ("import torch.library\ntorch.library.Library", "torch.library.Library"),
+        ("import ctypes\nctypes.string_at(0)", "ctypes.string_at"),
+        ("import sys\nsys._getframe()", "sys._getframe"),
+        ("import inspect\ninspect.stack()", "inspect.stack"),
+        ("exec('1')", "builtins.exec"),
+        ("e = eval\ne('1')", "builtins.eval"),
+        ("compile('1', '', 'exec')", "builtins.compile"),
+        ("__import__('torch')", "builtins.__import__"),
+        ("import importlib\nimportlib.import_module(chr(3))", "importlib.import_module"),
+        ("import torch\ngetattr(torch, chr(3))", "torch"),
+        ("import torch\ntorch.nn.functional.silu = None", "torch.nn.functional.silu"),
+        ("import torch\nsetattr(torch, 'softmax', None)", "torch"),
+        ("import math\nmath.isclose = None", "math.isclose"),
+        ("import sys\nsys.modules['torch.nn'] = None", "sys.modules"),
+        ("def f():\n    pass\nf.__code__", "__code__"),
+        ("def g():\n    try:\n        1 / 0\n    except Exception as e:\n"
+         "        return e.__traceback__.tb_frame", "tb_frame"),
+        ("import subprocess\nsubprocess.run(['true'])", "subprocess.run"),
+        ("import torch\ntorch._decomp.decompositions", "torch._decomp.decompositions"),
+        ("from torch.utils.cpp_extension import load_inline as l\nl()",
+         "torch.utils.cpp_extension.load_inline"),
+    ],
+)  # fmt: skip
+def test_attempts_to_undo_the_block_are_left_for_review(code, operator):
+    policy = read(code + "\n", "import student.model\n")
+    assert operator in [name for name, _, _ in reviewed(policy)]
+    assert {file for _, file, _ in reviewed(policy)} == {"student/model.py"}
+    assert policy.condemned == {}
+    assert {finding.rule for finding in policy.review} == {"needs review"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torch\nmodel = torch.nn.Module()\nmodel.eval()\nmodel.compile()",
+        "import re\nPATTERN = re.compile('x')",
+        "import torch\nf = torch.compile(len)",
+        "import torch\ntorch.backends.cuda.matmul.allow_tf32 = True",
+        "import os\nos.environ['OMP_NUM_THREADS'] = '1'",
+        "import torch\ntorch.set_default_dtype(torch.float32)",
+        "import inspect\ninspect.signature(len)",
+        "import torch\ntorch._foreach_mul_([], 1)",
+        "import multiprocessing\nmultiprocessing.cpu_count()",
+        "import importlib.metadata\nimportlib.metadata.version('student')",
+        "class A:\n    pass\nA.x = 1\ngetattr(A, 'y' + 'z', None)",
+    ],
+)
+def test_ordinary_code_needs_no_review(code):
+    assert read(code + "\n", "import student.model\n").review == ()
+
+
+def test_file_that_no_adapter_imports_needs_no_review():
+    policy = read("", "import student.model\n", **{"scripts/plot.py": "exec('1')\n"})
+    assert policy.review == ()
+
+
+def test_rest_of_torch_nn_is_noted_and_costs_nothing():
+    policy = read("", "import torch\n\n\n" + SILU + "torch.nn.functional.one_hot(in_features)\n")
+    assert policy.named == ()
+    assert [name for name, _, _ in reviewed(policy)] == ["torch.nn.functional.one_hot"]
+
+
+def test_layouts_of_real_repositories_are_followed():
+    files = {
+        "src/basics/__init__.py": "from .layers import Act\n",
+        "src/basics/layers.py": "from . import acts\n\n\nclass Act:\n    f = acts.silu\n",
+        "src/basics/acts.py": "from torch.nn.functional import silu\n",
+        "tests/__init__.py": "",
+        "tests/common.py": "from basics import Act as Activation\n",
+        "tests/adapters.py": "from .common import Activation\n\n\n" + SILU + "Activation()\n",
+    }
+    (finding,) = check_source(files, ADAPTERS).named
+    assert (finding.file, finding.line) == ("src/basics/layers.py", 5)
+
+
+def test_circular_imports_end():
+    files = {
+        "a.py": "from b import *\nfrom b import x as y\n",
+        "b.py": "from a import *\nfrom a import y as x\n",
+        "tests/adapters.py": "from a import *\nfrom b import x\n\n\n" + SILU + "x(z)\n",
+    }
+    assert check_source(files, ADAPTERS).named == ()
+
+
+# --- after the examination ---
+
+
+def settled(calls, failed=None, source="return torch.softmax(x, dim)"):
+    adapters = f"import torch\n\n\ndef run_softmax(x, dim):\n    {source}\n"
+    return settle(read("", adapters), calls, ["softmax"], failed)
+
+
+CALL = Call("torch.softmax", "tests/adapters.py", 5)
+
+
+def test_forbidden_call_is_reported_with_its_place():
+    (finding,) = settled({"softmax": [CALL, CALL]}, failed=["softmax"])
+    assert (finding.rule, finding.problem) == ("forbidden", "softmax")
+    assert (finding.operator, finding.file, finding.line) == CALL
+
+
+def test_forbidden_call_without_a_place_is_reported_where_it_is_named():
+    (finding,) = settled({"softmax": [Call("torch.softmax", "", 0)]})
+    assert (finding.file, finding.line) == ("tests/adapters.py", 5)
+
+
+def test_forbidden_operator_that_is_never_called_is_left_for_review():
+    (finding,) = settled({})
+    assert finding.rule == "needs review"
+    assert "not called" in finding.message
+
+
+def test_forbidden_call_that_cost_nothing_is_left_for_review():
+    (finding,) = settled({"softmax": [CALL]}, failed=[])
+    assert finding.rule == "needs review"
+    assert "went on without" in finding.message
+
+
+def test_problem_that_was_not_examined_has_no_findings():
+    adapters = "import torch\n\n\ndef run_softmax(x, dim):\n    torch.softmax(x, dim)\n"
+    assert settle(read("", adapters), {}, ["silu"]) == ()
+
+
+# --- copies ---
+
+LINES = "".join(f"    value_{number} = compute(value_{number}, {number})\n" for number in range(12))
+
+
+def test_passage_of_torch_is_left_for_review():
+    adam = next(path for path, name in originals() if name == "torch/optim/adam.py")
+    text = adam.read_text(encoding="utf-8")
+    start = text.index("def _single_tensor_adam(")
+    text = text[start : text.index("\ndef ", start + 1)]
+    policy = read(f"x = 1\n\n\n{text}\n", "import student.model\n")
+    assert ("torch/optim/adam.py", "student/model.py") in [op[:2] for op in reviewed(policy)]
+
+
+def test_copy_is_noticed_whatever_its_indentation_and_comments():
+    changed = LINES.replace("    ", "  ").replace("\n", "\n\n# why\n", 3)
+    assert {p for _, p in passages(changed)} == {p for _, p in passages(LINES)}
+    assert len(list(passages(LINES))) == 5
+
+
+def test_lines_that_say_nothing_are_no_passage():
+    assert list(passages("else:\n" * 100 + "import torch.nn.functional\n" * 100)) == []
+
+
+# --- all of it ---
+
+
+def test_every_operator_belongs_to_its_group():
+    for group, operators in KERNELS.items():
+        for public_name in operators.values():
+            assert group_of(public_name) == group
+    assert group_of("torch.sigmoid") is None
+    assert group_of("student.softmax") is None
+
+
+def test_excused_are_known_for_every_problem():
+    assert list(read("", "").excused) == list(FORBIDDEN)
+
+
+def test_reference_passes_its_own_policy():
+    files = {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in [*(ROOT / "cs_basics").glob("*.py"), ROOT / "tests" / "adapters.py"]
+    }
+    policy = check_source(files, ADAPTERS)
+    assert (policy.named, policy.review, policy.condemned) == ((), (), {})
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (exempt,) = re.findall(r"^OF_THE_MACHINE := (.*)$", makefile, flags=re.MULTILINE)
+    for name in exempt.split():
+        del files[f"cs_basics/{name}.py"]
+    assert check_library(files) == []
+
+
+def test_library_check_says_file_and_line(tmp_path):
+    package = tmp_path / "library"
+    package.mkdir()
+    (package / "layers.py").write_text("import torch\n\n\nx = torch.nn.functional.one_hot\n")
+    (package / "norms.py").write_text("import torch\n\n\ndef f(x):\n    torch.rms_norm(x, (1,))\n")
+    finished = subprocess.run(
+        [sys.executable, "-m", "cs_grader.policy", str(package)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 1
+    assert "library/layers.py:4: torch.nn.functional.one_hot is not among" in finished.stderr
+    assert "library/norms.py:5: torch.rms_norm is not allowed" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 100_000, "x = " + "-" * 200_000 + "1", "x" + ".y" * 50_000, "\0", "if:\n"]
+)
+def test_source_that_crashes_a_parser_is_survived(text):
+    started = time.monotonic()
+    policy = check_apart({"tests/adapters.py": text}, ADAPTERS)
+    assert policy.named == ()
+    assert list(policy.excused) == list(ADAPTERS)
+    assert time.monotonic() - started < 40
+
+
+def test_reading_apart_says_the_same():
+    files = {"tests/adapters.py": "import torch, gc\n\n\n" + SILU + "torch.nn.SiLU(gc.collect)\n"}
+    assert check_apart(files, ADAPTERS) == check_source(files, ADAPTERS)
+    assert json.dumps(sorted(ADAPTERS))
+
+
+def test_reading_that_takes_too_long_is_left_for_review():
+    policy = check_apart({"tests/adapters.py": "x = 1\n"}, ADAPTERS, timeout_s=1e-6)
+    (finding,) = policy.review
+    assert "takes longer" in finding.message

@@ -1,0 +1,175 @@
+"""Several processes take the steps of one, and go on where any number of them stopped."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ROOT
+
+from cs_basics.run.clock import Clock
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.distributed import ALONE, BUCKET_BYTES, World, _buckets
+from cs_basics.run.evaluation import _own_batches
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import read_metrics
+from cs_basics.run.trainer import Trainer, train
+
+STEPS = 50
+
+
+@pytest.fixture(scope="module")
+def config(texts, tmp_path_factory):
+    """A run of fifty updates, whose losses are all logged."""
+    from cs_basics.run.config import PRESETS
+
+    return dataclasses.replace(
+        PRESETS["debug"][1],
+        train_text=texts[0],
+        valid_text=texts[1],
+        run_dir=tmp_path_factory.mktemp("runs") / "one",
+        vocab_size=300,
+        context_length=32,
+        d_model=32,
+        d_ff=64,
+        batch_size=8,
+        max_steps=STEPS,
+        eval_every=25,
+        # Not a multiple of what two processes read at a time.
+        eval_tokens=1_500,
+        log_every=1,
+        checkpoint_every=25,
+        num_samples=0,
+        sample_tokens=8,
+        device="cpu",
+        dtype="float32",
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(config):
+    """The rows of the run in one process."""
+    train(config)
+    return read_metrics(RunFolder(config.run_dir).metrics)
+
+
+def command(config, num_restarts=0):
+    """Return how torchrun starts a run on two processes."""
+    flags = []
+    for field in dataclasses.fields(TrainConfig):
+        value = getattr(config, field.name)
+        name = f"--{field.name.replace('_', '-')}"
+        if isinstance(value, bool):
+            flags.append(name if value else name.replace("--", "--no-", 1))
+        elif value is not None:
+            flags += [name, value]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun += ["--nproc-per-node", 2, "--max-restarts", num_restarts]
+    return list(map(str, [*torchrun, ROOT / "scripts/train.py", "debug", *flags]))
+
+
+def assert_same_curve(folder, wanted):
+    rows = read_metrics(folder.metrics)
+    assert [row["step"] for row in rows] == [row["step"] for row in wanted]
+    for row, other in zip(rows, wanted, strict=True):
+        for name in ("train/loss", "val/loss", "val/bits_per_byte", "optim/grad_norm", "optim/lr"):
+            assert (name in row) == (name in other)
+            if name in row:
+                assert row[name] == pytest.approx(other[name], abs=1e-4), (row["step"], name)
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_curve_of_one_which_goes_on_where_they_stopped(config, alone):
+    other = dataclasses.replace(config, run_dir=config.run_dir.with_name("ddp"), accumulate=2)
+    result = subprocess.run(command(other), capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "2 processes (ddp)" in result.stdout
+    assert result.stdout.count("step     49") == 1, "one process speaks for all"
+    folder = RunFolder(other.run_dir)
+    assert_same_curve(folder, alone)
+    folder.checkpoint_of(STEPS).unlink()
+    train(other, resume=True)
+    assert_same_curve(folder, alone)
+
+
+@pytest.mark.slow
+def test_two_processes_with_half_a_model_each_survive_the_death_of_one(config, alone):
+    other = dataclasses.replace(config, run_dir=config.run_dir.with_name("fsdp"))
+    folder = RunFolder(other.run_dir)
+    log = other.run_dir.with_suffix(".log")
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            command(dataclasses.replace(other, parallel="fsdp", chunk_loss=True), num_restarts=1),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        ) as torchrun,
+    ):
+        limit = time.monotonic() + 240
+        while not folder.checkpoint_of(25).exists():
+            assert torchrun.poll() is None, log.read_text()
+            assert time.monotonic() < limit
+            time.sleep(0.002)
+        children = Path(f"/proc/{torchrun.pid}/task/{torchrun.pid}/children").read_text().split()
+        os.kill(int(children[-1]), signal.SIGKILL)
+        assert torchrun.wait(240) == 0, log.read_text()
+    assert "going on from step 25" in log.read_text()
+    assert_same_curve(folder, alone)
+    # What they saved is the whole model.
+    models = [RunFolder(run.run_dir).load_model() for run in (config, other)]
+    for one, both in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(both, one, rtol=0, atol=1e-4)
+
+
+def test_parts_of_a_batch_add_up_to_its_update(config, alone):
+    other = dataclasses.replace(config, run_dir=config.run_dir.with_name("parts"), accumulate=4)
+    train(other)
+    assert_same_curve(RunFolder(other.run_dir), alone)
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused(config):
+    with pytest.raises(ValueError, match=r"batch_size=8 cannot be shared out evenly among 3"):
+        Trainer(config, RunFolder(config.run_dir), None, Clock(1, None), World(0, 3))
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_prepared(config):
+    other = config.run_dir.with_name("refused")
+    with pytest.raises(ValueError, match="cannot be shared out"):
+        train(dataclasses.replace(config, run_dir=other, accumulate=3))
+    assert not other.exists()
+
+
+def test_without_a_folder_several_processes_are_refused(script, monkeypatch):
+    monkeypatch.setattr("cs_basics.run.distributed.ALONE", World(0, 2))
+    result = script("train", "debug")
+    assert result.code == 2
+    assert "several processes need --run-dir" in result.err
+
+
+@pytest.mark.parametrize("count", range(7))
+def test_evaluation_deals_each_batch_to_one_process_and_keeps_them_in_step(count):
+    dealt = [list(_own_batches(iter(range(count)), World(rank, 3))) for rank in range(3)]
+    assert len({len(batches) for batches in dealt}) == 1
+    counted = [batch for batches in dealt for batch, is_counted in batches if is_counted]
+    assert sorted(counted) == list(range(count))
+
+
+def test_one_process_deals_everything_to_itself():
+    assert list(_own_batches(iter("abc"), ALONE)) == [("a", True), ("b", True), ("c", True)]
+    assert ALONE.sum([1.5, 2]) == [1.5, 2]
+    assert ALONE.mean(3.0) == ALONE.from_first(3.0) == 3.0
+
+
+def test_gradients_travel_in_buckets_that_keep_order_and_type():
+    size = BUCKET_BYTES // 4 // 3
+    kinds = [torch.float32] * 4 + [torch.float64] + [torch.float32]
+    tensors = [torch.empty(size, dtype=kind, device="meta") for kind in kinds]
+    tensors.insert(0, torch.empty(5 * size, device="meta"))
+    groups = list(_buckets(tensors))
+    assert [len(group) for group in groups] == [1, 3, 1, 1, 1]
+    assert [id(tensor) for group in groups for tensor in group] == [id(t) for t in tensors]

@@ -1,0 +1,124 @@
+"""Downloads, against a server on this machine."""
+
+import hashlib
+import http.server
+import re
+import threading
+
+import pytest
+
+from cs_basics.run.download import download
+
+CONTENT = bytes(range(256)) * 5000
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Serves CONTENT like a hub: a redirect that names the checksum, then the bytes."""
+
+    breaks_after: int | None = None
+    checksum = hashlib.sha256(CONTENT).hexdigest()
+    has_ranges = True
+
+    def do_GET(self):
+        if self.path == "/missing.txt":
+            self.send_error(404)
+            return
+        if self.path == "/file.txt":
+            self.send_response(302)
+            self.send_header("X-Linked-ETag", f'"{self.checksum}"')
+            self.send_header("X-Linked-Size", str(len(CONTENT)))
+            self.send_header("Location", "/blob")
+            self.end_headers()
+            return
+        start = 0
+        wanted = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if wanted and self.has_ranges:
+            start = int(wanted[1])
+            if start >= len(CONTENT):
+                self.send_error(416)
+                return
+        self.server.starts.append(start)
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(CONTENT) - start))
+        self.end_headers()
+        end = len(CONTENT) if self.breaks_after is None else start + self.breaks_after
+        self.wfile.write(CONTENT[start:end])
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server():
+    class FreshHandler(Handler):
+        pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FreshHandler)
+    server.starts = []
+    server.handler = FreshHandler
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_file_comes_whole(server, tmp_path):
+    seen = []
+    download(f"{server.url}/file.txt", tmp_path / "new" / "file.txt", seen.append)
+    assert (tmp_path / "new" / "file.txt").read_bytes() == CONTENT
+    assert seen[-1].done == seen[-1].total == len(CONTENT)
+
+
+@pytest.mark.parametrize("has_ranges", [True, False])
+def test_a_broken_download_is_resumed(server, tmp_path, has_ranges):
+    path = tmp_path / "file.txt"
+    server.handler.breaks_after = 300_000
+    server.handler.has_ranges = has_ranges
+    with pytest.raises(ConnectionError, match=r"broke off|cannot be fetched"):
+        download(f"{server.url}/file.txt", path)
+    assert not path.exists()
+    server.handler.breaks_after = None
+    download(f"{server.url}/file.txt", path)
+    assert path.read_bytes() == CONTENT
+    assert server.starts == [0, 300_000 if has_ranges else 0]
+
+
+def test_what_had_already_come_whole_is_only_verified(server, tmp_path):
+    (tmp_path / "file.txt.part").write_bytes(CONTENT)
+    download(f"{server.url}/file.txt", tmp_path / "file.txt")
+    assert (tmp_path / "file.txt").read_bytes() == CONTENT
+
+
+def test_wrong_bytes_are_refused_and_deleted(server, tmp_path):
+    server.handler.checksum = "0" * 64
+    with pytest.raises(ValueError, match="SHA-256"):
+        download(f"{server.url}/file.txt", tmp_path / "file.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_is_one_clear_error(server, tmp_path):
+    with pytest.raises(ConnectionError, match="404"):
+        download(f"{server.url}/missing.txt", tmp_path / "missing.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_script_says_what_to_do_offline(script, tmp_path):
+    result = script(
+        "download", "tinystories", "--out", tmp_path, "--mirror", "http://127.0.0.1:9/nothing"
+    )
+    assert result.code == 2
+    assert len(result.err.strip().splitlines()) == 1
+    assert "Offline?" in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_script_fetches_what_is_not_there_yet(script, server, tmp_path):
+    (tmp_path / "TinyStoriesV2-GPT4-train.txt").write_text("mine")
+    result = script("download", "tinystories", "--out", tmp_path, "--mirror", server.url)
+    assert result.code == 0, result.err
+    assert "is there already" in result.out
+    assert (tmp_path / "TinyStoriesV2-GPT4-train.txt").read_text() == "mine"
+    assert (tmp_path / "TinyStoriesV2-GPT4-valid.txt").read_bytes() == CONTENT

@@ -1,0 +1,248 @@
+"""Encoding files: resumed after a kill, shared out, joined; always the same ids."""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cs_basics.data import HEADER_BYTES, open_token_file
+from cs_basics.fast.text.parallel import map_in_order
+from cs_basics.run import encoding
+from cs_basics.run.encoding import encode_file, join_token_files
+from cs_basics.tokenizer import Tokenizer
+
+EOT = "<|endoftext|>"
+TEXT = ("one two  three\r\n four" + EOT + "\u00e9t\u00e9 12 \u4e2d\u6587\u3002\xa0 x").encode() * 99
+
+
+@pytest.fixture
+def tokenizer():
+    return Tokenizer({i: bytes([i]) for i in range(256)} | {256: b"on"}, [(b"o", b"n")], [EOT])
+
+
+@pytest.fixture
+def text(tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "BLOCK_BYTES", 200)
+    path = tmp_path / "text"
+    path.write_bytes(TEXT)
+    return path
+
+
+def interrupted_at(tokenizer, text, out, num_blocks, error=KeyboardInterrupt):
+    """Encode until so many blocks are done, and be interrupted."""
+    reports = []
+
+    def interrupt(progress):
+        reports.append(progress)
+        if len(reports) == num_blocks:
+            raise error
+
+    with pytest.raises(error):
+        encode_file(tokenizer, text, out, 1, interrupt)
+
+
+def test_encoding_goes_on_after_an_interrupt(tokenizer, text, tmp_path):
+    whole = encode_file(tokenizer, text, tmp_path / "whole")
+    interrupted_at(tokenizer, text, tmp_path / "out", 7)
+    assert (tmp_path / "out.part").exists()
+    assert not (tmp_path / "out").exists()
+    reports = []
+    resumed = encode_file(tokenizer, text, tmp_path / "out", 1, reports.append)
+    assert len(TEXT) - 2000 < reports[-1].total < len(TEXT) - 1000
+    assert reports[-1].done == reports[-1].total
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert resumed.num_tokens == whole.num_tokens
+    assert not (tmp_path / "out.part").exists()
+
+
+def test_what_was_written_after_the_last_note_is_written_again(tokenizer, text, tmp_path):
+    interrupted_at(tokenizer, text, tmp_path / "out", 3)
+    with (tmp_path / "out.part").open("ab") as file:
+        file.write(b"half of a block")
+    encoded = encode_file(tokenizer, text, tmp_path / "out", 1)
+    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
+
+
+def change_text(text):
+    text.write_bytes(TEXT[1:] + b"!")
+    os.utime(text, ns=(1, 1))
+
+
+def spoil(part):
+    part.write_bytes(part.read_bytes().replace(b'"rank"', b'"tank"'))
+
+
+def shorten(part):
+    part.write_bytes(part.read_bytes()[: HEADER_BYTES + 2])
+
+
+@pytest.mark.parametrize("what", ["text", "tokenizer", "header", "length", "foreign"])
+def test_what_another_attempt_has_left_is_not_gone_on_with(tokenizer, text, tmp_path, what):
+    interrupted_at(tokenizer, text, tmp_path / "out", 5)
+    part = tmp_path / "out.part"
+    if what == "text":
+        change_text(text)
+    elif what == "tokenizer":
+        tokenizer = Tokenizer(tokenizer.vocab, [], [EOT])
+    elif what == "header":
+        spoil(part)
+    elif what == "length":
+        shorten(part)
+    else:
+        part.write_bytes(b"something else, and longer than a header" * 99)
+    encoded = encode_file(tokenizer, text, tmp_path / "out", 1)
+    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == text.read_bytes()
+    assert encoded.num_bytes == text.stat().st_size
+    assert encoded.tokens.tolist() == tokenizer.encode_bytes(text.read_bytes()).tolist()
+
+
+def test_an_ordinary_error_leaves_nothing(text, tmp_path):
+    no_q = {i: bytes([i]) for i in range(256) if i != ord("x")}
+    with pytest.raises(ValueError, match="no token for byte b'x'"):
+        encode_file(Tokenizer(no_q, [], [EOT]), text, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
+def test_encoding_goes_on_after_a_kill(tokenizer, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "SAVE_INTERVAL_S", 0.0)
+    out = tmp_path / "out"
+
+    def slow(_):
+        time.sleep(0.02)
+
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=encode_file, args=(tokenizer, text, out, 1, slow))
+    process.start()
+    part = tmp_path / "out.part"
+    deadline = time.monotonic() + 30
+    while not (part.exists() and part.stat().st_size > HEADER_BYTES + 1000):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    note = part.read_bytes()[:HEADER_BYTES].split(b"\n", 1)[1]
+    assert json.loads(note)["bytes_done"] > 0
+    reports = []
+    encoded = encode_file(tokenizer, text, out, 1, reports.append)
+    assert reports[-1].total == len(TEXT) - json.loads(note)["bytes_done"]
+    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
+
+
+def claim(path, claimed, done):
+    import fcntl
+
+    with path.open("wb") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        claimed.set()
+        done.wait(30)
+
+
+def test_a_file_that_another_process_writes_is_refused(tokenizer, text, tmp_path):
+    pytest.importorskip("fcntl")
+    context = multiprocessing.get_context("fork")
+    claimed, done = context.Event(), context.Event()
+    other = context.Process(target=claim, args=(tmp_path / "out.part", claimed, done))
+    other.start()
+    assert claimed.wait(30)
+    with pytest.raises(ValueError, match="another process"):
+        encode_file(tokenizer, text, tmp_path / "out")
+    assert (tmp_path / "out.part").exists()
+    done.set()
+    other.join()
+    encode_file(tokenizer, text, tmp_path / "out")
+
+
+def test_encoding_goes_on_after_a_worker_was_killed(tokenizer, text, tmp_path):
+    killed = []
+
+    def kill_a_worker(progress):
+        if progress.done > 2000 and not killed:
+            killed.append(multiprocessing.active_children()[0])
+            killed[0].kill()
+            killed[0].join()
+            time.sleep(0.2)  # Otherwise the other worker may have done all before it is noticed.
+
+    with pytest.raises(OSError, match="one of 2 workers was killed"):
+        encode_file(tokenizer, text, tmp_path / "out", 2, kill_a_worker)
+    reports = []
+    encoded = encode_file(tokenizer, text, tmp_path / "out", 1, reports.append)
+    assert reports[-1].total < len(TEXT) - 1500
+    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
+
+
+def is_running(process_id):
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    # The workers write down who they are; one of them ends its parent.
+    def write_down(number):
+        (tmp_path / str(os.getpid())).touch()
+        if number == 9:
+            os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(0.05)
+
+    context = multiprocessing.get_context("fork")
+    parent = context.Process(target=lambda: list(map_in_order(write_down, range(20), 2)))
+    parent.start()
+    parent.join()
+    assert parent.exitcode == -signal.SIGKILL
+    workers = [path.name for path in tmp_path.iterdir()]
+    assert len(workers) == 2
+    deadline = time.monotonic() + 20
+    while any(map(is_running, workers)):
+        assert time.monotonic() < deadline, "a worker has outlived its parent"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("num_shares", [1, 2, 5, 40])
+def test_shares_joined_are_the_file(tokenizer, text, tmp_path, num_shares):
+    whole = encode_file(tokenizer, text, tmp_path / "whole")
+    paths = [tmp_path / f"share{rank}" for rank in range(num_shares)]
+    for rank, path in enumerate(paths):
+        encode_file(tokenizer, text, path, 1, rank=rank, num_shares=num_shares)
+    joined = join_token_files(paths, tmp_path / "joined")
+    assert np.array_equal(joined.tokens, whole.tokens)
+    assert (tmp_path / "joined").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize(("rank", "num_shares"), [(-1, 2), (2, 2), (0, 0)])
+def test_shares_that_do_not_exist_are_refused(tokenizer, text, tmp_path, rank, num_shares):
+    with pytest.raises(ValueError, match=f"rank={rank}"):
+        encode_file(tokenizer, text, tmp_path / "out", rank=rank, num_shares=num_shares)
+
+
+def test_files_of_different_tokenizers_are_not_joined(tokenizer, text, tmp_path):
+    encode_file(tokenizer, text, tmp_path / "one")
+    encode_file(Tokenizer(tokenizer.vocab, [], [EOT]), text, tmp_path / "two")
+    with pytest.raises(ValueError, match="was encoded by the tokenizer"):
+        join_token_files([tmp_path / "one", tmp_path / "two"], tmp_path / "joined")
+    with pytest.raises(ValueError, match="paths is empty"):
+        join_token_files([], tmp_path / "joined")
+    assert not (tmp_path / "joined").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_encoded_as_a_whole(tokenizer, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    context = multiprocessing.get_context("fork")
+    writer = context.Process(target=lambda: pipe.write_bytes(TEXT))
+    writer.start()
+    encoded = encode_file(tokenizer, pipe, tmp_path / "out")
+    writer.join()
+    assert encoded.tokens.tolist() == tokenizer.encode_bytes(TEXT).tolist()
+    with pytest.raises(ValueError, match="cannot be shared out"):
+        encode_file(tokenizer, pipe, tmp_path / "out", rank=0, num_shares=2)
+    assert open_token_file(tmp_path / "out").num_bytes == len(TEXT)

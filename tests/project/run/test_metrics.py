@@ -1,0 +1,92 @@
+"""Metrics: the file is the truth and survives what runs do not."""
+
+import logging
+import math
+
+import pytest
+
+from cs_basics.run.config import PRESETS
+from cs_basics.run.metrics import (
+    MetricsLog,
+    bits_per_byte,
+    format_duration,
+    plot_losses,
+    read_metrics,
+)
+
+CONFIG = PRESETS["debug"][1]
+
+
+def test_bits_per_byte_of_uniform_bytes_is_eight():
+    assert bits_per_byte(math.log(256), bytes_per_token=1) == pytest.approx(8)
+    assert bits_per_byte(math.log(256), bytes_per_token=4) == pytest.approx(2)
+
+
+def test_rows_are_kept_in_order_under_their_names(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsLog(path, CONFIG) as log:
+        log.log(step=1, train__loss=2.0)
+        assert read_metrics(path) == [{"step": 1, "train/loss": 2.0}]
+        log.log(step=2, val__loss=1.0, val__bits_per_byte=0.5)
+    assert [row["step"] for row in read_metrics(path)] == [1, 2]
+
+
+def test_a_torn_last_line_is_left_out_with_a_warning(tmp_path, caplog):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2, "tra')
+    assert read_metrics(path) == [{"step": 1}]
+    assert "not a row" in caplog.text
+
+
+def test_resuming_drops_the_rows_of_lost_updates_and_the_torn_line(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    before = '{"step": 1}\n{"step": 5}\n'
+    path.write_text(before + '{"step": 6}\n{"st')
+    with MetricsLog(path, CONFIG, num_bytes=len(before)) as log:
+        log.log(step=6, train__loss=1.0)
+    assert read_metrics(path) == [{"step": 1}, {"step": 5}, {"step": 6, "train/loss": 1.0}]
+
+
+def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_line(
+    tmp_path, caplog
+):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 5, "tr')
+    with MetricsLog(path, CONFIG, num_bytes=500) as log:
+        assert log.sync() == len('{"step": 1}\n')
+        log.log(step=6)
+        assert log.sync() == path.stat().st_size
+    assert "rows are missing" in caplog.text
+    assert read_metrics(path) == [{"step": 1}, {"step": 6}]
+
+
+def test_a_row_is_shown_to_people(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    with MetricsLog(tmp_path / "m.jsonl", CONFIG) as log:
+        log.log(
+            step=1200,
+            train__loss=2.5,
+            optim__lr=3e-3,
+            perf__tokens_per_s=8100.4,
+            perf__mfu=0.652,
+            perf__peak_memory_mb=1040.2,
+            perf__seconds_left=61.0,
+        )
+        log.log(step=1201, perf__tokens_per_s=8100.4)
+    line = "step  1,200 | loss 2.500 | lr 3.0e-03 |   8,100 tokens/s | 65% of peak | 1,040 MB"
+    assert f"{line} | 1m 01s left" in caplog.text
+    assert caplog.messages[-1].endswith("tokens/s"), "what is not known is left out"
+
+
+@pytest.mark.parametrize("rows", [[], [{"step": 1, "elapsed_s": 2.0, "train/loss": 3.0}]])
+def test_a_plot_of_little_is_still_a_plot(tmp_path, rows):
+    plot_losses(rows, tmp_path / "loss.png", "title")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(4.4, "4s"), (60, "1m 00s"), (3599.6, "1h 00m"), (7500, "2h 05m")]
+)
+def test_durations_read_as_people_say_them(seconds, text):
+    assert format_duration(seconds) == text

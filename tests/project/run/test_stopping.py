@@ -1,0 +1,281 @@
+"""Runs that end before their time: by a signal, a full disk, a file that is gone."""
+
+import dataclasses
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+
+import pytest
+import torch
+from test_training import assert_same_bits, final_state, timeless_rows
+
+from cs_basics.checkpoint import read_checkpoint
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.stopping import SAME_PRESS_S, StopSignals, TrainingStoppedError
+from cs_basics.run.trainer import Trainer, train
+
+
+@pytest.fixture(autouse=True)
+def tiny_config(tiny_config, monkeypatch):
+    """A run without what takes most of the time of so short a one: pictures and samples."""
+    monkeypatch.setattr("cs_basics.run.trainer.plot_losses", lambda *_, **__: None)
+    return dataclasses.replace(tiny_config, num_samples=0)
+
+
+@pytest.fixture
+def whole(tiny_config, tmp_path_factory, made=[]):  # noqa: B006  made once for all tests
+    """The run, left alone."""
+    if not made:
+        run_dir = tmp_path_factory.mktemp("whole") / "run"
+        made.append(dataclasses.replace(tiny_config, run_dir=run_dir))
+        train(made[0])
+    return made[0]
+
+
+@pytest.fixture
+def before_update(monkeypatch):
+    """Have something happen once, when the update of a step is due."""
+
+    def arrange(at_step, happen):
+        update = Trainer.update
+        is_due = True
+
+        def changed(self):
+            nonlocal is_due
+            if is_due and self.step + 1 == at_step:
+                is_due = False
+                happen()
+            return update(self)
+
+        monkeypatch.setattr(Trainer, "update", changed)
+
+    return arrange
+
+
+def damage(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
+    tiny_config, whole, before_update, number
+):
+    before_update(8, lambda: os.kill(os.getpid(), number))
+    with pytest.raises(TrainingStoppedError, match=f"{number.name} after step 8"):
+        train(tiny_config)
+    assert final_state(tiny_config)["iteration"] == 8
+    train(tiny_config, resume=True)
+    assert_same_bits(final_state(whole), final_state(tiny_config))
+    assert timeless_rows(whole) == timeless_rows(tiny_config)
+
+
+def test_the_random_state_of_torch_goes_on_too(tiny_config, before_update):
+    before_update(8, lambda: torch.rand(7))
+    train(dataclasses.replace(tiny_config, max_steps=10))
+    saved = final_state(tiny_config)["progress"]["random"]
+    torch.manual_seed(99)
+    seen = []
+    before_update(11, lambda: seen.append(torch.get_rng_state()))
+    train(tiny_config, resume=True)
+    assert torch.equal(seen[0], saved)
+
+
+def test_handlers_are_put_back_and_only_a_later_ctrl_c_ends_at_once(monkeypatch):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with StopSignals() as stop:
+        assert stop.received == 0
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        assert stop.received == signal.SIGINT
+        now += SAME_PRESS_S + 0.1
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_in_another_thread_a_run_goes_without_handlers():
+    entered = []
+
+    def enter():
+        with StopSignals() as stop:
+            entered.append(stop.received)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert entered == [0]
+
+
+def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
+    train(dataclasses.replace(tiny_config, max_steps=15))
+    folder = RunFolder(tiny_config.run_dir)
+    older, newest = folder.all_checkpoints()
+    damage(newest)
+    caplog.set_level("INFO")
+    train(tiny_config, resume=True)
+    skipped = [record.message for record in caplog.records if "skipped" in record.message]
+    assert len(skipped) == 1
+    assert str(newest) in skipped[0]
+    assert f"going on from step 10 ({older})" in caplog.text
+    # The schedule of the first fifteen updates was another one.
+    assert [row["step"] for row in timeless_rows(whole)] == [
+        row["step"] for row in timeless_rows(tiny_config)
+    ]
+    assert read_checkpoint(newest)["iteration"] == 15
+
+
+def test_when_all_are_damaged_nothing_is_trained(tiny_config):
+    train(tiny_config)
+    folder = RunFolder(tiny_config.run_dir)
+    for path in folder.all_checkpoints():
+        damage(path)
+    with pytest.raises(ValueError, match="all checkpoints before it are damaged"):
+        train(tiny_config, resume=True)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whole):
+    train(dataclasses.replace(tiny_config, max_steps=3))
+    shutil.rmtree(RunFolder(tiny_config.run_dir).checkpoints)
+    train(tiny_config, resume=True)
+    assert_same_bits(final_state(whole), final_state(tiny_config))
+    assert timeless_rows(whole) == timeless_rows(tiny_config)
+
+
+def test_what_a_killed_process_left_unfinished_is_removed(tiny_config):
+    train(dataclasses.replace(tiny_config, max_steps=10))
+    folder = RunFolder(tiny_config.run_dir)
+    left = folder.checkpoints / "step-00000015.pt.99999.tmp"
+    left.write_bytes(b"half")
+    train(tiny_config, resume=True)
+    assert not left.exists()
+
+
+def test_the_last_checkpoints_and_the_best_are_kept(tiny_config, monkeypatch):
+    losses = iter([3.0, 1.0, 2.0, 4.0, 5.0])
+    validate = Trainer.validate
+
+    def validate_with_a_given_loss(self, *arguments, **named):
+        result = validate(self, *arguments, **named)
+        self.validation_loss = next(losses)
+        return result
+
+    monkeypatch.setattr(Trainer, "validate", validate_with_a_given_loss)
+    train(dataclasses.replace(tiny_config, eval_every=5))
+    folder = RunFolder(tiny_config.run_dir)
+    assert [path.stem for path in folder.all_checkpoints()] == [
+        "step-00000010",
+        "step-00000015",
+        "step-00000020",
+    ]
+    assert folder.best_checkpoint() == folder.checkpoint_of(10)
+    best, latest = folder.load_model(which="best"), folder.load_model()
+    assert not best.lm_head.weight.equal(latest.lm_head.weight)
+    names = {path.name for path in folder.checkpoints.iterdir()}
+    assert names == {path.name for path in folder.all_checkpoints()} | {"best.json"}
+
+
+@pytest.mark.parametrize("content", ["", '{"checkpoint": 3}'])
+def test_a_damaged_note_of_the_best_stops_nothing(tiny_config, content):
+    train(dataclasses.replace(tiny_config, max_steps=10))
+    folder = RunFolder(tiny_config.run_dir)
+    folder.best.write_bytes(content.encode("latin-1"))
+    with pytest.raises(FileNotFoundError, match="holds no best checkpoint"):
+        folder.best_checkpoint()
+    train(tiny_config, resume=True)
+    assert folder.best_checkpoint().exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, with room for hardly more than a run has written at step 5."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2M", "tmpfs", str(disk)]
+    mounted = subprocess.run(command, capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
+    tiny_config, whole, small_disk, before_update
+):
+    config = dataclasses.replace(tiny_config, run_dir=small_disk / "run")
+
+    def fill():
+        with pytest.raises(OSError, match="No space"), (small_disk / "junk").open("wb") as file:
+            file.write(bytes(4_000_000))
+
+    before_update(7, fill)
+    with pytest.raises(OSError, match="No space left") as caught:
+        train(config)
+    assert "last checkpoint is" in caught.value.__notes__[0]
+    folder = RunFolder(config.run_dir)
+    assert final_state(config)["iteration"] == 5
+    assert not list(folder.checkpoints.glob("*.tmp"))
+    (small_disk / "junk").unlink()
+    train(config, resume=True)
+    assert_same_bits(final_state(whole), final_state(config))
+    assert timeless_rows(whole) == timeless_rows(config)
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(tiny_config, before_update, is_gone):
+    path = RunFolder(tiny_config.run_dir).tokens / "train.bin"
+    before_update(8, path.unlink if is_gone else lambda: os.truncate(path, 2_000))
+    with pytest.raises((FileNotFoundError, ValueError), match=r"train\.bin .*in use"):
+        train(tiny_config)
+    assert final_state(tiny_config)["iteration"] == 5
+
+
+def test_a_folder_that_cannot_be_written_ends_a_run(tiny_config, before_update):
+    folder = RunFolder(tiny_config.run_dir)
+
+    def bar():
+        folder.checkpoints.rename(folder.path / "elsewhere")
+        folder.checkpoints.touch()
+
+    before_update(7, bar)
+    with pytest.raises(OSError, match="checkpoints"):
+        train(tiny_config)
+    assert len(list((folder.path / "elsewhere").glob("*.pt"))) == 1
+
+
+def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
+    script, tiny_config, before_update
+):
+    before_update(8, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    folder = tiny_config.run_dir
+    given = ["--train-text", tiny_config.train_text, "--valid-text", tiny_config.valid_text]
+    sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
+    result = script("train", "debug", *given, *sizes.split(), "--run-dir", folder)
+    assert result.code == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM after step 8, and saved; go on by" in result.out
+    command = shlex.split(result.out.splitlines()[-1])
+    assert command[0] == "python"
+    assert command[-4:] == ["debug", "--run-dir", str(folder), "--resume"]
+    assert RunFolder(folder).latest_checkpoint().name == "step-00000008.pt"
+
+
+def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
+    script, tiny_config, before_update
+):
+    path = RunFolder(tiny_config.run_dir).tokens / "train.bin"
+    before_update(108, path.unlink)
+    given = ["--train-text", tiny_config.train_text, "--valid-text", tiny_config.valid_text]
+    sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
+    result = script("train", "debug", *given, *sizes.split(), "--run-dir", tiny_config.run_dir)
+    assert result.code == 2
+    errors = [line for line in result.err.splitlines() if "error" in line]
+    assert len(errors) == 1
+    assert "train.bin was deleted while it was in use" in errors[0]
+    assert "step-00000100.pt; --resume goes on from it" in errors[0]

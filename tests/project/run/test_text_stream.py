@@ -1,0 +1,52 @@
+"""Text as it arrives: whole characters, and nothing of a stop string."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_basics.run.text_stream import TextStream, stream_text
+from cs_basics.tokenizer import Tokenizer
+
+TOKENIZER = Tokenizer({i: bytes([i]) for i in range(256)}, [])
+
+
+@given(st.text(max_size=40))
+def test_streamed_text_is_the_decoded_text_and_never_part_of_a_character(text):
+    ids = TOKENIZER.encode(text)
+    pieces = list(stream_text(TOKENIZER, ids))
+    assert "".join(pieces) == TOKENIZER.decode(ids)
+    assert "�" not in "".join(pieces) or "�" in text
+
+
+def test_a_half_character_at_the_end_is_replaced():
+    assert "".join(stream_text(TOKENIZER, list("é".encode())[:1])) == "�"
+
+
+SHORT = st.text(alphabet="ab\u00e9", min_size=1, max_size=4)
+
+
+@given(st.text(alphabet="ab\u00e9", max_size=30), st.lists(SHORT, min_size=1, max_size=3))
+def test_the_text_ends_before_the_first_stop_string(text, stops):
+    ids = TOKENIZER.encode(text)
+    asked = []
+    pieces = list(stream_text(TOKENIZER, (asked.append(i) or i for i in ids), stops))
+    # The stop string that is complete first ends the text; of several, the one that begins first.
+    ends = [end for end in range(len(text) + 1) if any(text[:end].endswith(s) for s in stops)]
+    expected = text
+    if ends:
+        expected = text[
+            : min(text[: ends[0]].find(s) % (len(text) + 1) for s in stops if s in text[: ends[0]])
+        ]
+        assert len(asked) == len(text[: ends[0]].encode())
+    assert "".join(pieces) == expected
+
+
+def test_what_cannot_become_a_stop_string_is_given_out_at_once():
+    stream = TextStream(TOKENIZER, ["END"])
+    given_out = [stream.push(ord(character)) for character in "xENEx"]
+    assert given_out == ["x", "", "", "EN", "Ex"]
+
+
+def test_an_empty_stop_string_is_refused():
+    with pytest.raises(ValueError, match="stop string is empty"):
+        TextStream(TOKENIZER, ["a", ""])

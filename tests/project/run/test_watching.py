@@ -1,0 +1,244 @@
+"""What watches a run tells what it sees, and never stops the run."""
+
+import dataclasses
+import math
+import random
+import re
+import sys
+import types
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from cs_basics.run.config import PRESETS
+from cs_basics.run.curves import MAX_POINTS, Curve, draw_curves
+from cs_basics.run.document import Paragraph, to_html
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
+from cs_basics.run.report import Report, report_blocks
+from cs_basics.run.spikes import MIN_LOSSES, SpikeDetector
+from cs_basics.run.trainer import Trainer, train
+
+CONFIG = PRESETS["debug"][1]
+
+
+def spikes_of(losses, detector):
+    return [index for index, loss in enumerate(losses) if detector.is_new_spike(loss)]
+
+
+def usual_losses(count, seed=0):
+    """A loss that falls with the noise of small batches."""
+    chance = random.Random(seed)
+    return [2 + 4 * math.exp(-step / 100) + chance.gauss(0, 0.1) for step in range(count)]
+
+
+def test_the_noise_of_batches_is_no_spike():
+    assert spikes_of(usual_losses(3000), SpikeDetector()) == []
+
+
+def test_each_jump_is_told_once_however_long_it_lasts():
+    losses = usual_losses(1000)
+    losses[300] += 3
+    losses[600:640] = [loss + 2 for loss in losses[600:640]]
+    losses[800] += 3
+    assert spikes_of(losses, SpikeDetector()) == [300, 600, 800]
+
+
+def test_a_large_spike_does_not_hide_a_smaller_one_after_it():
+    losses = usual_losses(1000)
+    losses[500] += 20
+    losses[520] += 2
+    assert spikes_of(losses, SpikeDetector()) == [500, 520]
+
+
+def test_nothing_is_a_spike_before_there_is_a_mean():
+    losses = usual_losses(MIN_LOSSES)
+    losses[-2] += 50
+    assert spikes_of(losses, SpikeDetector()) == []
+
+
+def test_a_detector_goes_on_from_its_state():
+    losses = usual_losses(1000)
+    losses[700] += 3
+    one, before = SpikeDetector(), SpikeDetector()
+    spikes_of(losses, one)
+    spikes_of(losses[:500], before)
+    other = SpikeDetector(**before.state())
+    assert spikes_of(losses[500:], other) == [200]
+    assert other == one
+
+
+def test_a_spike_is_in_the_metrics_and_on_the_console_once(tiny_config, monkeypatch, caplog):
+    update = Trainer.update
+
+    def jump(self):
+        row = update(self)
+        if self.step in {15, 16}:
+            self.recent_losses[-1] = 77.0
+        return row
+
+    monkeypatch.setattr(Trainer, "update", jump)
+    monkeypatch.setattr("cs_basics.run.spikes.MIN_LOSSES", 10)
+    caplog.set_level("INFO")
+    train(tiny_config)
+    folder = RunFolder(tiny_config.run_dir)
+    spikes = [row for row in read_metrics(folder.metrics) if "train/spike" in row]
+    assert [(row["step"], row["train/spike"]) for row in spikes] == [(15, 77.0)]
+    assert caplog.text.count("SPIKE: the training loss jumped to 77.000") == 1
+    assert "step 15: the training loss jumped to 77.000" in folder.report.read_text()
+
+
+class FailingWandb(types.ModuleType):
+    """A wandb of which one function fails, as it does without a disk, a network or its service."""
+
+    def __init__(self, broken):
+        super().__init__("wandb")
+        self.calls = []
+
+        def make(name):
+            def call(*_, **__):
+                self.calls.append(name)
+                if name == broken:
+                    raise (SystemExit if broken == "log" else RuntimeError)(f"{name} is broken")
+                return self
+
+            return call
+
+        for name in ("init", "log", "finish", "Table", "Image", "Settings"):
+            setattr(self, name, make(name))
+        self.api = types.SimpleNamespace(api_key="key")
+
+
+@pytest.mark.parametrize("broken", ["init", "log", "finish", "Table", "Settings", "import"])
+def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, caplog, broken):
+    fake = FailingWandb(broken)
+    monkeypatch.setitem(sys.modules, "wandb", None if broken == "import" else fake)
+    config = dataclasses.replace(CONFIG, wandb="online")
+    with MetricsLog(tmp_path / "metrics.jsonl", config) as log:
+        for step in range(3):
+            log.log(step=step, train__loss=1.0)
+        log.finish(tmp_path / "loss.png", ["a story"])
+    assert len(read_metrics(tmp_path / "metrics.jsonl")) == 3
+    assert caplog.text.count("wandb: not used any more") == 1
+    assert fake.calls.count(broken) == (0 if broken == "import" else 1)
+
+
+def test_what_wandb_is_sent(tmp_path, monkeypatch):
+    fake = FailingWandb(None)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    with MetricsLog(tmp_path / "m.jsonl", dataclasses.replace(CONFIG, wandb="online")) as log:
+        log.log(step=1)
+        log.finish(tmp_path / "loss.png", ["a story"])
+    assert fake.calls == ["Settings", "init", "log", "Table", "Image", "log", "finish"]
+
+
+def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsLog(path, CONFIG) as log:
+        log.log(step=1, train__loss=2.0)
+        log.log_sample(1, "Once\nupon <a> time \u2603")
+        num_bytes = log.sync()
+    assert read_metrics(path) == [{"step": 1, "train/loss": 2.0}]
+    assert read_samples(path) == [(1, "Once\nupon <a> time \u2603")]
+    with MetricsLog(path, CONFIG, num_bytes) as log:
+        assert log.samples == read_samples(path)
+
+
+def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
+    train(tiny_config)
+    folder = RunFolder(tiny_config.run_dir)
+    page = folder.report.read_text()
+    samples = read_samples(folder.metrics)
+    assert [step for step, _ in samples] == [10, 20]
+    last = read_metrics(folder.metrics)[-1]
+    for words in (
+        "State: finished",
+        f"<td>{last['val/loss']:.4f}</td>",
+        f"<td>{last['val/bits_per_byte']:.4f}</td>",
+        "Step 10: ",
+        "Step 20: ",
+        "&quot;d_model&quot;: 32",
+        "learning rate",
+        "tokens/s",
+    ):
+        assert words in page
+    assert page.count("<polyline") == 4
+    assert "refresh" not in page
+
+
+def test_the_report_of_a_run_that_failed_says_why(tiny_config):
+    config = dataclasses.replace(tiny_config, lr=1e30, warmup_steps=0)
+    with pytest.raises(ValueError, match="lower lr"):
+        train(config)
+    assert re.search(r"State: step \d+: .*lower lr", RunFolder(config.run_dir).report.read_text())
+
+
+def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path):
+    folder = RunFolder(tmp_path)
+    with MetricsLog(folder.metrics, CONFIG) as log:
+        report = Report(folder, CONFIG, log)
+        log.log(step=1, train__loss=2.0)
+        report.refresh()
+        first = folder.report.read_bytes()
+        assert b'http-equiv="refresh"' in first
+        log.log(step=2, train__loss=1.0)
+        report.refresh()
+        assert folder.report.read_bytes() == first, "too soon"
+        report.write("finished")
+        assert b'http-equiv="refresh"' not in folder.report.read_bytes()
+
+
+def test_a_report_that_cannot_be_written_is_told_of_once(tmp_path, caplog):
+    folder = RunFolder(tmp_path)
+    folder.report.mkdir()
+    with MetricsLog(folder.metrics, CONFIG) as log:
+        report = Report(folder, CONFIG, log)
+        report.write("running")
+        report.write("finished")
+    assert caplog.text.count("report.html is not written") == 1
+
+
+def test_the_report_escapes_everything_and_loads_nothing():
+    hostile = "</p><script>alert(1)</script><img src=http://x/y>"
+    config = dataclasses.replace(CONFIG, train_text=hostile, valid_text=hostile)
+    page = to_html(hostile, report_blocks(hostile, config, [], [(1, hostile)]))
+    assert "<script" not in page
+    assert "<img" not in page
+    # Well-formed but for the two void elements of its head.
+    root = ET.fromstring(re.sub(r"<!doctype html>|<meta [^>]*>", "", page))
+    assert not any({"src", "href"} & set(element.keys()) for element in root.iter())
+
+
+def test_curves_reach_over_their_picture_and_leave_out_what_is_not_finite():
+    points = [(step, 5.0 - step / 1000) for step in range(2000)]
+    svg = draw_curves(
+        [Curve("a<b", "red", [*points, (2000, math.nan)]), Curve("one", "blue", [(7, 4.0)])],
+        "step",
+        "loss",
+    )
+    root = ET.fromstring(svg)
+    line = root.find("polyline").get("points").split()
+    assert 100 < len(line) <= MAX_POINTS
+    heights = [float(point.split(",")[1]) for point in line]
+    assert heights == sorted(heights)
+    assert root.find("circle") is not None
+    assert {"a<b", "one", "step", "loss"} <= {text.text for text in root.iter("text")}
+    assert "nan" not in svg
+
+
+def test_only_where_asked_for_a_line_begins_outside_of_its_picture():
+    points = [(step, 100.0 if step < 5 else 1 + step / 1000) for step in range(100)]
+    for is_start_cut in (False, True):
+        root = ET.fromstring(draw_curves([Curve("", "red", points)], "x", "y", is_start_cut))
+        heights = [float(p.split(",")[1]) for p in root.find("polyline").get("points").split()]
+        assert (min(heights) < 0) == is_start_cut
+
+
+@pytest.mark.parametrize("points", [[], [(0, 1.0)], [(0, 0.0), (1, 0.0)], [(5, math.inf)]])
+def test_a_picture_of_little_is_still_a_picture(points):
+    ET.fromstring(draw_curves([Curve("", "red", points)], "step", "loss"))
+
+
+def test_a_refresh_is_only_where_it_is_asked_for():
+    assert "refresh" not in to_html("t", [Paragraph("x")])
+    assert '<meta http-equiv="refresh" content="5">' in to_html("t", [Paragraph("x")], refresh_s=5)

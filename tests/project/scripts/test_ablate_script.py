@@ -1,0 +1,180 @@
+"""scripts/ablate.py from the command line: a small suite, stopped, resumed, refused."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+OPTIONS = ["--preset", "debug", "--max-steps", "3", "--seeds", "0", "1"]
+
+
+def command(texts, folder, *more):
+    given = ["--train-text", texts[0], "--valid-text", texts[1], "--out", folder]
+    return ["positions", *map(str, given), *OPTIONS, *more]
+
+
+@pytest.fixture(scope="module")
+def finished(texts, tmp_path_factory):
+    """The folder of a finished suite, and what its making printed. Copy it, do not change it."""
+    folder = tmp_path_factory.mktemp("ablation") / "suite"
+    call = [sys.executable, ROOT / "scripts" / "ablate.py", *command(texts, folder)]
+    result = subprocess.run(list(map(str, call)), capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr + result.stdout
+    return folder, result.stdout
+
+
+@pytest.fixture
+def suite(finished, tmp_path):
+    """A copy of the finished suite."""
+    return shutil.copytree(finished[0], tmp_path / "suite")
+
+
+def results(folder):
+    return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
+
+
+def wait_for(path, process):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert process.poll() is None, "it ended by itself"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def assert_one_line(result, *words):
+    assert result.code == 2, (result.out, result.err)
+    assert "Traceback" not in result.err
+    lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, result.err
+    for word in words:
+        assert word in lines[0]
+
+
+def test_a_suite_runs_every_variant_with_every_seed_and_reports(finished):
+    folder, out = finished
+    assert set(results(folder)) == {
+        f"{name}-seed{seed}" for name in ("rope", "no-positions") for seed in (0, 1)
+    }
+    assert "[ 1/4] rope, seed 0" in out
+    assert "[ 4/4] no-positions, seed 1" in out
+    markdown = (folder / "report.md").read_text()
+    for path in folder.glob("runs/*/result.json"):
+        result = json.loads(path.read_text())
+        name, seed = path.parent.name.split("-seed")
+        (line,) = [line for line in markdown.splitlines() if f"| {name}, seed {seed} |" in line]
+        assert f"| {result['bits_per_byte']:.4f} | {result['loss']:.4f} |" in line
+        assert result["steps"] == 3
+    shared = {path.name for path in (folder / "shared").iterdir()}
+    assert shared == {"config.json", "tokenizer", "tokens"}
+    assert not list(folder.glob("**/*.pt"))
+
+
+def test_a_finished_suite_only_writes_its_report_anew(suite, script, texts):
+    before = results(suite)
+    (suite / "report.md").unlink()
+    result = script("ablate", *command(texts, suite))
+    assert result.code == 0, result.err
+    assert "every run is done" in result.out
+    assert re.search(r"^rope +\d\.\d{4} bits per byte", result.out, re.MULTILINE)
+    assert results(suite) == before
+    assert (suite / "report.md").exists()
+
+
+def test_after_a_kill_only_the_missing_runs_are_made(suite, script, texts):
+    before = results(suite)
+    victim = suite / "runs" / "rope-seed1"
+    shutil.rmtree(victim)
+    call = [sys.executable, ROOT / "scripts" / "ablate.py", *command(texts, suite)]
+    with subprocess.Popen(list(map(str, call)), stdout=subprocess.DEVNULL) as process:
+        wait_for(victim / "log.txt", process)
+        process.kill()
+    assert not (victim / "result.json").exists()
+    result = script("ablate", *command(texts, suite))
+    assert result.code == 0, result.err
+    assert "[ 3/4] rope, seed 1" in result.out
+    assert result.out.count("seed") == 1
+    del before["rope-seed1"]
+    after = results(suite)
+    assert len(after) == 4
+    assert before.items() <= after.items()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--max-steps", "4"], ["max_steps=3", "not 4"]),
+        (["--minutes-per-run", "1"], ["max_minutes=None", "not 1.0"]),
+        (["--preset", "stories"], ["was made with", "--out"]),
+        (["--train-text", "other.txt"], ["train_text=", "not other.txt"]),
+        (["--seeds", "0", "0"], ["seeds=(0, 0)"]),
+    ],
+)
+def test_other_settings_for_the_same_folder_are_one_line(suite, script, texts, more, words):
+    before = results(suite)
+    assert_one_line(script("ablate", *command(texts, suite, *more)), *words)
+    assert results(suite) == before
+
+
+def test_a_run_made_by_another_suite_definition_is_one_line(suite, script, texts):
+    config = suite / "runs" / "rope-seed0" / "config.json"
+    stored = json.loads(config.read_text())
+    stored["settings"]["lr"] = 0.5
+    config.write_text(json.dumps(stored))
+    assert_one_line(script("ablate", *command(texts, suite)), "rope-seed0", "lr=0.5")
+
+
+def test_a_missing_text_is_one_line_and_leaves_nothing(script, tmp_path, texts):
+    folder = tmp_path / "new"
+    result = script("ablate", *command(texts, folder, "--valid-text", "none.txt"))
+    assert_one_line(result, "none.txt does not exist")
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_a_folder_of_something_else_is_refused_and_kept(script, tmp_path, texts):
+    (tmp_path / "runs").mkdir()
+    assert_one_line(script("ablate", *command(texts, tmp_path)), "holds no ablation")
+    assert (tmp_path / "runs").exists()
+
+
+def test_a_crash_is_a_row_and_the_other_runs_go_on(suite, script, texts, monkeypatch):
+    shutil.rmtree(suite / "runs" / "rope-seed0")
+    shutil.rmtree(suite / "runs" / "no-positions-seed0")
+    (suite / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if sys.orig_argv[1].endswith('ablation_run.py') and 'rope-seed0' in sys.orig_argv[2]:\n"
+        "    print('out of luck', flush=True)\n"
+        "    os._exit(3)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(suite))
+    result = script("ablate", *command(texts, suite))
+    assert_one_line(result, "a run crashed", "log.txt")
+    assert "crashed (exit code 3): out of luck" in (suite / "report.md").read_text()
+    assert "no-positions-seed0" in results(suite)
+
+
+def test_a_run_ends_with_the_script_that_started_it(suite):
+    folder = suite / "runs" / "rope-seed0"
+    stored = json.loads((folder / "config.json").read_text())
+    shutil.rmtree(folder)
+    folder.mkdir()
+    stored["settings"] |= {"max_steps": 1_000_000}
+    (folder / "config.json").write_text(json.dumps(stored))
+    call = [sys.executable, ROOT / "scripts" / "ablation_run.py", folder]
+    call += ["--shared", suite / "shared"]
+    with subprocess.Popen(
+        list(map(str, call)), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as process:
+        wait_for(folder / "metrics.jsonl", process)
+        # What the kernel does with the pipe of a process that was killed.
+        process.stdin.close()
+        try:
+            assert process.wait(timeout=10) == 1
+        finally:
+            process.kill()
+    assert not (folder / "result.json").exists()

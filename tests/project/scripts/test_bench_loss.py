@@ -1,0 +1,118 @@
+"""The benchmark of the loss after equal time: sweeps, turns, rows, and a worker that trains."""
+
+import dataclasses
+import importlib
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from cs_basics.run.corpus import prepare_corpus
+from cs_basics.run.folder import RunFolder
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def loss(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return importlib.import_module("benchmarks.loss")
+
+
+@pytest.fixture
+def pretend_race(loss, monkeypatch):
+    """Attempts end at once: the nearer the rate to the kind's best, the lower the loss."""
+    raced = []
+
+    def race(attempts):
+        raced.append(attempts)
+        best = {"ours": 6e-3, "transformers": 1.5e-3}
+        handicap = {"ours": 1.0, "transformers": 1.03}
+        return [
+            loss.Run(
+                attempt,
+                [{"elapsed_s": 60 * attempt.minutes, "step": 100, "loss": 2.0}],
+                handicap[attempt.kind] + abs(math.log(attempt.lr / best[attempt.kind])),
+            )
+            for attempt in attempts
+        ]
+
+    monkeypatch.setattr(loss, "race", race)
+    return raced
+
+
+def test_each_races_with_the_rate_that_won_its_sweep(loss, pretend_race, tiny_config, tmp_path):
+    report = loss.measure((2.0, 4.0), tiny_config)
+    sweep, short, long = pretend_race
+    assert {(a.kind, a.lr) for a in sweep} == {(k, lr) for k in loss.RATES for lr in loss.RATES[k]}
+    assert {a.minutes for a in sweep} == {loss.SWEEP_SHARE * 4}
+    for attempts, minutes in ((short, 2.0), (long, 4.0)):
+        assert [(a.kind, a.lr, a.minutes) for a in attempts] == [
+            ("ours", 6e-3, minutes), ("transformers", 1.5e-3, minutes)
+        ]  # fmt: skip
+    rows = {row.name: row for row in report.rows}
+    assert rows["after 2 min: lead"].ours == pytest.approx(0.03)
+    assert rows["after 2 min: lead"].met
+    assert rows["after 4 min: validation"].peer == 1.03
+    assert len(json.loads(json.dumps(report.details))["races"]) == 2
+    report.draw(tmp_path / "loss.png")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("ours", [1.0, 1.02, 1.04])
+def test_a_lead_below_the_goal_is_missed(loss, ours):
+    row = [{"step": 1}]
+    attempts = [loss.Attempt(kind=k, lr=1, minutes=1, tokens="") for k in loss.RATES]
+    runs = [loss.Run(a, row, bits) for a, bits in zip(attempts, (ours, 1.03), strict=True)]
+    assert [row.met for row in loss.race_rows(runs)] == [None, ours == 1.0, None]
+
+
+@pytest.mark.parametrize("minutes", [(), (5.0, 0.0), (-1.0,)])
+def test_a_time_that_is_none_is_refused(loss, tiny_config, minutes):
+    with pytest.raises(ValueError, match="minutes="):
+        loss.measure(minutes, tiny_config)
+
+
+def test_one_text_alone_is_refused_in_one_line(script):
+    result = script("bench", "loss", "--train-text", "here.txt")
+    assert result.code == 2
+    assert "train_text and valid_text go together" in result.err
+    assert "Traceback" not in result.err
+
+
+def test_a_worker_trains_for_its_time_and_no_longer(loss, tiny_config, monkeypatch):
+    monkeypatch.setattr(loss, "TURN_S", 0.4)
+    config = dataclasses.replace(tiny_config, compile=False, lr=1e-2)
+    corpus = prepare_corpus(config, RunFolder(config.run_dir))
+    config = dataclasses.replace(config, vocab_size=corpus.tokenizer.vocab_size)
+    (run,) = loss.race([
+        loss.Attempt(kind="ours", lr=1e-2, minutes=1 / 60, settings=config.to_json(),
+                     tokens=str(RunFolder(config.run_dir).tokens)),
+    ])  # fmt: skip
+    assert len(run.rows) == 3
+    assert 1.0 <= run.rows[-1]["elapsed_s"] < 2.0
+    assert run.rows[0]["step"] < run.rows[1]["step"] < run.rows[2]["step"]
+    assert run.rows[-1]["loss"] < run.rows[0]["loss"] < math.log(config.vocab_size) + 0.5
+    assert 0 < run.bits_per_byte < 8
+
+
+@pytest.mark.usefixtures("loss")
+def test_the_clock_stands_still_between_turns(tiny_config, monkeypatch):
+    worker = importlib.import_module("benchmarks.loss_worker")
+    config = dataclasses.replace(tiny_config, compile=False)
+    prepare_corpus(config, RunFolder(config.run_dir))
+    attempt = worker.Attempt(
+        kind="ours", lr=1e-2, minutes=0.001, settings=config.to_json(),
+        tokens=str(RunFolder(config.run_dir).tokens),
+    )  # fmt: skip
+    racer = worker.Racer(attempt)
+    assert (racer.step, racer.elapsed_s) == (0, 0.0)
+    now = iter(range(1000))
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: 0.01 * next(now))
+    first = racer.run(0.03)
+    assert first["elapsed_s"] == pytest.approx(0.03)
+    assert racer.run(10)["elapsed_s"] == pytest.approx(0.06, abs=0.011)
+    assert all(group["lr"] < 0.2 * 1e-2 for group in racer.optimizer.param_groups), (
+        "the schedule ends with the time"
+    )

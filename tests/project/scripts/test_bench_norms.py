@@ -1,0 +1,187 @@
+"""The norms benchmark: like is compared with like, and bytes and kernels are counted right."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from cs_basics.run.config import PRESETS
+
+ROOT = Path(__file__).parents[3]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """Import a module of scripts/benchmarks by its name."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
+
+
+def results(contender, inputs, gradients):
+    outputs = contender.function(*inputs)
+    outputs = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
+    given = torch.autograd.grad(outputs, [*inputs, contender.parameters[0]], gradients)
+    return [*outputs, *given]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_contenders_compute_the_same(benchmarks, dtype):
+    names = benchmarks("norm_contenders")
+    x, gradient = (torch.randn(5, 64).to(dtype) for _ in range(2))
+    found = {
+        contender.name: results(contender, [x.clone().requires_grad_()], [gradient])
+        for contender in names.norm_contenders(64, dtype, CPU, can_compile=False)
+    }
+    rms_norms = [found[name] for name in (names.OURS, names.OURS_FUNCTION, names.TORCH)]
+    rms_norms += [found[names.LLAMA]] if names.LLAMA in found else []
+    layer_norms = [found[names.LAYERNORM], found[names.TORCH_LAYERNORM]]
+    tolerance = {"rtol": 1e-5, "atol": 1e-5}
+    if dtype == torch.bfloat16:
+        tolerance = {"rtol": 0.02, "atol": 0.05}
+    for same in (rms_norms, layer_norms):
+        for other in same[1:]:
+            for a, b in zip(same[0], other, strict=True):
+                torch.testing.assert_close(a, b, **tolerance)
+    assert not torch.allclose(rms_norms[0][0], layer_norms[0][0], rtol=0.02)
+
+
+def test_adding_and_normalising_gives_the_same_in_one_step_and_in_two(benchmarks):
+    contenders = benchmarks("norm_contenders").add_norm_contenders(
+        64, torch.float32, CPU, can_compile=False
+    )
+    tensors = [torch.randn(5, 64) for _ in range(4)]
+    expected, *others = (
+        results(contender, [t.clone().requires_grad_() for t in tensors[:2]], tensors[2:])
+        for contender in contenders
+    )
+    assert len(others) == 2
+    for other in others:
+        for a, b in zip(expected, other, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def make_point(benchmarks, **changes):
+    points = benchmarks("norm_points")
+    fields = {
+        "operation": points.NORM, "direction": points.FORWARD, "dtype": "float32",
+        "num_rows": 4096, "d_model": 512, "contender": "RMSNorm, compiled",
+        "elapsed_s": 2e-3, "copy_s": 1e-3, "tensor_bytes": 4096 * 512 * 4, "fits_cache": True,
+    }  # fmt: skip
+    return points.Point(**fields | changes)
+
+
+def test_a_norm_as_fast_as_the_copy_has_a_share_of_one(benchmarks):
+    assert make_point(benchmarks, elapsed_s=1e-3).share == pytest.approx(1)
+    assert make_point(benchmarks, elapsed_s=2e-3).share == pytest.approx(0.5)
+    points = benchmarks("norm_points")
+    # Five passes in the time of five passes of the copy, which makes two.
+    both = make_point(benchmarks, direction=points.BOTH, elapsed_s=2.5e-3)
+    assert both.share == pytest.approx(1)
+    fused = make_point(benchmarks, operation=points.ADD_NORM, elapsed_s=2e-3)
+    assert fused.share == pytest.approx(1)
+
+
+def test_the_copy_rate_counts_reading_and_writing(benchmarks):
+    point = make_point(benchmarks, copy_s=1.0, tensor_bytes=3_000_000_000)
+    assert point.copy_rate == pytest.approx(6)
+
+
+@pytest.mark.parametrize(("elapsed_s", "met"), [(1.04e-3, True), (1.06e-3, False)])
+def test_goals_follow_the_times(benchmarks, elapsed_s, met):
+    norms, names = benchmarks("norms"), benchmarks("norm_contenders")
+    both = benchmarks("norm_points").BOTH
+    points = [
+        make_point(benchmarks, direction=both, elapsed_s=elapsed_s),
+        make_point(benchmarks, direction=both, contender=names.TORCH_COMPILED, elapsed_s=1e-3),
+    ]
+    (row,) = norms.goals(points, CPU)
+    assert (row.met, row.goal) == (met, "at most 1.05 x")
+    assert row.ratio == pytest.approx(elapsed_s / 1e-3)
+    (elsewhere,) = norms.goals(points, torch.device("cuda"))
+    assert (elsewhere.met, elsewhere.goal) == (None, None)
+
+
+def test_traffic_counts_each_operation_and_what_it_reads_and_writes(benchmarks):
+    traffic = benchmarks("norm_claims").traffic
+    x, row = torch.ones(8, 16), torch.ones(8, 1)
+    counted = traffic(lambda: (x * 2).sum(dim=-1))
+    assert (counted.num_kernels, counted.num_bytes) == (2, 3 * x.nbytes + 8 * 4)
+    assert traffic(lambda: x.view(4, 32).T).num_kernels == 0
+    # A repeated axis is read from the cache: 8 numbers, not 128.
+    repeated = traffic(lambda: row.expand(8, 16) + x)
+    assert repeated.num_bytes == 2 * x.nbytes + row.nbytes
+
+
+def test_the_operations_and_passes_in_the_text_are_those_that_are_counted(benchmarks):
+    rows = {row.name: row for row in benchmarks("norm_claims").measure_kernels(CPU, False)}
+    lines = (ROOT / "docs" / "norms.md").read_text().splitlines()
+    for norm in ("RMSNorm", "LayerNorm"):
+        (line,) = [line for line in lines if line.startswith(f"| ours, {norm} |")]
+        counted = []
+        for direction in ("forward", "forward + backward"):
+            operations = rows[f"{norm}, {direction}: operations, eager (peer: kernels, compiled)"]
+            passes = rows[f"{norm}, {direction}: reads and writes of x's size, eager"]
+            counted += [str(operations.ours), str(round(passes.ours))]
+        assert [cell.strip() for cell in line.split("|")[2:-1]] == counted
+
+
+def test_the_place_of_eps_matters_for_small_rows_alone(benchmarks):
+    rows = {row.name: row for row in benchmarks("norm_claims").measure_eps(PRESETS["debug"][1])}
+    of = {rms: rows[f"RMS of the output where that of x is {rms}: eps inside (peer: outside)"]
+          for rms in (1.0, 0.001)}  # fmt: skip
+    assert of[1.0].ours == pytest.approx(1 / (1 + 1e-5) ** 0.5, rel=1e-6)
+    assert of[1.0].peer == pytest.approx(1 / (1 + 1e-5), rel=1e-6)
+    assert of[0.001].ours == pytest.approx(1e-3 / (1e-6 + 1e-5) ** 0.5, rel=1e-5)
+    assert of[0.001].peer == pytest.approx(1e-3 / (1e-3 + 1e-5), rel=1e-5)
+    loss = rows["  its loss: eps inside (peer: outside)"]
+    assert loss.ours != loss.peer
+    assert loss.ours == pytest.approx(loss.peer, abs=1e-3)
+
+
+def test_the_subject_measures_draws_and_prints(
+    benchmarks, script, monkeypatch, tmp_path, tiny_config
+):
+    norms = benchmarks("norms")
+    for name, value in (
+        ("NUM_ROWS", (4, 1)),
+        ("WIDTHS", (8, 16)),
+        ("WIDTH_OF_ALL_ROWS", 16),
+        ("GOAL_WIDTHS", (16,)),
+        ("reason_not_to_compile", lambda _: "no compiler in this test"),
+    ):
+        monkeypatch.setattr(norms, name, value)
+    monkeypatch.setattr(benchmarks("norm_points"), "BUDGET_S", 0.0)
+    monkeypatch.setitem(PRESETS, "stories", ("", tiny_config))
+    picture = tmp_path / "norms.png"
+    result = script("bench", "norms", "--json", "--plot", picture)
+    assert result.code == 0, result.err
+    assert "left out: no compiler in this test" in result.err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    found = json.loads(result.out)
+    sizes = {(p["dtype"], p["num_rows"], p["d_model"]) for p in found["points"]}
+    both = {(dtype, 4, width) for dtype in ("float32", "bfloat16") for width in (8, 16)}
+    assert sizes == both | {("float32", 1, 16)}
+    assert all(p["elapsed_s"] > 0 and p["share"] > 0 for p in found["points"])
+    names = [row["name"] for row in found["rows"]]
+    assert "norm, forward, float32, 4 x 16: RMSNorm (peer: LayerNorm)" in names
+    assert any(name.startswith("training step") for name in names)
+
+    text = script("bench", "norms").out
+    assert "add + norm, forward + backward, bfloat16: milliseconds" in text
+    assert "rows x d_model" in text
+
+
+@pytest.mark.slow
+@pytest.mark.compile
+def test_a_compiled_norm_is_one_kernel(benchmarks):
+    claims = benchmarks("norm_claims")
+    if (reason := benchmarks("norms").reason_not_to_compile(CPU)) is not None:
+        pytest.skip(f"torch.compile does not work here: {reason}")
+    norm = benchmarks("norm_contenders").RMSNorm(32)
+    x = torch.randn(4, 32)
+    assert claims.traffic(lambda: norm(x)).num_kernels >= 5
+    compiled = claims.compile_with_names(norm, CPU)
+    assert claims.num_kernels_run(lambda: compiled(x), CPU) == 1

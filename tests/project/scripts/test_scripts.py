@@ -1,0 +1,247 @@
+"""The command lines: what they print, and one clear line with exit code 2 for a bad input."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import read_metrics
+
+ROOT = Path(__file__).parents[3]
+SCRIPTS = sorted(p.stem for p in (ROOT / "scripts").glob("*.py") if "def main(" in p.read_text())
+
+TINY = shlex.split("""
+    --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4 --max-steps 12
+    --eval-every 6 --eval-tokens 400 --log-every 3 --checkpoint-every 6 --num-samples 1
+    --device cpu --dtype float32
+""")
+
+
+@pytest.fixture
+def train(script, texts, tmp_path):
+    """Train the tiny model by the script."""
+
+    def call(*arguments):
+        folder = tmp_path / "run"
+        given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", folder]
+        return script("train", "debug", *given, *TINY, *arguments)
+
+    return call
+
+
+def assert_one_line(result, *words):
+    assert result.code == 2, (result.out, result.err)
+    lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, result.err
+    assert "Traceback" not in result.err
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_explains_every_option(script, name):
+    arguments = ["debug", "--help"] if name == "train" else ["--help"]
+    result = script(name, *arguments)
+    assert result.code == 0
+    flags = [line for line in result.out.splitlines() if line.strip("│ ").startswith("--")]
+    assert flags or name == "bench"
+    # An option without an explanation shows its default or (required) right after its name.
+    text = " ".join(result.out.replace("│", " ").split())
+    for flag in {word for word in text.split() if word.startswith("--") and word != "--help"}:
+        after = text.split(flag, 1)[1].split()[:6]
+        assert not (after and after[0] in {"(default:", "(required)"}), flag
+
+
+def test_train_generate_evaluate(train, script, texts, tmp_path):
+    folder = tmp_path / "run"
+    result = train()
+    assert result.code == 0, result.err
+    for expected in ("bits per byte", str(folder / "loss.png"), "scripts/generate.py"):
+        assert expected in result.out
+    assert "step     12" in result.out
+
+    written = script("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
+    assert written.code == 0, written.err
+    assert written.out.startswith("Once upon a time")
+    twice = [
+        script("generate", folder, "--seed", "5", "--num-samples", "2", "--max-tokens", "9").out
+        for _ in range(2)
+    ]
+    assert twice[0] == twice[1]
+    assert twice[0].count("---") == 4
+
+    asked = ["--prompt", "One day", "The", "--num-samples", "2", "--max-tokens", "9", "--seed", "5"]
+    alone = script("generate", folder, *asked)
+    together = script("generate", folder, *asked, "--batch-size", "3")
+    assert together.code == 0, together.err
+    assert together.out == alone.out
+    assert together.out.count("---") == 8
+    stopped = script("generate", folder, "--stop-strings", "e", "a", "--max-tokens", "60").out
+    assert not set("ea") & set(stopped)
+
+    measured = script("evaluate", folder, "--text", texts[1], "--json", "--dtype", "float32")
+    assert measured.code == 0, measured.err
+    row = json.loads(measured.out)
+    last = read_metrics(folder / "metrics.jsonl")[-1]
+    assert row["loss"] == pytest.approx(last["val/loss"], rel=1e-5)
+    assert row["bits_per_byte"] == pytest.approx(last["val/bits_per_byte"], rel=1e-5)
+    assert row["tokens_per_s"] > 0
+    for_people = script("evaluate", folder, "--text", texts[1], "--dtype", "float32")
+    assert f"bits per byte  {row['bits_per_byte']:.4f}" in for_people.out
+
+
+def test_a_run_is_resumed_with_its_own_settings(train, script, tmp_path):
+    folder = tmp_path / "run"
+    assert train().code == 0
+    assert_one_line(train(), "already holds a run", "--resume")
+    assert_one_line(train("--resume", "--lr", "0.5"), "lr=0.5", "started with lr=0.003")
+    assert_one_line(train("--resume", "--d-ff", "96"), "d_ff=96", "started with d_ff=64")
+    result = script(
+        "train", "debug", "--run-dir", folder, "--max-steps", "15", "--resume", "--device", "cpu"
+    )
+    assert result.code == 0, result.err
+    assert RunFolder(folder).latest_checkpoint().name == "step-00000015.pt"
+
+
+def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ["--train-text", texts[0], "--valid-text", texts[1], *TINY]
+    for _ in range(2):
+        assert script("train", "debug", *given).code == 0
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["debug", "debug-2"]
+    result = script("train", "debug", *given, "--resume", "--max-steps", "13")
+    assert result.code == 0, result.err
+    assert RunFolder(Path("runs/debug-2")).latest_checkpoint().name == "step-00000013.pt"
+
+
+def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path):
+    folder = tmp_path / "run"
+    result = script("train", "debug", "--corpus-megabytes", "0.1", "--run-dir", folder, *TINY)
+    assert result.code == 0, result.err
+    assert (folder / "corpus" / "train.txt").stat().st_size >= 100_000
+
+
+def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, monkeypatch):
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    result = train("--wandb", "offline")
+    assert result.code == 0, result.err
+    assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
+
+
+BAD_TRAINING = {
+    "missing text": (["--train-text", "none.txt"], ["none.txt", "does not exist"]),
+    "empty text": (["--train-text", "{empty}"], ["empty.txt", "is empty"]),
+    "short text": (["--train-text", "{short}"], ["short.txt", "fewer than one context"]),
+    "small vocabulary": (["--vocab-size", "256"], ["vocab_size=256", "257"]),
+    "heads": (["--num-heads", "5"], ["d_model=32 is not divisible by num_heads=5"]),
+    "odd heads": (["--d-model", "36", "--num-heads", "12"], ["odd size 3"]),
+    "no end": (["--max-steps", "None"], ["needs an end"]),
+    "diverging": (["--lr", "1e30", "--warmup-steps", "0"], ["step ", "lower lr"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TRAINING)
+def test_bad_input_to_training_is_one_line(train, tmp_path, name):
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "short.txt").write_text("Too short.")
+    arguments, words = BAD_TRAINING[name]
+    filled = [
+        a.format(empty=tmp_path / "empty.txt", short=tmp_path / "short.txt") for a in arguments
+    ]
+    result = train(*filled)
+    assert result.code == 2
+    assert "Traceback" not in result.err
+    # tyro frames what a configuration's rules say; the words may be wrapped.
+    said = " ".join(result.err.replace("│", " ").split())
+    for word in words:
+        assert word in said, result.err
+    left = {path.name for path in (tmp_path / "run").glob("*")}
+    assert left == set() or name == "diverging"
+
+
+def test_cuda_where_there_is_none_is_one_line(train):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has CUDA")
+    assert_one_line(train("--device", "cuda"), "device=cuda", "auto")
+
+
+def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, tmp_path):
+    text = tmp_path / "same.txt"
+    text.write_text("ab " * 400)
+    given = ["--train-text", text, "--valid-text", text, "--run-dir", tmp_path / "run"]
+    result = script("train", "debug", *given, *TINY)
+    assert result.code == 0, result.err
+    assert RunFolder(tmp_path / "run").read_config().vocab_size < 300
+    assert "300" in result.out + result.err
+
+
+def test_a_token_file_of_another_tokenizer_is_one_line(train, script, texts, tmp_path):
+    assert train().code == 0
+    other = tmp_path / "other"
+    assert script(
+        "train_tokenizer", "--text", texts[1], "--vocab-size", "290", "--out", other
+    ).code == 0  # fmt: skip
+    tokens = tmp_path / "run" / "tokens" / "train.bin"
+    tokens.unlink()
+    assert script("encode", "--tokenizer", other, "--text", texts[0], "--out", tokens).code == 0
+    assert_one_line(train("--resume"), "train.bin", "tokenizer")
+
+
+def test_ids_out_of_range_for_the_model_are_one_line(train, tmp_path):
+    assert train().code == 0
+    tokens = tmp_path / "run" / "tokens" / "valid.bin"
+    content = bytearray(tokens.read_bytes())
+    content[-2:] = (299 + 1000).to_bytes(2, "little")
+    tokens.write_bytes(content)
+    assert_one_line(train("--resume"), "valid.bin", "1299", "ends at 299")
+
+
+def test_a_checkpoint_of_another_shape_is_one_line(train, script, tmp_path):
+    folder = tmp_path / "run"
+    assert train().code == 0
+    settings = json.loads((folder / "config.json").read_text())
+    settings["settings"]["d_ff"] = 96
+    (folder / "config.json").write_text(json.dumps(settings))
+    assert_one_line(script("generate", folder), "ffn.w1.weight", "(64, 32)", "(96, 32)")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {"d_model": 7}}'])
+def test_a_damaged_configuration_is_one_line(script, tmp_path, content):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.json").write_text(content)
+    assert_one_line(script("generate", folder), "config.json")
+
+
+def test_a_folder_without_a_run_is_one_line(script, texts, tmp_path):
+    assert_one_line(script("generate", tmp_path / "none"), "holds no run")
+    assert_one_line(script("evaluate", tmp_path, "--text", texts[0]), "holds no run")
+
+
+def test_bad_sampling_settings_are_one_line(train, script, tmp_path):
+    folder = tmp_path / "run"
+    assert train().code == 0
+    assert_one_line(script("generate", folder, "--top-p", "0"), "top_p=0")
+    assert_one_line(script("generate", folder, "--num-samples", "0"), "num_samples=0")
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_run_goes_on_uncompiled_and_says_so(texts, tmp_path):
+    environment = os.environ | {
+        "CXX": str(tmp_path / "no-such-compiler"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
+    command = [sys.executable, ROOT / "scripts" / "train.py", "debug", *given, *TINY, "--compile"]
+    result = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, env=environment, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "torch.compile does not work here, so the run is not compiled" in result.stdout
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,343 @@
+"""The embedded corpus: its English, its variety, its subjects, and the files it makes."""
+
+import doctest
+import re
+import time
+from itertools import islice
+
+import pytest
+
+from cs_basics.stories import grammar as machinery
+from cs_basics.stories.grammar import iterate_stories, read_beats, read_plots, spell, write_stories
+from cs_basics.stories.plots import PLOTS, SCENES
+from cs_basics.stories.words import HE, KINDS, SHE, Word, tabled, with_article
+
+MEGABYTES = 10
+NAMED_PLOTS = dict(
+    zip((name for scripts in PLOTS.values() for name in scripts), read_plots(), strict=True)
+)
+# What a story of each plot is about: named when the trouble starts, named again near the end.
+SUBJECTS = {
+    "lost in the house": "toy",
+    "lost outside": "toy",
+    "broken": "broken",
+    "stuck animal": "trap",
+    "sharing": "toy",
+    "learning": "skill",
+    "lost baby animal": "lost_baby",
+    "garden": "crop",
+    "baking": "bake",
+    "building": "build",
+    "getaway": "getaway",
+    "handmade gift": "gift",
+    "sick friend": "playmate",
+    "new child": "friend",
+    "messy room": "clothing",
+    "greedy": "treat",
+    "dirty dog": "pet",
+    "race": "fast",
+    "small helper": "big",
+    "winter food": "pal",
+    "storm": "pal",
+    "learning from mother": "pupil",
+}
+SPOKEN = re.compile(r'"[^"]*"')
+SENTENCE_END = re.compile(r'(?<=[.!?])\s+|(?<=[.!?]")\s+(?=[A-Z"])')
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Ten megabytes of stories, and the seconds of processor time that they took."""
+    next(iterate_stories(0))  # the plots are read once
+    started_at = time.process_time()
+    texts, size = [], 0
+    stories = iterate_stories(0)
+    while size < MEGABYTES * 1e6:
+        texts.append(next(stories))
+        size += len(texts[-1])
+    return texts, time.process_time() - started_at
+
+
+def forms(kind):
+    return [form for word in KINDS[kind] for form in (word, *vars(word).values())]
+
+
+def slots(text):
+    return re.findall(r"\{([^}]*)\}", text)
+
+
+def tell_and_keep_cast(plot, seed):
+    casts = []
+
+    class KeptCast(machinery.Cast):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            casts.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machinery, "Cast", KeptCast)
+        text = NAMED_PLOTS[plot].tell(machinery.Random(seed))
+    return text, casts[0]
+
+
+# Variety
+
+
+def test_ten_megabytes_use_many_words(many):
+    words = {word for text in many[0] for word in re.findall("[a-z]+", text.lower())}
+    assert len(words) >= 1500
+
+
+def test_no_story_is_told_twice(many):
+    assert len(set(many[0])) == len(many[0])
+
+
+def test_no_validation_story_is_in_the_training_text(many):
+    assert not set(many[0]) & set(islice(iterate_stories(1_000_003), 3000))
+
+
+def test_no_sentence_dominates(many):
+    counts = {}
+    for text in many[0]:
+        for sentence in SENTENCE_END.split(text):
+            counts[sentence] = counts.get(sentence, 0) + 1
+    assert len(counts) > 80_000
+    assert max(counts.values()) < 0.003 * sum(counts.values())
+
+
+def test_writes_five_megabytes_a_second(many):
+    assert MEGABYTES / many[1] >= 5
+
+
+def test_stories_are_as_long_as_tinystories(many):
+    lengths = [len(text.split()) for text in many[0]]
+    assert min(lengths) >= 70
+    assert max(lengths) <= 250
+
+
+# English
+
+
+def test_stories_are_plain_text_without_grammar_marks(many):
+    for text in many[0]:
+        assert text.isascii()
+        assert not re.search(r"[\[\]{}|#@&_<>]|\n\n|  | \n|\n |^\s|\s$", text), text
+
+
+def test_articles_fit_the_next_sound(many):
+    for text in many[0]:
+        for article, word in re.findall(r"\b([Aa]n?) (\w+)", text):
+            sounds_like_vowel = word[0] in "aeiouAEIOU" or word.startswith(("hour", "honest"))
+            assert (article.lower() == "an") == sounds_like_vowel, (article, word, text)
+
+
+def test_sentences_start_with_capitals_and_end_with_stops(many):
+    for text in many[0]:
+        for paragraph in text.split("\n"):
+            assert paragraph.count('"') % 2 == 0, text
+            assert re.search(r'[.!?]"?$', paragraph), text
+            assert not re.search(r'\s[.,!?;]|[.,!?]{2}|[^.,!?]" |"\w+"', paragraph), text
+            narration = SPOKEN.sub("SPOKEN", paragraph)
+            for start in re.findall(r"(?:^|[.!?] )(\S)", narration):
+                assert start.isupper(), text
+            for start in re.findall(r'(?:^| )"(.)', paragraph):
+                assert start.isupper(), text
+
+
+def test_no_word_is_doubled_by_mistake(many):
+    for text in many[0]:
+        doubled = re.findall(r"\b(\w+) \1\b", text)
+        assert set(doubled) <= {"had", "that"}, text
+
+
+def test_narration_is_in_the_past(many):
+    # What holds at all times, and the words to the reader, are said in the present.
+    timeless = re.compile(r"(learned|found out|knew now) that|Do you know|This is a story")
+    present = re.compile(r"\b(is|are|has|wants|says|goes|comes|looks|sits|puts|will)\b")
+    for text in many[0]:
+        for sentence in re.split(r"(?<=[.!?]) ", SPOKEN.sub("SPOKEN.", text)):
+            assert timeless.search(sentence) or not present.search(sentence), (sentence, text)
+
+
+@pytest.mark.parametrize(("pronouns", "others"), [(SHE, HE), (HE, SHE)], ids=["she", "he"])
+def test_pronouns_agree_with_the_persons(monkeypatch, pronouns, others):
+    for kind, words in list(KINDS.items()):
+        if hasattr(words[0], "him"):
+            same = tuple(word for word in words if vars(word)["He"] == pronouns["He"])
+            spare = Word(kind.capitalize(), **pronouns, kind="", tie="cousin")
+            monkeypatch.setitem(KINDS, kind, (*same, spare))
+    wrong = re.compile(rf"\b({'|'.join(set(others.values()))})\b")
+    women = re.compile(r"\b([Mm]other|woman|lady)\b")
+    kinds = {"girl", "sister"} if others is SHE else {"boy", "brother"}
+    for text in islice(iterate_stories(2), 3000):
+        assert not kinds & set(re.findall(r"\w+", re.sub(r"\ba (boy|girl) who was", "", text)))
+        if not women.search(text):
+            assert not wrong.search(text), text
+
+
+def test_verbs_and_articles_agree_with_plurals(many):
+    plurals = {w for w in KINDS["treat"] if vars(w)["it"] == "them"}
+    plurals |= {vars(w)["s"] for w in KINDS["crop"]} | set(KINDS["pest"])
+    plural = "|".join(sorted(plurals))
+    wrong = re.compile(rf"\b(?:an?|one) (?:{plural})\b|\b[Tt]he (?:{plural}) (?:was|is|has)\b")
+    masses = "|".join(w for w in KINDS["treat"] if vars(w)["it"] == "it")
+    wrong_mass = re.compile(rf"\b[Tt]he (?:{masses}) were\b|\btoo many (?:{masses})\b")
+    for text in many[0]:
+        assert not wrong.search(text), text
+        assert not wrong_mass.search(text), text
+
+
+# The subject
+
+
+def test_there_are_many_plots():
+    assert len(NAMED_PLOTS) >= 15
+
+
+@pytest.mark.parametrize(("plot", "kind"), SUBJECTS.items(), ids=SUBJECTS)
+def test_the_subject_of_the_trouble_is_the_subject_of_the_end(plot, kind):
+    for seed in range(60):
+        text, cast = tell_and_keep_cast(plot, seed)
+        subject = cast[kind]
+        ways = {subject, *(vars(subject).get(form, subject) for form in ("past", "ing", "s"))}
+        middle = len(text) // 2
+        for part in (text[:middle], text[middle:]):
+            assert any(way in part for way in ways), (subject, text)
+        assert text.count(cast["hero"]) >= 3, text
+
+
+def test_a_slot_keeps_its_word_and_two_slots_differ():
+    cast = machinery.Cast(machinery.Random(0), "child")
+    toys = [cast["toy"], *(cast[f"toy{i}"] for i in range(2, 8))]
+    assert cast["toy"] is toys[0]
+    assert len(set(toys)) == len(toys)
+
+
+def test_every_slot_is_a_kind_and_every_kind_scene_and_form_is_used():
+    scripts = [text for group in PLOTS.values() for text in group.values()]
+    scripts += [*SCENES.values(), *machinery.OPENINGS.values()]
+    used = {slot for text in scripts for slot in slots(text)}
+    used |= {slot for kind in KINDS for form in forms(kind) for slot in slots(form)}
+    for slot in used - set(HE):
+        kind, _, form = slot.partition(".")
+        kind = kind.rstrip("0123456789")
+        if kind == "hero":
+            kind = "child"
+        assert kind in KINDS, slot
+        assert all(not form or hasattr(word, form) for word in KINDS[kind]), slot
+    kinds_used = {slot.partition(".")[0].rstrip("0123456789") for slot in used} | set(PLOTS)
+    assert kinds_used - set(HE) - {"hero"} == set(KINDS)
+    assert set(SCENES) == {name for text in scripts for name in re.findall(r"@(\w+)", text)}
+
+
+# The notation
+
+
+def test_doctests_hold():
+    assert doctest.testmod(machinery).failed == 0
+
+
+def test_spell_lists_every_choice():
+    assert spell("[a|b] c[ d|].") == ("a c d.", "a c.", "b c d.", "b c.")
+
+
+def test_marks_of_a_beat_are_read():
+    optional, paragraph = read_beats("?& one\ntwo\n\n# three\nfour [x|y]")
+    assert (optional.is_optional, optional.num_told, optional.starts_paragraph) == (True, 2, False)
+    assert (paragraph.is_optional, paragraph.num_told) == (False, 1)
+    assert paragraph.starts_paragraph
+    assert paragraph.lines == (("three",), ("four x", "four y"))
+
+
+def test_an_unknown_scene_is_refused():
+    with pytest.raises(KeyError):
+        read_beats("@nowhere")
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"), [("ball", "a ball"), ("old hat", "an old hat"), ("hour", "an hour")]
+)
+def test_article_is_chosen_by_sound(phrase, expected):
+    assert with_article(phrase) == expected
+    assert expected.capitalize() == Word(phrase).A
+
+
+def test_a_row_with_a_missing_column_is_refused():
+    with pytest.raises(ValueError, match="shorter"):
+        tabled("past ing", "swim / swam")
+
+
+# Seeds and files
+
+
+def test_equal_seeds_tell_equal_stories():
+    assert list(islice(iterate_stories(7), 50)) == list(islice(iterate_stories(7), 50))
+
+
+def test_negative_seed_is_refused():
+    with pytest.raises(ValueError, match="seed=-1"):
+        iterate_stories(-1)
+
+
+def test_file_holds_each_story_and_a_line_of_its_end(tmp_path):
+    path = tmp_path / "new" / "stories.txt"
+    size = write_stories(path, 50_000, 4)
+    *texts, rest = path.read_text().split("\n<|endoftext|>\n")
+    assert rest == ""
+    assert texts == list(islice(iterate_stories(4), len(texts)))
+    assert 50_000 <= size == path.stat().st_size < 52_000
+
+
+def test_a_longer_file_starts_with_the_shorter_one(tmp_path):
+    write_stories(tmp_path / "short", 10_000, 5)
+    write_stories(tmp_path / "long", 1_500_000, 5)
+    assert (tmp_path / "long").read_bytes().startswith((tmp_path / "short").read_bytes())
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "stories.txt"
+    path.write_text("old")
+
+    def stop(_progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_stories(path, 2_000_000, 6, on_progress=stop)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_progress_rises_to_the_total(tmp_path):
+    seen = []
+    write_stories(tmp_path / "stories.txt", 2_000_000, 6, on_progress=seen.append)
+    assert [p.done for p in seen] == sorted({p.done for p in seen})
+    assert seen[-1].done == seen[-1].total == 2_000_000
+
+
+def test_script_writes_the_file(script, tmp_path):
+    result = script("write_stories", "--megabytes", 0.02, "--out", tmp_path / "s.txt", "--seed", 4)
+    assert result.code == 0, result.err
+    write_stories(tmp_path / "same.txt", 20_000, 4)
+    assert (tmp_path / "s.txt").read_bytes() == (tmp_path / "same.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--megabytes", "0"], "megabytes=0"),
+        (["--megabytes", "inf"], "megabytes=inf"),
+        (["--megabytes", "1", "--seed", "-3"], "seed=-3"),
+    ],
+)
+def test_script_refuses_bad_input_in_one_line(script, tmp_path, flags, words):
+    result = script("write_stories", *flags, "--out", tmp_path / "s.txt")
+    assert result.code == 2
+    assert [line for line in result.err.splitlines() if words in line]
+    assert len(result.err.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_script_refuses_a_folder_as_file(script, tmp_path):
+    result = script("write_stories", "--megabytes", "1", "--out", tmp_path)
+    assert result.code == 2
+    assert "not an ordinary file" in result.err

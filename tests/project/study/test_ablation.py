@@ -1,0 +1,66 @@
+"""The suites: one thing changed at a time, nothing trained twice."""
+
+import dataclasses
+
+import pytest
+
+from cs_basics.run.config import PRESETS
+from cs_basics.run.folder import build_model
+from cs_basics.study.ablation import SUITES, changes, variants_of
+
+BASE = PRESETS["stories"][1]
+SINGLE = [suite for suite in SUITES if suite != "all"]
+
+
+@pytest.mark.parametrize("suite", SINGLE)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_suite_holds_its_base_once_and_no_variant_twice(suite, preset):
+    base = PRESETS[preset][1]
+    configs = list(variants_of(suite, base).values())
+    assert configs.count(base) == 1
+    assert len(set(configs)) == len(configs) > 1
+
+
+def test_all_is_the_union_without_repeats():
+    union = variants_of("all", BASE)
+    every = [config for suite in SINGLE for config in variants_of(suite, BASE).values()]
+    assert set(union.values()) == set(every)
+    assert len(union) == len(set(every)) < len(every)
+
+
+def test_a_name_means_the_same_in_every_suite():
+    # Names are folders: suites that share a folder must not share a name for different runs.
+    meanings = {}
+    for suite in SINGLE:
+        for name, config in variants_of(suite, BASE).items():
+            assert meanings.setdefault(name, config) == config, name
+            assert name.replace("-", "").replace(".", "").isalnum(), name
+
+
+def test_feed_forward_variants_have_nearly_the_same_number_of_weights():
+    swiglu, silu = (
+        sum(p.numel() for p in build_model(dataclasses.replace(config, num_layers=1)).parameters())
+        for config in variants_of("ffn", BASE).values()
+    )
+    assert swiglu == pytest.approx(silu, rel=0.01)
+
+
+def test_batch_sizes_warm_up_over_the_same_number_of_sequences():
+    sequences = BASE.warmup_steps * BASE.batch_size
+    for name, config in variants_of("batch", BASE).items():
+        assert config.warmup_steps * config.batch_size == pytest.approx(sequences, rel=0.05), name
+        if name.endswith("same-lr"):
+            assert config.lr == BASE.lr
+        else:
+            assert config.lr**2 / config.batch_size == pytest.approx(BASE.lr**2 / BASE.batch_size)
+
+
+def test_changes_are_the_settings_that_differ():
+    config = dataclasses.replace(BASE, lr=1.0, norm="layernorm")
+    assert changes(BASE, config) == {"lr": 1.0, "norm": "layernorm"}
+    assert changes(BASE, BASE) == {}
+
+
+def test_an_unknown_suite_is_refused():
+    with pytest.raises(ValueError, match=r"suite=norm does not exist: choose one of norms"):
+        variants_of("norm", BASE)

@@ -1,0 +1,136 @@
+"""The ranking and the judgement on noise, on results written by hand."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from cs_basics.run.config import PRESETS
+from cs_basics.study.ablation_run import RunResult
+from cs_basics.study.ablation_summary import Noise, Run, summarise
+
+BASE = PRESETS["debug"][1]
+RESULT = RunResult(
+    num_parameters=1,
+    steps=10,
+    minutes=1.0,
+    loss=2.0,
+    bits_per_byte=1.0,
+    unigram_loss=5.0,
+    tokens_per_s=1.0,
+    peak_memory_mb=1.0,
+    largest_activation=1.0,
+    largest_grad_norm=1.0,
+    diverged_at=None,
+)
+
+
+def runs_of(variant, *scores, **changed):
+    """Make a run for each score; None: one that diverged."""
+    return [
+        Run(
+            variant=variant,
+            config=dataclasses.replace(BASE, seed=seed),
+            result=dataclasses.replace(
+                RESULT,
+                bits_per_byte=score,
+                **({"diverged_at": 7} if score is None else {}),
+                **changed,
+            ),
+            rows=[],
+        )
+        for seed, score in enumerate(scores)
+    ]
+
+
+def summaries_of(**scores):
+    return {s.variant: s for s in summarise(r for n, v in scores.items() for r in runs_of(n, *v))}
+
+
+def test_the_best_comes_first_then_those_with_lost_runs():
+    found = summaries_of(lost=(None, None), half=(0.5, None), b=(1.2, 1.4), a=(1.1, 1.3))
+    assert list(found) == ["a", "b", "half", "lost"]
+    assert [summary.is_sound for summary in found.values()] == [True, True, False, False]
+    assert found["a"].mean == pytest.approx(1.2)
+
+
+def test_a_run_that_is_still_to_come_does_not_count_against_its_variant():
+    missing, crashed = (
+        Run(variant="a", config=BASE, result=None, rows=[], crash=crash) for crash in (None, "x")
+    )
+    assert summarise([*runs_of("a", 1.0), missing])[0].is_sound
+    assert not summarise([*runs_of("a", 1.0), crashed])[0].is_sound
+    assert not summarise([missing])[0].is_sound
+
+
+def test_a_run_that_diverged_has_no_score_even_if_its_loss_is_finite():
+    (summary,) = summarise(runs_of("a", 1.0, 9.0, diverged_at=3))
+    assert summary.scores == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({}, ""),
+        ({"diverged_at": 1_234}, "diverged at step 1,234"),
+        ({"loss": 5.1}, "no better than token frequencies"),
+        ({"loss": None, "bits_per_byte": None}, "no better than token frequencies"),
+    ],
+)
+def test_a_status_says_how_a_run_ended(changed, status):
+    result = dataclasses.replace(RESULT, **changed)
+    assert Run(variant="a", config=BASE, result=result, rows=[]).status == status
+
+
+def test_noise_is_the_pooled_standard_deviation_of_all_variants():
+    scores = {"a": (1.00, 1.02), "b": (1.10, 1.16), "c": (1.2, 1.21, 1.28)}
+    found = summaries_of(**scores)
+    noise = Noise(list(found.values()))
+    squares = sum(((np.array(s) - np.mean(s)) ** 2).sum() for s in scores.values())
+    assert noise.degrees_of_freedom == 4
+    assert noise.pooled == pytest.approx(squares / 4)
+    difference = noise.difference(found["c"], found["a"])
+    assert (difference.ahead, difference.behind) == ("a", "c")
+    assert difference.bits_per_byte == pytest.approx(1.23 - 1.01)
+    assert difference.standard_error == pytest.approx(math.sqrt(squares / 4 * (1 / 3 + 1 / 2)))
+
+
+@pytest.mark.parametrize(("gap", "is_noise"), [(0.019, True), (0.021, False)])
+def test_a_difference_below_two_standard_errors_is_noise(gap, is_noise):
+    # Two seeds, both variants with a standard deviation of 0.01: a standard error of 0.01.
+    spread = 0.01 / math.sqrt(2)
+    found = summaries_of(a=(1 - spread, 1 + spread), b=(1 + gap - spread, 1 + gap + spread))
+    difference = Noise(list(found.values())).difference(*found.values())
+    assert difference.standard_error == pytest.approx(0.01)
+    assert difference.is_noise is is_noise
+
+
+def test_rule_calls_chance_noise_about_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    verdicts = []
+    for _ in range(500):
+        scores = {str(i): tuple(rng.normal(1, 0.01, 2)) for i in range(8)}
+        found = list(summaries_of(**scores).values())
+        noise = Noise(found)
+        one, other = rng.choice(8, 2, replace=False)
+        verdicts.append(noise.difference(found[one], found[other]).is_noise)
+    # Beyond two standard errors with about eight degrees of freedom: 8 % of the time.
+    assert 0.86 < np.mean(verdicts) < 0.96
+
+
+def test_an_erratic_variant_does_not_drown_the_others():
+    calm = {"a": (1.000, 1.002), "b": (1.050, 1.051), "c": (1.101, 1.100)}
+    found = summaries_of(**calm, wild=(1.2, 2.0))
+    noise = Noise(list(found.values()))
+    assert set(noise.erratic) == {"wild"}
+    assert noise.difference(found["a"], found["b"]).is_noise is False
+    # It is judged by its own spread, which is too wide for a verdict.
+    assert noise.difference(found["a"], found["wild"]).is_noise is True
+
+
+def test_one_seed_says_nothing_about_noise():
+    found = summaries_of(a=(1.0,), b=(2.0,))
+    noise = Noise(list(found.values()))
+    assert noise.pooled is None
+    assert noise.difference(found["a"], found["b"]).is_noise is None

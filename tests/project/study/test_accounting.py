@@ -1,0 +1,260 @@
+"""Accounting: against the real parameter count, PyTorch's FLOP counter, and what a step keeps."""
+
+import dataclasses
+import weakref
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from cs_basics.functional import cross_entropy
+from cs_basics.run.config import PRESETS, Architecture
+from cs_basics.study import accounting
+from cs_basics.study.accounting import ModelShape, total
+from cs_basics.transformer import TransformerLM
+
+SIZES = {
+    "vocab_size": 96,
+    "context_length": 24,
+    "d_model": 32,
+    "num_layers": 3,
+    "num_heads": 4,
+    "d_ff": 80,
+}
+PLAIN = ModelShape(**SIZES)
+GPT2_XL = ModelShape(
+    vocab_size=50_257,
+    context_length=1_024,
+    d_model=1_600,
+    num_layers=48,
+    num_heads=25,
+    d_ff=4_288,
+)
+VARIANTS = {
+    "plain": {},
+    "post": {"placement": "post"},
+    "sandwich": {"placement": "sandwich"},
+    "no norm": {"placement": "none"},
+    "layernorm": {"norm": "layernorm"},
+    "layernorm without bias": {"norm": "layernorm-no-bias"},
+    "partial": {"norm": "partial-rmsnorm"},
+    "group": {"norm": "group-rmsnorm"},
+    "silu": {"ffn": "silu"},
+    "qk norm": {"qk_norm": True},
+    "tied": {"tie_embeddings": True},
+    "grouped queries": {"num_kv_heads": 2},
+    "grouped queries, qk norm": {"num_kv_heads": 1, "qk_norm": True},
+    "merged": {"merge_projections": True},
+    "no positions": {"positions": "none"},
+}
+
+
+def model_of(shape, device="meta"):
+    names = [field.name for field in dataclasses.fields(Architecture)]
+    architecture = Architecture(**{name: getattr(shape, name) for name in names})
+    sizes = {name: getattr(shape, name) for name in SIZES}
+    return TransformerLM(**sizes, device=device, architecture=architecture)
+
+
+@pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
+def test_parameters_are_those_of_the_model(choices):
+    shape = ModelShape(**SIZES, **choices)
+    real = sum(parameter.numel() for parameter in model_of(shape).parameters())
+    assert total(accounting.parameters(shape)) == real
+
+
+@pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
+def test_each_part_has_the_parameters_of_its_modules(choices):
+    shape = ModelShape(**SIZES, **choices)
+    words = {
+        "token embeddings": ("token_embeddings",),
+        "attention": ("proj",),
+        "feed-forward": ("ffn",),
+        "norms": ("ln", "norm"),
+        "output head": ("lm_head",),
+    }
+    real = dict.fromkeys(words, 0)
+    for name, parameter in model_of(shape).named_parameters():
+        part = next(part for part, marks in words.items() if any(mark in name for mark in marks))
+        real[part] += parameter.numel()
+    assert accounting.parameters(shape) == real
+
+
+@pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("seq_len", [None, 1, 7])
+def test_forward_flops_are_those_that_pytorch_counts(choices, seq_len):
+    shape = ModelShape(**SIZES, **choices)
+    model = model_of(shape, "cpu")
+    ids = torch.zeros(1, seq_len or shape.context_length, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(ids)
+    assert total(accounting.forward_flops(shape, seq_len)) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_training_flops_are_those_that_pytorch_counts(batch_size):
+    model = model_of(PLAIN, "cpu")
+    ids = torch.zeros(batch_size, PLAIN.context_length, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        cross_entropy(model(ids), ids).backward()
+    assert total(accounting.training_flops(PLAIN, batch_size)) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("position", [0, 5, 23])
+def test_generation_flops_are_those_that_pytorch_counts(position):
+    model = model_of(PLAIN, "cpu")
+    caches = model.empty_caches(1)
+    with torch.no_grad():
+        if position:
+            model(torch.zeros(1, position, dtype=torch.long), caches)
+        with FlopCounterMode(display=False) as counter:
+            model(torch.zeros(1, 1, dtype=torch.long), caches)
+    assert total(accounting.generation_flops(PLAIN, position)) == counter.get_total_flops()
+
+
+def test_gpt2_xl_has_the_published_cost():
+    assert total(accounting.parameters(GPT2_XL)) == 1_640_452_800
+    assert round(total(accounting.forward_flops(GPT2_XL)) / 1e12, 4) == 3.5168
+
+
+class Kept:
+    """A tensor that autograd keeps, for as long as it does."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+def bytes_kept(shape, batch_size):
+    """Bytes of all storages that a forward pass keeps for the backward, parameters aside."""
+    model = model_of(shape, "cpu")
+    ids = torch.zeros(batch_size, shape.context_length, dtype=torch.long)
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    alive = weakref.WeakSet()
+
+    def keep(tensor):
+        kept = Kept(tensor.detach())
+        alive.add(kept)
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept.tensor):
+        loss = cross_entropy(model(ids), ids)
+    storages = {
+        kept.tensor.untyped_storage().data_ptr(): kept.tensor.untyped_storage().nbytes()
+        for kept in alive
+        if kept.tensor.is_floating_point()
+    }
+    assert loss.requires_grad  # Alive until here, and with it all that it keeps.
+    return sum(size for start, size in storages.items() if start not in weights)
+
+
+KEPT = ["plain", "sandwich", "no norm", "silu", "qk norm", "tied", "grouped queries, qk norm"]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_activations_are_what_autograd_keeps(name):
+    shape = ModelShape(
+        vocab_size=512,
+        context_length=48,
+        d_model=64,
+        num_layers=4,
+        num_heads=4,
+        d_ff=176,
+        **VARIANTS[name],
+    )
+    memory = accounting.training_memory(shape, batch_size=3)
+    counted = sum(size for part, size in memory.items() if part.startswith("activations"))
+    counted -= memory["activations: logits and loss"] // 2  # Gradients come later.
+    assert counted == pytest.approx(bytes_kept(shape, 3), rel=0.1)
+
+
+def test_training_holds_four_numbers_per_parameter_besides_activations():
+    memory = accounting.training_memory(PLAIN, batch_size=1)
+    count = total(accounting.parameters(PLAIN))
+    assert memory["weights"] + memory["gradients"] + memory["optimizer state"] == 16 * count
+
+
+def test_inference_memory_holds_the_cache_that_the_model_makes():
+    caches = model_of(PLAIN, "cpu").empty_caches(2)
+    real = sum(cache.keys.nbytes + cache.values.nbytes for cache in caches)
+    assert accounting.inference_memory(PLAIN, batch_size=2)["KV cache"] == real
+
+
+def test_time_and_utilisation_are_each_others_inverse():
+    flops_per_s = 1e12
+    step_s = accounting.seconds(total(accounting.training_flops(PLAIN, 4)), flops_per_s, 0.25)
+    speed = 4 * PLAIN.context_length / step_s
+    assert accounting.utilisation_of(PLAIN, speed, flops_per_s) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("peak", "share"), [(0, 0.5), (-1, 0.5), (1e12, 0), (1e12, 1.5)])
+def test_seconds_refuses_what_no_hardware_has(peak, share):
+    with pytest.raises(ValueError, match=r"peak_flops_per_s=|utilisation="):
+        accounting.seconds(1.0, peak, share)
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding"),
+    [({"d_model": 0}, "d_model=0"), ({"num_heads": 5}, "not divisible by num_heads=5")],
+)
+def test_shape_refuses_sizes_that_do_not_fit(changes, finding):
+    with pytest.raises(ValueError, match=finding):
+        ModelShape(**SIZES | changes)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_has_a_shape(name):
+    config = PRESETS[name][1]
+    shape = accounting.shape_of(config)
+    assert (shape.d_model, shape.norm, shape.d_ff) == (config.d_model, config.norm, config.d_ff)
+
+
+GPT2_XL_FLAGS = [
+    "--vocab-size",
+    "50257",
+    "--context-length",
+    "1024",
+    "--num-layers",
+    "48",
+    "--d-model",
+    "1600",
+    "--num-heads",
+    "25",
+    "--d-ff",
+    "4288",
+]
+
+
+def test_script_says_what_a_shape_costs(script):
+    finished = script("account", *GPT2_XL_FLAGS, "--peak-tflops", "989", "--tokens", "1000000000")
+    assert finished.code == 0
+    assert "1,640,452,800" in finished.out
+    assert "3,516.8 GFLOP" in finished.out
+    assert "1,000,000,000 tokens take 7h 14m" in finished.out
+
+
+def test_script_starts_from_a_preset(script):
+    finished = script("account", "stories", "--num-layers", "1", "--tie-embeddings")
+    assert finished.code == 0
+    shape = dataclasses.replace(
+        accounting.shape_of(PRESETS["stories"][1]), num_layers=1, tie_embeddings=True
+    )
+    assert f"{total(accounting.parameters(shape)):,}" in finished.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "finding"),
+    [
+        (["--d-model", "64"], "missing: --vocab-size"),
+        (["stories", "--num-heads", "7"], "not divisible by num_heads=7"),
+        (["stories", "--d-model", "0"], "d_model=0"),
+        (["stories", "--batch-size", "0"], "batch_size=0"),
+        (["stories", "--tokens-per-s", "10"], "tokens_per_s needs peak_tflops"),
+        (["stories", "--peak-tflops", "0"], "peak_tflops=0"),
+        (["stories", "--peak-tflops", "1", "--mfu", "2"], "mfu=2"),
+    ],
+)
+def test_script_refuses_in_one_line_what_makes_no_sense(script, arguments, finding):
+    finished = script("account", *arguments)
+    assert (finished.code, finished.out) == (2, "")
+    assert finding in finished.err
+    assert len(finished.err.splitlines()) == 1
