@@ -1,7 +1,7 @@
 # make train   install into .venv and train on the embedded corpus: stories after a few minutes
 # make test    run the examination and the project's own tests
 # make check   formatting, lint, types, import directions
-# make bench   measure (see scripts/bench.py)
+# make bench   measure (see scripts/maintain/bench.py)
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
 # make faults  build every fault of the bank in turn: does the examination catch it?
 # make fuzz    run the scripts on a thousand damaged files: one line each, and nothing left behind?
@@ -33,17 +33,17 @@ check: $(INSTALLED)
 	$(BIN)/python -m cs_grader.policy cs_basics $(OF_THE_MACHINE)
 
 bench: $(INSTALLED)
-	$(BIN)/python scripts/bench.py pipeline $(ARGS)
-	$(BIN)/python scripts/bench.py norms --plot docs/pictures/norms.png $(ARGS)
-	$(BIN)/python scripts/bench.py tokenizer --plot docs/pictures/tokenizer.png $(ARGS)
-	$(BIN)/python scripts/bench.py generation $(ARGS)
-	$(BIN)/python scripts/bench.py training --plot docs/pictures/training.png $(ARGS)
+	$(BIN)/python scripts/maintain/bench.py pipeline $(ARGS)
+	$(BIN)/python scripts/maintain/bench.py norms --plot docs/pictures/norms.png $(ARGS)
+	$(BIN)/python scripts/maintain/bench.py tokenizer --plot docs/pictures/tokenizer.png $(ARGS)
+	$(BIN)/python scripts/maintain/bench.py generation $(ARGS)
+	$(BIN)/python scripts/maintain/bench.py training --plot docs/pictures/training.png $(ARGS)
 
 chaos: $(INSTALLED)
-	$(BIN)/python scripts/chaos.py $(ARGS)
+	$(BIN)/python scripts/maintain/chaos.py $(ARGS)
 
 faults: $(INSTALLED)
-	$(BIN)/python scripts/faults.py $(ARGS)
+	$(BIN)/python scripts/maintain/faults.py $(ARGS)
 
 fuzz: $(INSTALLED)
 	cd tests/project && ../../$(BIN)/python -m fuzz --files 1000 $(ARGS)

@@ -28,11 +28,13 @@ def script(monkeypatch, capfd):
 
     def call(name, *arguments):
         monkeypatch.setattr(sys, "argv", [f"scripts/{name}.py", *map(str, arguments)])
-        monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+        path = ROOT / "scripts" / f"{name}.py"
+        for folder in (ROOT / "scripts", path.parent):
+            monkeypatch.syspath_prepend(str(folder))
         capfd.readouterr()
         code = 0
         try:
-            runpy.run_path(str(ROOT / "scripts" / f"{name}.py"), run_name="__main__")
+            runpy.run_path(str(path), run_name="__main__")
         except SystemExit as stop:
             code = stop.code or 0
         captured = capfd.readouterr()

@@ -21,11 +21,11 @@ VARIANTS = [case for case in load() if not case.is_fault]
 # A right answer that is called a fault, and a wrong one that is called a variant.
 WITH_FALSE_ENTRIES = """
 import runpy, sys
-sys.path[:0] = ["tests/project", "tests", "scripts"]
+sys.path[:0] = ["tests/project", "tests", "scripts", "scripts/maintain"]
 from faults.bank import REFERENCE, fault, variant
 fault("softmax", "false entry: nothing is wrong")(REFERENCE.run_softmax)
 variant("softmax", "false entry: all is wrong")(lambda in_features, dim: in_features * 0)
-runpy.run_path("scripts/faults.py", run_name="__main__")
+runpy.run_path("scripts/maintain/faults.py", run_name="__main__")
 """
 SAMPLE = (
     "rmsnorm: eps is added outside the root",

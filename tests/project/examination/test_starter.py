@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-sys.path.append(str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
 make_starter = importlib.import_module("make_starter")
 blank = importlib.import_module("starter.blank").blank
 
@@ -299,7 +299,7 @@ def check_verdicts(folder, tmp_path, tests):
 @pytest.mark.slow
 def test_verdicts_on_all_problems_are_those_of_the_examination(tmp_path):
     out = tmp_path / "starter"
-    finished = run(ROOT, "scripts/make_starter.py", "--out", str(out))
+    finished = run(ROOT, "scripts/instructor/make_starter.py", "--out", str(out))
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert (out / "docs" / "handout.md").exists()
     check_verdicts(out, tmp_path, ["tests"])
@@ -307,7 +307,7 @@ def test_verdicts_on_all_problems_are_those_of_the_examination(tmp_path):
 
 def test_an_existing_folder_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    finished = run(ROOT, "scripts/make_starter.py", "--out", str(tmp_path))
+    finished = run(ROOT, "scripts/instructor/make_starter.py", "--out", str(tmp_path))
     assert (finished.returncode, finished.stdout) == (2, "")
     assert len(finished.stderr.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

@@ -1,4 +1,4 @@
-"""scripts/grade.py: one submission or many, killed and resumed, and what it refuses."""
+"""scripts/instructor/grade.py: one submission or many, killed and resumed, and what it refuses."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def class_folder(tmp_path_factory):
 
 
 def command(*arguments):
-    return [sys.executable, str(ROOT / "scripts" / "grade.py"), *map(str, arguments)]
+    return [sys.executable, str(ROOT / "scripts" / "instructor" / "grade.py"), *map(str, arguments)]
 
 
 def grade(*arguments):

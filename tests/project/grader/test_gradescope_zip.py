@@ -25,7 +25,7 @@ def make(script, tmp_path):
 
     def call(*options):
         out = tmp_path / "autograder.zip"
-        finished = script("make_gradescope", "--out", out, *options)
+        finished = script("instructor/make_gradescope", "--out", out, *options)
         assert finished.code == 0, finished.err
         return out, finished.out
 
@@ -125,7 +125,7 @@ def test_requirements_are_the_librarys_and_the_courses(make, tmp_path):
 def test_a_bad_option_is_one_line_and_no_zip(script, tmp_path, options, words):
     (tmp_path / "nowhere.txt").touch() if "y.zip" in options[-1] else None
     options = [option.replace("nowhere", str(tmp_path / "nowhere")) for option in options]
-    finished = script("make_gradescope", "--out", tmp_path / "a.zip", *options)
+    finished = script("instructor/make_gradescope", "--out", tmp_path / "a.zip", *options)
     assert finished.code == 2
     assert len(finished.err.splitlines()) == 1
     assert words in finished.err

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def measuring(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "maintain"))
     return importlib.import_module("benchmarks.measuring")
 
 
@@ -97,7 +98,7 @@ def two_rows(measuring, monkeypatch):
 
 @pytest.mark.usefixtures("two_rows")
 def test_json_is_one_object_with_the_machine_and_the_rows(script):
-    result = script("bench", "pipeline", "--json")
+    result = script("maintain/bench", "pipeline", "--json")
     assert result.code == 0, result.err
     found = json.loads(result.out)
     assert set(found) == {"machine", "rows", "extra"}
@@ -111,7 +112,7 @@ def test_json_is_one_object_with_the_machine_and_the_rows(script):
 
 @pytest.mark.usefixtures("two_rows")
 def test_the_table_says_which_goals_are_missed(script):
-    lines = script("bench", "pipeline").out.splitlines()
+    lines = script("maintain/bench", "pipeline").out.splitlines()
     fast = next(line for line in lines if line.startswith("fast"))
     assert fast.split()[1:] == ["3", "2", "ms", "1.50", "at", "most", "1.2", "x:", "MISSED"]
     alone = next(line for line in lines if line.startswith("alone"))
@@ -119,7 +120,7 @@ def test_the_table_says_which_goals_are_missed(script):
 
 
 def test_a_picture_of_a_subject_without_one_is_refused_in_one_line(script, tmp_path):
-    result = script("bench", "pipeline", "--plot", tmp_path / "none.png")
+    result = script("maintain/bench", "pipeline", "--plot", tmp_path / "none.png")
     assert (result.code, result.out) == (2, "")
     said = "pipeline has no picture; norms, tokenizer, training, loss have one"
     assert result.err == f"error: --plot: {said}\n"
@@ -127,7 +128,7 @@ def test_a_picture_of_a_subject_without_one_is_refused_in_one_line(script, tmp_p
 
 def test_a_picture_that_cannot_be_written_is_refused_before_measuring(script, tmp_path):
     (tmp_path / "file").touch()
-    result = script("bench", "norms", "--plot", tmp_path / "file" / "norms.png")
+    result = script("maintain/bench", "norms", "--plot", tmp_path / "file" / "norms.png")
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def loss(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "maintain"))
     return importlib.import_module("benchmarks.loss")
 
 
@@ -75,7 +76,7 @@ def test_a_time_that_is_none_is_refused(loss, tiny_config, minutes):
 
 
 def test_one_text_alone_is_refused_in_one_line(script):
-    result = script("bench", "loss", "--train-text", "here.txt")
+    result = script("maintain/bench", "loss", "--train-text", "here.txt")
     assert result.code == 2
     assert "train_text and valid_text go together" in result.err
     assert "Traceback" not in result.err

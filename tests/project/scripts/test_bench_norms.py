@@ -15,8 +15,9 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def benchmarks(monkeypatch):
-    """Import a module of scripts/benchmarks by its name."""
+    """Import a module of scripts/maintain/benchmarks by its name."""
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "maintain"))
     return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
@@ -156,7 +157,7 @@ def test_the_subject_measures_draws_and_prints(
     monkeypatch.setattr(benchmarks("norm_points"), "BUDGET_S", 0.0)
     monkeypatch.setitem(PRESETS, "stories", ("", tiny_config))
     picture = tmp_path / "norms.png"
-    result = script("bench", "norms", "--json", "--plot", picture)
+    result = script("maintain/bench", "norms", "--json", "--plot", picture)
     assert result.code == 0, result.err
     assert "left out: no compiler in this test" in result.err
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -169,7 +170,7 @@ def test_the_subject_measures_draws_and_prints(
     assert "norm, forward, float32, 4 x 16: RMSNorm (peer: LayerNorm)" in names
     assert any(name.startswith("training step") for name in names)
 
-    text = script("bench", "norms").out
+    text = script("maintain/bench", "norms").out
     assert "add + norm, forward + backward, bfloat16: milliseconds" in text
     assert "rows x d_model" in text
 

@@ -17,6 +17,7 @@ EOT = "<|endoftext|>"
 @pytest.fixture
 def benchmarks(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "maintain"))
     return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
@@ -91,6 +92,6 @@ def test_the_report_is_json_with_the_rows_that_were_asked_for(benchmarks, script
     measuring, tokenizer = benchmarks("measuring"), benchmarks("tokenizer")
     row = measuring.compare("encode, tiny (peer: tiktoken)", 9.0, 3.0, "MB/s", at_least=3)
     monkeypatch.setattr(tokenizer, "measure", lambda: measuring.Report([row]))
-    result = script("bench", "tokenizer", "--json")
+    result = script("maintain/bench", "tokenizer", "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["rows"] == [row.to_json()]

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def training(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "maintain"))
     return importlib.import_module("benchmarks.training")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.mark.slow
 def test_a_run_killed_in_a_checkpoint_and_in_an_evaluation_ends_like_one_left_alone(script):
-    result = script("chaos", "--kills", "2")
+    result = script("maintain/chaos", "--kills", "2")
     assert result.code == 0, result.err
     assert "killed at checkpoint" in result.out
     assert "killed at evaluation" in result.out
@@ -20,6 +20,7 @@ def chaos(monkeypatch):
     from conftest import ROOT
 
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "maintain"))
     import chaos
 
     return chaos

@@ -14,7 +14,12 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 
 ROOT = Path(__file__).parents[3]
-SCRIPTS = sorted(p.stem for p in (ROOT / "scripts").glob("*.py") if "def main(" in p.read_text())
+SCRIPTS = sorted(
+    str(path.relative_to(ROOT / "scripts").with_suffix(""))
+    for pattern in ("*.py", "instructor/*.py", "maintain/*.py")
+    for path in (ROOT / "scripts").glob(pattern)
+    if "def main(" in path.read_text()
+)
 
 TINY = shlex.split("""
     --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4 --max-steps 12
@@ -50,7 +55,7 @@ def test_help_explains_every_option(script, name):
     result = script(name, *arguments)
     assert result.code == 0
     flags = [line for line in result.out.splitlines() if line.strip("│ ").startswith("--")]
-    assert flags or name == "bench"
+    assert flags or name == "maintain/bench"
     # An option without an explanation shows its default or (required) right after its name.
     text = " ".join(result.out.replace("│", " ").split())
     for flag in {word for word in text.split() if word.startswith("--") and word != "--help"}:

@@ -14,7 +14,7 @@ graded, softmax and SiLU: the change is made in one, the other shows that nothin
     answering.py   odd answers, odd objects, odd output                        (20-22, 36-40, 47-49)
     packing.py     files, links, zips, encodings, what does not import         (28-35)
     shortcuts.py   operators that are not allowed, and what only looks like it (41-43)
-    grading.py     grades animals with scripts/grade.py and compares
+    grading.py     grades animals with scripts/instructor/grade.py and compares
 
 Nothing here harms the machine if a wall does not hold: what could is bounded or checks first that
 it runs as another user. Row 50 (the grader itself is killed) is in test_zoo.py.

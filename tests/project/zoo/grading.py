@@ -1,4 +1,4 @@
-"""Grades animals with scripts/grade.py and says what is not as it should be."""
+"""Grades animals with scripts/instructor/grade.py and says what is not as it should be."""
 
 import functools
 import json
@@ -62,7 +62,7 @@ def hand_in(animals: Sequence[Animal], folder: Path) -> None:
 
 
 def grade(submissions: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run scripts/grade.py over a folder of submissions."""
+    """Run scripts/instructor/grade.py over a folder of submissions."""
     return subprocess.run(
         command(submissions, out, *options),
         capture_output=True,
@@ -82,7 +82,7 @@ def command(submissions: Path, out: Path, *options: str) -> list[str]:
     """The command that grades these; it needs a wall, and draws the same hidden inputs always."""
     only = [word for problem in PROBLEMS for word in ("--only", problem)]
     fixed = ["--exam-seed", SECRET, "--require-isolation", LEAST_ISOLATION]
-    script = str(ROOT / "scripts" / "grade.py")
+    script = str(ROOT / "scripts" / "instructor" / "grade.py")
     return [sys.executable, script, str(submissions), "--out", str(out), *only, *fixed, *options]
 
 

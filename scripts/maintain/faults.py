@@ -11,12 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
+
 from cli import progress_printer, run
 
 from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.progress import Progress
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "docs" / "faults.md"
 
 

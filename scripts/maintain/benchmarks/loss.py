@@ -7,6 +7,7 @@ there.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -171,6 +172,7 @@ def _started(attempt: Attempt) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "benchmarks.loss_worker", attempt.to_json()],
         cwd=SCRIPTS,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPTS.parent), *sys.path])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -21,7 +21,7 @@ from cs_basics.tokenizer import Tokenizer
 from .measuring import Report, Row, alternating_times, median_time, peak_memory_of
 from .training_step import random_batch, training_step
 
-SCRIPTS = Path(__file__).parents[1]
+SCRIPTS = Path(__file__).parents[2]
 MEGABYTES = 100
 
 

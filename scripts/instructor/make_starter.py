@@ -1,4 +1,4 @@
-"""Make the student edition of this repository: python scripts/make_starter.py --out DIR.
+"""Make the student edition of this repository: python scripts/instructor/make_starter.py --out DIR.
 
 The library without its solutions, the public examination with stored answers in the place of
 oracles, the scripts, and the handout. Generated from the reference and its tests, both of which
@@ -17,11 +17,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
+
 from cli import check_can_write, run
 from starter.blank import Module, blank
 from starter.stored import COMPUTED
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LIBRARY = "cs_basics"
 TEMPLATES = Path(__file__).with_name("starter")
 
@@ -119,7 +121,7 @@ def texts() -> dict[str, str]:
     return {
         **{f"{LIBRARY}/{name}.py": text for name, text in library().items()},
         **{f"scripts/{name}.py": read(f"scripts/{name}.py") for name in SCRIPTS},
-        **{place: read(f"scripts/starter/{name}") for name, place in RENAMED.items()},
+        **{place: read(f"scripts/instructor/starter/{name}") for name, place in RENAMED.items()},
         **examination(),
         "pyproject.toml": project_file(),
     }

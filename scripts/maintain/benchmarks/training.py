@@ -139,7 +139,8 @@ def _started_up(workers: dict[str, subprocess.Popen[str]]) -> dict[str, float]:
 
 
 def _started(contender: Contender) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPTS), *sys.path])}
+    places = [str(SCRIPTS), str(SCRIPTS.parent), *sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     if not contender.is_tuned:
         # scripts/process.py sets it, for this process and all that it starts.
         environment.pop("GOMP_SPINCOUNT", None)

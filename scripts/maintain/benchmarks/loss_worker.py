@@ -5,7 +5,7 @@ schedule, clock, evaluation. The clock runs only while it is this process's turn
 before it starts, and evaluating does not count. For each line "SECONDS" that it reads it trains so
 long; for "evaluate" it reads the whole validation text. It answers each by one line.
 
-    cd scripts; python -m benchmarks.loss_worker '{"kind": "ours", ...}'
+    cd scripts/maintain; python -m benchmarks.loss_worker '{"kind": "ours", ...}'
 """
 
 import json

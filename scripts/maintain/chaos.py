@@ -1,6 +1,6 @@
 """Kill a training run again and again, and see that it ends as if nothing had happened.
 
-python scripts/chaos.py --kills 30
+python scripts/maintain/chaos.py --kills 30
 
 One run is left alone. Another is killed (SIGKILL) at moments drawn at random and at moments waited
 for: while a checkpoint, an evaluation or a line of metrics is being written, at the very end. After
@@ -22,6 +22,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
+
 from cli import run
 
 from cs_basics.checkpoint import read_checkpoint
@@ -29,7 +32,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import Row, Sample, format_duration, read_metrics, read_samples
 from cs_basics.stories.grammar import write_stories
 
-TRAIN_SCRIPT = Path(__file__).with_name("train.py")
+TRAIN_SCRIPT = Path(__file__).parents[1] / "train.py"
 EVAL_EVERY = 12
 # Updates from one kill to the next, about: the events waited for come every few updates.
 STEPS_PER_KILL = 40

@@ -1,17 +1,20 @@
 """Measure what this project promises, on this machine.
 
-python scripts/bench.py pipeline
-python scripts/bench.py norms --plot norms.png
-python scripts/bench.py training --plot training.png
-python scripts/bench.py generation
-python scripts/bench.py loss --minutes 5 10 --train-text FILE --valid-text FILE --plot loss.png
-python scripts/bench.py norms --json > norms.json
-python scripts/bench.py tokenizer --plot tokenizer.png
+python scripts/maintain/bench.py pipeline
+python scripts/maintain/bench.py norms --plot norms.png
+python scripts/maintain/bench.py training --plot training.png
+python scripts/maintain/bench.py generation
+python scripts/maintain/bench.py loss --minutes 5 10 --train-text FILE --valid-text FILE
+python scripts/maintain/bench.py norms --json > norms.json
+python scripts/maintain/bench.py tokenizer --plot tokenizer.png
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
+
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
 
 from process import keep_freed_memory  # isort: split
 

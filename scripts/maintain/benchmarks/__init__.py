@@ -1,4 +1,4 @@
-"""What scripts/bench.py measures. Read measuring, then a subject.
+"""What scripts/maintain/bench.py measures. Read measuring, then a subject.
 
 measuring    rows, clocks, the machine
 pipeline     from text to stories, each station by itself

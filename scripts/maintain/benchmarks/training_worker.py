@@ -4,7 +4,7 @@ A process of its own, because the memory that a step holds, and the allocator's 
 a process. It says how long its first update took; then, for each line that it reads, it makes an
 update and says how long that took; at the end of the input it says what it held at the most.
 
-    cd scripts; python -m benchmarks.training_worker '{"kind": "ours", "dtype": "bfloat16"}'
+    cd scripts/maintain; python -m benchmarks.training_worker '{"kind": "ours", "dtype": "bfloat16"}'
 """
 
 import json

@@ -10,7 +10,7 @@ from cs_basics.run.config import END_OF_TEXT
 from cs_basics.stories.grammar import write_stories
 from cs_basics.tokenizer import Tokenizer
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[4] / "shared" / "data"
 VOCAB_SIZE = 10_000
 SAMPLE_BYTES = 3_600_000
 HARD_BYTES = 1_000_000

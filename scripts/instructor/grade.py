@@ -1,7 +1,7 @@
 """Grade one submission, or a folder of them, without trusting any of it.
 
-    python scripts/grade.py alice.zip --out report
-    python scripts/grade.py submissions --out results --jobs 4
+    python scripts/instructor/grade.py alice.zip --out report
+    python scripts/instructor/grade.py submissions --out results --jobs 4
 
 One submission writes results.json (as Gradescope reads it) and index.html; a folder of them writes
 gradebook.csv, index.html for the class, and a folder for each submission. The exit code is 0 when
@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from cs_grader import batch, sandbox  # noqa: E402
-from cs_grader.batch import Graded  # noqa: E402
-from cs_grader.marking import Marking, Terms, rubric_of  # noqa: E402
-from cs_grader.submissions import Submission, find_submissions  # noqa: E402
+from cs_grader import batch, sandbox
+from cs_grader.batch import Graded
+from cs_grader.marking import Marking, Terms, rubric_of
+from cs_grader.submissions import Submission, find_submissions
 
 LINE_INTERVAL_S = 10.0
 MAX_SEED = 2**31

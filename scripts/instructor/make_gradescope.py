@@ -1,6 +1,6 @@
 """Make the zip that Gradescope builds its autograder from.
 
-python scripts/make_gradescope.py --out autograder.zip
+python scripts/instructor/make_gradescope.py --out autograder.zip
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ import io
 import json
 import secrets
 import shlex
+import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -15,11 +16,14 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
+
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
+
 from cli import check_can_write, run
 
 from cs_basics.run.atomic import atomic_writer
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONTAINER = ROOT / "cs_grader" / "container"
 # Equal contents give equal zips.
 DATE = (2020, 1, 1, 0, 0, 0)
@@ -103,7 +107,7 @@ def _files() -> Iterator[tuple[str, Path]]:
     yield "run_autograder", CONTAINER / "run_autograder"
     yield "constraints.txt", ROOT / "constraints.txt"
     yield "LICENSE", ROOT / "LICENSE"
-    yield "scripts/grade.py", ROOT / "scripts" / "grade.py"
+    yield "scripts/instructor/grade.py", ROOT / "scripts" / "instructor" / "grade.py"
     yield from _below(ROOT / "cs_grader", {".py", ".ini"})
     own = {ROOT / "tests" / "adapters.py", ROOT / "tests" / "project"}
     for name, file in _below(ROOT / "tests", {".py", ".toml"}):
