@@ -56,7 +56,7 @@ BEYOND: dict[str, tuple[str, ...]] = {
     "optim": ("SGD",),
     "generate": ("sample", "generate"),
     "chunked_loss": ("linear_cross_entropy",),
-    "tiled_attention": ("tiled_causal_attention",),
+    "tiled_attention": ("flash_causal_attention",),
     "norm_function": ("make_norm",),
     "data": ("read_windows",),
     "epochs": ("epoch_batch",),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cs_basics.attention import CausalSelfAttention, MergedCausalSelfAttention
-from cs_basics.fast.flash_attention import tiled_causal_attention
+from cs_basics.fast.flash_attention import flash_causal_attention
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.rope import RotaryPositionalEmbedding
 
@@ -34,21 +34,21 @@ def results(function, inputs):
 def test_output_and_gradients_are_the_plain_ones(tile, scale):
     inputs = case(scale=scale)
     # Plain softmax computes in float32 at least, here in float64, as the tiles do.
-    ours = results(lambda q, k, v: tiled_causal_attention(q, k, v, tile), inputs)
+    ours = results(lambda q, k, v: flash_causal_attention(q, k, v, tile), inputs)
     for one, other in zip(ours, results(plain, inputs), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
 
 
 def test_gradcheck():
     inputs = case(seq=5, d_k=2, d_v=3)
-    assert torch.autograd.gradcheck(lambda q, k, v: tiled_causal_attention(q, k, v, 2), inputs)
+    assert torch.autograd.gradcheck(lambda q, k, v: flash_causal_attention(q, k, v, 2), inputs)
 
 
 def test_bfloat16_is_as_near_to_float32_as_the_plain_form():
     exact = case(seq=96, dtype=torch.float32)
     rounded = [x.detach().bfloat16().requires_grad_() for x in exact]
     truth = results(plain, exact)
-    ours = results(lambda q, k, v: tiled_causal_attention(q, k, v, 32), rounded)
+    ours = results(lambda q, k, v: flash_causal_attention(q, k, v, 32), rounded)
     theirs = results(plain, rounded)
     for one, other, true in zip(ours, theirs, truth, strict=True):
         assert one.dtype == torch.bfloat16
@@ -57,9 +57,9 @@ def test_bfloat16_is_as_near_to_float32_as_the_plain_form():
 
 def test_no_query_sees_what_comes_later():
     q, k, v = (x.detach() for x in case(seq=9))
-    before = tiled_causal_attention(q, k, v, 4)
+    before = flash_causal_attention(q, k, v, 4)
     k[..., 6:, :], v[..., 6:, :] = 99.0, 99.0
-    after = tiled_causal_attention(q, k, v, 4)
+    after = flash_causal_attention(q, k, v, 4)
     assert torch.equal(after[..., :6, :], before[..., :6, :])
     assert not torch.allclose(after[..., 6:, :], before[..., 6:, :])
 
@@ -72,7 +72,7 @@ def test_what_is_kept_for_the_backward_grows_with_the_length_and_not_with_its_sq
         with torch.autograd.graph.saved_tensors_hooks(
             lambda x, sizes=sizes: sizes.append(x.numel()) or x, lambda x: x
         ):
-            tiled_causal_attention(*inputs, 16)
+            flash_causal_attention(*inputs, 16)
         kept[seq] = sum(sizes)
     assert kept[128] == 2 * kept[64]
 
@@ -100,4 +100,4 @@ def test_the_layer_gives_the_same_in_tiles(attention, qk_norm):
 )
 def test_what_does_not_fit_is_refused(seqs, tile, message):
     with pytest.raises(ValueError, match=message):
-        tiled_causal_attention(*(torch.zeros(n, 2) for n in seqs), tile)
+        flash_causal_attention(*(torch.zeros(n, 2) for n in seqs), tile)
