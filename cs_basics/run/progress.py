@@ -33,3 +33,16 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+
+
+def taking_values(
+    on_progress: OnProgress | None,
+) -> Callable[[str, str, int, int, float], None] | None:
+    """Adapt a callback to code that knows no Progress and reports its fields one by one."""
+    if on_progress is None:
+        return None
+
+    def report(stage: str, unit: str, done: int, total: int, elapsed_s: float) -> None:
+        on_progress(Progress(stage, unit, done, total, elapsed_s))
+
+    return report
