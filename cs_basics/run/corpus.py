@@ -10,7 +10,7 @@ from cs_basics.data import TokenFile, open_token_file
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.progress import OnProgress
+from cs_basics.run.progress import OnProgress, taking_values
 from cs_basics.stories.grammar import write_stories
 from cs_basics.tokenizer import Tokenizer
 
@@ -133,5 +133,5 @@ def _texts(
         if not path.exists():
             logger.info("writing %g MB of stories to %s", megabytes, path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_stories(path, round(megabytes * 1e6), seed, on_progress)
+            write_stories(path, round(megabytes * 1e6), seed, taking_values(on_progress))
     return texts

@@ -82,7 +82,7 @@ TEACHERS_ONLY = (
 )  # fmt: skip
 COPIED = (
     "LICENSE", "constraints.txt", ".gitignore", "data/README.md", "docs/handout.md",
-    "cs_basics/attention_kernel.cpp",
+    "cs_basics/attention_kernel.cpp", "cs_basics/stories/plots.txt", "cs_basics/stories/words.txt",
 )  # fmt: skip
 RENAMED = {
     "README.md": "README.md",
