@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PACKAGE = "student_lm"
 PROBLEMS = ("silu", "softmax")
 # Not needed by any adapter.
