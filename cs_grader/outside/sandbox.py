@@ -71,6 +71,12 @@ def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
     }
 
 
+def interpreter() -> str:
+    """Python, by the folder that it really is in: a link to that folder does not exist inside."""
+    executable = Path(sys.executable)
+    return str(executable.parent.resolve() / executable.name)
+
+
 def interpreter_folders() -> list[Path]:
     """Where Python and its packages are."""
     found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)]
@@ -86,7 +92,7 @@ def environment(stage: Stage, tier: str) -> dict[str, str]:
     """All that the submission sees of the environment."""
     scratch = "/tmp" if tier == "bubblewrap" else str(stage.scratch)
     return {
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{Path(interpreter()).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": scratch,
         "TMPDIR": scratch,
         "USER": "student",
@@ -176,13 +182,8 @@ def start(
     settings = settings_of(tier, stage, limits)
     added: Sequence[str] = more.get("packages", [])
     settings |= more | {"packages": [*settings["packages"], *added]}
-    worker = [
-        sys.executable,
-        "-P",
-        "-s",
-        "-B",
-        str(stage.root / "cs_grader" / "inside" / "worker.py"),
-    ]
+    program = str(stage.root / "cs_grader" / "inside" / "worker.py")
+    worker = [interpreter(), "-P", "-s", "-B", program]
     command = wall(tier, stage, limits)
     for folder in added if command else ():
         command[-1:-1] = _show(Path(folder))

@@ -102,15 +102,8 @@ def _try(tier: str, stage: Stage) -> str:
     """Look around from the inside."""
     settings = sandbox.settings_of(tier, stage, sandbox.Limits())
     arguments = [str(stage.root), json.dumps(settings), str(PACKAGE)]
-    command = [
-        *sandbox.wall(tier, stage, sandbox.Limits()),
-        sys.executable,
-        "-P",
-        "-s",
-        "-B",
-        "-c",
-        PROBE,
-    ]
+    python = [sandbox.interpreter(), "-P", "-s", "-B", "-c", PROBE]
+    command = [*sandbox.wall(tier, stage, sandbox.Limits()), *python]
     try:
         finished = subprocess.run(
             [*command, *arguments],
