@@ -12,18 +12,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
-from cs_grader.marking import GradingError, Marking, Terms, mark
 from cs_grader.outputs import write_class, write_outputs
-from cs_grader.result import Result, write_atomically
-from cs_grader.submissions import Submission
+from cs_grader.outside.grading import GradingError, mark
+from cs_grader.outside.marking import Marking
+from cs_grader.outside.submissions import Submission
+from cs_grader.outside.terms import Terms
+from cs_grader.result import Result, printable, write_atomically
 
 TERMS_FILE = "batch.json"
 RESULT_FILE = "result.json"
+MAX_FAULT = 300
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,35 +96,48 @@ def grade(
     Returns:
         What became of each, in the order of `submissions`.
     """
+    waiting: SimpleQueue[Submission] = SimpleQueue()
+    finished: SimpleQueue[Graded] = SimpleQueue()
+    for submission in submissions:
+        waiting.put(submission)
 
-    def one(submission: Submission) -> Graded:
-        folder = folder_of(submission)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            result = mark(
-                submission.name,
-                submission.source,
-                terms,
-                on_item,
-                lambda key: _known(folder, key, terms),
-            )
-            write_outputs(result, folder)
-            # Last: whoever goes on takes this file as the word that all is done.
-            write_atomically(folder / RESULT_FILE, result.to_json())
-        except (GradingError, OSError) as error:
-            return Graded(submission=submission, result=None, fault=str(error))
-        return Graded(submission=submission, result=result, fault="")
+    def work() -> None:
+        with suppress(Empty):
+            while True:
+                submission = waiting.get_nowait()
+                finished.put(_grade_one(submission, folder_of(submission), terms, on_item))
 
+    for _ in range(min(jobs, len(submissions))):
+        # Daemons: whoever is interrupted does not wait for them, and what they started ends too.
+        threading.Thread(target=work, daemon=True).start()
     done: dict[str, Graded] = {}
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        for future in as_completed([pool.submit(one, submission) for submission in submissions]):
-            graded = future.result()
-            done[graded.submission.name] = graded
-            on_graded(graded)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    for _ in submissions:
+        graded = finished.get()
+        done[graded.submission.name] = graded
+        on_graded(graded)
     return [done[submission.name] for submission in submissions]
+
+
+def _grade_one(
+    submission: Submission, folder: Path, terms: Terms, on_item: Callable[[Marking], None]
+) -> Graded:
+    """Grade one submission; whatever goes wrong with it is its own fault alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        result = mark(
+            submission.name,
+            submission.source,
+            terms,
+            on_item,
+            lambda key: _known(folder, key, terms),
+        )
+        write_outputs(result, folder)
+        # Last: whoever goes on takes this file as the word that all is done.
+        write_atomically(folder / RESULT_FILE, result.to_json())
+    except Exception as error:
+        fault = str(error) if isinstance(error, GradingError | OSError) else repr(error)
+        return Graded(submission=submission, result=None, fault=printable(fault, MAX_FAULT))
+    return Graded(submission=submission, result=result, fault="")
 
 
 def write_gradebook(graded: Sequence[Graded], out: Path) -> None:

@@ -1,8 +1,8 @@
-"""Which names the from-scratch rule has a word on, and which word. Read before policy.py."""
+"""Which names the from-scratch rule applies to, and what it says of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from cs_grader.blocked import FUNCTIONS, KERNELS
+from cs_grader.inside.forbidden import FUNCTIONS, KERNELS
 
 # Of torch.nn and torch.optim, what nobody has to write: what holds parameters and modules.
 ALLOWED = frozenset(

@@ -1,4 +1,4 @@
-"""Passages that a submission shares with PyTorch's own source. Used by policy.py.
+"""Passages that a submission shares with PyTorch's own source.
 
 What PyTorch writes in Python can be copied instead of called, and no kernel notices. Honest code
 may share a line or two; several lines in a row that say something are a copy, for a person to see.

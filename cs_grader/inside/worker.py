@@ -23,15 +23,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 if __name__ == "__main__":
     sys.path += json.loads(sys.argv[1])["packages"]
 
-from cs_grader import confine, wire
-from cs_grader.host import ENDED, last_words, prepare_to_fork, run_host
-from cs_grader.processes import children, descendants, is_over
-from cs_grader.settings import Settings
-from cs_grader.watch import NOW, Watch, ending
+from cs_grader.inside import confine, wire
+from cs_grader.inside.host import ENDED, last_words, prepare_to_fork, run_host
+from cs_grader.inside.processes import children, descendants, is_over
+from cs_grader.inside.settings import Settings
+from cs_grader.inside.watch import NOW, Watch, ending
 
 ONE_YEAR_S = 3e7
 IMPORT_CPU_S = 20

@@ -7,8 +7,8 @@ import signal
 import socket
 import time
 
-from cs_grader.processes import HAS_PROC, cpu_below, descendants, memory_of
-from cs_grader.settings import Settings
+from cs_grader.inside.processes import HAS_PROC, cpu_below, descendants, memory_of
+from cs_grader.inside.settings import Settings
 
 TICK_S = 0.25
 # What a submission may patch and these processes still need afterwards.

@@ -1,77 +1,31 @@
-"""The wall around a submission: which kinds there are, which of them work here, how to put it up.
+"""The wall around a submission: what stands in it, what may be used in it, how it is put up.
 
-    bubblewrap  namespaces: no network, no other process, nothing to read but libraries and the
-                submission, nothing to write but a little memory
-    uid         for root in a container that allows no namespaces: another user, a filter for system
-                calls, and landlock where the kernel has it
-    process     a plain process with limits; the submission can read what its user can read
-
-Each kind is tried before it is used: a probe of a few milliseconds looks from the inside whether
-network, files and processes are out of reach.
+tiers.py says which kinds of wall there are.
 """
 
 import contextlib
 import dataclasses
 import json
 import os
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs_grader import confine
-from cs_grader.processes import descendants, is_over
+from cs_grader.inside import confine
+from cs_grader.inside.processes import descendants, is_over
+from cs_grader.outside.stage import Stage
 
-TIERS = ("bubblewrap", "uid", "process")
-PACKAGE = Path(__file__).parent
-INSIDE = (
-    "__init__",
-    "absent",
-    "blocked",
-    "confine",
-    "host",
-    "processes",
-    "settings",
-    "watch",
-    "wire",
-    "worker",
-)
 # Users that systemd keeps free of people; each grading process takes one of its own.
 FIRST_UID, NUM_UIDS = 61184, 4336
 NOBODY = 65534
 PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 OF_ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
-
-# Does to itself what the worker does, then looks around: what is within reach?
-PROBE = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import json, os, socket
-from cs_grader import confine
-settings = json.loads(sys.argv[2])
-sys.path += settings["packages"]
-confine.take_away(settings)
-def can(action):
-    try:
-        action()
-    except OSError as error:
-        return isinstance(error, TimeoutError)
-    return True
-def connect():
-    with socket.socket() as one:
-        one.settimeout(0.2)
-        one.connect(("192.0.2.1", 9))
-import ctypes, numpy
-print(json.dumps({"network": can(connect), "reads": can(lambda: os.listdir(sys.argv[3]))}))
-"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,127 +38,6 @@ class Limits:
     processes: int = 128
     idle_s: float = 10.0
     """How long a probe may wait for something without computing."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Stage:
-    """The folders that a sandbox is made of; all but `scratch` are only read."""
-
-    root: Path
-
-    @property
-    def submission(self) -> Path:
-        """The clean copy of what was handed in."""
-        return self.root / "submission"
-
-    @property
-    def examination(self) -> Path:
-        """Probes, and what imports the adapters; no oracle, no rubric."""
-        return self.root / "examination"
-
-    @property
-    def scratch(self) -> Path:
-        """Temporary files, where the sandbox has no memory of its own for them."""
-        return self.root / "scratch"
-
-
-def set_the_stage(root: Path, tests: Path) -> Stage:
-    """Copy into a new folder what the sandbox needs besides the submission.
-
-    Args:
-        root: An empty folder.
-        tests: The folder of the examination.
-    """
-    stage = Stage(root=root)
-    root.chmod(0o755)
-    (root / "cs_grader").mkdir()
-    for name in INSIDE:
-        shutil.copyfile(PACKAGE / f"{name}.py", root / "cs_grader" / f"{name}.py")
-    (stage.examination / "probes").mkdir(parents=True)
-    shutil.copyfile(tests / "submission.py", stage.examination / "submission.py")
-    for probe in sorted((tests / "probes").glob("*.py")):
-        shutil.copyfile(probe, stage.examination / "probes" / probe.name)
-    stage.scratch.mkdir()
-    return stage
-
-
-def choose_tier(required: str | None = None) -> str:
-    """Return the strongest kind of wall that works here.
-
-    Args:
-        required: Accept this kind or a stronger one only.
-
-    Raises:
-        ValueError: None that is strong enough works; says why.
-    """
-    weakest = TIERS.index(required or TIERS[-1])
-    reasons: list[str] = []
-    for tier in TIERS[: weakest + 1]:
-        reason = why_not(tier)
-        if not reason:
-            return tier
-        reasons.append(f"{tier}: {reason}")
-    raise ValueError(f"no isolation of {required} or stronger works here ({'; '.join(reasons)})")
-
-
-def why_not(tier: str) -> str:
-    """Say why a kind of wall does not work here; "" if it does."""
-    if tier == "process":
-        return ""
-    if not sys.platform.startswith("linux"):
-        return f"needs Linux, this is {sys.platform}"
-    if tier == "bubblewrap" and not shutil.which("bwrap"):
-        return "bwrap is not installed (Debian: apt-get install bubblewrap)"
-    if tier == "uid" and os.geteuid() != 0:
-        return "needs root"
-    if tier == "uid" and (closed := _closed_to_others(interpreter_folders())):
-        return f"Python lies in {closed}, which other users may not enter: install it elsewhere"
-    with tempfile.TemporaryDirectory(prefix="cs_grader-") as folder:
-        stage = Stage(root=Path(folder))
-        stage.root.chmod(0o755)
-        (stage.root / "cs_grader").mkdir()
-        for name in ("__init__.py", "confine.py"):
-            shutil.copyfile(PACKAGE / name, stage.root / "cs_grader" / name)
-        stage.scratch.mkdir()
-        return _try(tier, stage)
-
-
-def _closed_to_others(folders: Sequence[Path]) -> Path | None:
-    """Return the first folder, of these or on the way to them, that only its owner may enter."""
-    for folder in folders:
-        for step in (*reversed(folder.parents), folder):
-            if not step.stat().st_mode & stat.S_IXOTH:
-                return step
-    return None
-
-
-def _try(tier: str, stage: Stage) -> str:
-    """Look around from the inside."""
-    settings = settings_of(tier, stage, Limits())
-    arguments = [str(stage.root), json.dumps(settings), str(PACKAGE)]
-    command = [*wall(tier, stage, Limits()), sys.executable, "-P", "-s", "-B", "-c", PROBE]
-    try:
-        finished = subprocess.run(
-            [*command, *arguments],
-            env=environment(stage, tier),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{type(error).__name__}: {error}"
-    try:
-        seen = json.loads(finished.stdout)
-    except ValueError:
-        lines = finished.stderr.strip().splitlines() or [f"exit status {finished.returncode}"]
-        return lines[-1]
-    if seen["network"]:
-        return "the network can be reached from the inside"
-    if seen["reads"]:
-        return f"{PACKAGE} can be read from the inside: take the right to read it from others"
-    return ""
 
 
 def own_uid() -> int:
@@ -238,6 +71,12 @@ def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
     }
 
 
+def interpreter() -> str:
+    """Python, by the folder that it really is in: a link to that folder does not exist inside."""
+    executable = Path(sys.executable)
+    return str(executable.parent.resolve() / executable.name)
+
+
 def interpreter_folders() -> list[Path]:
     """Where Python and its packages are."""
     found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)]
@@ -253,7 +92,7 @@ def environment(stage: Stage, tier: str) -> dict[str, str]:
     """All that the submission sees of the environment."""
     scratch = "/tmp" if tier == "bubblewrap" else str(stage.scratch)
     return {
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{Path(interpreter()).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": scratch,
         "TMPDIR": scratch,
         "USER": "student",
@@ -331,7 +170,7 @@ def start(
     """Put up the wall with a worker behind it.
 
     Args:
-        tier: One of TIERS.
+        tier: One of tiers.TIERS.
         stage: The folders.
         limits: What it may use.
         more: The worker's remaining settings.
@@ -343,7 +182,8 @@ def start(
     settings = settings_of(tier, stage, limits)
     added: Sequence[str] = more.get("packages", [])
     settings |= more | {"packages": [*settings["packages"], *added]}
-    worker = [sys.executable, "-P", "-s", "-B", str(stage.root / "cs_grader" / "worker.py")]
+    program = str(stage.root / "cs_grader" / "inside" / "worker.py")
+    worker = [interpreter(), "-P", "-s", "-B", program]
     command = wall(tier, stage, limits)
     for folder in added if command else ():
         command[-1:-1] = _show(Path(folder))

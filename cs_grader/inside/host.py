@@ -21,11 +21,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from cs_grader import blocked, confine, wire
-from cs_grader.absent import Absent, stand_in_for
-from cs_grader.processes import num_threads
-from cs_grader.settings import Settings
-from cs_grader.watch import over_memory
+from cs_grader.inside import blocked, confine, wire
+from cs_grader.inside.absent import Absent, stand_in_for
+from cs_grader.inside.processes import num_threads
+from cs_grader.inside.settings import Settings
+from cs_grader.inside.watch import over_memory
 
 MOST_FRAMES = 30
 MOST_CHARACTERS = 8000

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cs_grader import sandbox
+from cs_grader.outside.tiers import choose_tier
 from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build, define_softmax
 
 SECRET = "of the zoo"
@@ -26,7 +26,7 @@ LEAST_ISOLATION = "uid"
 def has_a_wall() -> bool:
     """Whether anything stronger than a plain process works here."""
     try:
-        sandbox.choose_tier(LEAST_ISOLATION)
+        choose_tier(LEAST_ISOLATION)
     except (ValueError, OSError):
         return False
     return True

@@ -14,9 +14,11 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from cs_grader import sandbox, wire
+from cs_grader.inside import wire
+from cs_grader.outside import sandbox
+from cs_grader.outside.sandbox import Limits
+from cs_grader.outside.stage import Stage
 from cs_grader.result import printable
-from cs_grader.sandbox import Limits, Stage
 
 DEFAULT_CPU_S = 10
 # The reference needs less than a second for any of them, but text is many times slower in some
@@ -83,7 +85,7 @@ class Connection:
         """Prepare to put up a sandbox at the first request.
 
         Args:
-            tier: One of sandbox.TIERS.
+            tier: One of tiers.TIERS.
             stage: Its folders.
             limits: What may be used in it.
             more: What the worker has to know about the submission.

@@ -1,6 +1,6 @@
 """The pytest plugin that runs the examination against a submission in a sandbox.
 
-    python -m pytest -p cs_grader.examiner --examine FILE tests/test_*.py
+    python -m pytest -p cs_grader.outside.examiner --examine FILE tests/test_*.py
 
 FILE holds an Examination as JSON; what becomes of each item goes to a file descriptor, a JSON
 object on each line. The examination itself is the one that a student runs at home, file by file:
@@ -23,9 +23,10 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from cs_grader import confine
-from cs_grader.connection import Answer, Connection, Frame, SandboxError
-from cs_grader.sandbox import Limits, Stage
+from cs_grader.inside import confine
+from cs_grader.outside.connection import Answer, Connection, Frame, SandboxError
+from cs_grader.outside.sandbox import Limits
+from cs_grader.outside.stage import Stage
 
 FORBIDDEN = "ForbiddenOperator"
 NOWHERE = Frame("the submission", 0, "<module>")
