@@ -33,3 +33,8 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+
+
+def unpacked(on_progress: OnProgress | None) -> Callable[[str, str, int, int, float], None] | None:
+    """Return a callback that takes the fields of `Progress` one by one, as fast/text hands them."""
+    return on_progress and (lambda *fields: on_progress(Progress(*fields)))

@@ -52,8 +52,8 @@ class SegmentTable:
 
     Two levels. Segments of up to 15 bytes have a slot in an array, chosen by a hash of their bytes;
     the slot holds the bytes themselves, so that another segment is never taken for them. It belongs
-    to the first segment that comes, which is likely a frequent one. What has no slot is looked up in
-    a dictionary, one by one.
+    to the first segment that comes, which is likely a frequent one. What has no slot is looked up
+    in a dictionary, one by one.
 
     A segment and the space before it are numbered as one text if its end is a boundary (see
     boundaries.py): it has to end in a visible character, which is looked at when it is new. A

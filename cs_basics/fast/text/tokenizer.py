@@ -74,8 +74,7 @@ class FastTokenizer(Tokenizer):
         """Smallest type of an array that holds every id."""
         products = [self._ids[left + right] for left, right in self.merges]
         ranks = {
-            (self._ids[left], self._ids[right]): rank
-            for (left, right), rank in self._ranks.items()
+            (self._ids[left], self._ids[right]): rank for (left, right), rank in self._ranks.items()
         }
         byte_ids = [self._ids.get(byte, NO_TOKEN) for byte in SINGLE_BYTES]
         self._merger = Merger(byte_ids, ranks, products)
@@ -280,7 +279,7 @@ class FastTokenizer(Tokenizer):
 def _encode_block(tokenizer: FastTokenizer, block: Block) -> tuple[int, Ids]:
     # An array travels between processes fast.
     chunks = block.chunks(tokenizer.special_tokens)
-    return block.num_bytes, tokenizer._encode_chunks(chunks)  # noqa: SLF001
+    return block.num_bytes, tokenizer._encode_chunks(chunks)
 
 
 def _num_characters(data: bytes) -> int:
