@@ -17,7 +17,7 @@ from cs_basics.interop.tokenizer_files import (
     save_tiktoken,
     save_tokenizer_json,
 )
-from cs_basics.tokenizer import Tokenizer
+from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
 
 
 def main(
@@ -47,13 +47,13 @@ def main(
     elif tokenizer.suffix == ".tiktoken":
         loaded = load_tiktoken(tokenizer, special_tokens)
     else:
-        loaded = Tokenizer.load(tokenizer)
+        loaded = load_tokenizer(tokenizer)
     if out.suffix == ".json":
         save_tokenizer_json(loaded, out)
     elif out.suffix == ".tiktoken":
         save_tiktoken(loaded, out)
     else:
-        loaded.save(out)
+        save_tokenizer(loaded, out)
     print(f"{out}: {loaded.vocab_size} tokens, {len(loaded.merges)} merges")
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.data import open_token_file
 from cs_basics.run.encoding import encode_file
+from cs_basics.run.token_file import open_token_file, tokenizer_checksum
+from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 
 
@@ -54,7 +55,7 @@ def main(
         raise ValueError(f"--out {outs[0]} already exists: add --overwrite to replace it")
     for _, path in pairs:
         check_can_write(path)
-    loaded = Tokenizer.load(tokenizer)
+    loaded = load_tokenizer(tokenizer)
     for source, path in pairs:
         if path.exists() and not overwrite:
             _check_finished(path, source, loaded)
@@ -75,7 +76,7 @@ def _check_finished(path: Path, source: Path, tokenizer: Tokenizer) -> None:
     Raises:
         ValueError: It is of another text or tokenizer, or older than the text.
     """
-    tokens = open_token_file(path, tokenizer.checksum)
+    tokens = open_token_file(path, tokenizer_checksum(tokenizer))
     written = source.stat()
     if tokens.num_bytes != written.st_size or path.stat().st_mtime_ns < written.st_mtime_ns:
         raise ValueError(f"--out {path} is not of {source} as it is: add --overwrite to replace it")

@@ -12,7 +12,6 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
-from cs_basics.data import open_token_file
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
@@ -57,10 +56,10 @@ def main(
     show = progress_printer()
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "tokens.bin"
-        encode_file(tokenizer, text, path, on_progress=show)
+        tokens = encode_file(tokenizer, text, path, on_progress=show)
         result = evaluate(
             loss_of,
-            open_token_file(path),
+            tokens,
             config.context_length,
             batch_size,
             torch_device,

@@ -66,14 +66,13 @@ def accelerate(thing: Thing) -> Thing:
 
 
 def _twin_of(thing: Any) -> Any:  # noqa: ANN401  a class or a function
-    """Return the twin of a class or function, itself if it has none."""
-    for clear, fast in TWINS.items():
-        module, _, name = clear.rpartition(".")
-        # What was never imported cannot be the thing.
-        if module in sys.modules and getattr(sys.modules[module], name) is thing:
-            module, _, name = fast.rpartition(".")
-            return getattr(import_module(module), name)
-    return thing
+    """Return the twin of a class or function of the book; of anything else, itself."""
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
+    twin = TWINS.get(f"{module}.{name}")
+    if twin is None or thing is not getattr(sys.modules.get(module or ""), name or "", None):
+        return thing
+    module, _, name = twin.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def compile_training(

@@ -21,6 +21,7 @@ from cs_basics.optim import AdamW
 from cs_basics.run.atomic import atomic_folder
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.folder import RunFolder, build_model
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.run.trainer import SAMPLING, parameter_groups
 from cs_basics.tokenizer import Tokenizer
 
@@ -103,7 +104,7 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
     with atomic_folder(out) as temporary:
         run = RunFolder(temporary)
         run.write_config(replace(config, run_dir=out), imported_from=folder.name)
-        tokenizer.save(run.tokenizer)
+        save_tokenizer(tokenizer, run.tokenizer)
         run.checkpoints.mkdir()
         # Without progress: a run that goes on from it has made no step.
         save_checkpoint(model, optimizer, 0, run.checkpoint_of(0))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cs_basics.run.config import TrainConfig, resolve_num_kv_heads
-from cs_basics.tokenizer import read_json
+from cs_basics.run.json_file import read_json
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     "norm": ("rmsnorm", "rmsnorm-llama", "rmsnorm-function"),

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from cs_basics.run.config import TrainConfig, resolve_num_kv_heads
-from cs_basics.tokenizer import read_json
+from cs_basics.run.json_file import read_json
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -14,16 +14,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from cs_basics.bpe import SINGLE_BYTES, Merge, Ranks, merge_lowest_first
+from cs_basics.bpe import SINGLE_BYTES, Merge, merge_by_rank
+from cs_basics.fast import accelerate
 from cs_basics.pretokenize import PRETOKEN
 from cs_basics.run.atomic import atomic_writer
-from cs_basics.tokenizer import (
-    Tokenizer,
-    from_printable,
-    read_at_once,
-    read_json,
-    to_printable,
-)
+from cs_basics.run.json_file import read_at_once, read_json
+from cs_basics.tokenizer import Tokenizer, from_printable, to_printable
 
 _BYTE_LEVEL = {
     "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True
@@ -94,7 +90,7 @@ def load_tokenizer_json(path: str | os.PathLike[str]) -> Tokenizer:
         raise ValueError(f"{path} {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{path} is not a tokenizer.json of byte-level BPE: {error!r}") from None
-    return Tokenizer(vocab, merges, list(specials))
+    return accelerate(Tokenizer)(vocab, merges, list(specials))
 
 
 class _NotOfThisKindError(Exception):
@@ -190,26 +186,21 @@ def load_tiktoken(
             vocab[int(rank)] = base64.b64decode(token, validate=True)
         except (ValueError, binascii.Error):
             raise ValueError(f"{path} line {number} is not a token and its rank") from None
-    ids = {token: rank for rank, token in vocab.items()}
-    if any(byte not in ids for byte in SINGLE_BYTES):
+    if not set(SINGLE_BYTES) <= set(vocab.values()):
         raise ValueError(f"{path} lacks a token of a single byte")
-    ranks: Ranks = {}
-    products: list[int] = []
-    merges: list[Merge] = []
+    merges: dict[Merge, int] = {}
     for rank, token in sorted(vocab.items()):
         if len(token) == 1:
             continue
-        parts = merge_lowest_first([ids[bytes([byte])] for byte in token], ranks, products)
+        parts = merge_by_rank(token, merges)
         if len(parts) != 2:
             raise ValueError(f"{path} has no merge that makes {token!r}, rank {rank}")
-        ranks[parts[0], parts[1]] = len(products)
-        products.append(rank)
-        merges.append((vocab[parts[0]], vocab[parts[1]]))
+        merges[parts[0], parts[1]] = len(merges)
     specials = special_tokens or {}
     both = vocab | {rank: token.encode("utf-8") for token, rank in specials.items()}
     if len(both) < len(vocab) + len(specials):
         raise ValueError(f"special_tokens={dict(specials)} take ids that {path} gives to others")
-    return Tokenizer(both, merges, list(specials))
+    return accelerate(Tokenizer)(both, merges, list(specials))
 
 
 def _check_bytes(tokenizer: Tokenizer) -> None:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
-from cs_basics.data import TokenFile, open_token_file
+from cs_basics.fast import accelerate
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.progress import OnProgress, taking_values
+from cs_basics.run.progress import OnProgress, unpacked
+from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.stories.grammar import write_stories
 from cs_basics.tokenizer import Tokenizer
 
@@ -32,7 +34,11 @@ class Corpus:
 
 
 def prepare_corpus(
-    config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None = None
+    config: TrainConfig,
+    folder: RunFolder,
+    on_progress: OnProgress | None = None,
+    *,
+    is_fast: bool = True,
 ) -> Corpus:
     """Return the token files of a run; what it lacks is written, trained or encoded first.
 
@@ -42,6 +48,7 @@ def prepare_corpus(
         config: Names the texts (or none, for the grammar's) and the vocabulary size.
         folder: Where everything is kept.
         on_progress: Told how far each part of the work is.
+        is_fast: Whether to use the fast twins of the book's tokenizer and `train_bpe`.
 
     Raises:
         FileNotFoundError: A text is missing.
@@ -51,7 +58,7 @@ def prepare_corpus(
     missing = [path for path in parts if not path.exists()]
     try:
         texts = _texts(config, folder, on_progress)
-        tokenizer = _tokenizer(texts[0], config.vocab_size, folder, on_progress)
+        tokenizer = _tokenizer(texts[0], config.vocab_size, folder, on_progress, is_fast)
         train, valid = (
             _tokens(tokenizer, text, folder.tokens / name, config.context_length, on_progress)
             for text, name in zip(texts, ("train.bin", "valid.bin"), strict=True)
@@ -64,18 +71,22 @@ def prepare_corpus(
 
 
 def _tokenizer(
-    text: Path, vocab_size: int, folder: RunFolder, on_progress: OnProgress | None
+    text: Path, vocab_size: int, folder: RunFolder, on_progress: OnProgress | None, is_fast: bool
 ) -> Tokenizer:
     """Return the run's tokenizer, trained on the text if there is none yet."""
     # The file that comes last: without it a kill came in between, and the others are written anew.
     if (folder.tokenizer / "vocab.json").exists():
-        tokenizer = folder.load_tokenizer()
+        tokenizer = folder.load_tokenizer(is_fast)
         logger.info("using %s, %s tokens", folder.tokenizer, f"{tokenizer.vocab_size:,}")
         return tokenizer
     logger.info("training a tokenizer of %s tokens on %s", f"{vocab_size:,}", text)
-    vocab, merges = train_bpe(text, vocab_size, [END_OF_TEXT], on_progress=on_progress)
-    tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT])
-    tokenizer.save(folder.tokenizer)
+    train = accelerate(train_bpe) if is_fast else train_bpe
+    # Only the twin can tell how far it is.
+    told = {} if train is train_bpe else {"on_progress": unpacked(on_progress)}
+    vocab, merges = train(text, vocab_size, [END_OF_TEXT], **told)
+    tokenizer_class = accelerate(Tokenizer) if is_fast else Tokenizer
+    tokenizer = tokenizer_class(vocab, merges, [END_OF_TEXT])
+    save_tokenizer(tokenizer, folder.tokenizer)
     return tokenizer
 
 
@@ -91,7 +102,7 @@ def _tokens(
         logger.info("encoding %s", text)
         path.parent.mkdir(parents=True, exist_ok=True)
         encode_file(tokenizer, text, path, on_progress=on_progress)
-    token_file = open_token_file(path, tokenizer_checksum=tokenizer.checksum)
+    token_file = open_token_file(path, tokenizer_checksum(tokenizer))
     if token_file.num_bytes != text.stat().st_size:
         raise ValueError(
             f"{path} was encoded from {token_file.num_bytes:,} bytes, but {text} has "
@@ -133,5 +144,5 @@ def _texts(
         if not path.exists():
             logger.info("writing %g MB of stories to %s", megabytes, path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_stories(path, round(megabytes * 1e6), seed, taking_values(on_progress))
+            write_stories(path, round(megabytes * 1e6), seed, unpacked(on_progress))
     return texts

@@ -1,30 +1,34 @@
 """Encode texts of any size to token files: by many processes, on many machines, and after a kill.
 
-Memory does not grow with the text: processes are told which part of the file is theirs
-(cs_basics.fast.text.blocks), and what they return is written in order.
+A fast tokenizer (cs_basics.fast.text) encodes by several processes. Any other one needs only
+`encode_iterable`; it encodes the whole text, from the start.
 
 The unfinished file stands beside the place of the finished one, with ".part" after its name. Its
 header says how far it has come, every few seconds; the same call goes on from there, also after a
 worker process was killed. An ordinary error leaves nothing behind.
 
-Test: pytest tests/project/test_encoding_files.py
+Test: pytest tests/project/run/test_encoding_files.py
 """
 
+import codecs
 import contextlib
+import errno
 import json
 import os
 import shutil
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.data import (
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.progress import OnProgress, Progress, unpacked
+from cs_basics.run.token_file import (
     HEADER_BYTES,
     VERSION,
     TokenFile,
@@ -33,23 +37,20 @@ from cs_basics.data import (
     packed_header,
     packed_ids,
     token_dtype,
+    tokenizer_checksum,
 )
-from cs_basics.fast.text.blocks import Block, file_blocks, share_of_file
-from cs_basics.fast.text.cuts import Span
-from cs_basics.fast.text.parallel import default_num_workers, map_in_order
-from cs_basics.pretokenize import file_size
-from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.progress import OnProgress, Progress
 from cs_basics.tokenizer import Tokenizer
 
-BLOCK_BYTES = 1 << 21
-"""Bytes of text that are one task of a worker process."""
+READ_BYTES = 1 << 19
+"""Bytes of text that a tokenizer without `encode_blocks` is handed at once."""
+IDS_AT_ONCE = 1 << 16
+"""Ids that are taken from it at once."""
 
 SAVE_INTERVAL_S = 5.0
 """Seconds between notes of how far an unfinished file has come: what a kill costs at most."""
 
-_Encoded = tuple[int, npt.NDArray[np.integer[Any]]]
-"""Size of a block in bytes, and its ids in an array, which travels between processes fast."""
+_Encoded = tuple[int, npt.NDArray[np.integer[Any]] | list[int]]
+"""Size of a part of the text in bytes, and its ids."""
 
 _PART_MAGIC = b"cs_basics unfinished tokens\n"
 
@@ -106,43 +107,35 @@ def encode_file(
         ValueError: The text is empty, has a byte for which the tokenizer has no token, or is being
             encoded to this place by another process; or there is no such share.
     """
-    size = file_size(text_path)
     text_path, out_path = Path(text_path), Path(out_path)
-    share = share_of_file(text_path, tokenizer.special_tokens, rank, num_shares)
-    if out_path.exists() and out_path.samefile(text_path):
-        raise ValueError(f"out_path={out_path} is the text itself: choose another name")
-    if out_path.exists() and not out_path.is_file():
-        raise ValueError(f"{out_path} is not an ordinary file and will not be replaced")
-    workers = default_num_workers(num_workers, share.end - share.start)
+    encode_blocks = getattr(tokenizer, "encode_blocks", None)
+    can_seek = encode_blocks is not None and text_path.is_file()
+    _check_paths(text_path, out_path)
+    if num_workers is not None and num_workers < 1:
+        raise ValueError(f"num_workers={num_workers} must be at least 1")
+    if not 0 <= rank < num_shares:
+        raise ValueError(f"rank={rank} must be at least 0 and below num_shares={num_shares}")
+    if num_shares > 1 and not can_seek:
+        raise ValueError(f"{text_path} cannot be shared out: that needs a file and a FastTokenizer")
     fresh = Attempt(
-        text_bytes=size,
+        text_bytes=text_path.stat().st_size,
         text_changed_ns=text_path.stat().st_mtime_ns,
-        tokenizer_checksum=tokenizer.checksum,
+        tokenizer_checksum=tokenizer_checksum(tokenizer),
         rank=rank,
         num_shares=num_shares,
     )
     out_path.parent.mkdir(parents=True, exist_ok=True)
     part_path = out_path.with_name(out_path.name + ".part")
     with _unfinished(part_path) as file:
-        attempt = _resumed(file, fresh, np.dtype(token_dtype(tokenizer.vocab_size)).itemsize)
-        rest = Span(share.start + attempt.bytes_done, share.end)
-        blocks = file_blocks(text_path, tokenizer.special_tokens, BLOCK_BYTES, rest)
-        encoded = map_in_order(partial(_encode_block, tokenizer), blocks, workers)
-        if on_progress:
-            encoded = _reported(encoded, rest.end - rest.start, on_progress)
+        id_bytes = np.dtype(token_dtype(tokenizer.vocab_size)).itemsize
+        attempt = _resumed(file, fresh, id_bytes, can_seek)
+        if encode_blocks is None:
+            encoded = _encode_from_start(tokenizer, text_path, on_progress)
+        else:
+            share = {"rank": rank, "num_shares": num_shares, "start": attempt.bytes_done}
+            encoded = encode_blocks(text_path, num_workers, unpacked(on_progress), **share)
         attempt = _append(file, encoded, attempt, tokenizer.vocab_size)
-        header = TokenHeader(
-            version=VERSION,
-            dtype=token_dtype(tokenizer.vocab_size),
-            vocab_size=tokenizer.vocab_size,
-            tokenizer_checksum=tokenizer.checksum,
-            num_tokens=attempt.tokens_done,
-            num_bytes=attempt.bytes_done,
-        )
-        file.seek(0)
-        file.write(packed_header(header))
-        file.flush()
-        os.fsync(file.fileno())
+        _finish(file, attempt, tokenizer.vocab_size)
         part_path.replace(out_path)
     return open_token_file(out_path)
 
@@ -185,20 +178,40 @@ def join_token_files(
     return open_token_file(out_path)
 
 
-def _encode_block(tokenizer: Tokenizer, block: Block) -> _Encoded:
-    return block.num_bytes, tokenizer.encode_bytes(block.read())
+def _check_paths(text_path: Path, out_path: Path) -> None:
+    if text_path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder where a text file is needed", text_path)
+    if text_path.stat().st_size == 0 and text_path.is_file():
+        raise ValueError(f"{text_path} is empty: there is no text to encode")
+    if out_path.exists() and out_path.samefile(text_path):
+        raise ValueError(f"out_path={out_path} is the text itself: choose another name")
+    if out_path.exists() and not out_path.is_file():
+        raise ValueError(f"{out_path} is not an ordinary file and will not be replaced")
 
 
-def _reported(
-    encoded: Iterator[_Encoded], num_bytes: int, on_progress: OnProgress
+def _encode_from_start(
+    tokenizer: Tokenizer, path: Path, on_progress: OnProgress | None
 ) -> Iterator[_Encoded]:
-    """Pass blocks on and tell how much of the text they are."""
-    started, done = time.monotonic(), 0
-    for block_bytes, ids in encoded:
-        yield block_bytes, ids
-        done += block_bytes
-        elapsed_s = time.monotonic() - started
-        on_progress(Progress("encoding", "bytes", done, num_bytes, elapsed_s))
+    """Encode a text with nothing but `encode_iterable`, and tell how far it is."""
+    started, total = time.monotonic(), path.stat().st_size
+    num_read = num_done = 0
+
+    def text() -> Iterator[str]:
+        nonlocal num_read
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        with path.open("rb") as file:
+            while data := file.read(READ_BYTES):
+                num_read += len(data)
+                yield decoder.decode(data)
+        yield decoder.decode(b"", final=True)
+
+    ids = iter(tokenizer.encode_iterable(text()))
+    while batch := list(islice(ids, IDS_AT_ONCE)):
+        yield num_read - num_done, batch
+        num_done = num_read
+        if on_progress:
+            elapsed_s = time.monotonic() - started
+            on_progress(Progress("encoding", "bytes", num_done, total, elapsed_s))
 
 
 def _append(
@@ -221,6 +234,22 @@ def _append(
         _save(file, attempt)
         raise
     return attempt
+
+
+def _finish(file: IO[bytes], attempt: Attempt, vocab_size: int) -> None:
+    """Put the header of a token file in the place of the note."""
+    header = TokenHeader(
+        version=VERSION,
+        dtype=token_dtype(vocab_size),
+        vocab_size=vocab_size,
+        tokenizer_checksum=attempt.tokenizer_checksum,
+        num_tokens=attempt.tokens_done,
+        num_bytes=attempt.bytes_done,
+    )
+    file.seek(0)
+    file.write(packed_header(header))
+    file.flush()
+    os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
@@ -256,11 +285,11 @@ def _lock(file: IO[bytes]) -> None:
         raise ValueError(f"{file.name} is being written by another process") from None
 
 
-def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int) -> Attempt:
+def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int, can_resume: bool) -> Attempt:
     """Return how far the file has come, if it is of the same attempt, and go to its end."""
     attempt = fresh
     head = file.read(HEADER_BYTES)
-    if head.startswith(_PART_MAGIC) and fresh.text_bytes > 0:
+    if head.startswith(_PART_MAGIC) and can_resume:
         with contextlib.suppress(ValueError, TypeError):
             found = Attempt(**json.loads(head.removeprefix(_PART_MAGIC)))
             is_same = replace(found, bytes_done=0, tokens_done=0) == fresh

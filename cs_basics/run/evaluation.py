@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from cs_basics.data import TokenFile
 from cs_basics.fast.chunked_loss import linear_cross_entropy
 from cs_basics.functional import cross_entropy
 from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.metrics import bits_per_byte
 from cs_basics.run.progress import OnProgress, Progress
+from cs_basics.run.token_file import TokenFile
 from cs_basics.transformer import TransformerLM
 
 Loss = Float[Tensor, ""]

@@ -11,8 +11,10 @@ import torch
 from cs_basics.checkpoint import load_weights, read_checkpoint
 from cs_basics.run.atomic import atomic_writer, remove_leftovers
 from cs_basics.run.config import TrainConfig
+from cs_basics.run.json_file import read_json
+from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.study.accounting import FLOAT32_BYTES, parameters, shape_of, total
-from cs_basics.tokenizer import Tokenizer, read_json
+from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 logger = logging.getLogger(__name__)
@@ -161,14 +163,14 @@ class RunFolder:
             return None, None
         return self.checkpoints / name, loss
 
-    def load_tokenizer(self) -> Tokenizer:
-        """Return the run's tokenizer.
+    def load_tokenizer(self, is_fast: bool = True) -> Tokenizer:
+        """Return the run's tokenizer, or its fast twin.
 
         Raises:
             FileNotFoundError: The run has none.
             ValueError: Its files are damaged.
         """
-        return Tokenizer.load(self.tokenizer)
+        return load_tokenizer(self.tokenizer, is_fast)
 
     def load_model(
         self, device: torch.device | str = "cpu", which: Which = "latest"

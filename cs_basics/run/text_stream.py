@@ -1,6 +1,5 @@
 """Tokens to text as they arrive: never a part of a character, never a part of a stop string."""
 
-import codecs
 from collections.abc import Collection, Iterable, Iterator
 
 from cs_basics.tokenizer import Tokenizer
@@ -13,7 +12,7 @@ class TextStream:
     both wait for the next token.
 
     Args:
-        tokenizer: Knows the bytes of each token.
+        tokenizer: Decodes the tokens.
         stop_strings: The text ends before the first of these, wherever tokens begin and end.
 
     Raises:
@@ -25,21 +24,29 @@ class TextStream:
             raise ValueError("a stop string is empty: every text would end before it begins")
         self.is_finished = False
         self._tokenizer, self._stop_strings = tokenizer, stop_strings
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._ids: list[int] = []  # those since the last end of a character
+        self._num_taken = 0  # characters of their text that are certain
         self._waiting = ""
 
     def push(self, token_id: int) -> str:
         """Take a token and return the text that is certain now; "" after a stop string."""
         if self.is_finished:
             return ""
-        self._waiting += self._decoder.decode(self._tokenizer.decode_bytes([token_id]))
+        self._ids.append(token_id)
+        text = self._tokenizer.decode(self._ids)
+        # What ends in U+FFFD may end in a character of which more is to come.
+        settled = text.removesuffix("\ufffd")
+        self._waiting += settled[self._num_taken :]
+        self._num_taken = len(settled)
+        if settled == text:
+            self._ids, self._num_taken = [], 0
         return self._certain()
 
     def close(self) -> str:
         """Return what was still waiting: no token follows."""
         if self.is_finished:
             return ""
-        self._waiting += self._decoder.decode(b"", final=True)
+        self._waiting += self._tokenizer.decode(self._ids)[self._num_taken :]
         rest = self._certain() + self._waiting
         self.is_finished, self._waiting = True, ""
         return rest
@@ -68,7 +75,7 @@ def stream_text(
     """Turn tokens into text as they arrive, never a part of a character.
 
     Args:
-        tokenizer: Knows the bytes of each token.
+        tokenizer: Decodes the tokens.
         ids: Token ids; none is asked for after a stop string.
         stop_strings: The text ends before the first of these.
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from cs_basics.checkpoint import save_checkpoint
-from cs_basics.data import check_unchanged, get_batch
 from cs_basics.fast.adamw import OnePassAdamW
 from cs_basics.fast.native.ahead_of_time import compile_training
 from cs_basics.fast.native.lookup import look_up_in_order
@@ -26,7 +25,7 @@ from cs_basics.run.clock import Clock, Speed
 from cs_basics.run.config import END_OF_TEXT, Sampling, TrainConfig
 from cs_basics.run.corpus import Corpus, prepare_corpus
 from cs_basics.run.distributed import ALONE, Replicas, World
-from cs_basics.run.epochs import epoch_batch
+from cs_basics.run.epochs import epoch_batch, random_batch
 from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder, build_model
 from cs_basics.run.hardware import (
@@ -40,6 +39,7 @@ from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Report
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
+from cs_basics.run.token_file import check_unchanged
 from cs_basics.study import accounting
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
@@ -296,7 +296,7 @@ class Trainer:
         rows = self.world.share(config.batch_size)
         if config.order == "epochs":
             return epoch_batch(tokens, *sizes, self.step, config.seed, rows)
-        return get_batch(tokens, *sizes, self.batches, rows)
+        return random_batch(tokens, *sizes, self.batches, rows)
 
     def validate(
         self,

@@ -19,14 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cs_basics.data import TokenFile, get_batch
 from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.clock import Clock
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import prepare_corpus
+from cs_basics.run.epochs import random_batch
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
 from cs_basics.run.metrics import MetricsLog, Row
+from cs_basics.run.token_file import TokenFile
 from cs_basics.run.trainer import Trainer, TrainingDivergedError
 
 RESULT = "result.json"
@@ -180,7 +181,7 @@ def unigram_loss(text: TokenFile, max_tokens: int) -> float:
 def _touch_every_kernel(trainer: Trainer) -> None:
     """Let everything be compiled and loaded that an update needs; change nothing."""
     config = trainer.config
-    batch = get_batch(
+    batch = random_batch(
         trainer.corpus.train.tokens,
         config.batch_size,
         config.context_length,

@@ -22,14 +22,15 @@ import torch
 from process import keep_freed_memory
 from torch import Tensor, nn
 
-from cs_basics.data import get_batch, open_token_file
 from cs_basics.fast.adamw import OnePassAdamW
 from cs_basics.fast.native.ahead_of_time import compile_training
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import clip_grad_norm, cosine_schedule
 from cs_basics.run.config import TrainConfig
+from cs_basics.run.epochs import random_batch
 from cs_basics.run.evaluation import LossFunction, evaluate, make_loss_function
 from cs_basics.run.hardware import compile_if_possible, resolve_dtype
+from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import parameter_groups
 from cs_basics.transformer import TransformerLM
 
@@ -93,7 +94,7 @@ class Racer:
     def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw a batch."""
         config = self.config
-        return get_batch(
+        return random_batch(
             self.train.tokens, config.batch_size, config.context_length, CPU, generator
         )
 

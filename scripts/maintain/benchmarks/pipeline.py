@@ -9,14 +9,14 @@ from pathlib import Path
 
 import torch
 
-from cs_basics.bpe import train_bpe
+from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.fast.text.train_bpe import train_bpe
 from cs_basics.generate import generate
 from cs_basics.run.config import END_OF_TEXT, PRESETS
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.folder import build_model
 from cs_basics.run.hardware import compile_if_possible, matmul_rate, resolve_dtype
 from cs_basics.stories.grammar import write_stories
-from cs_basics.tokenizer import Tokenizer
 
 from .measuring import Report, Row, alternating_times, median_time, peak_memory_of
 from .training_step import random_batch, training_step
@@ -40,7 +40,7 @@ def measure_corpus_and_tokenizer() -> list[Row]:
         path = Path(folder) / "stories.txt"
         write_s = median_time(lambda: write_stories(path, 4_000_000, seed=0))
         train_s = median_time(lambda: train_bpe(path, 10_000, [END_OF_TEXT], num_workers=1))
-        tokenizer = Tokenizer(*train_bpe(path, 2_000, [END_OF_TEXT]), [END_OF_TEXT])
+        tokenizer = FastTokenizer(*train_bpe(path, 2_000, [END_OF_TEXT]), [END_OF_TEXT])
         text = path.read_text()
     encode_s = median_time(lambda: tokenizer.encode(text))
     ids = tokenizer.encode(text)
@@ -59,7 +59,7 @@ def measure_memory() -> list[Row]:
         folder = Path(name)
         write_stories(folder / "text", MEGABYTES * 1_000_000, seed=0)
         vocab, merges = train_bpe(folder / "text", 2_000, [END_OF_TEXT])
-        Tokenizer(vocab, merges, [END_OF_TEXT]).save(folder / "tokenizer")
+        FastTokenizer(vocab, merges, [END_OF_TEXT]).save(folder / "tokenizer")
         encode = [sys.executable, SCRIPTS / "encode.py", "--tokenizer", folder / "tokenizer"]
         encode += ["--text", folder / "text", "--out", folder / "tokens.bin"]
         start = time.perf_counter()
@@ -82,8 +82,8 @@ def measure_memory() -> list[Row]:
 _ENCODE_LAZILY = """
 import resource, sys
 from pathlib import Path
-from cs_basics.tokenizer import Tokenizer
-tokenizer = Tokenizer.load(sys.argv[1])
+from cs_basics.run.tokenizer_folder import load_tokenizer
+tokenizer = load_tokenizer(sys.argv[1])
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 start = peak()
 with Path(sys.argv[2]).open(newline="") as lines:

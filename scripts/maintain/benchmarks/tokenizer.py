@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cs_basics.tokenizer import Tokenizer
+from cs_basics.run.tokenizer_folder import load_tokenizer
 
 from .measuring import ROUNDS, Report, Row, compare
 from .tokenizer_plot import draw
@@ -129,7 +129,7 @@ def _whole_file(team: Team, text: Text) -> Task:
 def _decoding(team: Team, texts: dict[str, Text]) -> list[Row]:
     """Decoding."""
     text = texts["sample"]
-    ids = Tokenizer.load(text.tokenizer).encode_bytes(text.path.read_bytes())
+    ids = load_tokenizer(text.tokenizer).encode(text.path.read_bytes())
     path = team.scratch / "ids.bin"
     ids.astype(np.uint16).tofile(path)
     task: Task = {"do": "decode", "ids": str(path), "tokenizer": str(text.tokenizer)}

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from cs_basics.fast.text.words import WordTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs_basics.fast.text import words as words_module
 from cs_basics.fast.text.merging import Merger
-from cs_basics.fast.text.words import WordTable
 
 RANKS, PRODUCTS = {(97, 98): 0, (256, 97): 1, (0xC3, 0xA9): 2}, [256, 257, 258]
 BYTE_IDS = [byte if byte != ord("x") else -1 for byte in range(256)]

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from awkward import awkward_bytes
+from cs_basics.fast.text.pieces import IdLists, PieceTable
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_basics.fast.text import pieces
-from cs_basics.fast.text.pieces import IdLists, PieceTable
 from cs_basics.pretokenize import PRETOKEN
 
 

@@ -1,11 +1,11 @@
-"""Number the pieces of a text between its spaces, many at a time: a dictionary made of arrays.
+"""Number the segments of a text between its spaces, many at a time: a dictionary made of arrays.
 
-Real text repeats its pieces, so what is known of a piece (its tokens, how often it occurs) is found
-once and looked up from then on. A dictionary would do, but it needs an object for each piece before
-it can be asked, which takes longer than the look-up. `PieceTable` asks for all pieces of a block
-at once, with about thirty operations of NumPy on arrays with an element for each piece.
+Real text repeats its segments, so what is known of one (its tokens, how often it occurs) is found
+once and looked up from then on. A dictionary would do, but it needs an object for each segment
+before it can be asked, which takes longer than the look-up. `SegmentTable` looks up all segments of
+a chunk at once, with about thirty operations of NumPy on arrays with an element for each segment.
 
-Test: pytest tests/project/test_pieces.py
+Test: pytest tests/project/fast/text/test_segments.py
 """
 
 from array import array
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.fast.text.cuts import is_open
+from cs_basics.fast.text.boundaries import is_open
 
 Numbers = npt.NDArray[np.int64]
 _Keys = npt.NDArray[np.uint64]
@@ -40,24 +40,24 @@ _MULTIPLIERS = (
 
 
 class _Run(NamedTuple):
-    """Pieces that are numbered as one text."""
+    """Segments that are numbered as one text."""
 
     first: int
     stop: int
     """One more than the number of the last."""
 
 
-class PieceTable:
+class SegmentTable:
     """Numbers texts in the order in which they are first seen.
 
-    Two levels. Pieces of up to 15 bytes have a slot in an array, chosen by a hash of their bytes;
-    the slot holds the bytes themselves, so that another piece is never taken for them. It belongs
-    to the first piece that comes, which is likely a frequent one. What has no slot is looked up in
-    a dictionary, one by one.
+    Two levels. Segments of up to 15 bytes have a slot in an array, chosen by a hash of their bytes;
+    the slot holds the bytes themselves, so that another segment is never taken for them. It belongs
+    to the first segment that comes, which is likely a frequent one. What has no slot is looked up
+    in a dictionary, one by one.
 
-    A piece and the space before it are numbered as one text, if the cut after it is one of
-    cs_basics.fast.text.cuts: it has to end in a visible character, which is looked at when it is new. A piece
-    that does not is numbered in one text with those after it, up to the first that does.
+    A segment and the space before it are numbered as one text if its end is a boundary (see
+    boundaries.py): it has to end in a visible character, which is looked at when it is new. A
+    segment that does not is numbered in one text with those after it, up to the first that does.
     """
 
     def __init__(self) -> None:
@@ -70,16 +70,16 @@ class PieceTable:
         # A text that is asked for gets the next number.
         self._numbers: dict[bytes, int] = defaultdict(count(1).__next__)
         self._num_bytes = 0
-        # Of each slot the two words of its piece and the piece's number. Empty: no length.
+        # Of each slot the two words of its segment and the segment's number. Empty: no length.
         self._slots = np.zeros((1 << _SLOT_BITS, 3), np.uint64)
 
     @property
     def is_full(self) -> bool:
-        """Whether it should be cleared before the next block."""
+        """Whether it should be cleared before the next chunk."""
         return len(self.texts) > MAX_TEXTS or self._num_bytes > MAX_BYTES
 
     def number(self, data: bytes) -> Numbers:
-        """Cut a text at its spaces and return the numbers of the pieces, new ones included.
+        """Cut a text at its spaces and return the numbers of the segments, new ones included.
 
         Args:
             data: A text as bytes, which no token crosses at its ends.
@@ -103,7 +103,7 @@ class PieceTable:
         slots = _slots_of(first, second)
         found = self._slots.take(slots, axis=0)
         is_known = (found[:, 0] == first) & (found[:, 1] == second)
-        is_known &= (sizes > 0) & (sizes <= _LONGEST_KEY)  # an empty piece looks like an empty slot
+        is_known &= (sizes > 0) & (sizes <= _LONGEST_KEY)  # an empty one looks like an empty slot
         is_known[0] = False  # it lacks the space
         numbers = found[:, 2].astype(np.int64)
 
@@ -126,7 +126,7 @@ class PieceTable:
         runs: list[_Run],
         numbers: Numbers,
     ) -> Numbers:
-        """Number the pieces that have no slot, in place; return those that may be given one."""
+        """Number the segments that have no slot, in place; return those that may be given one."""
         is_alone = np.ones(len(starts), np.bool_)
         for run in runs:
             is_alone[run.first : run.stop] = False
@@ -146,11 +146,11 @@ class PieceTable:
 
 
 def _runs(data: bytes, starts: Numbers, ends: Numbers, candidates: list[int]) -> list[_Run]:
-    """Return the first piece, and each that ends open, with the pieces up to one that does not.
+    """Return the first segment, and each that ends open, with the segments up to one that does not.
 
     Args:
         data: The whole text.
-        starts: Where the pieces start.
+        starts: Where the segments start.
         ends: Where they end.
         candidates: Numbers of those that may end open.
     """
@@ -178,12 +178,12 @@ def _slots_of(first: _Keys, second: _Keys) -> Numbers:
     return mixed.view(np.int64)
 
 
-def _ends_open(piece: bytes) -> bool:
-    """Tell what cs_basics.fast.text.cuts.is_open tells; most pieces end in ASCII and need not be decoded."""
-    last = piece[-1:]
+def _ends_open(segment: bytes) -> bool:
+    """Tell what `is_open` tells; most segments end in ASCII and need not be decoded."""
+    last = segment[-1:]
     if b"!" <= last <= b"~":
         return False
-    return is_open(piece.decode("utf-8", "surrogateescape"))
+    return is_open(segment.decode("utf-8", "surrogateescape"))
 
 
 class IdLists:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from awkward import EOT, all_specials, awkward_bytes, awkward_text
+from cs_basics.fast.text.cuts import CUT, Span, is_open, next_cut, share_of, spans
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_basics.fast.text import cuts
-from cs_basics.fast.text.cuts import CUT, Span, is_open, next_cut, share_of, spans
 from cs_basics.pretokenize import PRETOKEN, special_pattern
 
 
