@@ -110,7 +110,9 @@ class Decoder:
     ) -> None:
         decoder = decoding_model(model)
         if decoder is None:
-            raise TypeError(f"{type(model).__name__} has other parts than those known to decoding.py")
+            raise TypeError(
+                f"{type(model).__name__} has other parts than those known to decoding.py"
+            )
         self.model = decoder
         self.device = decoder.token_embeddings.weight.device
         self.knobs = Knobs.of(sampling, self.device)
@@ -270,7 +272,11 @@ def generate_batch(
     seeds = [None if seed is None else seed + row for row in rows]
     uniforms = torch.stack([draw_uniforms(max_tokens, seed, decoder.device) for seed in seeds], 1)
     each_seen = [seen_tokens(model, context, sampling) for context in contexts]
-    seen = torch.stack([s for s in each_seen if s is not None]) if sampling.repetition_penalty != 1 else None
+    seen = (
+        torch.stack([s for s in each_seen if s is not None])
+        if sampling.repetition_penalty != 1
+        else None
+    )
     growing = set(rows)
     decoder.read([context[:-1] for context in contexts])
     for uniform in uniforms:

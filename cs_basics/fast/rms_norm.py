@@ -151,7 +151,9 @@ class AddRMSNormFunction(torch.autograd.Function):
         if runs_on_triton(x):
             from cs_basics.fast import triton_norms
 
-            y, new_residual, reciprocal = triton_norms.forward(x, weight, eps, cast_before_gain, residual)
+            y, new_residual, reciprocal = triton_norms.forward(
+                x, weight, eps, cast_before_gain, residual
+            )
         else:
             new_residual = residual + x
             y, reciprocal = normalise(new_residual, weight, eps, cast_before_gain)
@@ -167,9 +169,7 @@ class AddRMSNormFunction(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor, None, None]:
         """Return the gradients of x, of the residual stream and of the gain."""
         new_residual, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        grad_sum, grad_weight = gradients(
-            grad, new_residual, weight, reciprocal, grad_new_residual
-        )
+        grad_sum, grad_weight = gradients(grad, new_residual, weight, reciprocal, grad_new_residual)
         return grad_sum, grad_sum, grad_weight, None, None  # Autograd casts to each term's type.
 
 

@@ -4,12 +4,12 @@ import dataclasses
 import logging
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.fast.adamw import OnePassAdamW
 from cs_basics.fast.compilation import compile_if_possible
-from cs_basics.fast.loss import LossFunction, loss_function
+from cs_basics.fast.loss import Loss, LossFunction, is_chunked, loss_function
 from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
 from cs_basics.fast.native.attention_kernel import use_kernel
 from cs_basics.variants.config import ModelConfig
@@ -29,7 +29,8 @@ def compile_training(
 ) -> LossFunction:
     """Compile the loss and the update; arguments and result as in `fast.compile_training`."""
     device = next(model.parameters()).device
-    loss_of = loss_function(model, dtype, num_rows * config.context_length)
+    num_positions = num_rows * config.context_length
+    loss_of = loss_function(model, dtype, num_positions)
     if is_alone and device.type == "cpu":
         job = {
             "config": dataclasses.asdict(config),
@@ -50,4 +51,13 @@ def compile_training(
     use_kernel(model)
     if isinstance(optimizer, OnePassAdamW):
         optimizer.compile(device)
-    return compile_if_possible(loss_of, device)
+    compiled = compile_if_possible(loss_of, device)
+    if is_chunked(model, num_positions):
+        return compiled  # It computes gradients on the way, where they are asked for.
+
+    def loss_with_gradients(inputs: Tensor, targets: Tensor) -> Loss:
+        # An evaluation takes the graph of training: compiling another costs more than it saves.
+        with torch.enable_grad():
+            return compiled(inputs, targets)
+
+    return loss_with_gradients

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+
 def resolve_device(choice: str) -> torch.device:
     """Return the device to train on.
 

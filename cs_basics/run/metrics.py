@@ -139,7 +139,7 @@ class _Wandb:
     def __init__(self, config: TrainConfig, run_dir: Path) -> None:
         self._run: Any = None
         self._has_failed = False
-        if config.wandb != "disabled":
+        if config.run.wandb != "disabled":
             self._guard(lambda: self._start(config, run_dir))
 
     def log(self, row: Row) -> None:
@@ -175,7 +175,7 @@ class _Wandb:
     def _start(self, config: TrainConfig, run_dir: Path) -> None:
         import wandb
 
-        mode = config.wandb
+        mode = config.run.wandb
         if mode == "online" and not (wandb.api.api_key or os.environ.get("WANDB_API_KEY")):
             logger.warning(
                 "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
