@@ -26,6 +26,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import torch
 
     from cs_basics.fast.loss import LossFunction
@@ -116,3 +118,18 @@ def checkpoint_blocks(model: "torch.nn.Module") -> None:
     from cs_basics.fast.activation_checkpointing import checkpoint_blocks
 
     checkpoint_blocks(model)
+
+
+def batch_generator(model: "torch.nn.Module") -> "Callable[..., Iterator[list[int | None]]] | None":
+    """Return `generate_batch` of decoding.py, or None for a model whose parts it does not know."""
+    from cs_basics.fast.cached import decoding_model
+    from cs_basics.fast.decoding import generate_batch
+
+    return None if decoding_model(model) is None else generate_batch
+
+
+def compile_if_possible(function: Thing, device: "torch.device") -> Thing:
+    """Return the compiled function, or the function itself and a logged warning that says why."""
+    from cs_basics.fast.compilation import compile_if_possible
+
+    return compile_if_possible(function, device)  # pyright: ignore[reportArgumentType, reportReturnType]

@@ -15,7 +15,6 @@ import hashlib
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float
