@@ -10,7 +10,7 @@ layers.py        one matrix product for gate and up (SwiGLU)
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
                  compiled code on a CPU, a C++ kernel (native/)
 rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
-chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides when
+chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides
 adamw.py         the update rule of AdamW, compiled
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
 cached.py        keys and values kept while a text grows; decoding.py: many texts, one compiled step
