@@ -1,7 +1,7 @@
 """The same results, faster: the one door from the book to speed.
 
-`accelerate(thing)` exchanges what the two tables below name, by identity: a class of the same name that
-somebody else wrote is never touched, and what is not in a table is returned as it is. The twin of
+`accelerate(thing)` exchanges what the two tables below name, by identity: a class of the same name
+that somebody else wrote is never touched, and what is in no table is returned as it is. The twin of
 a module is a subclass that shares its parameters and overrides `forward`: state dicts, optimizers
 and checkpoints see no difference. `compile_training` compiles the step made of these parts. Every
 twin has a test of equality with what it replaces.
