@@ -9,5 +9,5 @@ Reading order, the way the data flows:
     logits -> loss       functional.py
     loss -> update       optim.py
     all of it together   training.py (config.py, checkpoint.py, metrics.py, generate.py)
-    text from nothing    stories.py
+    text from nothing    stories/
 """

@@ -18,16 +18,6 @@ def silu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     return x * torch.sigmoid(x)
 
 
-def silu_and_multiply(x: Float[Tensor, "... two_d"]) -> Float[Tensor, "... d"]:
-    """Gate the second half of the last axis by the SiLU of the first.
-
-    The gate of SwiGLU where one product has made both halves; Shazeer 2020, eq. 6
-    (https://arxiv.org/abs/2002.05202).
-    """
-    gate, up = x.chunk(2, dim=-1)
-    return silu(gate) * up
-
-
 def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
     """Turn scores into probabilities along one axis.
 

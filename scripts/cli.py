@@ -85,6 +85,13 @@ def progress_printer() -> OnProgress:
     return show
 
 
+def print_result(line: str) -> None:
+    """Print a line to stdout, over the line of progress that a terminal may show."""
+    sys.stderr.write(_clear_line())
+    sys.stderr.flush()
+    print(line, flush=True)
+
+
 def _clear_line() -> str:
     return CLEAR_LINE if sys.stderr.isatty() else ""
 

@@ -5,7 +5,6 @@ python scripts/train.py stories --train-text FILE --valid-text FILE --max-minute
 python scripts/train.py stories --run-dir runs/stories --resume
 """
 
-import dataclasses
 import logging
 import os
 import shlex
@@ -19,24 +18,25 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
-from cs_basics.run.config import PRESETS, TrainConfig
+from cs_basics.run.config import SECTIONS, TrainConfig
 from cs_basics.run.distributed import World, join, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.presets import PRESETS
 from cs_basics.run.stopping import TrainingStoppedError
-from cs_basics.run.trainer import train
+from cs_basics.run.trainer import train_run
 
 RUNS = Path("runs")
 
 FREE_ON_RESUME = {
-    *("run_dir", "max_steps", "max_minutes", "device", "compile", "wandb"),
+    *("run_dir", "max_steps", "max_minutes", "device", "fast", "wandb"),
     *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "keep_checkpoints"),
-    *("sample_tokens", "num_samples", "accumulate", "parallel"),
+    *("sample_tokens", "num_samples", "grad_accum_steps", "parallel"),
 }
 """What may differ from the first start of a run when it is resumed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainCommand(TrainConfig):
     """A run as the command line describes it."""
 
@@ -47,17 +47,13 @@ class TrainCommand(TrainConfig):
 
     def config(self) -> TrainConfig:
         """Return the settings without what only the command line knows."""
-        return TrainConfig(
-            **{f.name: getattr(self, f.name) for f in dataclasses.fields(TrainConfig)}
-        )
+        return TrainConfig(**{section: getattr(self, section) for section in SECTIONS})
 
 
 def commands() -> dict[str, TrainCommand]:
     """Return a command for each preset."""
     return {
-        name: TrainCommand(
-            preset=name, **{f.name: getattr(c, f.name) for f in dataclasses.fields(TrainConfig)}
-        )
+        name: TrainCommand(preset=name, model=c.model, data=c.data, optim=c.optim, run=c.run)
         for name, (_, c) in PRESETS.items()
     }
 
@@ -92,17 +88,17 @@ def train_in(world: World, command: TrainCommand) -> None:
     level = logging.INFO if world.is_first else logging.ERROR
     logging.basicConfig(format="%(message)s", level=level, stream=sys.stdout, force=True)
     config = command.config()
-    if world.size > 1 and config.run_dir is None:
+    if world.size > 1 and config.run.run_dir is None:
         raise ValueError("several processes need --run-dir: where do they keep their run?")
-    run_dir = config.run_dir or choose_run_dir(command.preset, command.resume)
-    config = dataclasses.replace(config, run_dir=run_dir)
+    run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
+    config = config.replace(run_dir=run_dir)
     # torchrun starts all processes again where one has died: then the run goes on by itself.
     resume = command.resume or (num_restarts() > 0 and RunFolder(run_dir).config.exists())
     if resume:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
     try:
         on_progress = progress_printer() if world.is_first else None
-        result = train(config, resume, on_progress, world)
+        result = train_run(config, resume, on_progress, world)
     except TrainingStoppedError as stopped:
         if world.is_first:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
@@ -156,17 +152,17 @@ def resumed_config(stored: TrainConfig, given: TrainConfig, preset: str) -> Trai
         ValueError: A setting was given that a run cannot change.
     """
     changes: dict[str, object] = {}
-    for field in dataclasses.fields(TrainConfig):
-        value, was = getattr(given, field.name), getattr(stored, field.name)
-        if value in (was, getattr(PRESETS[preset][1], field.name)):
+    was, of_preset = stored.settings(), PRESETS[preset][1].settings()
+    for name, value in given.settings().items():
+        if value in (was[name], of_preset[name]):
             continue
-        if field.name not in FREE_ON_RESUME:
+        if name not in FREE_ON_RESUME:
             raise ValueError(
-                f"{field.name}={value}, but the run in {given.run_dir} was started with "
-                f"{field.name}={was}: leave the option out, or start another run"
+                f"{name}={value}, but the run in {given.run.run_dir} was started with "
+                f"{name}={was[name]}: leave the option out, or start another run"
             )
-        changes[field.name] = value
-    return dataclasses.replace(stored, **changes)
+        changes[name] = value
+    return stored.replace(**changes)
 
 
 if __name__ == "__main__":

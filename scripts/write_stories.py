@@ -1,4 +1,4 @@
-"""Write simple children's stories from the grammar in cs_basics/stories.py, any amount, offline.
+"""Write simple children's stories from the grammar in cs_basics/stories, any amount, offline.
 
 python scripts/write_stories.py --megabytes 10 --out data/stories.txt
 python scripts/write_stories.py --megabytes 1 --out data/stories-valid.txt --seed 1
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
+from cs_basics.run.progress import unpacked
 from cs_basics.stories.grammar import write_stories
 
 
@@ -24,7 +25,7 @@ def main(*, megabytes: float, out: Path, seed: int = 0) -> None:
         raise ValueError(f"--megabytes={megabytes} must be positive and finite")
     check_can_write(out)
     num_bytes = round(megabytes * 1e6)
-    bytes_written = write_stories(out, num_bytes, seed, on_progress=progress_printer())
+    bytes_written = write_stories(out, num_bytes, seed, unpacked(progress_printer()))
     print(f"wrote {bytes_written / 1e6:.1f} MB of stories to {out}")
 
 

@@ -1,29 +1,29 @@
-"""AdamW of optim.py once more, for a compiler: each number is read once and written once.
+"""AdamW whose update rule is compiled: each number is read once and written once.
 
-The definition goes over a parameter and its moments eight times, and models whose numbers do not
-fit the caches wait for memory each time: 14.0 ms for 8.3 M parameters and one thread, against 6.3
-in one pass, of which a step has 2 % (docs/performance.md). On a GPU eight kernels become one.
+The rule is `adamw_update` in cs_basics/optim.py and stands only there. Run as it stands, it goes
+over a parameter and its moments a dozen times, and models whose numbers do not fit the caches wait
+for memory each time; compiled it is one pass (docs/performance.md). On a GPU a dozen kernels become
+one.
 
-Tested by `make test ARGS=tests/project/test_one_pass_adamw.py`.
+Tested by `make test ARGS=tests/project/fast/test_adamw.py`.
 """
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cs_basics.optim import AdamW, call_closure
-from cs_basics.run.hardware import compile_if_possible
+from cs_basics.fast.compilation import compile_if_possible
+from cs_basics.optim import AdamW, adamw_update, bias_corrected, call_closure
 
 
 class OnePassAdamW(AdamW):
     """AdamW whose update can be compiled; arguments, errors and state dict are those of AdamW."""
 
     # PyTorch wraps these so that its compiler leaves them alone, and imports the compiler for it:
-    # 150 MB of a process that may not need one (ahead_of_time.py).
+    # 150 MB of a process that may not need one (native/ahead_of_time.py).
     add_param_group = inspect.unwrap(AdamW.add_param_group)
     zero_grad = inspect.unwrap(AdamW.zero_grad)
     state_dict = inspect.unwrap(AdamW.state_dict)
@@ -63,30 +63,16 @@ class OnePassAdamW(AdamW):
 
 
 def numbers(group: dict[str, Any], step: int) -> list[Tensor]:
-    """Return the last arguments of `update_in_place`.
+    """Return the last arguments of `adamw_update` as tensors.
 
-    As tensors: if one changes, nothing has to be compiled anew.
+    If one changes, nothing has to be compiled anew.
     """
-    beta1, beta2 = group["betas"]
-    corrected_lr = group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-    kept = 1 - group["lr"] * group["weight_decay"]
-    values = (1 - beta1, beta2, 1 - beta2, corrected_lr, group["eps"], kept)
+    rate = bias_corrected(group["lr"], *group["betas"], step)
+    values = (*group["betas"], rate, group["eps"], 1 - group["lr"] * group["weight_decay"])
     return [torch.tensor(value, dtype=torch.float64) for value in values]
 
 
-def update_in_place(
-    p: Tensor,
-    grad: Tensor,
-    m: Tensor,
-    v: Tensor,
-    new_share: Tensor,
-    beta2: Tensor,
-    new_square_share: Tensor,
-    corrected_lr: Tensor,
-    eps: Tensor,
-    kept: Tensor,
-) -> None:
-    """Update a parameter and its moments: the lines of AdamW.step."""
-    m.lerp_(grad, new_share.to(m.dtype))
-    v.mul_(beta2).add_(grad * grad * new_square_share)
-    p.mul_(kept).sub_(corrected_lr * m / (v.sqrt() + eps))
+def update_in_place(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Tensor) -> None:
+    """Replace a parameter and its moments by what `adamw_update` makes of them."""
+    for old, new in zip((p, m, v), adamw_update(p, grad, m, v, *numbers), strict=True):
+        old.copy_(new)

@@ -13,7 +13,6 @@ reads once, and the calls, some hundred of them from Python for a token. So
 Tested by `make test ARGS=tests/project/test_decoding.py`.
 """
 
-import copy
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -21,14 +20,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from cs_basics.attention import SlotKVCache
+from cs_basics.fast.cached import DecodingLM, KVCache, copy_sharing_tensors, decoding_model
+from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.fast.sampling import Knobs, sample_fast
-from cs_basics.generate import LIKELIEST, checked_prompt, draw_uniforms, seen_tokens
+from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, seen_tokens
 from cs_basics.layers import Linear
-from cs_basics.run.config import Sampling
-from cs_basics.run.hardware import compile_if_possible
-from cs_basics.run.text_stream import TextStream
-from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 PLACES = 32
@@ -60,14 +56,43 @@ class RowLinear(Linear):
         return (self.weight.to(wide) * x.to(wide).unsqueeze(-2)).sum(dim=-1).to(x.dtype)
 
 
-def with_row_linears(model: TransformerLM) -> TransformerLM:
-    """Return the same model, with the same tensors, whose every Linear is a RowLinear."""
-    tensors = itertools.chain(model.parameters(), model.buffers())
-    copied = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
-    for module in copied.modules():
-        if type(module) is Linear:
-            module.__class__ = RowLinear
-    return copied
+class SlotKVCache(KVCache):
+    """A cache whose shapes never change and whose rows may hold sequences of different lengths.
+
+    KVCache returns one position more each time, which a compiler would have to compile anew. Here
+    every token is told its place, and always all places are returned: those that are not written
+    yet lie behind the token and are masked like the future.
+
+    Args:
+        keys: Keys of every place, (batch, heads, max_seq_len, d_head); written in place.
+        values: Values of every place, likewise.
+        positions: Where the new token of each row goes, and the ones after it, (batch, new).
+    """
+
+    def __init__(
+        self,
+        keys: Float[Tensor, "batch heads max_seq_len d_head"],
+        values: Float[Tensor, "batch heads max_seq_len d_head"],
+        positions: Int[Tensor, "batch new"],
+    ) -> None:
+        self.keys, self.values, self.positions = keys, values, positions
+        self.length = 0
+
+    def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
+        """Return the positions of the tokens to come, (batch, 1, new)."""
+        assert self.positions.shape[-1] == num_new
+        return self.positions.unsqueeze(1)
+
+    def append(
+        self,
+        k: Float[Tensor, "batch heads new d_head"],
+        v: Float[Tensor, "batch heads new d_head"],
+    ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
+        """Store new keys and values at their positions and return those of every place."""
+        rows = torch.arange(k.shape[0], device=k.device).unsqueeze(1)
+        self.keys[rows, :, self.positions] = k.transpose(1, 2).to(self.keys.dtype)
+        self.values[rows, :, self.positions] = v.transpose(1, 2).to(self.values.dtype)
+        return self.keys, self.values
 
 
 class Decoder:
@@ -83,21 +108,30 @@ class Decoder:
     def __init__(
         self, model: TransformerLM, batch_size: int, sampling: Sampling, is_compiled: bool = False
     ) -> None:
-        self.model = model
-        self.device = model.token_embeddings.weight.device
+        decoder = decoding_model(model)
+        if decoder is None:
+            raise TypeError(
+                f"{type(model).__name__} has other parts than those known to decoding.py"
+            )
+        self.model = decoder
+        self.device = decoder.token_embeddings.weight.device
         self.knobs = Knobs.of(sampling, self.device)
-        caches = model.empty_caches(batch_size)
+        caches = decoder.empty_caches(batch_size)
         self.keys = [_one_place_longer(cache.keys) for cache in caches]
         self.values = [_one_place_longer(cache.values) for cache in caches]
         self._num_places = 0
         self._views: tuple[list[Tensor], list[Tensor]] = ([], [])
-        self._step, self._stepping_model = decode_step, model
+        self._step, self._stepping_model = decode_step, decoder
         if is_compiled:
             has_one_row = batch_size == 1 and self.device.type == "cpu"
             options = ROW_OPTIONS if has_one_row else None
             self._step = compile_if_possible(decode_step, self.device, options)
             if has_one_row and self._step is not decode_step:
-                self._stepping_model = with_row_linears(model)
+                # A copy: a prompt, which has many rows, still goes through the libraries.
+                self._stepping_model = copy_sharing_tensors(decoder)
+                for module in self._stepping_model.modules():
+                    if type(module) is Linear:
+                        module.__class__ = RowLinear
 
     @torch.no_grad()
     def read(self, contexts: Sequence[Sequence[int]], first_row: int = 0) -> None:
@@ -178,7 +212,7 @@ def _one_place_longer(
 
 
 def decode_step(
-    model: TransformerLM,
+    model: DecodingLM,
     keys: list[Tensor],
     values: list[Tensor],
     tokens: Int[Tensor, " batch"],
@@ -203,7 +237,7 @@ def generate_batch(
     model: TransformerLM,
     prompts: Sequence[Sequence[int]],
     max_tokens: int,
-    sampling: Sampling = LIKELIEST,
+    sampling: Sampling = GREEDY,
     stop_ids: Collection[int] = (),
     seed: int | None = None,
     *,
@@ -237,7 +271,12 @@ def generate_batch(
     decoder = Decoder(model, len(prompts), sampling, is_compiled)
     seeds = [None if seed is None else seed + row for row in rows]
     uniforms = torch.stack([draw_uniforms(max_tokens, seed, decoder.device) for seed in seeds], 1)
-    seen = seen_tokens(model, contexts, sampling)
+    each_seen = [seen_tokens(model, context, sampling) for context in contexts]
+    seen = (
+        torch.stack([s for s in each_seen if s is not None])
+        if sampling.repetition_penalty != 1
+        else None
+    )
     growing = set(rows)
     decoder.read([context[:-1] for context in contexts])
     for uniform in uniforms:
@@ -269,53 +308,3 @@ def _make_room(
     for row in full:
         contexts[row] = contexts[row][-(max_length // 2) :]
         decoder.read([contexts[row][:-1]], row)
-
-
-def generate_texts(
-    model: TransformerLM,
-    tokenizer: Tokenizer,
-    prompts: Sequence[Sequence[int]],
-    max_tokens: int,
-    sampling: Sampling = LIKELIEST,
-    stop_ids: Collection[int] = (),
-    stop_strings: Collection[str] = (),
-    seed: int | None = None,
-    *,
-    is_compiled: bool = False,
-) -> Iterator[tuple[int, str]]:
-    """Continue several prompts at once as text, piece by piece.
-
-    Args:
-        model: The language model.
-        tokenizer: Knows the bytes of each token.
-        prompts: Token ids of each text.
-        max_tokens: Tokens to write at the most, each text.
-        sampling: As in `generate_batch`.
-        stop_ids: As in `generate_batch`.
-        stop_strings: A text ends before the first of these, wherever tokens begin and end.
-        seed: As in `generate_batch`.
-        is_compiled: As in `generate_batch`.
-
-    Yields:
-        The number of a prompt and the next piece of its continuation, never a part of a character.
-
-    Raises:
-        ValueError: As in `generate_batch`, or a stop string is empty.
-    """
-    streams = [TextStream(tokenizer, stop_strings) for _ in prompts]
-    for tokens in generate_batch(
-        model,
-        prompts,
-        max_tokens,
-        sampling,
-        stop_ids,
-        seed,
-        is_compiled=is_compiled,
-        is_end=lambda row, _: streams[row].is_finished,
-    ):
-        for row, token_id in enumerate(tokens):
-            if token_id is not None and (piece := streams[row].push(token_id)):
-                yield row, piece
-    for row, stream in enumerate(streams):
-        if rest := stream.close():
-            yield row, rest

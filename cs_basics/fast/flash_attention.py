@@ -11,7 +11,7 @@ tiles. Three things make it cheaper than the clear form:
   normaliser is enough. Kept for the backward: seq numbers a head and not seq^2.
 
 On a CUDA device whose installation has Triton, kernels do the same (triton_attention.py). Tested by
-`make test ARGS=tests/project/test_tiled_attention.py`.
+`make test ARGS=tests/project/fast/test_flash_attention.py`.
 """
 
 import importlib.util
@@ -28,7 +28,7 @@ TILE = 128
 LARGEST_KERNEL_HEAD = 256  # A kernel holds the rows of its block in registers.
 
 
-def tiled_causal_attention(
+def flash_causal_attention(
     q: Float[Tensor, "... seq d_k"],
     k: Float[Tensor, "... seq d_k"],
     v: Float[Tensor, "... seq d_v"],
@@ -58,7 +58,7 @@ def tiled_causal_attention(
         from cs_basics.fast.triton_attention import TritonCausalAttention
 
         return TritonCausalAttention.apply(q, k, v)
-    return TiledCausalAttention.apply(q, k, v, tile)
+    return FlashCausalAttention.apply(q, k, v, tile)
 
 
 def runs_on_triton(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -75,7 +75,7 @@ def runs_on_triton(q: Tensor, k: Tensor, v: Tensor) -> bool:
     )
 
 
-class TiledCausalAttention(torch.autograd.Function):
+class FlashCausalAttention(torch.autograd.Function):
     """o = softmax(s) v with s = q k^T / sqrt(d), causal, tile by tile.
 
     Backward: with p = softmax(s), computed anew as exp(s - lse), lse = log sum exp(s) being saved,

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from cs_basics.run.config import Sampling
+from cs_basics.generate import Sampling
 
 BLOCK = 16
 """Tokens of a block: few enough that the blocks of a row are few, and few are left to search."""

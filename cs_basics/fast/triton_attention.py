@@ -214,7 +214,7 @@ def key_value_gradient_kernel(
 
 
 class TritonCausalAttention(torch.autograd.Function):
-    """TiledCausalAttention, computed by the kernels. Formulas there.
+    """FlashCausalAttention, computed by the kernels. Formulas there.
 
     A compiler takes the kernels as they are: they stand in its graph, with no break around them.
     """

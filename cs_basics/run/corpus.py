@@ -58,9 +58,9 @@ def prepare_corpus(
     missing = [path for path in parts if not path.exists()]
     try:
         texts = _texts(config, folder, on_progress)
-        tokenizer = _tokenizer(texts[0], config.vocab_size, folder, on_progress, is_fast)
+        tokenizer = _tokenizer(texts[0], config.model.vocab_size, folder, on_progress, is_fast)
         train, valid = (
-            _tokens(tokenizer, text, folder.tokens / name, config.context_length, on_progress)
+            _tokens(tokenizer, text, folder.tokens / name, config.model.context_length, on_progress)
             for text, name in zip(texts, ("train.bin", "valid.bin"), strict=True)
         )
     except BaseException:
@@ -125,8 +125,8 @@ def _texts(
     config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None
 ) -> tuple[Path, Path]:
     """Return the texts that were given, or have the grammar write them into the run's folder."""
-    if config.train_text is not None and config.valid_text is not None:
-        for path in (config.train_text, config.valid_text):
+    if config.data.train_text is not None and config.data.valid_text is not None:
+        for path in (config.data.train_text, config.data.valid_text):
             if not path.is_file():
                 hint = (
                     " (scripts/download.py tinystories fetches it)"
@@ -136,13 +136,13 @@ def _texts(
                 raise FileNotFoundError(f"{path} does not exist{hint}")
             if path.stat().st_size == 0:
                 raise ValueError(f"{path} is empty")
-        return config.train_text, config.valid_text
+        return config.data.train_text, config.data.valid_text
     texts = (folder.corpus / "train.txt", folder.corpus / "valid.txt")
-    amounts = (config.corpus_megabytes, _VALID_MEGABYTES)
-    seeds = (config.seed, config.seed + _VALID_SEED_OFFSET)
+    amounts = (config.data.corpus_megabytes, _VALID_MEGABYTES)
+    seeds = (config.run.seed, config.run.seed + _VALID_SEED_OFFSET)
     for path, megabytes, seed in zip(texts, amounts, seeds, strict=True):
         if not path.exists():
             logger.info("writing %g MB of stories to %s", megabytes, path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_stories(path, round(megabytes * 1e6), seed, on_progress)
+            write_stories(path, round(megabytes * 1e6), seed, unpacked(on_progress))
     return texts

@@ -1,8 +1,8 @@
 """One model trained by several processes, started by torchrun.
 
 Every process draws the same batch and works on its own rows of it. Then either each holds the whole
-model and the gradients are averaged (`Replicas`: data parallel), or each holds a part of every
-weight (`Shards`, in sharding.py). Both take the same steps as one process with the same batch, up
+model and the gradients are averaged (`DDP`, distributed data parallel), or each holds a part of
+every weight (`FSDP`, in fsdp.py). Both take the same steps as one process with the same batch, up
 to rounding, and both write the same checkpoint as one process: a run can go on with another number
 of processes, in another way.
 
@@ -14,7 +14,6 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,9 +22,8 @@ from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImport
 from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 
-from cs_basics.checkpoint import check_optimizer_state, load_weights
 from cs_basics.optim import clip_grad_norm
-from cs_basics.transformer import TransformerLM
+from cs_basics.run.checkpoint_file import Checkpoint
 
 # While the first process prepares a large text the others wait. One that dies is noticed by
 # torchrun at once, however long this is.
@@ -107,7 +105,7 @@ def num_restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
-class Replicas:
+class DDP:
     """Every process holds the whole model; with one process, there is nothing else to it.
 
     Args:
@@ -118,40 +116,29 @@ class Replicas:
     is_split = False
     """Whether the model can be called by all processes together only."""
 
-    def __init__(self, model: TransformerLM, world: World) -> None:
+    def __init__(self, model: nn.Module, world: World) -> None:
         self.model, self.world = model, world
         if world.size > 1:
             for parameter in model.parameters():
                 dist.broadcast(parameter.detach(), 0)
 
-    def held(self, parameter: Tensor) -> Tensor:
-        """Return what this process holds of a weight, for the optimizer to change."""
-        return parameter
-
-    def finish_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:  # noqa: ARG002
+    def clip(self, optimizer: Optimizer, max_norm: float) -> float:  # noqa: ARG002
         """Average the gradients over all processes and clip them; return their joint norm."""
         if self.world.size > 1:
             average([p.grad for p in self.model.parameters() if p.grad is not None], self.world)
-        return clip_grad_norm(self.model.parameters(), max_norm)
+        return float(clip_grad_norm(self.model.parameters(), max_norm))
 
     def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         """Return model and optimizer to be saved; all processes have to ask together."""
         return self.model, optimizer
 
-    def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
-        """Take up the state of a checkpoint.
-
-        Args:
-            optimizer: Takes its part.
-            state: What `read_checkpoint` returned.
-            source: Where it comes from, for messages.
+    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
+        """Take up the state of a checkpoint; return the number of updates made.
 
         Raises:
-            ValueError: It is not of this model.
+            ValueError: It is not of this model and optimizer.
         """
-        load_weights(self.model, state["model"], source)
-        check_optimizer_state(optimizer, state["optimizer"], source)
-        optimizer.load_state_dict(state["optimizer"])
+        return checkpoint.load_into(self.model, optimizer)
 
 
 def average(gradients: list[Tensor], world: World) -> None:

@@ -9,15 +9,13 @@ from itertools import islice
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from cs_basics.fast.chunked_loss import linear_cross_entropy
 from cs_basics.functional import cross_entropy
 from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.metrics import bits_per_byte
 from cs_basics.run.progress import OnProgress, Progress
 from cs_basics.run.token_file import TokenFile
-from cs_basics.transformer import TransformerLM
 
 Loss = Float[Tensor, ""]
 LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
@@ -47,17 +45,14 @@ class Evaluation:
         return math.exp(self.loss)
 
 
-def make_loss_function(
-    model: TransformerLM, dtype: torch.dtype, in_chunks: bool = False
-) -> LossFunction:
+def make_loss_function(model: nn.Module, dtype: torch.dtype) -> LossFunction:
     """Return the mean loss of a batch as a function of inputs and targets.
 
     Args:
         model: The language model.
         dtype: Type of the matrix products; weights, norms, softmax and loss stay float32.
-        in_chunks: Never hold all logits (chunked_loss.py).
     """
-    device_type = model.token_embeddings.weight.device.type
+    device_type = next(model.parameters()).device.type
     is_mixed = dtype != torch.float32
 
     def loss_of(inputs: Tensor, targets: Tensor) -> Loss:
@@ -65,16 +60,10 @@ def make_loss_function(
             logits = model(inputs)
         return cross_entropy(logits, targets)
 
-    def chunked_loss_of(inputs: Tensor, targets: Tensor) -> Loss:
-        with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
-            hidden = model.hidden(inputs)
-        if is_mixed:
-            hidden = hidden.to(dtype)
-        return linear_cross_entropy(hidden, model.lm_head.weight, targets)
-
-    return chunked_loss_of if in_chunks else loss_of
+    return loss_of
 
 
+@torch.no_grad()
 def evaluate(
     loss_of: LossFunction,
     text: TokenFile,
@@ -85,8 +74,6 @@ def evaluate(
     loss_of_rest: LossFunction | None = None,
     on_progress: OnProgress | None = None,
     world: World = ALONE,
-    *,
-    as_in_training: bool = False,
 ) -> Evaluation:
     """Measure the loss over a text, every token but the first predicted exactly once.
 
@@ -103,9 +90,6 @@ def evaluate(
             would be compiled again for their shapes.
         on_progress: Told how far it is.
         world: The processes that share the windows out, each with the same arguments.
-        as_in_training: Keep gradients switched on: a graph that was compiled for training then
-            serves here as well, where compiling another one would take longer than it saves. Not
-            for a loss in chunks, which computes its gradients on the way and would do so here.
 
     Raises:
         ValueError: The text is shorter than two tokens: there is nothing to predict.
@@ -120,8 +104,7 @@ def evaluate(
     ):
         is_full = inputs.shape == (batch_size, context_length)
         function = loss_of if is_full or loss_of_rest is None else loss_of_rest
-        with torch.set_grad_enabled(as_in_training):
-            loss = function(inputs.to(device), targets.to(device)).item()
+        loss = function(inputs.to(device), targets.to(device)).item()
         if is_counted:
             total += loss * targets.numel()
             num_tokens += targets.numel()

@@ -18,36 +18,47 @@ from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from cs_basics.checkpoint import check_optimizer_state, load_weights
 from cs_basics.optim import clip_grad_norm
-from cs_basics.run.distributed import Replicas, World
-from cs_basics.transformer import TransformerLM
+from cs_basics.run.checkpoint_file import Checkpoint
+from cs_basics.run.distributed import DDP, World
+
+BuildWhole = Callable[[], tuple[nn.Module, Optimizer]]
 
 
-class Shards(Replicas):
+class FSDP(DDP):
     """Each process holds a part of every weight, of its gradient and of the optimizer's state.
 
     The optimizer is given those parts, as plain tensors, and need not know of the others.
 
     Args:
         model: The model; it is changed in place.
+        optimizer: Made for the model; from now on it changes the parts that are here.
         world: The processes, two or more.
+        build: Makes a whole model and its optimizer on the CPU, to read checkpoints with.
     """
 
     is_split = True
 
-    def __init__(self, model: TransformerLM, world: World) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, world: World, build: BuildWhole
+    ) -> None:
         super().__init__(model, world)
-        mesh = init_device_mesh(model.token_embeddings.weight.device.type, (world.size,))
-        for block in model.layers:
+        self._build = build
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        mesh = init_device_mesh(next(model.parameters()).device.type, (world.size,))
+        for block in model.layers:  # pyright: ignore[reportGeneralTypeIssues]
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
-        # Called by itself where the loss is computed without logits.
-        register_fsdp_forward_method(model, "hidden")
+        if hasattr(model, "hidden"):
+            # Called by itself where the loss is computed without logits.
+            register_fsdp_forward_method(model, "hidden")
         self._whole_of: dict[int, DTensor] = {}
         """By the identity of the part that the optimizer has."""
+        sharded = dict(model.named_parameters())
+        for group in optimizer.param_groups:
+            group["params"] = [self._held(sharded[names[id(p)]]) for p in group["params"]]
 
-    def held(self, parameter: Tensor) -> Tensor:
+    def _held(self, parameter: Tensor) -> Tensor:
         """Return the part of a weight that is here; called once for each."""
         assert isinstance(parameter, DTensor)
         with torch.no_grad():
@@ -55,20 +66,20 @@ class Shards(Replicas):
         self._whole_of[id(part)] = parameter
         return part
 
-    def finish_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
+    def clip(self, optimizer: Optimizer, max_norm: float) -> float:
         """Clip the gradients, which are averaged already; return their joint norm."""
         parts = self._parts(optimizer)
         for part in parts:
             gradient = self._whole_of[id(part)].grad
             assert isinstance(gradient, DTensor)
             part.grad = gradient.to_local()
-        norm_here = clip_grad_norm(parts, math.inf).item()
+        norm_here = float(clip_grad_norm(parts, math.inf))
         norm = math.sqrt(self.world.sum([norm_here**2])[0])
         if norm > max_norm:
             for part in parts:
                 assert part.grad is not None
                 part.grad.mul_(max_norm / (norm + 1e-6))
-        return torch.tensor(norm)
+        return norm
 
     def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         """Collect both from all processes; of what is returned only the state can be asked."""
@@ -79,18 +90,19 @@ class Shards(Replicas):
         optimizer_state = self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
         return cast(nn.Module, _Saved(model_state)), cast(Optimizer, _Saved(optimizer_state))
 
-    def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
-        """Take up this process's part of a checkpoint; arguments and errors as in Replicas."""
-        weights = dict(state["model"])
+    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
+        """Take up this process's part of a checkpoint; errors as in DDP."""
+        whole_model, whole_optimizer = self._build()
+        iteration = checkpoint.load_into(whole_model, whole_optimizer)
+        weights = whole_model.state_dict()
         for name, own in self.model.state_dict().items():
-            if name in weights and weights[name].shape == own.shape:
-                weights[name] = distribute_tensor(
-                    weights[name], own.device_mesh, own.placements, src_data_rank=None
-                )
-        load_weights(self.model, weights, source)
-        optimizer_state = self._map_optimizer_state(optimizer, state["optimizer"], _part)
-        check_optimizer_state(optimizer, optimizer_state, source)
-        optimizer.load_state_dict(optimizer_state)
+            weights[name] = distribute_tensor(
+                weights[name], own.device_mesh, own.placements, src_data_rank=None
+            )
+        self.model.load_state_dict(weights)
+        state = whole_optimizer.state_dict()
+        optimizer.load_state_dict(self._map_optimizer_state(optimizer, state, _part))
+        return iteration
 
     def _parts(self, optimizer: Optimizer) -> list[Tensor]:
         """Return what the optimizer changes, in the order in which its state numbers them."""

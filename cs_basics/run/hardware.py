@@ -1,25 +1,10 @@
-"""What this machine has, asked rather than assumed."""
+"""The device, the fastest dtype and the memory of this machine."""
 
-import functools
-import getpass
-import logging
-import os
-import platform
-import resource
 import sys
-import tempfile
 import time
-import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
 
 import torch
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-logger = logging.getLogger(__name__)
 
 
 def resolve_device(choice: str) -> torch.device:
@@ -74,68 +59,6 @@ def matmul_rate(dtype: torch.dtype, device: torch.device, size: int = 1024) -> f
     return 2 * size**3 / min(elapsed_s[1:])
 
 
-@functools.cache
-def reason_not_to_compile(device: torch.device) -> str | None:
-    """Compile and run one small function; return what went wrong in one line, or None.
-
-    torch.compile needs a C++ compiler (on a CPU) or Triton (on a GPU), and finds out only when the
-    first batch arrives.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's own, about its internals
-            torch.compile(_small_function)(torch.ones(8, device=device))
-    except Exception as error:
-        return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-    return None
-
-
-def _small_function(x: torch.Tensor) -> torch.Tensor:
-    return x * 2 + 1
-
-
-def compile_if_possible(
-    function: Callable[P, R],
-    device: torch.device,
-    options: dict[str, Any] | None = None,
-    *,
-    is_dynamic: bool = False,
-) -> Callable[P, R]:
-    """Return the compiled function, or the function itself and a warning that says why.
-
-    Args:
-        function: What to compile.
-        device: Where its tensors live.
-        options: Settings of the compiler that differ from its own choice.
-        is_dynamic: Once for tensors of any size, instead of once for each.
-    """
-    if (reason := reason_not_to_compile(device)) is None:
-        return torch.compile(function, dynamic=is_dynamic, options=options)
-    logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
-    return function
-
-
-def compiled_code_folder() -> Path:
-    """Return where our own compiled code is kept: beside what torch compiles."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # In a container a user may have only a number.
-        user = str(os.getuid())
-    of_torch = Path(tempfile.gettempdir()) / f"torchinductor_{user}"
-    return Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or of_torch) / "cs_basics"
-
-
-@functools.cache
-def processor() -> str:
-    """Return what tells processors apart that cannot run each other's code."""
-    information = Path("/proc/cpuinfo")  # Linux
-    lines = information.read_text().splitlines() if information.exists() else []
-    # x86 has flags, ARM has Features.
-    return next((line for line in lines if line.lower().startswith(("flags", "features"))), "") or (
-        f"{platform.machine()} {platform.processor()} {torch.backends.cpu.get_cpu_capability()}"
-    )
-
-
 def forget_peak_memory(device: torch.device) -> None:
     """Begin to measure the peak anew: compiling takes more memory than training a small model."""
     if device.type == "cuda":
@@ -148,8 +71,11 @@ def forget_peak_memory(device: torch.device) -> None:
         return
 
 
-def peak_memory_mb(device: torch.device) -> float:
-    """Return the most memory held, in MB: of this process, or on a GPU of the GPU."""
+def peak_memory_mb(device: torch.device) -> float | None:
+    """Return the most memory held, in MB: of this process, or on a GPU of the GPU.
+
+    None where the system does not say.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
     status = Path("/proc/self/status")
@@ -157,5 +83,9 @@ def peak_memory_mb(device: torch.device) -> float:
         # Not getrusage: its peak begins with that of the process that started this one.
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
         return int(fields["VmHWM"].split()[0]) * 1024 / 1e6
+    try:
+        import resource  # Not on Windows.
+    except ImportError:
+        return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

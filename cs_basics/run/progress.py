@@ -1,4 +1,4 @@
-"""How far a long piece of work has come, told by the library and shown by scripts."""
+"""Progress of long work: what the library reports to callbacks and the scripts show."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a long piece of work has come; handed to `on_progress` callbacks."""
+    """State of a long piece of work, the argument of `on_progress` callbacks."""
 
     stage: str
-    """What is being done, such as "counting words"."""
+    """Name of the work, such as "counting words"."""
     unit: str
-    """What `done` and `total` count, such as "bytes"."""
+    """Unit of `done` and `total`, such as "bytes"."""
     done: int
     """Units finished in this stage."""
     total: int
-    """Units in the whole stage; 0 if unknown, as for a pipe."""
+    """Units of the whole stage; 0 if unknown, as for a pipe."""
     elapsed_s: float
     """Seconds since the stage began."""
 
@@ -26,7 +26,7 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds left at this rate; None if it cannot be told."""
+        """Seconds left at this rate; None if unknown."""
         if self.total == 0 or self.done == 0:
             return None
         return max(self.total - self.done, 0) / self.rate if self.rate > 0 else None

@@ -1,4 +1,4 @@
-"""What runs in a container of Gradescope, from a zip that scripts/instructor/make_gradescope.py makes.
+"""What runs in a container of Gradescope, from the zip of scripts/instructor/make_gradescope.py.
 
 setup.sh runs once, when the image is built, and installs Python and packages. run_autograder runs
 for each submission: it writes the first results.json, then starts __main__.py, which marks the

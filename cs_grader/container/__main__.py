@@ -11,11 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cs_grader import sandbox
-from cs_grader.marking import GradingError, Marking, Terms, mark, rubric_of
 from cs_grader.outputs.gradescope import results_json
 from cs_grader.outputs.markdown import markdown
 from cs_grader.outputs.reading import Reader
+from cs_grader.outside.grading import GradingError, mark
+from cs_grader.outside.marking import Marking
+from cs_grader.outside.sandbox import Limits
+from cs_grader.outside.terms import Terms, rubric_of
+from cs_grader.outside.tiers import choose_tier
 from cs_grader.result import Result, write_atomically
 
 WRITE_INTERVAL_S = 5.0
@@ -86,16 +89,16 @@ def terms_of(tests: Path, options: dict[str, Any]) -> Terms:
     Raises:
         ValueError: The container does not allow the isolation that is asked for.
     """
-    memory_bytes = sandbox.Limits().memory_bytes
+    memory_bytes = Limits().memory_bytes
     room = memory_of_container()
     if room is not None:
         memory_bytes = min(memory_bytes, max(room - OWN_BYTES, LEAST_BYTES))
     return Terms(
         tests=tests,
-        tier=sandbox.choose_tier(options["require_isolation"]),
+        tier=choose_tier(options["require_isolation"]),
         seeds=(0, options["exam_seed"]),
         problems=tuple(p for p in rubric_of(tests) if not options["only"] or p in options["only"]),
-        limits=sandbox.Limits(memory_bytes=memory_bytes),
+        limits=Limits(memory_bytes=memory_bytes),
         budget_s=60 * options["minutes"],
     )
 

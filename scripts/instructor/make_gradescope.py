@@ -107,7 +107,6 @@ def _files() -> Iterator[tuple[str, Path]]:
     yield "run_autograder", CONTAINER / "run_autograder"
     yield "constraints.txt", ROOT / "constraints.txt"
     yield "LICENSE", ROOT / "LICENSE"
-    yield "scripts/instructor/grade.py", ROOT / "scripts" / "instructor" / "grade.py"
     yield from _below(ROOT / "cs_grader", {".py", ".ini"})
     own = {ROOT / "tests" / "adapters.py", ROOT / "tests" / "project"}
     for name, file in _below(ROOT / "tests", {".py", ".toml"}):

@@ -56,7 +56,7 @@ BEYOND: dict[str, tuple[str, ...]] = {
     "optim": ("SGD",),
     "generate": ("sample", "generate"),
     "chunked_loss": ("linear_cross_entropy",),
-    "tiled_attention": ("tiled_causal_attention",),
+    "tiled_attention": ("flash_causal_attention",),
     "norm_function": ("make_norm",),
     "data": ("read_windows",),
     "epochs": ("epoch_batch",),
@@ -82,7 +82,7 @@ TEACHERS_ONLY = (
 )  # fmt: skip
 COPIED = (
     "LICENSE", "constraints.txt", ".gitignore", "data/README.md", "docs/handout.md",
-    "cs_basics/attention_kernel.cpp",
+    "cs_basics/attention_kernel.cpp", "cs_basics/stories/plots.txt", "cs_basics/stories/words.txt",
 )  # fmt: skip
 RENAMED = {
     "README.md": "README.md",

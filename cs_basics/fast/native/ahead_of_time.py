@@ -24,63 +24,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from cs_basics.fast.adamw import OnePassAdamW
-from cs_basics.fast.native.attention_kernel import use_kernel
-from cs_basics.fast.native.lookup import look_up_in_order
-from cs_basics.run.config import TrainConfig
-from cs_basics.run.evaluation import LossFunction
-from cs_basics.run.hardware import compile_if_possible, compiled_code_folder, processor
-from cs_basics.transformer import TransformerLM
+from cs_basics.fast.compilation import compiled_code_folder, processor
+from cs_basics.fast.loss import LossFunction
 
 logger = logging.getLogger(__name__)
 
 COMPILER = "cs_basics.fast.native.ahead_of_time_compiler"
+BOOK_FILES = (
+    "functional.py", "layers.py", "norms.py", "rope.py", "attention.py", "transformer.py", "optim.py",
+)  # fmt: skip
+"""The files of the book that compiled code depends on."""
+
 Library = Callable[[list[Tensor]], list[Tensor]]
+Job = dict[str, Any]
+"""What is to be compiled: config (fields of ModelConfig), dtype, num_rows, num_threads,
+checkpoints_activations."""
 
 
 class NotCompiledError(RuntimeError):
     """It does not work on this machine, or with this version of torch; says why in one line."""
-
-
-def compile_training(
-    model: TransformerLM,
-    plain_loss_of: LossFunction,
-    optimizer: OnePassAdamW,
-    config: TrainConfig,
-    num_rows: int,
-    *,
-    by_another_process: bool = True,
-) -> LossFunction:
-    """Compile the loss of a model, which is returned, and the update of its weights.
-
-    Args:
-        model: The model that is trained.
-        plain_loss_of: The mean loss of a batch.
-        optimizer: From now on uses the compiled update.
-        config: What plain_loss_of was made from; device and dtype must not be "auto".
-        num_rows: Sequences of a batch.
-        by_another_process: Try that first; torch.compile in this process is what is left.
-    """
-    # Also makes the operation known, which the libraries call, as attention_kernel.py does its own.
-    look_up_in_order(model)
-    loss_of = None
-    if by_another_process:
-        try:
-            loss_of = CompiledLoss(model, config, num_rows, plain_loss_of)
-        except NotCompiledError as error:
-            logger.info("not compiled by another process, so in this one: %s", error)
-    if config.attention_kernel:
-        # Now it is compiled, and if that failed, this is the process that says so.
-        use_kernel(model)
-    if loss_of is not None:
-        optimizer.use(loss_of.update)
-        return loss_of
-    device = model.token_embeddings.weight.device
-    optimizer.compile(device)
-    return compile_if_possible(plain_loss_of, device)
 
 
 class CompiledLoss:
@@ -88,28 +53,25 @@ class CompiledLoss:
 
     Args:
         model: Its parameters are read at every call.
-        config: What the libraries were made for, or will be; dtype must not be "auto".
-        num_rows: Sequences of a batch.
+        job: What the libraries were made for, or will be.
         plain_loss_of: Used for batches of another shape.
 
     Raises:
         NotCompiledError: It cannot be compiled this way.
     """
 
-    def __init__(
-        self, model: TransformerLM, config: TrainConfig, num_rows: int, plain_loss_of: LossFunction
-    ) -> None:
-        self.model, self.config, self.plain_loss_of = model, config, plain_loss_of
-        self.shape = (num_rows, config.context_length)
+    def __init__(self, model: nn.Module, job: Job, plain_loss_of: LossFunction) -> None:
+        self.model, self.plain_loss_of = model, plain_loss_of
+        self.shape = (job["num_rows"], job["config"]["context_length"])
         loader_class()  # Where there is none, nothing need be compiled.
-        folder = compiled_folder(config, num_rows)
+        folder = compiled_folder(job)
         try:
             self.load(folder)
         except (OSError, ValueError, KeyError, RuntimeError):
             # Damaged, or swept away in part, like other files in a folder for temporary ones.
             shutil.rmtree(folder, ignore_errors=True)
             try:
-                self.load(compiled_folder(config, num_rows))
+                self.load(compiled_folder(job))
             except (OSError, ValueError, KeyError, RuntimeError) as error:
                 raise NotCompiledError((str(error) or repr(error)).splitlines()[0]) from error
 
@@ -137,7 +99,7 @@ class CompiledLoss:
         return LoadedLoss.apply(self, *self.plan.arguments(inputs, targets))
 
     def update(self, p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Tensor) -> None:
-        """Do what `one_pass_adamw.update_in_place` does."""
+        """Do what `update_in_place` of adamw.py does."""
         # One library for tensors of any shape: element by element, they are all rows.
         self.update_flat([*(tensor.view(-1) for tensor in (p, grad, m, v)), *numbers])
 
@@ -150,7 +112,7 @@ class Plan:
         model: Whose parameters and buffers they read.
     """
 
-    def __init__(self, plan: dict[str, Any], model: TransformerLM) -> None:
+    def __init__(self, plan: dict[str, Any], model: nn.Module) -> None:
         self.held: dict[str, Tensor] = {**dict(model.named_parameters())}
         self.held |= dict(model.named_buffers())
         self.names: list[str] = plan["arguments"]
@@ -231,18 +193,13 @@ def library(folder: Path, name: str) -> Library:
         raise NotCompiledError(str(error).splitlines()[0]) from error
 
 
-def compiled_folder(config: TrainConfig, num_rows: int) -> Path:
+def compiled_folder(job: Job) -> Path:
     """Return the folder with the libraries, compiled by another process if there is none.
 
     Raises:
         NotCompiledError: They cannot be compiled.
     """
-    job = {
-        "config": config.to_json(),
-        "num_rows": num_rows,
-        "num_threads": torch.get_num_threads(),
-    }
-    folder = compiled_code_folder() / key(config, job)
+    folder = compiled_code_folder() / key(job)
     if folder.exists():
         return folder
     partial = None
@@ -270,29 +227,20 @@ def compiled_folder(config: TrainConfig, num_rows: int) -> Path:
     return folder
 
 
-def key(config: TrainConfig, job: dict[str, Any]) -> str:
-    """Return a name for all that the libraries depend on."""
-    of_model = {
-        name: value for name, value in config.to_json().items() if name not in NOT_OF_THE_MODEL
-    }
-    sources = sorted(
-        path for path in Path(__file__).parents[2].rglob("*") if path.suffix in (".py", ".cpp")
-    )
+def key(job: Job) -> str:
+    """Return a name for all that the libraries depend on: the job, the machine and the sources."""
+    library_folder = Path(__file__).parents[2]
+    sources = [
+        *(library_folder / name for name in BOOK_FILES),
+        *sorted((library_folder / "variants").glob("*.py")),
+        *sorted((library_folder / "fast").glob("*.py")),
+        *sorted((library_folder / "fast" / "native").iterdir()),
+    ]
     parts = [
-        json.dumps({**job, "config": of_model}, sort_keys=True),
+        json.dumps(job, sort_keys=True),
         torch.__version__,
         processor(),
         os.environ.get("CXX", ""),
-        *(path.read_text(encoding="utf-8") for path in sources),
+        *(path.read_text(encoding="utf-8") for path in sources if path.suffix in (".py", ".cpp")),
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-NOT_OF_THE_MODEL = frozenset({
-    "train_text", "valid_text", "corpus_megabytes", "run_dir", "max_steps", "max_minutes",
-    "batch_size", "order", "lr", "embedding_lr_ratio", "min_lr_ratio", "warmup_steps",
-    "weight_decay", "beta1", "beta2", "max_grad_norm", "seed", "eval_every", "eval_tokens",
-    "log_every", "checkpoint_every", "accumulate", "parallel", "keep_checkpoints",
-    "sample_tokens", "num_samples", "wandb", "compile", "device",
-})  # fmt: skip
-"""Settings of a run that change nothing of what is compiled."""

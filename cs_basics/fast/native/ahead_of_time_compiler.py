@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from cs_basics.fast import accelerate, checkpoint_blocks
 from cs_basics.fast.adamw import update_in_place
+from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native.attention_kernel import use_kernel
-from cs_basics.fast.native.lookup import look_up_in_order
-from cs_basics.run.config import TrainConfig
-from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.folder import build_model
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
 
 
 class Tracer:
@@ -52,15 +52,15 @@ class Tracer:
         return make_boxed_func(graph.forward)
 
 
-def trace(config: TrainConfig, num_rows: int, *, is_training: bool) -> dict[str, Any]:
+def trace(job: dict[str, Any], *, is_training: bool) -> dict[str, Any]:
     """Run the loss once, and its backward for training; return the graphs, and how to call them."""
-    model = build_model(config)
-    model.recomputes_blocks = config.recompute_blocks
-    look_up_in_order(model)
-    if config.attention_kernel:
-        use_kernel(model)
-    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.dtype]
-    loss_of = make_loss_function(model, dtype, config.chunk_loss)
+    config, num_rows = ModelConfig(**job["config"]), job["num_rows"]
+    model = accelerate(build_model(config))
+    if job["checkpoints_activations"]:
+        checkpoint_blocks(model)
+    use_kernel(model)
+    num_positions = num_rows * config.context_length
+    loss_of = loss_function(model, getattr(torch, job["dtype"]), num_positions)
     ids = torch.zeros(2, num_rows, config.context_length, dtype=torch.int64)
     inputs, targets = ids[0].clone(), ids[1].clone()
     tracer = Tracer()
@@ -73,7 +73,11 @@ def trace(config: TrainConfig, num_rows: int, *, is_training: bool) -> dict[str,
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     names = {id(tensor): name for name, tensor in named.items()}
     names |= {id(inputs): "inputs", id(targets): "targets"}
-    return {"plan": plan_and_trim(tracer, names), **tracer.graphs}
+    return {
+        "plan": plan_and_trim(tracer, names),
+        "is_chunked": is_chunked(model, num_positions),
+        **tracer.graphs,
+    }
 
 
 def outputs(graph: fx.GraphModule) -> list[Any]:
@@ -131,9 +135,9 @@ def make_update(path: Path) -> None:
     from torch._inductor import aoti_compile_and_package
 
     rows = [torch.zeros(4096) for _ in range(4)]
-    numbers = [torch.zeros((), dtype=torch.float64) for _ in range(6)]
+    numbers = [torch.zeros((), dtype=torch.float64) for _ in range(5)]
     length = {0: torch.export.Dim("length", min=1, max=2**40)}
-    shapes = {"p": length, "grad": length, "m": length, "v": length, "numbers": (None,) * 6}
+    shapes = {"p": length, "grad": length, "m": length, "v": length, "numbers": (None,) * 5}
     program = torch.export.export(Update(), (*rows, *numbers), dynamic_shapes=shapes)
     aoti_compile_and_package(program, package_path=str(path))
 
@@ -185,16 +189,15 @@ def main() -> None:
     # The graphs are wanted, not what was made of them once.
     torch._functorch.config.enable_autograd_cache = False
     torch._inductor.config.fx_graph_cache = False
-    config = TrainConfig.from_json(job["config"])
-    made = trace(config, job["num_rows"], is_training=True)
+    made = trace(job, is_training=True)
     plans = {"training": made["plan"]}
     works = [
         partial(make_library, *made[name], folder / f"{name}.pt2")
         for name in ("forward", "backward")
     ]
-    if config.chunk_loss:
+    if made["is_chunked"]:
         # Which computes gradients on the way: a loss without them is worth code of its own.
-        made = trace(config, job["num_rows"], is_training=False)
+        made = trace(job, is_training=False)
         plans["evaluation"] = made["plan"]
         works.append(partial(make_library, *made["forward"], folder / "evaluation.pt2"))
     do_at_once([*works, partial(make_update, folder / "update.pt2")])

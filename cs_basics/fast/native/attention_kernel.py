@@ -13,15 +13,20 @@ finds it compiled; `use_kernel` lets a model use it. Tested by
 import ctypes
 import hashlib
 import logging
+import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.hardware import compiled_code_folder, processor
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.fast.attention import (
+    FlashGroupedQueryAttention,
+    FlashSelfAttention,
+    has_qk_norm,
+)
+from cs_basics.fast.compilation import compiled_code_folder, processor
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +69,10 @@ def compiled_kernel(*flags: str) -> ctypes.CDLL:
 
         made: str = CppCodeCache.load(code, extra_flags=(*FLAGS, *flags))._name
         library.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_writer(library) as file:
-            file.write(Path(made).read_bytes())
+        # Under its name only when complete: another run may be looking for it.
+        partial = library.with_suffix(f".{os.getpid()}.tmp")
+        partial.write_bytes(Path(made).read_bytes())
+        partial.replace(library)
     try:
         return ctypes.CDLL(str(library))
     except OSError:
@@ -76,26 +83,29 @@ def compiled_kernel(*flags: str) -> ctypes.CDLL:
 def use_kernel(model: nn.Module) -> bool:
     """Let a model that is going to be compiled attend by the kernel, wherever it can.
 
-    That is in merged projections in tiles without qk_norm, of heads of 32, 64, ... 256.
+    That is in fused attention (fast/attention.py) without QK-norm, with heads of 32, 64, ... 256.
 
     Returns:
         Whether it will anywhere.
     """
-    # Asked for by name: a student's model has other classes.
-    able = [m for m in model.modules() if hasattr(m, "kernel") and can_use_kernel(m)]
+    able = [
+        module
+        for module in model.modules()
+        if isinstance(module, FlashSelfAttention | FlashGroupedQueryAttention)
+        and can_use_kernel(module)
+    ]
     if not able or not load_kernel():
         return False
     for attention in able:
-        attention.kernel = rotated_causal_attention  # pyright: ignore[reportArgumentType]
+        attention.kernel = rotated_causal_attention
     return True
 
 
-def can_use_kernel(attention: Any) -> bool:  # noqa: ANN401  MergedCausalSelfAttention
+def can_use_kernel(attention: CausalSelfAttention) -> bool:
     """Tell whether the kernel can do the work of an attention."""
-    weight, d_head = attention.qkv_proj.weight, attention.d_head
+    weight, d_head = attention.q_proj.weight, attention.d_head
     return (
-        attention.is_tiled
-        and not attention.has_qk_norm
+        not has_qk_norm(attention)
         and weight.device.type == "cpu"
         and weight.dtype in NAMES
         and d_head % HEAD_STEP == 0
@@ -112,8 +122,7 @@ def rotated_causal_attention(
 ) -> Float[Tensor, "... seq d_model"]:
     """Rotate queries and keys, and average the values up to each query's own position.
 
-    Same as `RotaryPositionalEmbedding.rotate_halves` and `tiled_causal_attention` on the heads, up
-    to rounding. For what `can_use_kernel` describes.
+    Same as `rotate_half_split` and `flash_causal_attention` on the heads, up to rounding. For what `can_use_kernel` describes.
 
     Args:
         qkv: Queries of all heads side by side, then keys, then values; bfloat16 or float32.

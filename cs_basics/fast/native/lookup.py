@@ -11,12 +11,22 @@ Tested by `make test ARGS="-k lookup"`.
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import BackwardCFunction, once_differentiable
+
+from cs_basics.layers import Embedding
 
 # An operation of its own, so that a compiler leaves it as it is.
 _OPERATORS = torch.library.Library("cs_basics", "FRAGMENT")
 _OPERATORS.define("sum_rows(Tensor rows, Tensor places, int num_rows) -> Tensor")
+
+
+class OrderedEmbedding(Embedding):
+    """Embedding whose gradient is added up in a fixed order. Arguments as there."""
+
+    def forward(self, token_ids: Int[Tensor, "..."]) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the vectors of the ids, (...) -> (..., d_model)."""
+        return lookup(self.weight, token_ids)
 
 
 def lookup(
@@ -29,13 +39,6 @@ def lookup(
         ids: Integers in [0, num_rows).
     """
     return Lookup.apply(table, ids) if table.device.type == "cpu" else table[ids]
-
-
-def look_up_in_order(model: nn.Module) -> None:
-    """Let the embeddings of a model use `lookup`."""
-    for module in model.modules():
-        if hasattr(module, "look_up"):
-            module.look_up = lookup  # pyright: ignore[reportArgumentType]  it is no parameter
 
 
 class Lookup(torch.autograd.Function):

@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cs_basics.fast import flash_attention as tiled_attention
-from cs_basics.fast.flash_attention import runs_on_triton, tiled_causal_attention
+from cs_basics.fast.flash_attention import runs_on_triton, flash_causal_attention
 from cs_basics.functional import scaled_dot_product_attention
 
 needs_triton = pytest.mark.skipif(not tiled_attention.HAS_TRITON, reason="Triton is not installed")
@@ -48,7 +48,7 @@ def check_agreement(device, shape, dtype=torch.float32, scale=1.0):
     tensors = case(shape, dtype, scale)
     tolerance = max(ROUNDINGS * torch.finfo(dtype).eps / 2, 3e-6 * scale**2)
     names = ("output", "grad_q", "grad_k", "grad_v")
-    ours = results(tiled_causal_attention, tensors, device)
+    ours = results(flash_causal_attention, tensors, device)
     exact = results(definition, tensors, dtype=torch.float64)
     for name, one, other in zip(names, ours, exact, strict=True):
         assert one.dtype == dtype
@@ -74,7 +74,7 @@ def check_everything(device):
     check_that_heads_are_apart(device)
     check_views(device)
     tensors = case((2, 300, 32), torch.float32)
-    first, second = (results(tiled_causal_attention, tensors, device) for _ in range(2))
+    first, second = (results(flash_causal_attention, tensors, device) for _ in range(2))
     assert all(map(torch.equal, first, second))  # To the bit.
 
 
@@ -85,7 +85,7 @@ def check_extremes(device):
     scores = q.double() @ q.double().T / 4
     assert scores.max() == 10_000
     assert scores.min() < -6_000
-    ours = results(tiled_causal_attention, [q, q, v, torch.ones_like(v)], device)
+    ours = results(flash_causal_attention, [q, q, v, torch.ones_like(v)], device)
     torch.testing.assert_close(ours[0], v)
     for grad in ours[1:3]:
         torch.testing.assert_close(grad, torch.zeros_like(grad), rtol=0, atol=1e-3)
@@ -95,10 +95,10 @@ def check_extremes(device):
 def check_that_heads_are_apart(device):
     """Demand that a head does not read the next one, where its last block goes beyond its end."""
     tensors = case((3, 150, 16), torch.float32)
-    alone = results(tiled_causal_attention, [x[1:2] for x in tensors], device)
+    alone = results(flash_causal_attention, [x[1:2] for x in tensors], device)
     for x in tensors:
         x[::2] = torch.nan
-    among = results(tiled_causal_attention, tensors, device)
+    among = results(flash_causal_attention, tensors, device)
     assert all(torch.equal(x[1:2], y) for x, y in zip(among, alone, strict=True))
 
 
@@ -107,7 +107,7 @@ def check_views(device):
     tensors = case((2, 37, 3, 16), torch.float32)
     views = [x.transpose(1, 2) for x in tensors]
     copies = [x.contiguous() for x in views]
-    ours = [results(tiled_causal_attention, inputs, device) for inputs in (views, copies)]
+    ours = [results(flash_causal_attention, inputs, device) for inputs in (views, copies)]
     assert all(map(torch.equal, *ours))
 
 
@@ -190,7 +190,7 @@ def test_a_compiler_takes_the_kernels_into_its_graph_and_knows_what_they_write(m
     *inputs, _ = case((2, 150, 64), torch.bfloat16)
     leaves = [x.requires_grad_() for x in inputs]
     compiler = aot_autograd(fw_compiler=read, bw_compiler=read)
-    torch.compile(tiled_causal_attention, backend=compiler, fullgraph=True)(
+    torch.compile(flash_causal_attention, backend=compiler, fullgraph=True)(
         *leaves
     ).sum().backward()
     forward, backward = written

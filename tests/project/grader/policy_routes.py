@@ -136,7 +136,7 @@ def scripted():
 def in_a_fork(problem: str, source: str, names: dict) -> list:
     reading, writing = os.pipe()
     if os.fork() == 0:
-        from cs_grader import blocked
+        from cs_grader.inside import blocked
 
         blocked.forbid(problem)
         error = ""

@@ -17,7 +17,7 @@ def main() -> None:
     from faults.bank import load
     from faults.run import examine
 
-    from cs_grader.blocked import FORBIDDEN
+    from cs_grader.inside.forbidden import FORBIDDEN
 
     cases = [with_block(case) for case in load() if not case.is_fault and FORBIDDEN[case.problem]]
     results = examine(cases, seed=0, jobs=1, on_result=lambda _: None)
@@ -27,7 +27,7 @@ def main() -> None:
 
 def with_block(case):
     """The same case, blocked from the first call of an adapter on."""
-    from cs_grader import blocked
+    from cs_grader.inside import blocked
 
     @functools.cache
     def block():

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cs_grader import sandbox
-from cs_grader.connection import Connection, answer_of
-from cs_grader.submissions import own_names
-from cs_grader.wire import WireError
+from cs_grader.inside.processes import descendants
+from cs_grader.inside.wire import WireError
+from cs_grader.outside import sandbox, tiers
+from cs_grader.outside.connection import Connection, answer_of
+from cs_grader.outside.copying import own_names
+from cs_grader.outside.stage import Stage, set_the_stage
 
 TESTS = Path(__file__).parents[2]
 
@@ -139,10 +141,10 @@ TIERS = ["bubblewrap", "process"]
 @pytest.fixture(scope="module", params=TIERS)
 def connection(request, tmp_path_factory):
     tier = request.param
-    reason = sandbox.why_not(tier)
+    reason = tiers.why_not(tier)
     if reason:
         pytest.skip(f"{tier}: {reason}")
-    stage = sandbox.set_the_stage(tmp_path_factory.mktemp("stage"), TESTS)
+    stage = set_the_stage(tmp_path_factory.mktemp("stage"), TESTS)
     (stage.submission / "tests").mkdir(parents=True)
     (stage.submission / "tests" / "adapters.py").write_text(ADAPTERS, encoding="utf-8")
     limits = sandbox.Limits(memory_bytes=2**30, idle_s=2)
@@ -232,7 +234,7 @@ def test_an_exception_comes_as_words(connection, action, kind, text):
 
 
 def test_an_endless_loop_ends(connection, monkeypatch):
-    monkeypatch.setattr("cs_grader.connection.DEFAULT_CPU_S", 3)
+    monkeypatch.setattr("cs_grader.outside.connection.DEFAULT_CPU_S", 3)
     answer = act(connection, 5)
     assert answer.text == "over 3 s of CPU"
     assert silu(connection).ended == "returned"
@@ -255,10 +257,10 @@ def test_who_hangs_again_and_again_is_not_waited_for(connection):
 def test_nothing_is_left_running(connection):
     assert act(connection, 12).ended == "returned"
     assert act(connection, 24).ended == "returned"
-    names = [p for p in sandbox.descendants(os.getpid()) if is_python(p)]
+    names = [p for p in descendants(os.getpid()) if is_python(p)]
     before = len(names)
     assert act(connection, 12).ended == "returned"
-    assert len([p for p in sandbox.descendants(os.getpid()) if is_python(p)]) == before
+    assert len([p for p in descendants(os.getpid()) if is_python(p)]) == before
 
 
 def is_python(pid):
@@ -351,32 +353,32 @@ def test_a_forged_answer_is_refused(forged):
 
 
 def test_a_wall_that_is_not_there_is_not_accepted(monkeypatch):
-    monkeypatch.setattr(sandbox.shutil, "which", lambda _: None)
-    monkeypatch.setattr(sandbox.os, "geteuid", lambda: 1000)
-    assert sandbox.choose_tier() == "process"
+    monkeypatch.setattr(tiers.shutil, "which", lambda _: None)
+    monkeypatch.setattr(tiers.os, "geteuid", lambda: 1000)
+    assert tiers.choose_tier() == "process"
     with pytest.raises(ValueError, match="bubblewrap: bwrap is not installed"):
-        sandbox.choose_tier("bubblewrap")
+        tiers.choose_tier("bubblewrap")
     with pytest.raises(ValueError, match="no isolation of uid or stronger"):
-        sandbox.choose_tier("uid")
+        tiers.choose_tier("uid")
 
 
 def test_another_user_needs_an_interpreter_that_others_may_enter(tmp_path, monkeypatch):
     (tmp_path / "venv").mkdir()
     tmp_path.chmod(0o700)
-    monkeypatch.setattr(sandbox.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(tiers.os, "geteuid", lambda: 0)
     monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [tmp_path / "venv"])
-    assert sandbox.why_not("uid").endswith("which other users may not enter: install it elsewhere")
-    assert sandbox.why_not("process") == ""
+    assert tiers.why_not("uid").endswith("which other users may not enter: install it elsewhere")
+    assert tiers.why_not("process") == ""
 
 
 def test_the_empty_tmp_of_the_sandbox_hides_no_python_that_lies_there(tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [Path("/tmp/clone/.venv")])
-    command = sandbox.wall("bubblewrap", sandbox.Stage(root=tmp_path), sandbox.Limits())
+    command = sandbox.wall("bubblewrap", Stage(root=tmp_path), sandbox.Limits())
     assert command.index("--tmpfs") < command.index("/tmp/clone/.venv")
 
 
 def test_the_sandbox_shows_no_answer(tmp_path):
-    stage = sandbox.set_the_stage(tmp_path, TESTS)
+    stage = set_the_stage(tmp_path, TESTS)
     shown = {path.relative_to(stage.root).as_posix() for path in stage.root.rglob("*.py")}
     assert not any(
         word in name for name in shown for word in ("oracle", "mistake", "test_", "conftest")

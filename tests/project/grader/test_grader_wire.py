@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
 
-from cs_grader import wire
-from cs_grader.wire import MAGIC, PREFIX, WireError, decode, encode
+from cs_grader.inside import wire
+from cs_grader.inside.wire import MAGIC, PREFIX, WireError, decode, encode
 
 KEYS = st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.binary())
 ARRAYS = stnp.arrays(

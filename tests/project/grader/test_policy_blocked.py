@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from policy_routes import HONEST, MORE_ROUTES, ROOT, ROUTES
 
-from cs_grader.blocked import FORBIDDEN, FUNCTIONS, KERNELS
+from cs_grader.inside.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each route runs in a fork")
 
@@ -22,7 +22,7 @@ def f():
         return x * torch.sigmoid(x)
 """
 EXCUSED = """
-from cs_grader import blocked
+from cs_grader.inside import blocked
 blocked.forbid("silu", excused=["silu"])
 def f():
     return F.silu(x)
@@ -48,7 +48,7 @@ def expression(text):
 
 OTHERS = {
     "swallowed": ("silu", SWALLOWED),
-    "no such problem": ("silu", "from cs_grader import blocked\nblocked.forbid('nothing')"),
+    "no such problem": ("silu", "from cs_grader.inside import blocked\nblocked.forbid('nothing')"),
     "excused": ("checkpointing", EXCUSED),
 }
 

@@ -1,7 +1,6 @@
 """The source is read by what names stand for, and a call is charged to one problem."""
 
 import json
-import re
 import subprocess
 import sys
 import time
@@ -10,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cs_grader.blocked import FORBIDDEN, KERNELS, Call
-from cs_grader.copies import originals, passages
-from cs_grader.policy import (
-    check_apart,
-    check_library,
-    check_source,
-    settle,
-)
-from cs_grader.rules import group_of
+from cs_grader.inside.forbidden import FORBIDDEN, KERNELS, Call
+from cs_grader.policy.apart import check_apart
+from cs_grader.policy.check import check_source
+from cs_grader.policy.copies import originals, passages
+from cs_grader.policy.rules import group_of
+from cs_grader.policy.settle import settle
 
 ROOT = Path(__file__).parents[3]
 RUBRIC = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
@@ -343,28 +339,47 @@ def test_reference_passes_its_own_policy():
     }
     policy = check_source(files, ADAPTERS)
     assert (policy.named, policy.review, policy.condemned) == ((), (), {})
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    (exempt,) = re.findall(r"^OF_THE_MACHINE := (.*)$", makefile, flags=re.MULTILINE)
-    for name in exempt.split():
-        del files[f"cs_basics/{name}.py"]
-    assert check_library(files) == []
 
 
-def test_library_check_says_file_and_line(tmp_path):
-    package = tmp_path / "library"
-    package.mkdir()
-    (package / "layers.py").write_text("import torch\n\n\nx = torch.nn.functional.one_hot\n")
-    (package / "norms.py").write_text("import torch\n\n\ndef f(x):\n    torch.rms_norm(x, (1,))\n")
-    finished = subprocess.run(
-        [sys.executable, "-m", "cs_grader.policy", str(package)],
+def check(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "cs_grader.policy", *map(str, arguments)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_library_follows_the_rule_but_for_one_folder():
+    finished = check("cs_basics", "--except", "cs_basics/fast/native")
+    assert (finished.returncode, finished.stderr) == (0, "")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "-m cs_grader.policy cs_basics --except cs_basics/fast/native\n" in makefile
+
+
+def test_library_check_says_file_and_line(tmp_path):
+    package = tmp_path / "library"
+    (package / "native").mkdir(parents=True)
+    (package / "layers.py").write_text("import torch\n\n\nx = torch.nn.functional.one_hot\n")
+    (package / "native" / "norms.py").write_text(
+        "import torch\n\n\ndef f(x):\n    torch.rms_norm(x, (1,))\n"
+    )
+    layers = "library/layers.py:4: torch.nn.functional.one_hot is not among"
+    norms = "library/native/norms.py:5: torch.rms_norm is not allowed"
+    finished = check(package)
     assert finished.returncode == 1
-    assert "library/layers.py:4: torch.nn.functional.one_hot is not among" in finished.stderr
-    assert "library/norms.py:5: torch.rms_norm is not allowed" in finished.stderr
+    assert layers in finished.stderr
+    assert norms in finished.stderr
+    finished = check(package, "--except", package / "native")
+    assert layers in finished.stderr
+    assert norms not in finished.stderr
+
+
+def test_exempt_folder_that_does_not_exist_is_refused():
+    finished = check("cs_basics", "--except", "cs_basics/fast/renamed")
+    assert finished.returncode == 2
+    assert "cs_basics/fast/renamed is not a folder" in finished.stderr
 
 
 @pytest.mark.parametrize(

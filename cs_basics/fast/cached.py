@@ -1,0 +1,292 @@
+"""Generation with a cache: a token costs one position of computation, not the whole context.
+
+The reference is generate.py. The keys and values of earlier positions are kept (KVCache), so that
+attention needs only the queries of the new ones. `decoding_model` rearranges a model for that: the
+same weights, with those of queries, keys and values, and of gate and up, stacked once and for all.
+
+Tested by `make test ARGS="tests/project/book/test_generate.py tests/project/fast/test_decoding.py"`.
+"""
+
+import copy
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+from einops import repeat
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from cs_basics import generate as reference
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.fast.attention import (
+    FlashGroupedQueryAttention,
+    FlashSelfAttention,
+    half_split_weights,
+    has_qk_norm,
+    join_heads,
+    split_heads,
+    turn,
+)
+from cs_basics.fast.layers import FusedSwiGLU
+from cs_basics.fast.transformer import FastTransformerLM
+from cs_basics.functional import scaled_dot_product_attention, silu
+from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, sample, seen_tokens
+from cs_basics.layers import Linear, SwiGLU
+from cs_basics.transformer import TransformerBlock, TransformerLM
+from cs_basics.variants.attention import GroupedQueryAttention
+from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
+
+
+class KVCache:
+    """The keys and values of the positions that one attention layer has already seen.
+
+    Filled in place, so that generating a token costs one position instead of the whole context.
+
+    Args:
+        batch_size: Number of sequences that grow side by side.
+        num_heads: Heads of keys and values of the layer.
+        max_seq_len: Positions there is room for.
+        d_head: Size of a head.
+        device: Where the cache lives.
+        dtype: Float type of keys and values.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        num_heads: int,
+        max_seq_len: int,
+        d_head: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        shape = (batch_size, num_heads, max_seq_len, d_head)
+        self.keys = torch.zeros(shape, device=device, dtype=dtype)
+        self.values = torch.zeros(shape, device=device, dtype=dtype)
+        self.length = 0
+
+    def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
+        """Return the positions of the tokens to come; they broadcast against every head."""
+        return torch.arange(self.length, self.length + num_new, device=self.keys.device)
+
+    def append(
+        self,
+        k: Float[Tensor, "batch heads new d_head"],
+        v: Float[Tensor, "batch heads new d_head"],
+    ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
+        """Store new keys and values and return all of them, old ones first.
+
+        Raises:
+            ValueError: There is no room for them.
+        """
+        end = self.length + k.shape[-2]
+        if end > self.keys.shape[-2]:
+            raise ValueError(f"{end} positions do not fit a cache of {self.keys.shape[-2]}")
+        self.keys[:, :, self.length : end] = k
+        self.values[:, :, self.length : end] = v
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+
+class DecodingAttention(nn.Module):
+    """Causal self-attention of new positions to themselves and to those in a cache.
+
+    Args:
+        attention: Whose weights are read; without QK-norm, queries and keys are kept in half-split
+            order (fast/attention.py).
+    """
+
+    def __init__(self, attention: CausalSelfAttention) -> None:
+        super().__init__()
+        self.num_heads, self.d_head = attention.num_heads, attention.d_head
+        self.num_kv_heads: int = getattr(attention, "num_kv_heads", attention.num_heads)
+        self.has_qk_norm = has_qk_norm(attention)
+        if self.has_qk_norm:
+            assert isinstance(attention, GroupedQueryAttention)
+            self.q_norm, self.k_norm = attention.q_norm, attention.k_norm
+            projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+            weights = [projection.weight for projection in projections]
+        else:
+            weights = half_split_weights(attention, self.num_kv_heads)
+        self.qkv_proj = linear_of(torch.cat(weights))
+        self.output_proj, self.rope = attention.output_proj, attention.rope
+
+    def forward(
+        self, x: Float[Tensor, "batch new d_model"], cache: KVCache
+    ) -> Float[Tensor, "batch new d_model"]:
+        """Attend; the cache is extended in place."""
+        rows = cache.next_positions(x.shape[-2])
+        q, k, v = split_heads(self.qkv_proj(x), self.num_heads, self.num_kv_heads)
+        if self.has_qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        if self.rope is not None and self.has_qk_norm:
+            q, k = self.rope(q, rows), self.rope(k, rows)
+        elif self.rope is not None:
+            cos, sin = self.rope.cos[rows], self.rope.sin[rows]
+            q, k = turn(q, cos, sin), turn(k, cos, sin)
+        k, v = cache.append(k, v)
+        group = self.num_heads // self.num_kv_heads
+        if group > 1:
+            k, v = (
+                repeat(part, "batch heads seq d -> batch (heads group) seq d", group=group)
+                for part in (k, v)
+            )
+        columns = torch.arange(k.shape[-2], device=x.device)
+        attended = scaled_dot_product_attention(q, k, v, columns <= rows.unsqueeze(-1))
+        return self.output_proj(join_heads(attended))
+
+
+class DecodingSwiGLU(nn.Module):
+    """SwiGLU with the weights of gate and up stacked.
+
+    Args:
+        swiglu: Whose weights are read.
+    """
+
+    def __init__(self, swiglu: SwiGLU) -> None:
+        super().__init__()
+        self.w13 = linear_of(torch.cat([swiglu.w1.weight, swiglu.w3.weight]))
+        self.w2 = swiglu.w2
+
+    def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
+        """Return the transformed x, same shape."""
+        gate, up = self.w13(x).chunk(2, dim=-1)
+        return self.w2(silu(gate) * up)
+
+
+class DecodingPreNorm(TransformerBlock):
+    """TransformerBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the new residual stream, same shape as x."""
+        x = x + self.attn(self.ln1(x), cache)
+        return x + self.ffn(self.ln2(x))
+
+
+class DecodingPostNorm(PostNormBlock):
+    """PostNormBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the normalised new residual stream, same shape as x."""
+        x = self.ln1(x + self.attn(x, cache))
+        return self.ln2(x + self.ffn(x))
+
+
+class DecodingSandwich(SandwichBlock):
+    """SandwichBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the new residual stream, same shape as x."""
+        x = x + self.ln1_after(self.attn(self.ln1(x), cache))
+        return x + self.ln2_after(self.ffn(self.ln2(x)))
+
+
+BLOCKS: dict[type[nn.Module], type[nn.Module]] = {
+    TransformerBlock: DecodingPreNorm,
+    PostNormBlock: DecodingPostNorm,
+    SandwichBlock: DecodingSandwich,
+}
+ATTENTIONS = {
+    CausalSelfAttention, FlashSelfAttention, GroupedQueryAttention, FlashGroupedQueryAttention,
+}  # fmt: skip
+MODELS = {TransformerLM, FastTransformerLM}
+Model = TypeVar("Model", bound=nn.Module)
+
+
+class DecodingLM(TransformerLM):
+    """TransformerLM with a cache for each block; made by `decoding_model`."""
+
+    def hidden(
+        self, token_ids: Int[Tensor, "batch new"], caches: Sequence[KVCache]
+    ) -> Float[Tensor, "batch new d_model"]:
+        """Return what the output head reads.
+
+        Args:
+            token_ids: They continue what the caches hold, which are extended in place.
+            caches: One per block, from `empty_caches`.
+        """
+        x = self.token_embeddings(token_ids)
+        for block, cache in zip(self.layers, caches, strict=True):
+            x = block(x, cache)
+        return self.ln_final(x)
+
+    def empty_caches(self, batch_size: int) -> list[KVCache]:
+        """Make room for the keys and values of context_length positions in every block."""
+        weight = self.token_embeddings.weight
+        places = {"device": weight.device, "dtype": weight.dtype}
+        return [
+            KVCache(batch_size, a.num_kv_heads, self.context_length, a.d_head, **places)
+            for a in (block.attn for block in self.layers)
+        ]
+
+
+def decoding_model(model: nn.Module) -> DecodingLM | None:
+    """Return a model for decoding with the same weights; None for a model of other classes."""
+    if type(model) not in MODELS:
+        return None
+    blocks = list(model.layers)  # pyright: ignore[reportArgumentType]
+    if any(block_kind(b) not in BLOCKS or type(b.attn) not in ATTENTIONS for b in blocks):
+        return None
+    copied = copy_sharing_tensors(model)
+    copied.__class__ = DecodingLM
+    assert isinstance(copied, DecodingLM)
+    for block in copied.layers:
+        block.__class__ = BLOCKS[block_kind(block)]
+        block.attn = DecodingAttention(block.attn)
+        if type(block.ffn) in (SwiGLU, FusedSwiGLU):
+            block.ffn = DecodingSwiGLU(block.ffn)
+    return copied
+
+
+def copy_sharing_tensors(model: Model) -> Model:
+    """Return a copy of a model whose parameters and buffers are those of the model."""
+    tensors = itertools.chain(model.parameters(), model.buffers())
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def block_kind(block: nn.Module) -> type[nn.Module]:
+    """Return the class of a block, seen through activation checkpointing."""
+    return getattr(type(block), "kind", type(block))
+
+
+def linear_of(weight: Float[Tensor, "d_out d_in"]) -> Linear:
+    """Return a Linear that holds a weight."""
+    # On "meta" the random initialisation, which is replaced at once, costs nothing.
+    linear = Linear(weight.shape[1], weight.shape[0], "meta")
+    linear.weight = nn.Parameter(weight.detach())
+    return linear
+
+
+@torch.no_grad()
+def generate(
+    model: TransformerLM,
+    prompt: Sequence[int],
+    max_tokens: int,
+    sampling: Sampling = GREEDY,
+    stop_ids: Collection[int] = (),
+    seed: int | None = None,
+) -> Iterator[int]:
+    """Continue a prompt with a cache; arguments, results and errors as in generate.py."""
+    decoder = decoding_model(model)
+    if decoder is None:
+        yield from reference.generate(model, prompt, max_tokens, sampling, stop_ids, seed)
+        return
+    text = checked_prompt(model, prompt)
+    unread, caches = text, decoder.empty_caches(batch_size=1)
+    device = decoder.token_embeddings.weight.device
+    for uniform in draw_uniforms(max_tokens, seed, device):
+        if caches[0].length + len(unread) > model.context_length:
+            if sampling.when_full == "stop":
+                return
+            unread = text[-(model.context_length // 2) :]
+            caches = decoder.empty_caches(batch_size=1)
+        hidden = decoder.hidden(torch.tensor([unread], device=device), caches)
+        # Of a prompt only the last position predicts something new.
+        logits = decoder.lm_head(hidden[0, -1])
+        token_id = int(sample(logits, sampling, uniform, seen_tokens(model, text, sampling)))
+        if token_id in stop_ids:
+            return
+        yield token_id
+        text.append(token_id)
+        unread = [token_id]

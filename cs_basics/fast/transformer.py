@@ -1,0 +1,32 @@
+"""TransformerLM that can stop before its logits."""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from cs_basics.transformer import TransformerLM
+
+
+class FastTransformerLM(TransformerLM):
+    """TransformerLM whose last hidden states can be asked for. Arguments as there."""
+
+    def forward(
+        self, token_ids: Int[Tensor, "... seq"]
+    ) -> Float[Tensor, "... seq {self.vocab_size}"]:
+        """Score every possible next token, as TransformerLM does."""
+        return self.lm_head(self.hidden(token_ids))
+
+    def hidden(self, token_ids: Int[Tensor, "... seq"]) -> Float[Tensor, "... seq d_model"]:
+        """Return what the output head reads: the final norm of the residual stream.
+
+        Raises:
+            ValueError: The sequence is longer than context_length.
+        """
+        if token_ids.shape[-1] > self.context_length:
+            raise ValueError(
+                f"a sequence of {token_ids.shape[-1]} tokens is longer than "
+                f"context_length={self.context_length}"
+            )
+        x = self.token_embeddings(token_ids)
+        for block in self.layers:
+            x = block(x)
+        return self.ln_final(x)

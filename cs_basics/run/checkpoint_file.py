@@ -1,0 +1,157 @@
+"""The checkpoints of a run: what `save_checkpoint` writes, the progress of the run, a checksum.
+
+One file, one name: it appears whole or not at all, and a damaged one is noticed before anything of
+it is used. What stands in front is whatever the book's `save_checkpoint` (or a student's) writes;
+nothing here looks inside. Behind it stand the progress and a footer of fixed length.
+
+Tested by `make test ARGS=tests/project/run/test_checkpoint_files.py`.
+"""
+
+import hashlib
+import io
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from cs_basics.checkpoint import load_checkpoint, save_checkpoint
+from cs_basics.run.atomic import atomic_writer
+
+FORMAT_VERSION = 3
+FOOTER_BYTES = 256
+BEFORE_FORMAT_3 = b"sha256:"
+"""Near the end of the checkpoints that cs_basics 0.1 wrote."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read and is whole."""
+
+    path: Path
+    """Where it lies."""
+    state: bytes
+    """What `save_checkpoint` wrote."""
+    progress: dict[str, Any]
+    """What else the run needs to go on; empty for weights that were made elsewhere."""
+
+    def load_into(self, model: nn.Module, optimizer: Optimizer) -> int:
+        """Put the state back into a model and its optimizer; return the number of updates made.
+
+        Raises:
+            ValueError: It is not of a model and an optimizer like these.
+        """
+        try:
+            return load_checkpoint(io.BytesIO(self.state), model, optimizer)
+        except Exception as error:
+            # Whatever a student's own function raises, too.
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise ValueError(f"{self.path} does not fit this model: {reason}") from error
+
+
+class _HashingWriter(io.RawIOBase):
+    """A binary file for writing that keeps a checksum of what passes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+        self.num_bytes = 0
+        self.error: OSError | None = None
+        """Why the file could not be written; torch.save does not say."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:  # noqa: ANN401  any buffer
+        try:
+            self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+        self.sha256.update(data)
+        self.num_bytes += memoryview(data).nbytes
+        return memoryview(data).nbytes
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str],
+    model: nn.Module,
+    optimizer: Optimizer,
+    iteration: int,
+    progress: dict[str, Any] | None = None,
+) -> None:
+    """Write a checkpoint; an old one of that name stays as it was until all is on the disk.
+
+    Args:
+        path: Where it goes.
+        model: As in `save_checkpoint`.
+        optimizer: As in `save_checkpoint`.
+        iteration: As in `save_checkpoint`.
+        progress: What else the run needs: numbers, strings, tensors, lists, dicts.
+
+    Raises:
+        OSError: The file cannot be written; the disk may be full.
+    """
+    with atomic_writer(path) as file:
+        writer = _HashingWriter(file)
+        try:
+            save_checkpoint(model, optimizer, iteration, writer)
+            state_bytes = writer.num_bytes
+            torch.save(progress or {}, writer)
+        except Exception:
+            # torch turns what the file raised into an error of its own, without the reason.
+            if writer.error is not None:
+                raise writer.error from None
+            raise
+        footer = {
+            "cs_basics checkpoint": FORMAT_VERSION,
+            "state_bytes": state_bytes,
+            "progress_bytes": writer.num_bytes - state_bytes,
+            "sha256": writer.sha256.hexdigest(),
+        }
+        file.write(json.dumps(footer).encode().ljust(FOOTER_BYTES))
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint and verify its checksum.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is damaged, not a checkpoint, or of another version.
+    """
+    path = Path(path)
+    content = path.read_bytes()
+    footer = _read_footer(path, content[-FOOTER_BYTES:])
+    body = memoryview(content)[:-FOOTER_BYTES]
+    sizes = (footer.get("state_bytes"), footer.get("progress_bytes"))
+    if (
+        not all(type(size) is int and size >= 0 for size in sizes)
+        or sum(sizes) != len(body)  # pyright: ignore[reportArgumentType]
+        or footer.get("sha256") != hashlib.sha256(body).hexdigest()
+    ):
+        raise ValueError(f"{path} is damaged (its checksum does not fit)")
+    try:
+        progress = torch.load(io.BytesIO(body[sizes[0] :]), weights_only=True)
+    except Exception as error:
+        # Nobody lists what unpickling raises on bytes that somebody made up.
+        raise ValueError(f"{path} is damaged: its progress cannot be read") from error
+    if not isinstance(progress, dict):
+        raise ValueError(f"{path} is damaged: its progress is no dictionary")
+    return Checkpoint(path, bytes(body[: sizes[0]]), progress)
+
+
+def _read_footer(path: Path, raw: bytes) -> dict[str, Any]:
+    if raw.rfind(BEFORE_FORMAT_3) == len(raw) - len(BEFORE_FORMAT_3) - 64:
+        raise ValueError(f"{path} was written by cs_basics 0.1: read it with that version")
+    try:
+        footer = json.loads(raw)
+        version = footer["cs_basics checkpoint"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError(f"{path} is damaged or not a checkpoint of cs_basics") from None
+    if version != FORMAT_VERSION:
+        raise ValueError(f"{path} has format version {version!r}, not {FORMAT_VERSION}")
+    return footer

@@ -1,0 +1,17 @@
+"""All that is copied into the sandbox, and nothing else.
+
+This folder is copied whole and runs beside the submission: whoever hands in code may read it, and
+may take over the processes that run it. It therefore knows no answer and decides about nothing. It
+imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder.
+
+    wire.py        plain data as a header and raw bytes, the only thing that crosses the wall
+    settings.py    what the grader decides about the sandbox
+    confine.py     limits that a process puts on itself
+    processes.py   what the kernel tells about processes
+    watch.py       what processes use up and how they end
+    forbidden.py   the operators that each problem is solved without
+    blocked.py     makes them raise
+    absent.py      stand-ins for packages that are not installed
+    host.py        imports a submission and runs each probe in a forked process
+    worker.py      the server, which forks hosts and watches them
+"""

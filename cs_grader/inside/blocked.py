@@ -1,0 +1,173 @@
+"""Makes the operators that a problem has to be solved without (forbidden.py) raise.
+
+    forbid("rmsnorm")   # in the worker, before the probe
+    ...                 # torch.nn.functional.rms_norm now raises ForbiddenOperator
+    calls()             # what was called although it is forbidden, even if the error was swallowed
+
+Runs next to the submission, in a process that is thrown away: it imports nothing but torch, and
+there is no way back. The operators of PyTorch are replaced where its dispatcher looks them up, so
+that it does not matter by which name they are called (`F.silu`, `torch.ops.aten.silu`, `nn.SiLU()`,
+a scripted function). What PyTorch writes in Python (optimizers, clipping) has no kernel of its own:
+there the code of the function itself is replaced, which every reference to it shares.
+
+Whoever wants to undo this can: it is the submission's own process. Nothing is to be gained by it
+but the use of the operator, and policy/ reports the attempts.
+
+Tested by tests/project/grader/test_policy_blocked.py.
+"""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Collection
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from cs_grader.inside.forbidden import FORBIDDEN, FUNCTIONS, KERNELS, Call
+
+HERE = Path(__file__).parent
+# Wherever a call may be looked up first: by the backends of tensors that live on a CPU, by
+# autograd, by the transformations of torch.func (which would take a composite operator apart
+# before any backend sees it) and by tracing.
+DISPATCH_KEYS = (
+    *("CPU", "SparseCPU", "MkldnnCPU", "QuantizedCPU", "NestedTensorCPU", "Meta"),
+    *("AutogradCPU", "AutogradMeta", "AutogradNestedTensor", "AutogradFunctionality"),
+    *("FuncTorchBatched", "FuncTorchGradWrapper", "FuncTorchDynamicLayerFrontMode"),
+    *("Python", "PreDispatch", "Functionalize"),
+)
+
+
+class ForbiddenOperator(Exception):  # noqa: N818  # It says what was called, not what went wrong.
+    """An operator was called that the problem has to be solved without."""
+
+
+_CALLS: list[Call] = []
+# A Library takes its kernels along when it is collected.
+_KEPT: list[Any] = []
+
+
+def calls() -> list[Call]:
+    """Every forbidden call of this process so far, without repetitions, in order."""
+    return list(dict.fromkeys(_CALLS))
+
+
+def forbid(problem: str, excused: Collection[str] = ()) -> None:
+    """Make the forbidden operators of a problem raise ForbiddenOperator, from now on.
+
+    It takes about a millisecond; call it in a process that examines nothing else afterwards.
+
+    Args:
+        problem: Its name in the rubric.
+        excused: Groups (keys of KERNELS) whose use is charged to an earlier problem (policy/).
+
+    Raises:
+        ValueError: There is no such problem.
+    """
+    if problem not in FORBIDDEN:
+        raise ValueError(f"problem {problem!r} is unknown: one of {', '.join(FORBIDDEN)}")
+    for group in FORBIDDEN[problem]:
+        if group not in excused:
+            _block_kernels(KERNELS[group])
+            for name in FUNCTIONS[group]:
+                _block_name(name)
+
+
+def _block_kernels(operators: dict[str, str]) -> None:
+    import torch
+
+    if not operators:
+        return
+    library = torch.library.Library("aten", "IMPL")
+    _KEPT.append(library)
+    with warnings.catch_warnings():
+        # PyTorch warns of each kernel that is replaced, which is what we want.
+        warnings.simplefilter("ignore")
+        for name, public_name in operators.items():
+            # Operators come and go between versions of PyTorch: an unknown one has no schema.
+            for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):  # pyright: ignore[reportPrivateUsage]
+                overload = f"{name}.{schema.overload_name}".removesuffix(".")
+                _block_kernel(library, overload, _raiser(public_name))
+
+
+def _block_kernel(library: object, overload: str, kernel: Callable[..., Any]) -> None:
+    for key in DISPATCH_KEYS:
+        try:
+            library.impl(overload, kernel, key)  # pyright: ignore
+        except RuntimeError:
+            # A composite operator takes no kernel for Meta; the other keys stand before it.
+            if key != "Meta":
+                raise
+
+
+def _raiser(operator: str) -> Callable[..., Any]:
+    def raise_forbidden(*_args: object, **_kwargs: object) -> None:
+        file, line = _calling_place()
+        _CALLS.append(Call(operator, file, line))
+        where = f" ({Path(file).name}, line {line})" if file else ""
+        raise ForbiddenOperator(f"{operator} is not allowed here: write it yourself{where}")
+
+    return raise_forbidden
+
+
+def _calling_place() -> tuple[str, int]:
+    """Find the innermost line on the stack that belongs to no library and not to the grader."""
+    torch_root = str(Path(sys.modules["torch"].__file__ or "").parent)
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_library = "site-packages" in file or file.startswith(("<", torch_root))
+        if not is_library and Path(file).parent != HERE and Path(file).parent.name != "probes":
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
+
+
+def _block_name(name: str) -> None:
+    """Block a function, or the making and the use of a class, by its public name."""
+    found = _look_up(name)
+    if isinstance(found, FunctionType):
+        _block_code(found, name)
+    elif isinstance(found, type):
+        for method in ("__init__", "forward", "step"):
+            function = vars(found).get(method)
+            if isinstance(function, FunctionType):
+                _block_code(function, name)
+
+
+def _look_up(name: str) -> object:
+    """Return what a dotted name stands for; None where this version of PyTorch does not know it."""
+    module_name, _, attribute = name.rpartition(".")
+    # Not by attributes: torch.optim, for one, hides its own submodules.
+    module = sys.modules.get(module_name)
+    if module is None:
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError:
+            return None
+    return getattr(module, attribute, None)
+
+
+def _block_code(function: FunctionType, operator: str) -> None:
+    # The function stays the object that it is, so that a reference made earlier raises too.
+    function.__defaults__ = None
+    function.__kwdefaults__ = {"_raise": _raiser(operator)}
+    function.__code__ = _raising_code(len(function.__code__.co_freevars))
+
+
+def _raising_code(num_free: int) -> CodeType:
+    """Make code that calls its default and closes over as many variables as what it replaces.
+
+    Python checks their number; whoever looks at the frame reads them, so they must be real ones.
+    """
+    free = "".join(f"_{number}, " for number in range(num_free))
+    source = f"""
+def around({free}):
+    def blocked(*_args, _raise, **_kwargs):
+        _raise()
+        return ({free})
+"""
+    code = compile(source, __file__, "exec")
+    for _ in range(2):
+        code = next(const for const in code.co_consts if isinstance(const, CodeType))
+    return code

@@ -1,0 +1,236 @@
+"""The processes inside the sandbox that hold a submission: the host imports it, a run calls it.
+
+A host is forked from the server for each problem. It forbids operators, imports the adapters and
+then forks a run for each probe, so that nothing is imported twice and nothing that a probe does
+reaches the next one.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import random
+import resource
+import socket
+import struct
+import sys
+import time
+import warnings
+from collections.abc import Generator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from cs_grader.inside import blocked, confine, wire
+from cs_grader.inside.absent import Absent, stand_in_for
+from cs_grader.inside.processes import num_threads
+from cs_grader.inside.settings import Settings
+from cs_grader.inside.watch import over_memory
+
+MOST_FRAMES = 30
+MOST_CHARACTERS = 8000
+HERE = Path(__file__).parent
+FROZEN = "<frozen importlib"
+# How a probe's process ended: wait status and seconds of CPU.
+ENDED = struct.Struct(">id")
+# What a submission may patch and these processes still need afterwards.
+EXIT, FORK, WAIT, NOW = os._exit, os.fork, os.wait4, time.monotonic
+
+
+def run_host(
+    control: socket.socket, settings: Settings, problem: str, absent: list[str]
+) -> NoReturn:
+    """Import the submission, say how that went, then fork a process for each probe."""
+    enter(settings)
+    seed_everything(0)
+    try:
+        # Before the first line of the submission: afterwards it could keep what is blocked.
+        blocked.forbid(problem, settings.excused.get(problem, ()))
+        stand_in_for(absent)
+        adapters = import_adapters(settings)
+    except BaseException as error:
+        say(control, raised(error, settings) | missing_package(error, settings))
+        EXIT(0)
+    Absent.is_importing = False
+    prepare_to_fork()
+    has_threads = num_threads() > 1
+    say(control, {"ended": "imported", "has_threads": has_threads})
+    while True:
+        message, handles, _, _ = socket.recv_fds(control, 1, 1)
+        if not message or not handles:
+            EXIT(0)
+        # A fork keeps one thread of several, and may leave locks that nobody will open again.
+        pid = 0 if has_threads else FORK()
+        if pid == 0:
+            with last_words():
+                run_probe(socket.socket(fileno=handles[0]), control, settings, adapters)
+            EXIT(0)
+        os.close(handles[0])
+        _, status, usage = WAIT(pid, 0)
+        control.sendall(ENDED.pack(status, usage.ru_utime + usage.ru_stime))
+
+
+def enter(settings: Settings) -> None:
+    """Limit what the host and all that it starts may use."""
+    os.setsid()
+    confine.die_with_parent()
+    confine.prctl(confine.PR_SET_DUMPABLE, 1)
+    confine.limit(resource.RLIMIT_DATA, settings.memory_bytes)
+    confine.limit(resource.RLIMIT_FSIZE, settings.file_bytes)
+    confine.limit(resource.RLIMIT_CORE, 0)
+    confine.limit(resource.RLIMIT_NOFILE, 512)
+    if settings.uid is not None:
+        confine.limit(resource.RLIMIT_NPROC, settings.processes)
+
+
+def import_adapters(settings: Settings) -> ModuleType:
+    """Import the adapters as a repository's own tests would."""
+    from submission import load_adapters  # pyright: ignore[reportMissingImports]
+
+    os.chdir(settings.submission)
+    return load_adapters(Path(settings.submission))
+
+
+def prepare_to_fork() -> None:
+    """Leave nothing for the garbage collectors of children: what they visit, they copy."""
+    gc.collect()
+    gc.freeze()
+
+
+def missing_package(error: BaseException, settings: Settings) -> dict[str, Any]:
+    """Name the package whose absence made the import fail, and the line that wanted it."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return {}
+    package = error.name.partition(".")[0]
+    if package in settings.own_names or package == "tests" or package in sys.modules:
+        return {}
+    frames = frames_of(error, settings)
+    file, line, _ = frames[-1] if frames else ("", 0, "")
+    return {"missing_package": {"package": package, "file": file, "line": line}}
+
+
+def say(control: socket.socket, message: wire.Plain) -> None:
+    """Tell the server, if it is still there."""
+    with contextlib.suppress(OSError):
+        wire.send(control, wire.encode(message), NOW() + 10)
+
+
+# --- the process that runs a probe ---
+
+
+def run_probe(
+    channel: socket.socket, control: socket.socket, settings: Settings, adapters: ModuleType
+) -> None:
+    """Run one probe and send what it saw, or what it raised."""
+    control.close()
+    os.setsid()
+    confine.die_with_parent()
+    frame = wire.receive(channel, NOW() + 60)
+    if frame is None:
+        return
+    request = wire.decode(frame)
+    soft = int(request["cpu_s"])
+    with contextlib.suppress(ValueError, OSError):
+        used = int(time.process_time())  # Not 0 where there was no fork.
+        resource.setrlimit(resource.RLIMIT_CPU, (used + soft, used + soft + 1))
+    probe = getattr(importlib.import_module(request["module"]), request["probe"])
+    try:
+        seed_everything(request["seed"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            seen = probe(adapters, **request["inputs"])
+        seen_and_called = {"ended": "returned", "value": seen, "forbidden": forbidden(settings)}
+        answer = wire.encode(seen_and_called)
+    except BaseException as error:
+        answer = wire.encode(raised(error, settings, adapters))
+    wire.send(channel, answer, NOW() + 60)
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def seed_everything(seed: int) -> None:
+    """Make a submission's own randomness repeatable, as tests/conftest.py does."""
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
+
+
+def raised(
+    error: BaseException, settings: Settings, adapters: ModuleType | None = None
+) -> dict[str, Any]:
+    """Describe an exception in plain, bounded data."""
+    kind = type(error).__name__
+    text = in_words(error)
+    if isinstance(error, MemoryError) or "can't allocate memory" in text:
+        text = f"{over_memory(settings.memory_bytes)} {text}".strip()
+    elif isinstance(error, SystemExit):
+        text = f"sys.exit({in_words(error)}) was called"
+    missing = None
+    if isinstance(error, AttributeError) and adapters is not None and error.obj is adapters:
+        missing = str(error.name)
+    return {
+        "ended": "raised",
+        "type": kind[:100],
+        "text": text[:MOST_CHARACTERS],
+        "frames": [list(frame) for frame in frames_of(error, settings)],
+        "missing": missing,
+        "is_not_implemented": isinstance(error, NotImplementedError),
+        "forbidden": forbidden(settings),
+    }
+
+
+def forbidden(settings: Settings) -> list[list[str | int]]:
+    """Operator, file and line of the forbidden calls so far, noticed by the submission or not."""
+    found: list[list[str | int]] = []
+    for call in blocked.calls():
+        is_own = call.file.startswith(f"{settings.submission}/")
+        file, line = (shown(call.file, settings), call.line) if is_own else ("", 0)
+        found.append([call.operator, file, line])
+    return found
+
+
+def in_words(error: BaseException) -> str:
+    """Return an exception's message, whatever its __str__ does."""
+    try:
+        return str(error)[:MOST_CHARACTERS]
+    except BaseException as other:
+        return f"(its message cannot be had: {type(other).__name__})"
+
+
+def frames_of(error: BaseException, settings: Settings) -> list[tuple[str, int, str]]:
+    """Return file, line and function of the frames of an exception, the innermost last."""
+    found: list[tuple[str, int, str]] = []
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if Path(code.co_filename).parent != HERE and not code.co_filename.startswith(FROZEN):
+            found.append((shown(code.co_filename, settings), step.tb_lineno, code.co_name))
+        step = step.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        found.append((shown(error.filename, settings), error.lineno or 0, "<module>"))
+    half = MOST_FRAMES // 2
+    return found if len(found) <= MOST_FRAMES else found[:half] + found[-half:]
+
+
+def shown(file: str, settings: Settings) -> str:
+    """Return a path as its author knows it."""
+    for root, name in ((settings.submission, ""), (settings.examination, "tests/")):
+        if file.startswith(f"{root}/"):
+            return name + file.removeprefix(f"{root}/")
+    _, library, rest = file.rpartition("site-packages/")
+    return library + rest if library else file
+
+
+@contextlib.contextmanager
+def last_words() -> Generator[None]:
+    """End a forked process here, whatever happens: it must not go on in its parent's place."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(BaseException):
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        EXIT(70)

@@ -1,0 +1,26 @@
+"""What the grader decides about the inside of a sandbox."""
+
+from typing import NamedTuple
+
+
+class Settings(NamedTuple):
+    """What the grader decides about the sandbox."""
+
+    submission: str
+    examination: str
+    packages: list[str]
+    """Folders that are added to the end of the import path."""
+    own_names: list[str]
+    """Top-level modules and packages of the submission itself."""
+    excused: dict[str, list[str]]
+    """Of each problem the groups of operators that are charged to an earlier one (policy/)."""
+    uid: int | None
+    """Become this user; None if that is not possible or done already."""
+    readable: list[str] | None
+    """Allow to read only these folders; None to leave that to the sandbox."""
+    writable: list[str]
+    allow_network: bool
+    memory_bytes: int
+    file_bytes: int
+    processes: int
+    idle_s: float

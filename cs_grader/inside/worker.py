@@ -1,0 +1,271 @@
+"""The process inside the sandbox: it runs each probe against a submission in a forked process.
+
+    server   imports torch and stays single-threaded; never runs a line of a submission
+      host   forked for each problem: forbids operators, imports the submission's adapters
+        run  forked for each probe: answers through a socket of its own, then is gone
+
+A probe therefore starts within milliseconds, and a crash, an endless loop or a full memory ends
+one process. The server watches it and says how it ended. It knows no answer: nothing here decides
+about right and wrong, and whoever takes it over can send no more than wrong answers.
+
+Started by sandbox.py as `python worker.py SETTINGS` with a socket as standard input.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+if __name__ == "__main__":
+    sys.path += json.loads(sys.argv[1])["packages"]
+
+from cs_grader.inside import confine, wire
+from cs_grader.inside.host import ENDED, last_words, prepare_to_fork, run_host
+from cs_grader.inside.processes import children, descendants, is_over
+from cs_grader.inside.settings import Settings
+from cs_grader.inside.watch import NOW, Watch, ending
+
+ONE_YEAR_S = 3e7
+IMPORT_CPU_S = 20
+SWEEP_S = 10
+MOST_ABSENT = 12
+# PyTorch imports these at the first gradient, and at the first optimizer or tensor on "meta": up
+# to a second, if it were in each run.
+GRADIENTS, THE_REST = "torch.fx.experimental.symbolic_shapes", "torch._dynamo"
+SLOW_IMPORTS = {
+    "probes.model": GRADIENTS,
+    "probes.modules": THE_REST,
+    "probes.training": THE_REST,
+}
+
+
+class Host(NamedTuple):
+    """A process that has imported the submission for one problem."""
+
+    pid: int
+    control: socket.socket
+    problem: str
+    runs_itself: bool = False
+    """Whether it cannot fork any more, and runs one probe itself."""
+
+
+class Server:
+    """Answers the grader's requests one after another."""
+
+    def __init__(self, channel: socket.socket, settings: Settings) -> None:
+        self.channel = channel
+        self.settings = settings
+        self.host: Host | None = None
+        self.absent: list[dict[str, Any]] = []
+        self.failure: wire.Plain = None
+        """What an import of the submission ended with, if it fails whatever the problem."""
+
+    def serve(self) -> None:
+        """Answer until the grader closes its end."""
+        while (head := self.read()) is not None:
+            request = wire.decode(head)
+            payload = self.read()
+            if payload is None:
+                return
+            self.preload(request)
+            answer = self.start(request["problem"]) or self.run(request, payload)
+            if isinstance(answer, dict):
+                answer = wire.encode(answer | {"absent": self.absent})
+            wire.send(self.channel, answer, NOW() + ONE_YEAR_S)
+
+    def read(self) -> bytes | None:
+        """Wait for the grader."""
+        return wire.receive(self.channel, NOW() + ONE_YEAR_S)
+
+    def preload(self, request: Mapping[str, Any]) -> None:
+        """Import what each run would otherwise import anew."""
+        module = SLOW_IMPORTS.get(request["module"])
+        if module is not None and module not in sys.modules:
+            self.end_host()
+            importlib.import_module(module)
+            prepare_to_fork()
+
+    # --- importing the submission ---
+
+    def start(self, problem: str) -> wire.Plain:
+        """Have a host for a problem; return None, or how the import failed."""
+        if self.failure is not None:
+            return self.failure
+        if self.host is not None and self.host.problem == problem:
+            return None
+        self.end_host()
+        while True:
+            outcome = self.import_in_host(problem)
+            if outcome["ended"] == "imported":
+                return None
+            self.end_host()
+            missing = outcome.pop("missing_package", None)
+            known = [entry["package"] for entry in self.absent]
+            if missing is None or missing["package"] in known or len(known) == MOST_ABSENT:
+                if outcome.get("type") != "ForbiddenOperator":
+                    self.failure = outcome
+                return outcome
+            self.absent.append(missing)
+
+    def import_in_host(self, problem: str) -> dict[str, Any]:
+        """Fork a host and wait until it has imported the submission, or has failed to."""
+        control, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            with last_words():
+                control.close()
+                self.channel.close()
+                packages = [entry["package"] for entry in self.absent]
+                run_host(theirs, self.settings, problem, packages)
+            os._exit(0)
+        theirs.close()
+        self.host = Host(pid, control, problem)
+        watch = Watch(IMPORT_CPU_S, 5 * IMPORT_CPU_S, self.settings)
+        how = watch.wait(control)
+        if how is None:
+            try:
+                answer = wire.receive(control, NOW() + 5)
+                if answer is not None:
+                    outcome = wire.decode(answer)
+                    if isinstance(outcome, dict) and outcome.get("ended") in ("imported", "raised"):
+                        self.host = self.host._replace(runs_itself=bool(outcome.get("has_threads")))
+                        return outcome | {"during_import": True}
+                how = self.ending_of_host(IMPORT_CPU_S)
+            except (wire.WireError, OSError) as error:
+                how = str(error)
+        return {"ended": "died", "how": how, "during_import": True}
+
+    def ending_of_host(self, cpu_s: float) -> str:
+        """Say how a host ended that has closed its end of the socket."""
+        if self.host is None:
+            return "gone"
+        for _ in range(40):
+            pid, status, usage = os.wait4(self.host.pid, os.WNOHANG)
+            if pid:
+                self.host.control.close()
+                self.host = None
+                return ending(status, usage.ru_utime + usage.ru_stime, cpu_s)
+            time.sleep(0.05)
+        return "closed its connection"
+
+    def end_host(self) -> None:
+        """End the host and all that it has started."""
+        if self.host is None:
+            self.sweep()
+            return
+        self.host.control.close()
+        with contextlib.suppress(OSError):
+            os.kill(self.host.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.wait4(self.host.pid, 0)
+        self.host = None
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Kill whatever was left behind and is not the host, and wait until it is gone.
+
+        The dead count towards how many processes there may be until their parent, which this has
+        become, has heard of it: what a fork bomb leaves would keep the next probe from starting.
+        """
+        me = os.getpid()
+        spared = {self.host.pid} if self.host else set[int]()
+        given_up_at = NOW() + SWEEP_S
+        while NOW() < given_up_at:
+            orphans = children(me) - spared
+            left = {pid for pid in descendants(me) - spared if pid in orphans or not is_over(pid)}
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in orphans:
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.001)
+
+    # --- running a probe ---
+
+    def run(self, request: Mapping[str, Any], payload: bytes) -> wire.Plain:
+        """Let the host run one probe; return its answer's frame, or how it ended."""
+        if not request["module"]:
+            return {"ended": "imported"}
+        assert self.host is not None
+        ours, theirs = socket.socketpair()
+        with ours:
+            cpu_s = request["cpu_s"]
+            watch = Watch(cpu_s, request["wall_s"], self.settings)
+            with contextlib.suppress(OSError):
+                socket.send_fds(self.host.control, [b"r"], [theirs.fileno()])
+            theirs.close()
+            with contextlib.suppress(OSError):
+                wire.send(ours, payload, NOW() + request["wall_s"])
+            how = watch.wait(ours)
+            if how is not None:
+                self.end_host()
+                return {"ended": "died", "how": how}
+            try:
+                answer = wire.receive(ours, NOW() + request["wall_s"], request["limit"])
+            except (wire.WireError, OSError) as error:
+                self.end_host()
+                return {"ended": "died", "how": str(error)}
+        is_own_end = self.host.runs_itself
+        how, has_host_ended = self.how_the_run_ended(cpu_s)
+        self.sweep()
+        # A run that takes its host along has not ended well, whatever it could still send.
+        if answer is None or (has_host_ended and not is_own_end):
+            return {"ended": "died", "how": how}
+        return answer
+
+    def how_the_run_ended(self, cpu_s: float) -> tuple[str, bool]:
+        """Wait for the host's word on the process that ran the probe; say if there is none."""
+        assert self.host is not None
+        self.host.control.settimeout(10.0)
+        try:
+            message = self.host.control.recv(ENDED.size)
+        except TimeoutError:
+            self.end_host()  # What ran has closed its end and goes on all the same.
+            return "left its answer unfinished", False
+        except OSError:
+            message = b""
+        if len(message) == ENDED.size:
+            status, cpu = ENDED.unpack(message)
+            return ending(status, cpu, cpu_s), False
+        how = self.ending_of_host(cpu_s)
+        self.end_host()
+        return how, True
+
+
+def main() -> None:
+    """Leave everything behind that is not needed, then serve."""
+    settings = Settings(**json.loads(sys.argv[1]))
+    del os.environ["GLIBC_TUNABLES"]  # This process has it; a submission gets the usual one.
+    channel = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    confine.adopt_orphans()
+    confine.take_away(settings._asdict())
+    sys.path[1:1] = [settings.examination]
+    import torch
+
+    torch.set_num_threads(1)
+    for file in sorted(Path(settings.examination, "probes").glob("*.py")):
+        if "__main__" not in file.read_text(encoding="utf-8"):
+            importlib.import_module(f"probes.{file.stem}")
+    # What most submissions import: once here instead of once for each problem.
+    for name in ("einops", "jaxtyping", "regex"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    prepare_to_fork()
+    wire.send(channel, wire.encode({"ended": "ready"}), NOW() + 60)
+    Server(channel, settings).serve()
+
+
+if __name__ == "__main__":
+    main()

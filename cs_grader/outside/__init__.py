@@ -1,0 +1,18 @@
+"""All that is trusted: it knows the answers, and never imports or runs a line of a submission.
+
+Read it in this order.
+
+    submissions.py  finds what was handed in
+    clean_copy.py   a folder that takes only harmless files
+    archives.py     copies what is in a zip
+    copying.py      a folder or a zip becomes a clean copy
+    stage.py        the folders that a sandbox is made of
+    sandbox.py      the wall around a submission
+    tiers.py        which walls work here: bubblewrap, another user, or a plain process
+    connection.py   sends a probe into the sandbox and checks what comes back
+    examiner.py     the pytest plugin that runs the examination with its probes sent inside
+    terms.py        what is the same for all submissions that are graded together
+    marking.py      what is known of one submission so far, and its points
+    grading.py      one submission from what was handed in to its result
+    batch.py        many submissions, resumed where it was killed
+"""

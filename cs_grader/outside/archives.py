@@ -1,0 +1,92 @@
+"""Copies what is in a zip, which may be damaged, enormous, or made to do harm."""
+
+import contextlib
+import stat
+import zipfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+from cs_grader.outside.clean_copy import CHUNK, MAX_ENTRIES, CleanCopy, RefusedError, is_junk
+from cs_grader.result import printable
+
+# A text compresses to a tenth, source to a fifth; what shrinks more than this is a bomb.
+MAX_RATIO, RATIO_COUNTS_FROM = 200, 2**20
+
+
+class DamagedError(Exception):
+    """The zip's own bytes are at fault, whatever exception the reader of zips raised."""
+
+
+def extract(source: Path, copy: CleanCopy) -> None:
+    """Copy the files of a zip.
+
+    Raises:
+        RefusedError: The zip is damaged, or holds too much.
+        OSError: The copy cannot be written.
+    """
+    try:
+        with reading():
+            archive = zipfile.ZipFile(source)
+    except DamagedError as error:
+        raise RefusedError(f"this archive is damaged: {error}") from None
+    with archive:
+        if len(archive.infolist()) > MAX_ENTRIES:
+            raise RefusedError(f"more than {MAX_ENTRIES} entries in the zip")
+        for entry in archive.infolist():
+            _extract_one(archive, entry, copy)
+
+
+@contextlib.contextmanager
+def reading() -> Generator[None]:
+    """Turn every exception into DamagedError: a damaged zip can raise nearly anything."""
+    try:
+        yield
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise DamagedError(printable(words, 100)) from error
+
+
+def _extract_one(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, copy: CleanCopy) -> None:
+    name = _name_of(entry)
+    if name is None:
+        copy.copied.leave_out(entry.filename, "a name that is not UTF-8")
+    elif name.endswith("/") or any(map(is_junk, name.split("/"))):
+        pass
+    elif entry.flag_bits & 0x1:
+        copy.copied.leave_out(name, "encrypted")
+    elif stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
+        copy.copied.leave_out(name, "a link or a device")
+    elif _is_bomb(entry):
+        copy.copied.leave_out(name, f"{entry.file_size / 1e6:.0f} MB out of almost nothing")
+    elif copy.accepts(name):
+        try:
+            copy.write(name, _chunks(archive, entry))
+        except DamagedError as error:
+            copy.remove(name)
+            copy.copied.leave_out(name, f"cannot be unpacked ({error})")
+
+
+def _chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    # Only what reads is guarded: what goes wrong with writing is not the zip's fault.
+    with reading(), archive.open(entry) as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _is_bomb(entry: zipfile.ZipInfo) -> bool:
+    is_large = entry.file_size > RATIO_COUNTS_FROM
+    return is_large and entry.file_size > MAX_RATIO * max(entry.compress_size, 1)
+
+
+def _name_of(entry: zipfile.ZipInfo) -> str | None:
+    """Return an entry's name with "/" between folders; None if it is no text.
+
+    Some programs for Windows write backslashes. What they separate is checked as any other name.
+    """
+    written = entry.orig_filename
+    if not entry.flag_bits & 0x800 and not written.isascii():
+        try:
+            written = written.encode("cp437").decode("utf-8")
+        except UnicodeError:
+            return None
+    return written.replace("\\", "/")

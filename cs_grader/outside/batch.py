@@ -1,0 +1,224 @@
+"""Many submissions, several at a time; killed at any moment it goes on where it was.
+
+Each result is one file that appears whole, and holds the key of the content that it is about. The
+terms of a batch, its hidden seed among them, are written first: whoever goes on uses the same.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from cs_grader.outputs import write_class, write_outputs
+from cs_grader.outside.grading import GradingError, mark
+from cs_grader.outside.marking import Marking
+from cs_grader.outside.submissions import Submission
+from cs_grader.outside.terms import Terms
+from cs_grader.result import Result, printable, write_atomically
+
+TERMS_FILE = "batch.json"
+RESULT_FILE = "result.json"
+MAX_FAULT = 300
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Graded:
+    """What became of one submission."""
+
+    submission: Submission
+    result: Result | None
+    """None if there is no verdict."""
+    fault: str
+    """Why there is none."""
+
+
+def settle_terms(out: Path, terms: Terms, resume: bool) -> Terms:
+    """Write down the terms of a batch, or take those that it was started with.
+
+    Args:
+        out: The folder of the results; made if it is not there.
+        terms: What is asked for.
+        resume: Go on with what is in the folder.
+
+    Returns:
+        The terms with the seeds of the folder.
+
+    Raises:
+        ValueError: The folder holds results on other terms, or any and `resume` is not set.
+    """
+    path = out / TERMS_FILE
+    asked = _described(terms)
+    if not path.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(asked, indent=1) + "\n")
+        path.chmod(0o600)  # It holds the hidden seed.
+        return terms
+    if not resume:
+        raise ValueError(f"{out} holds results already: add --resume or choose another --out")
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        seeds = tuple(int(seed) for seed in written["seeds"])
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} is damaged: choose another --out") from None
+    for name in ("problems", "isolation", "examination", "packages"):
+        if written.get(name) != asked[name]:
+            raise ValueError(f"{out} was graded with another {name}: choose another --out")
+    return dataclasses.replace(terms, seeds=seeds)
+
+
+def grade(
+    submissions: Sequence[Submission],
+    folder_of: Callable[[Submission], Path],
+    terms: Terms,
+    jobs: int = 1,
+    on_item: Callable[[Marking], None] = lambda _: None,
+    on_graded: Callable[[Graded], None] = lambda _: None,
+) -> list[Graded]:
+    """Grade submissions, or read what is there of the same content.
+
+    Args:
+        submissions: What to grade.
+        folder_of: Where the outputs of each go.
+        terms: How to grade all of them.
+        jobs: How many at a time.
+        on_item: Called after each item, from several threads.
+        on_graded: Called after each submission, from this thread.
+
+    Returns:
+        What became of each, in the order of `submissions`.
+    """
+    waiting: SimpleQueue[Submission] = SimpleQueue()
+    finished: SimpleQueue[Graded] = SimpleQueue()
+    for submission in submissions:
+        waiting.put(submission)
+
+    def work() -> None:
+        with suppress(Empty):
+            while True:
+                submission = waiting.get_nowait()
+                finished.put(_grade_one(submission, folder_of(submission), terms, on_item))
+
+    for _ in range(min(jobs, len(submissions))):
+        # Daemons: whoever is interrupted does not wait for them, and what they started ends too.
+        threading.Thread(target=work, daemon=True).start()
+    done: dict[str, Graded] = {}
+    for _ in submissions:
+        graded = finished.get()
+        done[graded.submission.name] = graded
+        on_graded(graded)
+    return [done[submission.name] for submission in submissions]
+
+
+def _grade_one(
+    submission: Submission, folder: Path, terms: Terms, on_item: Callable[[Marking], None]
+) -> Graded:
+    """Grade one submission; whatever goes wrong with it is its own fault alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        result = mark(
+            submission.name,
+            submission.source,
+            terms,
+            on_item,
+            lambda key: _known(folder, key, terms),
+        )
+        write_outputs(result, folder)
+        # Last: whoever goes on takes this file as the word that all is done.
+        write_atomically(folder / RESULT_FILE, result.to_json())
+    except Exception as error:
+        fault = str(error) if isinstance(error, GradingError | OSError) else repr(error)
+        return Graded(submission=submission, result=None, fault=printable(fault, MAX_FAULT))
+    return Graded(submission=submission, result=result, fault="")
+
+
+def write_gradebook(graded: Sequence[Graded], out: Path) -> None:
+    """Write what is about the whole class, from all that have a verdict."""
+    write_class([one.result for one in graded if one.result is not None], out)
+
+
+def remove_remains() -> None:
+    """Remove the working folders of graders that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob("cs_grader-*-*"):
+        number = folder.name.split("-")[1]
+        if not number.isdecimal() or _is_running(int(number)):
+            continue
+        # Another grader may be removing it at this moment.
+        with suppress(FileNotFoundError):
+            if folder.stat().st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def install(requirements: Path, cache: Path) -> str:
+    """Install the packages that a course allows, for submissions only; return their folder.
+
+    Raises:
+        ValueError: pip cannot install them.
+    """
+    wanted = requirements.read_bytes()
+    folder = cache / f"packages-{hashlib.sha256(wanted).hexdigest()[:16]}"
+    if not folder.exists():
+        fresh = Path(tempfile.mkdtemp(dir=cache, prefix="packages-"))
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        finished = subprocess.run(
+            [*pip, "--target", str(fresh), "--requirement", str(requirements)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if finished.returncode != 0:
+            shutil.rmtree(fresh, ignore_errors=True)
+            lines = finished.stderr.strip().splitlines() or ["pip failed"]
+            raise ValueError(f"{requirements}: {lines[-1]}")
+        fresh.chmod(0o755)
+        fresh.rename(folder)
+    return str(folder.resolve())
+
+
+def _described(terms: Terms) -> dict[str, object]:
+    return {
+        "seeds": list(terms.seeds),
+        "problems": list(terms.problems),
+        "isolation": terms.tier,
+        "packages": [Path(folder).name for folder in terms.packages],
+        "examination": _digest(terms.tests),
+    }
+
+
+def _digest(tests: Path) -> str:
+    """SHA-256 of the examination: results of another one are not to be mixed with these."""
+    total = hashlib.sha256()
+    folders = ("", "probes", "oracles", "mistakes")
+    files = [path for folder in folders for path in sorted((tests / folder).glob("*.py"))]
+    for path in [tests / "rubric.toml", *files]:
+        if path.name != "adapters.py":
+            total.update(path.relative_to(tests).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
+
+
+def _known(folder: Path, key: str, terms: Terms) -> Result | None:
+    """Read the result of an earlier run if it is about this content."""
+    try:
+        result = Result.from_json((folder / RESULT_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_same = result.key == key and key != "" and result.exam_seeds == terms.seeds
+    return result if is_same else None
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,141 @@
+"""The clean copy of a submission: only harmless names, ordinary permissions, limited sizes.
+
+Nothing is created outside of the copy. What is left out is remembered, by name and reason.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from cs_grader.result import printable
+
+MAX_BYTES = 200 * 2**20
+MAX_FILE_BYTES = 64 * 2**20
+MAX_FILES = 5000
+MAX_ENTRIES = 100_000
+MAX_DEPTH = 20
+MAX_NAME_BYTES = 200
+MAX_REASONS = 20
+CHUNK = 2**20
+# Never part of a solution: what systems, editors and tools leave behind.
+JUNK = frozenset(
+    {
+        *("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".git", ".hg", ".svn", ".venv"),
+        *("venv", "env", "__pycache__", ".ipynb_checkpoints", ".idea", ".vscode", ".pytest_cache"),
+        *(".mypy_cache", ".ruff_cache", ".tox", "node_modules", "wandb", ".eggs", "site-packages"),
+    }
+)
+JUNK_SUFFIXES = (".pyc", ".pyo", ".egg-info", ".dist-info", ".swp")
+
+
+class RefusedError(ValueError):
+    """The whole submission cannot be read."""
+
+
+@dataclass(slots=True)
+class Copied:
+    """What became of the copy."""
+
+    key: str = ""
+    """SHA-256 of names and contents, whatever they came in."""
+    num_files: int = 0
+    num_bytes: int = 0
+    left_out: list[str] = field(default_factory=list[str])
+    """Name and reason of what was refused, at most MAX_REASONS."""
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Remember that something was refused."""
+        if len(self.left_out) < MAX_REASONS:
+            self.left_out.append(f"{printable(name, 100)}: {reason}")
+
+
+def is_junk(name: str) -> bool:
+    """Return whether a file or folder of this name is never part of a solution."""
+    return name in JUNK or name.endswith(JUNK_SUFFIXES) or name.startswith("._")
+
+
+class CleanCopy:
+    """A folder that fills with the harmless files of a submission."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder.
+
+        Raises:
+            FileExistsError: There is one of this name.
+        """
+        folder.mkdir()
+        self.folder = folder
+        self.copied = Copied()
+        self.taken: dict[str, str] = {}
+
+    def accepts(self, name: str) -> bool:
+        """Decide whether a file of this name is copied; each name is accepted once."""
+        reason = self.reason_against(name)
+        if reason:
+            self.copied.leave_out(name, reason)
+            return False
+        path = PurePosixPath(name)
+        for part in (path, *path.parents):
+            self.taken.setdefault(str(part).casefold(), str(part))
+        return True
+
+    def reason_against(self, name: str) -> str:
+        """Say why a name is not used; "" if it is."""
+        parts = name.split("/")
+        if name.startswith("/") or (len(name) > 1 and name[1] == ":"):
+            return "an absolute path"
+        if "\\" in name:
+            return "a backslash in the name"
+        if ".." in parts:
+            return "leads out of the submission"
+        if not name.isprintable():
+            return "a name with control characters"
+        if len(parts) > MAX_DEPTH:
+            return "too deep"
+        if any(not 0 < len(os.fsencode(part)) <= MAX_NAME_BYTES or part == "." for part in parts):
+            return "an empty or overlong name"
+        return self.clash(PurePosixPath(name))
+
+    def clash(self, path: PurePosixPath) -> str:
+        """Say so if another entry has this name, or one that some systems take for the same."""
+        for part in (path, *path.parents):
+            known = self.taken.get(str(part).casefold())
+            if known is not None and (part == path or known != str(part)):
+                return f"the same name as {known}"
+        return ""
+
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Write one file whose name was accepted; leave it out if it is too large.
+
+        Raises:
+            RefusedError: All files together are too many or too large.
+        """
+        if self.copied.num_files >= MAX_FILES:
+            raise RefusedError(f"more than {MAX_FILES} files")
+        path = self.folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        except OSError as error:
+            self.copied.leave_out(name, f"cannot be copied ({error.strerror})")
+            return
+        written = 0
+        with os.fdopen(handle, "wb") as file:
+            for chunk in chunks:
+                written += len(chunk)
+                if written > MAX_FILE_BYTES:
+                    break
+                if self.copied.num_bytes + written > MAX_BYTES:
+                    raise RefusedError(f"more than {MAX_BYTES // 2**20} MB of files")
+                file.write(chunk)
+        if written > MAX_FILE_BYTES:
+            path.unlink()
+            self.copied.leave_out(name, f"larger than {MAX_FILE_BYTES // 2**20} MB")
+            return
+        self.copied.num_files += 1
+        self.copied.num_bytes += written
+
+    def remove(self, name: str) -> None:
+        """Take back a file that could not be written whole."""
+        (self.folder / name).unlink(missing_ok=True)

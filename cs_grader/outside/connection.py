@@ -1,0 +1,259 @@
+"""The grader's end of the wire: hands a probe to the sandbox and checks what comes back.
+
+Nothing that arrives is trusted: an answer is rebuilt field by field, texts are cut, and whoever
+sends something else has only lost the item. If the sandbox itself is gone, the next probe gets a
+new one.
+"""
+
+import contextlib
+import dataclasses
+import os
+import socket
+import subprocess
+import threading
+import time
+from typing import Any, NamedTuple
+
+from cs_grader.inside import wire
+from cs_grader.outside import sandbox
+from cs_grader.outside.sandbox import Limits
+from cs_grader.outside.stage import Stage
+from cs_grader.result import printable
+
+DEFAULT_CPU_S = 10
+# The reference needs less than a second for any of them, but text is many times slower in some
+# honest solutions, and one of the probes encodes for 40 seconds.
+CPU_S = {"train_bpe": 60, "tokenizer": 90}
+# A problem whose items hang is not waited for again and again.
+PATIENCE, IMPATIENT_CPU_S = 2, 2
+# A grader that has a fifth of a processor is still fair; who only waits is noticed sooner.
+WALL = 5
+STARTING_S = 120
+IMPORTING_S = 150
+MAX_OUTPUT = 100_000
+MAX_TEXT = 4000
+
+
+class Frame(NamedTuple):
+    """A line of the submission on the way to an exception."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Called(NamedTuple):
+    """A forbidden operator that was called."""
+
+    operator: str
+    file: str
+    line: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What came of a probe."""
+
+    ended: str
+    """ "imported", "returned", "raised", or "died"."""
+    value: wire.Plain = None
+    kind: str = ""
+    """Name of the exception's class."""
+    text: str = ""
+    """What the exception says, or how the process died."""
+    frames: tuple[Frame, ...] = ()
+    missing: str | None = None
+    """Name of an adapter that is not there."""
+    is_not_implemented: bool = False
+    during_import: bool = False
+    called: tuple[Called, ...] = ()
+    absent: tuple[tuple[str, str, int], ...] = ()
+    """Packages that are not installed, and where they are imported."""
+
+    @property
+    def is_over_time(self) -> bool:
+        """Whether it used up the time that it had."""
+        return self.ended == "died" and ("of CPU" in self.text or "no answer" in self.text)
+
+
+class Connection:
+    """A sandbox that is there when it is needed."""
+
+    def __init__(
+        self, tier: str, stage: Stage, limits: Limits, more: dict[str, Any], budget_s: float
+    ) -> None:
+        """Prepare to put up a sandbox at the first request.
+
+        Args:
+            tier: One of tiers.TIERS.
+            stage: Its folders.
+            limits: What may be used in it.
+            more: What the worker has to know about the submission.
+            budget_s: Seconds after which no probe is run any more.
+        """
+        self.tier = tier
+        self.stage = stage
+        self.limits = limits
+        self.more = more
+        self.budget_s = budget_s
+        self.deadline = time.monotonic() + budget_s
+        self.output = Output()
+        self.over_time: dict[str, int] = {}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.channel: socket.socket | None = None
+
+    def import_adapters(self, problem: str) -> Answer:
+        """Import the submission as a probe of this problem would."""
+        return self._ask(
+            {"module": "", "problem": problem, "cpu_s": 0, "wall_s": 0}, wire.encode(None)
+        )
+
+    def run(self, problem: str, module: str, probe: str, seed: int, inputs: wire.Plain) -> Answer:
+        """Run one probe.
+
+        Raises:
+            TypeError: The inputs are not plain data.
+        """
+        cpu_s = CPU_S.get(problem, DEFAULT_CPU_S)
+        if self.over_time.get(problem, 0) >= PATIENCE:
+            cpu_s = IMPATIENT_CPU_S
+        head = {"module": module, "problem": problem, "cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20}
+        payload = {"module": module, "probe": probe, "seed": seed, "inputs": inputs, "cpu_s": cpu_s}
+        answer = self._ask(head, wire.encode(payload))
+        if answer.is_over_time:
+            self.over_time[problem] = self.over_time.get(problem, 0) + 1
+        return answer
+
+    def close(self) -> str:
+        """End the sandbox; return what was printed in it."""
+        self._end()
+        return self.output.close()
+
+    def _ask(self, head: dict[str, Any], payload: bytes) -> Answer:
+        if time.monotonic() > self.deadline:
+            minutes = self.budget_s / 60
+            return _died(f"not run: the {minutes:g} minutes for a submission were used up")
+        try:
+            channel = self.channel or self._start()
+        except (OSError, wire.WireError) as error:
+            raise SandboxError(f"the sandbox does not start: {error}") from None
+        deadline = time.monotonic() + IMPORTING_S + 2 * head["wall_s"]
+        try:
+            wire.send(channel, wire.encode(head | {"limit": wire.MAX_BYTES}), deadline)
+            wire.send(channel, payload, deadline)
+            frame = wire.receive(channel, deadline)
+            if frame is not None:
+                return answer_of(wire.decode(frame))
+            how = "ended the whole sandbox"
+        except wire.WireError as error:
+            how = str(error)
+        except TimeoutError:
+            how = "no answer: the sandbox hangs"
+        except OSError:
+            how = "ended the whole sandbox"
+        self._end()
+        return _died(how)
+
+    def _start(self) -> socket.socket:
+        self.process, self.channel = sandbox.start(
+            self.tier, self.stage, self.limits, self.more, self.output.write_end
+        )
+        ready = wire.receive(self.channel, time.monotonic() + STARTING_S)
+        if ready is None:
+            self._end()
+            raise OSError(f"it ended at once; it said: {self.output.so_far()[-500:]!r}")
+        return self.channel
+
+    def _end(self) -> None:
+        if self.channel is not None:
+            self.channel.close()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.channel = self.process = None
+        sandbox.sweep(self.tier)
+
+
+class SandboxError(RuntimeError):
+    """The grader is at fault: there is no sandbox to run anything in."""
+
+
+class Output:
+    """Reads all that is printed in the sandbox, keeps the beginning, and never lets it wait."""
+
+    def __init__(self) -> None:
+        read_end, self.write_end = os.pipe()
+        os.set_inheritable(self.write_end, False)
+        self.kept = bytearray()
+        self.reader = threading.Thread(target=self._read, args=(read_end,), daemon=True)
+        self.reader.start()
+
+    def _read(self, read_end: int) -> None:
+        with open(read_end, "rb", buffering=0) as file:
+            while part := file.read(2**16):
+                self.kept += part[: max(MAX_OUTPUT - len(self.kept), 0)]
+
+    def so_far(self) -> str:
+        """Return the beginning of what was printed."""
+        return self.kept.decode("utf-8", "replace")
+
+    def close(self) -> str:
+        """Return it once all is read."""
+        with contextlib.suppress(OSError):
+            os.close(self.write_end)
+        self.reader.join(timeout=2)
+        return self.so_far()
+
+
+def answer_of(received: wire.Plain) -> Answer:
+    """Rebuild an answer from what the sandbox sent.
+
+    Raises:
+        WireError: It is nothing that the worker would send.
+    """
+    if not isinstance(received, dict):
+        raise wire.WireError("what came is not an answer")
+    ended = received.get("ended")
+    if ended not in ("imported", "returned", "raised", "died"):
+        raise wire.WireError("what came is not an answer")
+    try:
+        kind = _text(received.get("type", ""), 100)
+        return Answer(
+            ended=ended,
+            value=received.get("value"),
+            kind=kind if kind.isidentifier() else "Exception",
+            text=_text(received.get("how" if ended == "died" else "text", ""), MAX_TEXT),
+            frames=tuple(
+                Frame(_text(file, 300), _line(line), _text(function, 100))
+                for file, line, function in received.get("frames", [])[:40]
+            ),
+            missing=None if received.get("missing") is None else _text(received["missing"], 100),
+            is_not_implemented=received.get("is_not_implemented") is True,
+            during_import=received.get("during_import") is True,
+            called=tuple(
+                Called(_text(operator, 200), _text(file, 300), _line(line))
+                for operator, file, line in received.get("forbidden", [])[:20]
+            ),
+            absent=tuple(
+                (_text(one["package"], 100), _text(one["file"], 300), _line(one["line"]))
+                for one in received.get("absent", [])[:20]
+            ),
+        )
+    except (TypeError, ValueError, KeyError, AttributeError):
+        raise wire.WireError("what came is not an answer") from None
+
+
+def _died(how: str) -> Answer:
+    return Answer(ended="died", text=how)
+
+
+def _text(value: wire.Plain, limit: int) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return printable(value, limit)
+
+
+def _line(value: wire.Plain) -> int:
+    if type(value) is not int or not 0 <= value < 10_000_000:
+        raise TypeError
+    return value

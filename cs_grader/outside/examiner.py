@@ -1,0 +1,290 @@
+"""The pytest plugin that runs the examination against a submission in a sandbox.
+
+    python -m pytest -p cs_grader.outside.examiner --examine FILE tests/test_*.py
+
+FILE holds an Examination as JSON; what becomes of each item goes to a file descriptor, a JSON
+object on each line. The examination itself is the one that a student runs at home, file by file:
+here its probes are stand-ins which send their names and inputs into the sandbox, so that this
+process computes what is right and never holds a line of the submission. It does not even import
+torch, for which only probes have a use.
+"""
+
+import ast
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn, cast
+
+import pytest
+
+from cs_grader.inside import confine
+from cs_grader.outside.connection import Answer, Connection, Frame, SandboxError
+from cs_grader.outside.sandbox import Limits
+from cs_grader.outside.stage import Stage
+
+FORBIDDEN = "ForbiddenOperator"
+NOWHERE = Frame("the submission", 0, "<module>")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Examination:
+    """What is to be examined, where, and whom to tell."""
+
+    tests: str
+    stage: str
+    tier: str
+    limits: dict[str, Any]
+    worker: dict[str, Any]
+    """Settings of the worker that depend on the submission."""
+    seeds: list[int]
+    """The public seed, then any hidden ones."""
+    problems: list[str]
+    """The problems to examine, in order."""
+    budget_s: float
+    hopeless: str
+    """Why there is nothing to run: what every item then says; "" if there is."""
+    rows: int
+    """File descriptor for what becomes of the items."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that names the file."""
+    parser.addoption("--examine", type=Path, metavar="FILE", help="an Examination as JSON")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Read the file and put the stand-ins in place, before anything of the examination."""
+    path: Path = early_config.known_args_namespace.examine
+    examination = Examination(**json.loads(path.read_text(encoding="utf-8")))
+    confine.die_with_parent()
+    confine.adopt_orphans()
+    # Whatever is started from here on must not hold the other end open.
+    os.set_inheritable(examination.rows, False)
+    early_config.pluginmanager.register(Examiner(examination), "examiner")
+
+
+class Examiner:
+    """Runs the items once for each seed and tells what becomes of them."""
+
+    def __init__(self, examination: Examination) -> None:
+        self.examination = examination
+        self.rows = os.fdopen(examination.rows, "w", encoding="utf-8")
+        self.adapters = RemoteAdapters(
+            Connection(
+                examination.tier,
+                Stage(root=Path(examination.stage)),
+                Limits(**examination.limits),
+                examination.worker,
+                examination.budget_s,
+            ),
+            self.tell,
+            examination.hopeless,
+        )
+        self.seed = 0
+        self.seconds = 0.0
+        put_stand_ins(Path(examination.tests), self.adapters)
+
+    def tell(self, row: dict[str, Any]) -> None:
+        """Send one line; whoever reads may be gone."""
+        with contextlib.suppress(BrokenPipeError):
+            self.rows.write(json.dumps(row) + "\n")
+            self.rows.flush()
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the items of each problem with the public seed, then with each hidden one."""
+        if session.testsfailed:
+            raise session.Interrupted("the examination cannot be collected")
+        # Problem by problem: the sandbox imports the submission once for each that follows another.
+        planned = [
+            (seed, item)
+            for problem in self.examination.problems
+            for seed in self.examination.seeds
+            for item in session.items
+            if problem_of(item) == problem and (seed == 0 or draws_inputs(item))
+        ]
+        self.tell({"plan": [[seed, problem_of(item), item.nodeid] for seed, item in planned]})
+        for (seed, item), following in zip(planned, [*planned[1:], (0, None)], strict=True):
+            self.seed = session.config.option.exam_seed = seed
+            self.adapters.problem = problem_of(item)
+            # The same item again needs its fixtures anew, and pytest would keep them for it.
+            nextitem = None if following[1] is item else following[1]
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell what became of an item; one that this machine cannot examine does not count."""
+        if report.skipped:
+            self.tell({"skipped": report.nodeid})
+        self.seconds = report.duration + (0.0 if report.when == "setup" else self.seconds)
+        for name, row in report.user_properties:
+            if name == "examination":
+                self.tell({"row": row, "seed": self.seed, "seconds": round(self.seconds, 4)})
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        """Tell that the grader is at fault."""
+        self.tell({"fault": str(excrepr)[-2000:]})
+
+    def pytest_sessionfinish(self) -> None:
+        """Take the sandbox down and tell what was printed in it."""
+        self.tell({"output": self.adapters.connection.close()})
+        self.rows.close()
+
+
+def problem_of(item: pytest.Item) -> str:
+    """Name the problem that an item examines."""
+    marker = item.get_closest_marker("problem")
+    return marker.args[0] if marker and marker.args else ""
+
+
+def draws_inputs(item: pytest.Item) -> bool:
+    """Whether an item asks for random numbers."""
+    names: Sequence[str] = getattr(item, "fixturenames", ())
+    return "rng" in names
+
+
+# --- what stands in for the probes and the adapters ---
+
+
+class RemoteAdapters:
+    """Stands for the adapters in the sandbox."""
+
+    def __init__(
+        self, connection: Connection, tell: Callable[[dict[str, Any]], None], hopeless: str
+    ) -> None:
+        self.connection = connection
+        self.tell = tell
+        self.hopeless = hopeless
+        self.problem = ""
+        self.seed = 0
+
+    def load(self, _root: object) -> "RemoteAdapters":
+        """Import the submission; tell why that fails, or what is not installed."""
+        if self.hopeless:
+            return self
+        answer = self.sane(lambda: self.connection.import_adapters(self.problem))
+        self.tell({"absent": [list(one) for one in answer.absent]})
+        if answer.ended != "imported" and answer.kind != FORBIDDEN:
+            self.tell({"import": import_note(answer)})
+        return self
+
+    def set_seed(self, seed: int) -> None:
+        """Remember the seed of the next probe."""
+        self.seed = seed
+
+    def run(self, module: str, probe: str, inputs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Run a probe in the sandbox; return what it saw or raise what it raised."""
+        if self.hopeless:
+            raise Ended(self.hopeless)
+        answer = self.sane(
+            lambda: self.connection.run(self.problem, module, probe, self.seed, inputs)
+        )
+        if answer.called:
+            self.tell({"calls": [list(call) for call in answer.called], "problem": self.problem})
+        if answer.ended == "returned":
+            return answer.value
+        if answer.during_import and answer.kind != FORBIDDEN:
+            raise Ended(f"tests/adapters.py cannot be imported: {import_note(answer)}")
+        if answer.ended == "raised":
+            raise_like(answer, self)
+        raise Ended(answer.text or "no answer")
+
+    def sane(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask, or end the whole examination if there is no sandbox to ask."""
+        try:
+            return ask()
+        except SandboxError as error:
+            self.tell({"fault": str(error)})
+            raise NoSandbox(str(error)) from None
+
+
+class NoSandbox(KeyboardInterrupt):  # Nothing else ends pytest from a fixture.
+    """There is nowhere to run a submission."""
+
+
+class Ended(pytest.fail.Exception):
+    """The process that ran a probe is gone."""
+
+    __module__ = "builtins"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, pytrace=False)
+
+
+def import_note(answer: Answer) -> str:
+    """Say in a line why the submission cannot be imported."""
+    if answer.ended != "raised":
+        is_exit = answer.text.startswith("exited")
+        return f"left during import ({answer.text})" if is_exit else f"{answer.text} during import"
+    file, line, _ = answer.frames[-1] if answer.frames else NOWHERE
+    # Python adds the place to the message of a SyntaxError, without the folder.
+    text = answer.text.removesuffix(f" ({Path(file).name}, line {line})")
+    return f"{file}: line {line}: {answer.kind}: {text}"
+
+
+def raise_like(answer: Answer, adapters: RemoteAdapters) -> NoReturn:
+    """Raise an exception of the same name, with the same message, from the same lines."""
+    if answer.missing is not None:
+        error = AttributeError(answer.text, name=answer.missing, obj=adapters)
+    else:
+        base: type[Exception] = NotImplementedError if answer.is_not_implemented else Exception
+        error = cast(type[Exception], type(answer.kind, (base,), {}))(answer.text)
+    if answer.kind == FORBIDDEN:
+        error.diagnosis = "forbidden-operator"  # pyright: ignore[reportAttributeAccessIssue]
+    path: Callable[[], None] | None = None
+    for frame in reversed(answer.frames or (NOWHERE,)):
+        path = functools.partial(exec, code_of(frame, path is None), {"error": error, "go": path})
+    assert path is not None
+    path()
+    raise error
+
+
+def code_of(frame: Frame, is_innermost: bool) -> Any:  # noqa: ANN401  # No type has a public name.
+    """Compile a line that a traceback shows as this one; the line itself stays in the sandbox."""
+    code = compile("raise error" if is_innermost else "go()", frame.file, "exec")
+    return code.replace(co_name=frame.function, co_firstlineno=max(frame.line, 1))
+
+
+def put_stand_ins(tests: Path, adapters: RemoteAdapters) -> None:
+    """Let the examination import these instead of what would run a submission here."""
+    submission = ModuleType("submission")
+    submission.__dict__["load_adapters"] = adapters.load
+    torch = ModuleType("torch")
+    # All that the examination does with torch outside of probes.
+    torch.__dict__["manual_seed"] = adapters.set_seed
+    probes = ModuleType("probes")
+    probes.__path__ = []
+    sys.modules |= {"submission": submission, "torch": torch, "probes": probes}
+    for file in sorted((tests / "probes").glob("*.py")):
+        module = ModuleType(f"probes.{file.stem}")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                module.__dict__[node.name] = stand_in(module.__name__, node.name)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                with contextlib.suppress(ValueError):
+                    module.__dict__[node.targets[0].id] = ast.literal_eval(node.value)
+        sys.modules[module.__name__] = module
+
+
+def stand_in(module: str, name: str) -> Callable[..., Any]:
+    """Make a function that is called like a probe and runs it in the sandbox."""
+
+    def probe(adapters: RemoteAdapters, **inputs: Any) -> Any:  # noqa: ANN401
+        return adapters.run(module, name, inputs)
+
+    probe.__name__ = name
+    return probe
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep what a terminal would show out of reports: nobody looks, and texts can be long."""
+    report = yield
+    report.sections.clear()
+    return report

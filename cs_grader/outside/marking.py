@@ -1,0 +1,177 @@
+"""What is known of one submission so far, and the points that it makes."""
+
+import dataclasses
+import itertools
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from cs_grader.inside.forbidden import Call
+from cs_grader.outside.clean_copy import Copied
+from cs_grader.outside.terms import Terms, rubric_of
+from cs_grader.policy.check import Policy
+from cs_grader.policy.settle import settle
+from cs_grader.result import Finding, Item, Problem, Result, printable
+
+MAX_MESSAGE = 4000
+MAX_NOTE = 300
+MAX_OUTPUT = 20_000
+NOT_RUN = "not examined"
+# What differs from run to run and says nothing: addresses, names of temporary files.
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+TEMPORARY = re.compile(r"/(?:[\w.-]+/)*(?:tmp|submission-|pymp-)[a-z0-9_]{8}\b")
+FORBIDDEN = "forbidden-operator"
+
+
+@dataclasses.dataclass(slots=True)
+class Marking:
+    """What is known of one submission so far; `result` can be asked for at any time."""
+
+    name: str
+    terms: Terms
+    started: float = dataclasses.field(default_factory=time.monotonic)
+    copied: Copied = dataclasses.field(default_factory=Copied)
+    hopeless: str = ""
+    """Why nothing of it can be examined."""
+    plan: list[tuple[int, str, str]] = dataclasses.field(default_factory=list[tuple[int, str, str]])
+    """Seed, problem and node id of each item."""
+    rows: dict[tuple[int, str], dict[str, Any]] = dataclasses.field(
+        default_factory=dict[tuple[int, str], dict[str, Any]]
+    )
+    calls: dict[str, list[Call]] = dataclasses.field(default_factory=dict[str, list[Call]])
+    absent: list[list[Any]] = dataclasses.field(default_factory=list[list[Any]])
+    import_note: str = ""
+    output: str = ""
+    fault: str = ""
+    stage: str = ""
+    """Where the sandbox's folders are, for as long as the examination lasts."""
+    source: Policy | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every item has been examined."""
+        return bool(self.plan) and len(self.rows) == len(self.plan) and not self.fault
+
+    def take(self, message: dict[str, Any]) -> bool:
+        """Take in what the examiner tells; return whether it is about an item."""
+        if "plan" in message:
+            self.plan = [(seed, problem, item) for seed, problem, item in message["plan"]]
+        elif "row" in message:
+            row = message["row"]
+            self.rows[message["seed"], row["item"]] = row | {"seconds": message["seconds"]}
+        elif "skipped" in message:
+            self.plan = [entry for entry in self.plan if entry[2] != message["skipped"]]
+        elif "calls" in message:
+            calls = self.calls.setdefault(message["problem"], [])
+            calls += [Call(*call) for call in message["calls"]]
+        elif "absent" in message:
+            self.absent = message["absent"]
+        elif "import" in message:
+            self.import_note = message["import"]
+        elif "output" in message:
+            self.output = message["output"]
+        elif "fault" in message:
+            self.fault = message["fault"]
+        return "row" in message
+
+    def result(self) -> Result:
+        """Make a result of what is known; what has not been examined has not been passed."""
+        items = tuple(self._item(*planned) for planned in self.plan)
+        problems = tuple(
+            _problem(name, entry, [item for item in items if item.problem == name])
+            for name, entry in rubric_of(self.terms.tests).items()
+            if name in self.terms.problems
+        )
+        findings = (
+            settle(
+                self.source,
+                self.calls,
+                self.terms.problems,
+                failed=[problem.problem for problem in problems if problem.failed],
+            )
+            if self.source
+            else ()
+        )
+        return Result(
+            submission=self.name,
+            key=self.copied.key,
+            isolation=self.terms.tier,
+            exam_seeds=self.terms.seeds,
+            note=self._note(),
+            score=round(sum(problem.points for problem in problems), 6),
+            max_score=float(sum(problem.max_points for problem in problems)),
+            seconds=round(time.monotonic() - self.started, 3),
+            problems=problems,
+            items=items,
+            policy=tuple(map(_printable_finding, findings)),
+            output=printable(self._steady(_without_repeats(self.output)), MAX_OUTPUT),
+        )
+
+    def _item(self, seed: int, problem: str, node: str) -> Item:
+        row = self.rows.get((seed, node))
+        condemned = self.source.condemned.get(problem) if self.source else None
+        if row is None:
+            outcome, diagnosis, message = "error", None, NOT_RUN
+        elif condemned is not None and row["outcome"] != "not_started":
+            outcome, diagnosis = "failed", FORBIDDEN
+            message = f"{condemned.message} ({condemned.file}, line {condemned.line})"
+        else:
+            outcome, diagnosis, message = row["outcome"], row["diagnosis"], row["message"]
+        return Item(
+            problem=problem,
+            item=node,
+            outcome=outcome,
+            diagnosis=diagnosis and printable(diagnosis, 200),
+            message=printable(self._steady(message), MAX_MESSAGE),
+            is_hidden=seed != 0,
+            seconds=row["seconds"] if row else 0.0,
+        )
+
+    def _steady(self, text: str) -> str:
+        """Replace what would make the words of two runs differ."""
+        if self.stage:
+            text = text.replace(f"{self.stage}/submission/", "").replace(self.stage, "/grading")
+        return ADDRESS.sub("0x...", TEMPORARY.sub("/tmp/...", text))
+
+    def _note(self) -> str:
+        parts = [self.hopeless or self._steady(self.import_note)]
+        parts += [
+            f"not installed: {package} ({file}, line {line})" for package, file, line in self.absent
+        ]
+        parts += [f"left out {reason}" for reason in self.copied.left_out[:3]]
+        if len(self.copied.left_out) > 3:
+            parts.append(f"{len(self.copied.left_out) - 3} more left out")
+        line = " ".join("; ".join(part for part in parts if part).split())
+        return printable(line, MAX_NOTE)
+
+
+def _problem(name: str, entry: dict[str, Any], items: Sequence[Item]) -> Problem:
+    passed = sum(item.outcome == "passed" for item in items)
+    not_started = sum(item.outcome == "not_started" for item in items)
+    return Problem(
+        problem=name,
+        title=entry["title"],
+        points=round(entry["points"] * passed / len(items), 6) if items else 0.0,
+        max_points=float(entry["points"]),
+        passed=passed,
+        failed=len(items) - passed - not_started,
+        not_started=not_started,
+    )
+
+
+def _without_repeats(text: str) -> str:
+    """Write a line that repeats once, with a mark: how often is chance, and tells nobody more."""
+    lines: list[str] = []
+    for line, group in itertools.groupby(text.splitlines()):
+        lines += [line, "(the same again)"] if sum(1 for _ in group) > 1 else [line]
+    return "\n".join(lines)
+
+
+def _printable_finding(finding: Finding) -> Finding:
+    return dataclasses.replace(
+        finding,
+        operator=printable(finding.operator, 200),
+        file=printable(finding.file, 300),
+        message=printable(finding.message, 1000),
+    )

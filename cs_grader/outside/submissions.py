@@ -1,0 +1,63 @@
+"""Finds what was handed in: one submission, or a folder of them."""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from cs_grader.outside.clean_copy import JUNK
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One thing that was handed in."""
+
+    name: str
+    """What it is called in gradebook and folders; unique, short, printable."""
+    source: Path
+
+
+def find_submissions(path: Path) -> tuple[list[Submission], bool]:
+    """Find what there is to grade.
+
+    Args:
+        path: A zip, a submission's folder, or a folder of such.
+
+    Returns:
+        The submissions by name, and whether it is a folder of them.
+
+    Raises:
+        ValueError: There is nothing to grade.
+    """
+    if path.is_file():
+        if not zipfile.is_zipfile(path):
+            raise ValueError(f"{path} is neither a folder nor a zip")
+        return [Submission(name_of(path), path)], False
+    if not path.is_dir():
+        raise ValueError(f"{path} does not exist")
+    if looks_like_a_submission(path):
+        return [Submission(name_of(path), path)], False
+    found: dict[str, Submission] = {}
+    for entry in sorted(path.iterdir()):
+        if entry.name in JUNK or entry.name.startswith(".") or entry.is_symlink():
+            continue
+        if entry.is_dir() or entry.suffix.lower() == ".zip":
+            name = name_of(entry)
+            while name.casefold() in found:
+                name += "-2"
+            found[name.casefold()] = Submission(name, entry)
+    if not found:
+        raise ValueError(f"{path} holds no submission: neither folders nor zips")
+    return sorted(found.values(), key=lambda submission: submission.name), True
+
+
+def looks_like_a_submission(folder: Path) -> bool:
+    """Whether a folder is one submission, not a folder of them."""
+    marks = ("tests", "src", "pyproject.toml", "setup.py", ".git", "adapters.py", "README.md")
+    return any((folder / mark).exists() for mark in marks) or any(folder.glob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    """Make a name for people, folders and tables out of a file's name."""
+    stem = path.stem if path.suffix.lower() == ".zip" and not path.is_dir() else path.name
+    name = "".join(letter if letter.isalnum() or letter in " ._-@+=,()" else "_" for letter in stem)
+    return name.strip(". ")[:80] or "submission"

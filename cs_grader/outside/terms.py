@@ -1,0 +1,32 @@
+"""What is the same for all submissions that are graded together."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from cs_grader.outside.sandbox import Limits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """What is the same for all submissions that are graded together."""
+
+    tests: Path
+    """The folder of the examination; nothing of a submission is ever written there."""
+    tier: str
+    """How submissions are walled off: one of tiers.TIERS."""
+    seeds: tuple[int, ...]
+    """The public seed, 0, and those of the hidden inputs."""
+    problems: tuple[str, ...]
+    """The problems to examine."""
+    packages: tuple[str, ...] = ()
+    """Folders of packages that submissions may import besides what is installed."""
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    budget_s: float = 20 * 60
+    """Time for one submission; what is not examined then has failed."""
+
+
+def rubric_of(tests: Path) -> dict[str, dict[str, Any]]:
+    """Read the problems, their points and their adapters."""
+    return tomllib.loads((tests / "rubric.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,29 @@
+"""The from-scratch rule: what a submission may not use, read from its source without running it.
+
+    policy = check_apart(files, adapters)             # before the examination
+    blocked.forbid(problem, policy.excused[problem])  # in the sandbox, before each probe
+    findings = settle(policy, calls, problems)        # after it; calls: what blocked.calls() saw
+
+The judge is the running code: a forbidden operator raises where it is called, and costs the items
+that call it. The source is read for what running does not tell:
+
+- what cannot be blocked when it runs, such as another package's tokenizer: `policy.condemned` are
+  the problems whose items fail because of it;
+- which problem a call is charged to: a softmax that is torch.softmax fails the problem softmax, and
+  not attention, block and model too, which are built from it. `policy.excused` says so;
+- attempts to undo the block, and what looks like one. They are shown to an instructor under "needs
+  review" and cost nothing: only a person can tell a debugging aid from a trick.
+
+Read it in this order.
+
+    rules.py       which names the rule applies to
+    modules.py     Python files, parsed and cut into units
+    source.py      all files of a submission together
+    references.py  what each unit refers to, resolved
+    copies.py      passages that are PyTorch's own source
+    check.py       a submission's source becomes a Policy
+    apart.py       the same in a process of its own
+    settle.py      what was called beside what was named
+    library.py     a library that follows the rule everywhere
+    __main__.py    python -m cs_grader.policy
+"""

@@ -1,0 +1,47 @@
+"""Check a library that has to follow the from-scratch rule everywhere.
+
+python -m cs_grader.policy cs_basics --except cs_basics/fast/native
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from cs_grader.policy.library import check_library
+
+
+def main(arguments: list[str]) -> int:
+    """Print a line for each finding; return 1 if there is any, 2 if there is nothing to check."""
+    parser = argparse.ArgumentParser(prog="python -m cs_grader.policy", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the library")
+    parser.add_argument(
+        "--except",
+        dest="exempt",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a folder in it to which the rule does not apply; may be repeated",
+    )
+    options = parser.parse_args(arguments)
+    folder: Path = options.folder.resolve()
+    exempt: list[Path] = [path.resolve() for path in options.exempt]
+    for path in exempt:
+        # A folder that was renamed must not go on being exempt by another name.
+        if not path.is_dir() or not path.is_relative_to(folder):
+            parser.error(f"--except {path} is not a folder in {folder}")
+    files = {
+        path.relative_to(folder.parent).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.py"))
+        if not any(path.is_relative_to(other) for other in exempt)
+    }
+    if not files:
+        parser.error(f"{folder} holds no Python file")
+    findings = check_library(files)
+    for finding in findings:
+        sys.stderr.write(f"{finding.file}:{finding.line}: {finding.message}\n")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,56 @@
+"""Reads a source in a process of its own, where it can hurt nothing: parsers can be crashed."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from cs_grader.policy.check import Policy, unreadable
+from cs_grader.result import Finding
+
+APART = """
+import json, sys
+sys.path.append(sys.argv[1])
+from cs_grader.policy.apart import to_json
+from cs_grader.policy.check import check_source
+sys.stdout.write(to_json(check_source(*json.load(sys.stdin))))
+"""
+
+
+def check_apart(
+    files: Mapping[str, str], adapters: Mapping[str, Sequence[str]], timeout_s: float = 30
+) -> Policy:
+    """Do what `check_source` does where it can hurt nothing: Python's parser can be crashed."""
+    try:
+        finished = subprocess.run(
+            [sys.executable, "-I", "-c", APART, str(Path(__file__).parents[2])],
+            input=json.dumps([files, adapters]),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if finished.returncode == 0:
+            return _from_json(finished.stdout)
+        reason = f"reading the source ended with status {finished.returncode}"
+    except subprocess.TimeoutExpired:
+        reason = f"reading the source takes longer than {timeout_s:g} s"
+    return unreadable(adapters, reason)
+
+
+def to_json(policy: Policy) -> str:
+    """Write a policy for another process."""
+    excused = {problem: sorted(groups) for problem, groups in policy.excused.items()}
+    return json.dumps(asdict(policy) | {"excused": excused})
+
+
+def _from_json(text: str) -> Policy:
+    fields = json.loads(text)
+    return Policy(
+        named=tuple(Finding(**finding) for finding in fields["named"]),
+        review=tuple(Finding(**finding) for finding in fields["review"]),
+        condemned={name: Finding(**finding) for name, finding in fields["condemned"].items()},
+        excused={name: frozenset(groups) for name, groups in fields["excused"].items()},
+    )

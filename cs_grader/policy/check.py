@@ -1,0 +1,176 @@
+"""What the source of a submission says about the from-scratch rule."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cs_grader.inside.forbidden import FORBIDDEN
+from cs_grader.policy.copies import copies
+from cs_grader.policy.modules import Mention, Unit
+from cs_grader.policy.references import read_source
+from cs_grader.policy.rules import REVIEWED_ATTRIBUTES, group_of, is_unlisted, suspicion
+from cs_grader.policy.source import Source
+from cs_grader.result import Finding
+
+ADAPTERS_FILE = "tests/adapters.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the source of a submission says about the from-scratch rule."""
+
+    named: tuple[Finding, ...]
+    """Forbidden operators in code that the adapters lead to; whether it is called is not known."""
+    review: tuple[Finding, ...]
+    condemned: dict[str, Finding]
+    """Problems whose items fail whatever they return, and why."""
+    excused: dict[str, frozenset[str]]
+    """Of each problem the groups of operators whose use is charged to an earlier problem."""
+
+
+def check_source(files: Mapping[str, str], adapters: Mapping[str, Sequence[str]]) -> Policy:
+    """Read a submission.
+
+    Args:
+        files: Text of its Python files by path relative to its root, with forward slashes.
+        adapters: The functions in tests/adapters.py that each problem examines (the rubric).
+
+    Returns:
+        What it uses; empty where nothing is to be said or nothing can be read.
+    """
+    try:
+        return _check(read_source(files), adapters)
+    except RecursionError:
+        return unreadable(adapters, "the source is nested too deeply")
+
+
+def unreadable(adapters: Iterable[str], reason: str) -> Policy:
+    """What is known of a source that cannot be read: nothing is excused, a person has to look."""
+    finding = Finding(
+        problem="",
+        rule="needs review",
+        operator="",
+        file=ADAPTERS_FILE,
+        line=0,
+        message=f"not read for forbidden operators: {reason}",
+    )
+    return Policy((), (finding,), {}, {problem: frozenset() for problem in adapters})
+
+
+def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
+    reached = {
+        problem: source.reachable(ADAPTERS_FILE, adapters.get(problem, ())) for problem in FORBIDDEN
+    }
+    # Of each problem and group, the places that its adapters lead to.
+    places: dict[tuple[str, str], dict[Mention, None]] = {}
+    for problem, units in reached.items():
+        for mention in _mentions(units):
+            group = group_of(mention.name)
+            if group in FORBIDDEN[problem]:
+                places.setdefault((problem, group), {})[mention] = None
+    charged: dict[tuple[str, Mention], str] = {}
+    for (problem, group), mentions in places.items():
+        for mention in mentions:
+            charged.setdefault((group, mention), problem)
+    excused: dict[str, frozenset[str]] = {}
+    for problem in adapters:
+        groups = [group for group in FORBIDDEN.get(problem, ()) if (problem, group) in places]
+        excused[problem] = frozenset(
+            group
+            for group in groups
+            if all(charged[group, mention] != problem for mention in places[problem, group])
+        )
+    named = [
+        forbidden_finding(problem, mention)
+        for (_, mention), problem in charged.items()
+        if mention.is_certain
+    ]
+    condemned: dict[str, Finding] = {}
+    for (_, mention), problem in charged.items():
+        if mention.is_certain and not mention.name.startswith("torch."):
+            condemned.setdefault(problem, forbidden_finding(problem, mention))
+    return Policy(
+        named=tuple(named),
+        review=(*_review(source, reached), *_copies(source)),
+        condemned=condemned,
+        excused=excused,
+    )
+
+
+def _mentions(units: Iterable[Unit]) -> Iterator[Mention]:
+    for unit in units:
+        yield from (mention for mention in unit.mentions if not mention.is_assigned)
+
+
+def forbidden_finding(problem: str, mention: Mention) -> Finding:
+    """Report the use of a forbidden operator."""
+    return Finding(
+        problem=problem,
+        rule="forbidden",
+        operator=mention.name,
+        file=mention.file,
+        line=mention.line,
+        message=f"{mention.name} is not allowed in this problem: write it yourself",
+    )
+
+
+# --- what a person has to look at ---
+
+
+def _review(source: Source, reached: Mapping[str, Sequence[Unit]]) -> Iterator[Finding]:
+    problem_of = {unit: problem for problem in reversed(list(reached)) for unit in reached[problem]}
+    said: set[tuple[str, int, str]] = set()
+    for module in source.imported(ADAPTERS_FILE):
+        for unit in module.units:
+            for name, line, words in [*suspicions(unit), *unlisted(unit, unit in problem_of)]:
+                if (module.file, line, name) not in said:
+                    said.add((module.file, line, name))
+                    yield for_review(problem_of.get(unit, ""), name, unit, line, words)
+
+
+def _copies(source: Source) -> Iterator[Finding]:
+    imported = {module.file: module.text for module in source.imported(ADAPTERS_FILE)}
+    for copy in copies(imported):
+        yield Finding(
+            problem="",
+            rule="needs review",
+            operator=copy.original,
+            file=copy.file,
+            line=copy.line,
+            message=f"these lines are those of {copy.original}",
+        )
+
+
+def for_review(problem: str, name: str, unit: Unit, line: int, words: str) -> Finding:
+    """Report something that a person has to look at."""
+    return Finding(
+        problem=problem,
+        rule="needs review",
+        operator=name,
+        file=unit.module.file,
+        line=line,
+        message=words,
+    )
+
+
+def suspicions(unit: Unit) -> Iterator[tuple[str, int, str]]:
+    """Name, line and reason of what looks like a way around the rule."""
+    for mention in unit.mentions:
+        words = suspicion(mention.name, mention.is_assigned) if mention.is_certain else None
+        if words:
+            yield mention.name.removesuffix(".*"), mention.line, words
+    for attribute in unit.attributes:
+        if attribute.name in REVIEWED_ATTRIBUTES:
+            yield attribute.name, attribute.line, f"{attribute.name} reaches into other code"
+
+
+def unlisted(unit: Unit, is_reached: bool) -> Iterator[tuple[str, int, str]]:
+    """What is not on the list of what may be used of torch.nn, though no problem forbids it."""
+    for mention in unit.mentions:
+        is_name = mention.is_certain and not mention.name.endswith(".*")
+        if is_reached and is_name and is_unlisted(mention.name):
+            yield (
+                mention.name,
+                mention.line,
+                f"{mention.name} is not among what the assignment allows of torch.nn; "
+                "it costs nothing here",
+            )

@@ -1,0 +1,26 @@
+"""A library that follows the from-scratch rule everywhere, used or not."""
+
+from collections.abc import Mapping
+
+from cs_grader.policy.check import for_review, forbidden_finding, suspicions, unlisted
+from cs_grader.policy.references import read_source
+from cs_grader.policy.rules import group_of, is_within
+from cs_grader.result import Finding
+
+
+def check_library(files: Mapping[str, str]) -> list[Finding]:
+    """Find everything in a library that the rule has a word on, whether or not it is used."""
+    findings: list[Finding] = []
+    for unit in read_source(files).units():
+        findings += [
+            forbidden_finding("", mention)
+            for mention in unit.mentions
+            if mention.is_certain and group_of(mention.name)
+        ]
+        findings += [
+            for_review("", name, unit, line, words)
+            for name, line, words in [*suspicions(unit), *unlisted(unit, is_reached=True)]
+            # A library may run git; a submission's solution has no reason to run anything.
+            if not is_within(name, ("subprocess",))
+        ]
+    return findings

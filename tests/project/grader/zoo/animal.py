@@ -1,0 +1,139 @@
+"""What an animal is: a small change of a right submission, and what should come of it."""
+
+import functools
+import re
+import shutil
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[4]
+PACKAGE = "student_lm"
+PROBLEMS = ("silu", "softmax")
+# Needed by no adapter.
+LEFT_OUT = {"stories", "study", "interop"}
+
+RIGHT = "return softmax(in_features, dim)"
+# Of a shape that is never right, so that no item passes by chance.
+WRONG = "return torch.zeros(7, 7, 7)"
+# One item of each seed asks for float64: what takes long or breaks much does it only there.
+ONCE = "if in_features.dtype == torch.float64:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What the grader should find. A problem that is not named keeps all of its points."""
+
+    lost: tuple[str, ...] = ()
+    """Problems with no points left."""
+    partly: tuple[str, ...] = ()
+    """Problems with some points lost and some kept."""
+    unsure: tuple[str, ...] = ()
+    """Problems of whose points nothing is expected."""
+    note: str = ""
+    """Pattern found in the note of the gradebook; "" means that nothing has to be there."""
+    message: str = ""
+    """Pattern found in the message of an item that did not pass."""
+    policy: tuple[str, ...] = ()
+    """Patterns, each found in a "rule operator file:line" of the policy; none: it is empty."""
+    any_policy: bool = False
+    """Nothing is expected of the policy."""
+    seconds: float = 120.0
+    """The whole submission takes less than this on an idle machine."""
+    check: Callable[[dict, Path], None] | None = None
+    """Looks at the result and the folder of outputs."""
+
+
+@dataclass(frozen=True)
+class Animal:
+    """One submission."""
+
+    row: int
+    name: str
+    change: Callable[[Path], Path | None] = field(repr=False)
+    """Changes the folder of a right submission; may return what is handed in instead of it."""
+    expected: Expected
+
+    @property
+    def title(self) -> str:
+        return f"{self.row:02d}-{re.sub('[^a-zA-Z0-9]+', '-', self.name)}"
+
+
+ANIMALS: list[Animal] = []
+
+
+def animal(row: int, name: str, **expected):
+    """Declare that the decorated function changes a right submission into this one."""
+
+    def declare(change):
+        ANIMALS.append(Animal(row, name, change, Expected(**expected)))
+        return change
+
+    return declare
+
+
+def softmax_does(row: int, name: str, body: str, *, at_import: str = "", **expected):
+    """Declare an animal whose run_softmax has this body."""
+
+    def change(folder):
+        define_softmax(folder, body, at_import)
+
+    ANIMALS.append(Animal(row, name, change, Expected(**expected)))
+
+
+def define_softmax(folder: Path, body: str, at_import: str = "") -> None:
+    """Let the adapters end with another run_softmax, which hides the right one."""
+    lines = textwrap.indent(textwrap.dedent(body).strip(), "    ")
+    add_to_adapters(
+        folder,
+        f"{textwrap.dedent(at_import).strip()}\n\n\ndef run_softmax(in_features, dim):\n{lines}\n",
+    )
+
+
+def add_to_adapters(folder: Path, text: str) -> None:
+    with adapters_of(folder).open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{text}")
+
+
+def adapters_of(folder: Path) -> Path:
+    return folder / "tests" / "adapters.py"
+
+
+@functools.cache
+def reference() -> dict[str, str]:
+    """The files of a right submission: the reference under the name of a student's package."""
+    files = {
+        "pyproject.toml": (
+            f'[project]\nname = "{PACKAGE.replace("_", "-")}"\nversion = "1.0"\n'
+            'requires-python = ">=3.11"\n'
+        )
+    }
+    sources = [
+        path for path in (ROOT / "cs_basics").rglob("*.py") if LEFT_OUT.isdisjoint(path.parts)
+    ]
+    for path in (*sources, ROOT / "tests" / "adapters.py"):
+        name = path.relative_to(ROOT).as_posix().replace("cs_basics", PACKAGE)
+        files[name] = path.read_text(encoding="utf-8").replace("cs_basics", PACKAGE)
+    files[f"{PACKAGE}/__init__.py"] = (
+        f'import importlib.metadata\n\n__version__ = importlib.metadata.version("{PACKAGE}")\n'
+    )
+    return files
+
+
+def build(which: Animal, folder: Path) -> Path:
+    """Make an animal in a new folder; return what is handed in, a folder or a zip."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    for name, text in reference().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return which.change(folder) or folder
+
+
+def load() -> list[Animal]:
+    """All animals in the order of their rows."""
+    from zoo import answering, cheating, leaving, packing, shortcuts  # noqa: F401
+
+    return sorted(ANIMALS, key=lambda one: one.row)

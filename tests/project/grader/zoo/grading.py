@@ -1,0 +1,200 @@
+"""Grades animals with scripts/instructor/grade.py and says what is not as it should be."""
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cs_grader.outside.tiers import choose_tier
+from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build, define_softmax
+
+SECRET = "of the zoo"
+# A wall is needed: these would kill and read what they can.
+LEAST_ISOLATION = "uid"
+
+
+def has_a_wall() -> bool:
+    """Whether anything stronger than a plain process works here."""
+    try:
+        choose_tier(LEAST_ISOLATION)
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+walled = pytest.mark.skipif(not has_a_wall(), reason="neither bubblewrap nor another user works")
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What the grader made of one animal."""
+
+    result: dict[str, Any]
+    folder: Path
+
+    def without_times(self) -> str:
+        """The result without what differs from run to run."""
+        plain = self.result | {"seconds": 0}
+        plain["items"] = [item | {"seconds": 0} for item in self.result["items"]]
+        # Addresses, ids of processes and the time that a submission prints are chance too.
+        chance = r"0x[0-9a-f]+|\bpid \d+|\d\d:\d\d:\d\d(\.\d+)?"
+        return re.sub(chance, "", json.dumps(plain, indent=1))
+
+
+def hand_in(animals: Sequence[Animal], folder: Path) -> None:
+    """Build animals, each as a folder or a zip of the name of its title."""
+    folder.mkdir(parents=True)
+    for which in animals:
+        made = folder / which.title
+        handed_in = build(which, made)
+        if handed_in != made:
+            shutil.rmtree(made)
+
+
+def grade(submissions: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run scripts/instructor/grade.py over a folder of submissions."""
+    return subprocess.run(
+        command(submissions, out, *options),
+        capture_output=True,
+        text=True,
+        env=os.environ | {"ZOO_SECRET": "1", "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+
+
+def graded(animals: Sequence[Animal], submissions: Path, out: Path):
+    """Grade animals that are handed in; return the finished command and the results by title."""
+    finished = grade(submissions, out, "--jobs", os.environ.get("ZOO_JOBS", "2"))
+    return finished, results(animals, out)
+
+
+def command(submissions: Path, out: Path, *options: str) -> list[str]:
+    """The command that grades these; it needs a wall, and draws the same hidden inputs always."""
+    only = [word for problem in PROBLEMS for word in ("--only", problem)]
+    fixed = ["--exam-seed", SECRET, "--require-isolation", LEAST_ISOLATION]
+    script = str(ROOT / "scripts" / "instructor" / "grade.py")
+    return [sys.executable, script, str(submissions), "--out", str(out), *only, *fixed, *options]
+
+
+def results(animals: Sequence[Animal], out: Path) -> dict[str, Graded]:
+    """Read what was graded, by title."""
+    found = {}
+    for which in animals:
+        path = out / which.title / "result.json"
+        if path.exists():
+            found[which.title] = Graded(json.loads(path.read_text(encoding="utf-8")), path.parent)
+    return found
+
+
+def complaints(which: Animal, graded: Graded | None) -> list[str]:
+    """Say what of an animal's result is not as it should be."""
+    if graded is None:
+        return ["no verdict"]
+    expected, result = which.expected, graded.result
+    found = [*score_complaints(expected, result), *word_complaints(expected, result)]
+    if result["seconds"] > expected.seconds * patience():
+        found.append(f"took {result['seconds']} s, more than {expected.seconds:g}")
+    if expected.check is not None:
+        try:
+            expected.check(result, graded.folder)
+        except AssertionError as error:
+            found.append(str(error) or "its check fails")
+    return found
+
+
+def patience() -> float:
+    """How many times slower than when idle this machine may be."""
+    return max(1.0, os.getloadavg()[0])
+
+
+def score_complaints(expected: Expected, result: dict[str, Any]) -> Iterator[str]:
+    for problem in result["problems"]:
+        name, points, most = problem["problem"], problem["points"], problem["max_points"]
+        if name in expected.unsure:
+            continue
+        if name in expected.lost:
+            is_right, wanted = points == 0, "none"
+        elif name in expected.partly:
+            is_right, wanted = 0 < points < most, "some"
+        else:
+            is_right, wanted = points == most, "all"
+        if not is_right:
+            yield f"{name}: {points} of {most} points, expected {wanted}"
+    if {problem["problem"] for problem in result["problems"]} != set(PROBLEMS):
+        yield "not all problems are graded"
+    # Points are written with six places.
+    if abs(sum(problem["points"] for problem in result["problems"]) - result["score"]) > 1e-5:
+        yield f"a score of {result['score']} is not the sum of the problems"
+
+
+def word_complaints(expected: Expected, result: dict[str, Any]) -> Iterator[str]:
+    note, messages = result["note"], [item["message"] for item in result["items"]]
+    if not re.search(expected.note, note):
+        yield f"note {note!r} has nothing of {expected.note!r}"
+    if not expected.note and note and not expected.lost:
+        yield f"note {note!r}, where there is nothing to say"
+    if not any(re.search(expected.message, message) for message in messages):
+        some = sorted(set(messages), key=len)[-2:]
+        yield f"no message has {expected.message!r}; there are {[m[:300] for m in some]}"
+    findings = [
+        f"{finding['rule']} {finding['operator']} {finding['file']}:{finding['line']}"
+        for finding in result["policy"]
+    ]
+    for pattern in expected.policy:
+        if not any(re.search(pattern, finding) for finding in findings):
+            yield f"no finding has {pattern!r}; there are {findings[:6]}"
+    if findings and not expected.policy and not expected.any_policy:
+        yield f"the policy has {findings[:6]}, where there is nothing to find"
+
+
+@functools.cache
+def public_inputs() -> tuple[int, ...]:
+    """Checksums of every input of run_softmax that the public examination draws."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, seen = Path(scratch) / "recorder", Path(scratch) / "seen"
+        recorder = Animal(18, "recorder", record(seen), Expected())
+        build(recorder, folder)
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(ROOT / "tests")),
+                *(f"--submission={folder}", "--problem=softmax"),
+            ],
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            check=False,
+        )
+        return tuple(sorted({int(line) for line in seen.read_text().split()}))
+
+
+def record(seen: Path):
+    def change(folder):
+        define_softmax(
+            folder,
+            f"with open({str(seen)!r}, 'a') as file:\n"
+            "    print(form(in_features, dim), file=file)\nreturn softmax(in_features, dim)",
+            FORM,
+        )
+
+    return change
+
+
+# What a table of known inputs is looked up by.
+FORM = """
+import zlib
+
+
+def form(x, dim):
+    values = x.detach().double().contiguous().numpy().tobytes()
+    return zlib.crc32(values + str((tuple(x.shape), dim)).encode())
+"""
