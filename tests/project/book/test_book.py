@@ -1,4 +1,4 @@
-"""The book: fourteen short files that know nothing of the machines, with the handout's signatures."""
+"""The book: fourteen short files that know nothing of machines, with the handout's signatures."""
 
 import ast
 import inspect
