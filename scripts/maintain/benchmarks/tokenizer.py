@@ -3,7 +3,7 @@
 Each contender is a process; they are asked in turns. What they do differently: tokenizers breaks
 ties between equally frequent pairs by its own rule, so that its vocabulary differs a little from
 ours, and reads files line by line; it and we keep what they have seen of a text, tiktoken does not.
-All three give the same ids with the same vocabulary (tests/project/test_interchange.py).
+All three give the same ids with the same vocabulary (tests/project/interop/test_tokenizer_files.py).
 """
 
 import os
