@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cs_basics.fast import flash_attention as tiled_attention
-from cs_basics.fast.flash_attention import runs_on_triton, flash_causal_attention
+from cs_basics.fast.flash_attention import flash_causal_attention, runs_on_triton
 from cs_basics.functional import scaled_dot_product_attention
 
 needs_triton = pytest.mark.skipif(not tiled_attention.HAS_TRITON, reason="Triton is not installed")
