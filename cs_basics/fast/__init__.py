@@ -58,7 +58,7 @@ def accelerate(thing: Thing) -> Thing:
         thing: A class or function, whose twin is returned; or a model, whose parts are exchanged
             in place (the parameters stay the same objects). Anything unknown is returned as it is.
     """
-    if hasattr(thing, "named_modules"):
+    if hasattr(thing, "named_modules") and not isinstance(thing, type):
         for module in list(thing.modules()):  # pyright: ignore[reportAttributeAccessIssue]
             module.__class__ = _twin_of(type(module))
         return thing
