@@ -12,10 +12,11 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
+from cs_basics.fast import accelerate, compile_if_possible
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.hardware import compile_if_possible, resolve_device, resolve_dtype
+from cs_basics.run.hardware import resolve_device, resolve_dtype
 
 
 def main(
@@ -46,11 +47,9 @@ def main(
     folder = RunFolder(run_dir)
     config = folder.read_config()
     torch_device = resolve_device(device)
-    model = folder.load_model(torch_device, checkpoint)
     tokenizer = folder.load_tokenizer()
-    loss_of = plain_loss_of = make_loss_function(
-        model, resolve_dtype(dtype, torch_device), config.chunk_loss
-    )
+    model = accelerate(folder.load_model(torch_device, checkpoint))
+    loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
     if compile:
         loss_of = compile_if_possible(plain_loss_of, torch_device)
     show = progress_printer()
@@ -60,7 +59,7 @@ def main(
         result = evaluate(
             loss_of,
             tokens,
-            config.context_length,
+            config.model.context_length,
             batch_size,
             torch_device,
             loss_of_rest=plain_loss_of,

@@ -13,10 +13,11 @@ import tyro
 from cli import run
 from process import keep_freed_memory, pack_weights
 
-from cs_basics.fast.decoding import generate_texts
-from cs_basics.run.config import END_OF_TEXT, Sampling
+from cs_basics.generate import Sampling
+from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device
+from cs_basics.run.writing import generate_texts
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 

@@ -129,9 +129,9 @@ def _whole_file(team: Team, text: Text) -> Task:
 def _decoding(team: Team, texts: dict[str, Text]) -> list[Row]:
     """Decoding."""
     text = texts["sample"]
-    ids = load_tokenizer(text.tokenizer).encode(text.path.read_bytes())
+    ids = load_tokenizer(text.tokenizer).encode(text.path.read_text("utf-8"))
     path = team.scratch / "ids.bin"
-    ids.astype(np.uint16).tofile(path)
+    np.array(ids, np.uint16).tofile(path)
     task: Task = {"do": "decode", "ids": str(path), "tokenizer": str(text.tokenizer)}
     times = team.times([OURS, TOKENIZERS, TIKTOKEN], 1, task)
     return _faster("decode", text, times)

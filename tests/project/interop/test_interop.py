@@ -184,7 +184,7 @@ def test_export_and_import_give_back_every_bit(make_run, tmp_path, choices):
     state, same = run.load_model().state_dict(), back.load_model().state_dict()
     assert set(state) == set(same)
     assert all(torch.equal(state[name], same[name]) for name in state)
-    assert back.load_tokenizer().checksum == run.load_tokenizer().checksum
+    assert back.load_tokenizer().vocab == run.load_tokenizer().vocab
     ours, theirs = run.read_config(), back.read_config()
     for name in (*SIZES, "rope_theta", "norm_eps", "tie_embeddings"):
         if name not in ("device", "dtype", "compile"):

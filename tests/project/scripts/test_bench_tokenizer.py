@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cs_basics.bpe import train_bpe
+from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[3]
@@ -41,11 +42,11 @@ def test_contenders_give_the_same_ids(benchmarks, text, folder, tmp_path, monkey
     monkeypatch.setenv("TOKENIZER_SCRATCH", str(tmp_path))
     module = benchmarks("tokenizer_contender")
     contender = module.CONTENDERS[name](1)
-    contender.load(Tokenizer.load(folder))
-    expected = Tokenizer.load(folder).encode(text.read_bytes().decode())
+    contender.load(load_tokenizer(folder))
+    expected = load_tokenizer(folder).encode(text.read_bytes().decode())
     documents = module.documents(str(text))
     assert len(documents) == 50
-    in_documents = Tokenizer.load(folder).encode("".join(documents))
+    in_documents = load_tokenizer(folder).encode("".join(documents))
     for found in (contender.documents(documents), contender.batch(documents)):
         assert [token_id for ids in found for token_id in ids] == in_documents
     contender.whole(str(text), str(tmp_path / "out"))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from cs_basics.data import open_token_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
 from cs_basics.study import ablation_run
 from cs_basics.study.ablation_run import (
