@@ -47,7 +47,7 @@ def train(
     max_grad_norm: float = 1.0,
     grad_accum_steps: int = 1,
     first_step: int = 1,
-    on_update: Callable[[Update], None] = lambda update: None,
+    on_update: Callable[[Update], None] | None = None,
 ) -> None:
     """Make one update for each batch.
 
@@ -90,4 +90,5 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = lr * group.get("lr_ratio", 1.0)
         optimizer.step()
-        on_update(Update(step, loss, grad_norm, lr))
+        if on_update is not None:
+            on_update(Update(step, loss, grad_norm, lr))

@@ -9,7 +9,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Self
 
-FORMAT = 1
+FORMAT = 2
 OUTCOMES = ("passed", "failed", "error", "not_started")
 ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
 # Control, format (such as right-to-left), surrogate and private characters.
@@ -29,6 +29,10 @@ class Problem:
     failed: int
     """Items that failed or ended in an error."""
     not_started: int
+    hidden: int = 0
+    """Items on hidden inputs, counted above too."""
+    hidden_wrong: int = 0
+    """Those of them that were not passed: all that a student may know about them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +49,7 @@ class Item:
     message: str
     """What the examination says; printable, bounded, and still the words of whoever submitted."""
     is_hidden: bool
-    """Drawn from a secret seed: a student may see name, outcome and diagnosis, never `message`."""
+    """On inputs drawn from a secret: not for the student's eyes, none of it."""
     seconds: float
 
 
@@ -60,6 +64,8 @@ class Finding:
     file: str
     line: int
     message: str
+    is_hidden: bool = False
+    """Seen in items on hidden inputs only: not for the student's eyes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +77,9 @@ class Result:
     """SHA-256 of the submission's content."""
     isolation: str
     """ "bubblewrap", "uid" or "process"."""
-    exam_seeds: tuple[int, ...]
+    secret: str
+    """Name of the secret that hidden inputs were drawn from, never itself; "" if there were none.
+    """
     note: str
     """One line for the gradebook, "" if all is well."""
     score: float
@@ -99,7 +107,6 @@ class Result:
             written = fields.pop("format")
             if written != FORMAT:
                 raise ValueError(f"a result of format {written}, not {FORMAT}")
-            fields["exam_seeds"] = tuple(fields["exam_seeds"])
             for name, kind in (("problems", Problem), ("items", Item), ("policy", Finding)):
                 fields[name] = tuple(kind(**entry) for entry in fields[name])
             return cls(**fields)

@@ -1,7 +1,7 @@
 """The same results, faster: the one door from the book to speed.
 
-`accelerate(thing)` exchanges what the table below names, by identity: a class of the same name that
-somebody else wrote is never touched, and what is not in the table is returned as it is. The twin of
+`accelerate(thing)` exchanges what the two tables below name, by identity: a class of the same name
+that somebody else wrote is never touched, and what is in no table is returned as it is. The twin of
 a module is a subclass that shares its parameters and overrides `forward`: state dicts, optimizers
 and checkpoints see no difference. `compile_training` compiles the step made of these parts. Every
 twin has a test of equality with what it replaces.
@@ -10,7 +10,7 @@ layers.py        one matrix product for gate and up (SwiGLU)
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
                  compiled code on a CPU, a C++ kernel (native/)
 rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
-chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides when
+chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides
 adamw.py         the update rule of AdamW, compiled
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
 cached.py        keys and values kept while a text grows; decoding.py: many texts, one compiled step
@@ -21,8 +21,6 @@ text/            the tokenizer on arrays and several processes
 What none of this needs is imported before it is used: encoding a text imports no torch.
 """
 
-import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -35,23 +33,6 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 
-TWINS = {
-    "cs_basics.layers.Embedding": "cs_basics.fast.native.lookup.OrderedEmbedding",
-    "cs_basics.layers.SwiGLU": "cs_basics.fast.layers.FusedSwiGLU",
-    "cs_basics.attention.CausalSelfAttention": "cs_basics.fast.attention.FlashSelfAttention",
-    "cs_basics.variants.attention.GroupedQueryAttention": (
-        "cs_basics.fast.attention.FlashGroupedQueryAttention"
-    ),
-    "cs_basics.norms.RMSNorm": "cs_basics.fast.rms_norm.FusedRMSNorm",
-    "cs_basics.variants.norms.LlamaRMSNorm": "cs_basics.fast.rms_norm.FusedLlamaRMSNorm",
-    "cs_basics.transformer.TransformerLM": "cs_basics.fast.transformer.FastTransformerLM",
-    "cs_basics.optim.AdamW": "cs_basics.fast.adamw.OnePassAdamW",
-    "cs_basics.generate.generate": "cs_basics.fast.cached.generate",
-    "cs_basics.tokenizer.Tokenizer": "cs_basics.fast.text.tokenizer.FastTokenizer",
-    "cs_basics.bpe.train_bpe": "cs_basics.fast.text.train_bpe.train_bpe",
-}
-"""The clear thing, and what computes the same faster."""
-
 
 def accelerate(thing: Thing) -> Thing:
     """Return what computes the same faster.
@@ -60,21 +41,58 @@ def accelerate(thing: Thing) -> Thing:
         thing: A class or function, whose twin is returned; or a model, whose parts are exchanged
             in place (the parameters stay the same objects). Anything unknown is returned as it is.
     """
-    if hasattr(thing, "named_modules"):
+    if hasattr(thing, "named_modules") and not isinstance(thing, type):
+        twins = twins_of_the_model()
         for module in list(thing.modules()):  # pyright: ignore[reportAttributeAccessIssue]
-            module.__class__ = _twin_of(type(module))
+            module.__class__ = twins.get(type(module), type(module))
         return thing
-    return _twin_of(thing)
+    # By identity: a dictionary of classes and functions compares them so.
+    of_text = getattr(thing, "__module__", None) in ("cs_basics.tokenizer", "cs_basics.bpe")
+    return (twins_of_the_tokenizer() if of_text else twins_of_the_model()).get(thing, thing)
 
 
-def _twin_of(thing: Any) -> Any:  # noqa: ANN401  a class or a function
-    """Return the twin of a class or function of the book; of anything else, itself."""
-    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
-    twin = TWINS.get(f"{module}.{name}")
-    if twin is None or thing is not getattr(sys.modules.get(module or ""), name or "", None):
-        return thing
-    module, _, name = twin.rpartition(".")
-    return getattr(import_module(module), name)
+def twins_of_the_model() -> dict[Any, Any]:
+    """Return the table of model, optimizer and generation: the clear thing, and its fast twin."""
+    from cs_basics.attention import CausalSelfAttention
+    from cs_basics.fast.adamw import OnePassAdamW
+    from cs_basics.fast.attention import FlashGroupedQueryAttention, FlashSelfAttention
+    from cs_basics.fast.cached import generate as generate_with_cache
+    from cs_basics.fast.layers import FusedSwiGLU
+    from cs_basics.fast.native.lookup import OrderedEmbedding
+    from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
+    from cs_basics.fast.transformer import FastTransformerLM
+    from cs_basics.generate import generate
+    from cs_basics.layers import Embedding, SwiGLU
+    from cs_basics.norms import RMSNorm
+    from cs_basics.optim import AdamW
+    from cs_basics.transformer import TransformerLM
+    from cs_basics.variants.attention import GroupedQueryAttention
+    from cs_basics.variants.norms import LlamaRMSNorm
+
+    return {
+        Embedding: OrderedEmbedding,
+        RMSNorm: FusedRMSNorm,
+        LlamaRMSNorm: FusedLlamaRMSNorm,
+        CausalSelfAttention: FlashSelfAttention,
+        GroupedQueryAttention: FlashGroupedQueryAttention,
+        SwiGLU: FusedSwiGLU,
+        TransformerLM: FastTransformerLM,
+        AdamW: OnePassAdamW,
+        generate: generate_with_cache,
+    }
+
+
+def twins_of_the_tokenizer() -> dict[Any, Any]:
+    """Return the table of the tokenizer, which imports no torch."""
+    from cs_basics.bpe import train_bpe
+    from cs_basics.fast.text.tokenizer import FastTokenizer
+    from cs_basics.fast.text.train_bpe import train_bpe as train_bpe_in_parallel
+    from cs_basics.tokenizer import Tokenizer
+
+    return {
+        Tokenizer: FastTokenizer,
+        train_bpe: train_bpe_in_parallel,
+    }
 
 
 def compile_training(

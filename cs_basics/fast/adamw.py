@@ -67,8 +67,9 @@ def numbers(group: dict[str, Any], step: int) -> list[Tensor]:
 
     If one changes, nothing has to be compiled anew.
     """
-    rate = bias_corrected(group["lr"], *group["betas"], step)
-    values = (*group["betas"], rate, group["eps"], 1 - group["lr"] * group["weight_decay"])
+    beta1, beta2 = group["betas"]
+    rate = bias_corrected(group["lr"], beta1, beta2, step)
+    values = (beta1, beta2, rate, group["eps"], 1 - group["lr"] * group["weight_decay"])
     return [torch.tensor(value, dtype=torch.float64) for value in values]
 
 

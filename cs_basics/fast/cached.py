@@ -4,13 +4,13 @@ The reference is generate.py. The keys and values of earlier positions are kept 
 attention needs only the queries of the new ones. `decoding_model` rearranges a model for that: the
 same weights, with those of queries, keys and values, and of gate and up, stacked once and for all.
 
-Tested by `make test ARGS="tests/project/book/test_generate.py tests/project/fast/test_decoding.py"`.
+Tested by `make test ARGS=tests/project/fast/test_decoding.py`.
 """
 
 import copy
 import itertools
 from collections.abc import Collection, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from einops import repeat
@@ -106,7 +106,7 @@ class DecodingAttention(nn.Module):
             assert isinstance(attention, GroupedQueryAttention)
             self.q_norm, self.k_norm = attention.q_norm, attention.k_norm
             projections = (attention.q_proj, attention.k_proj, attention.v_proj)
-            weights = [projection.weight for projection in projections]
+            weights: list[Tensor] = [projection.weight for projection in projections]
         else:
             weights = half_split_weights(attention, self.num_kv_heads)
         self.qkv_proj = linear_of(torch.cat(weights))
@@ -214,11 +214,12 @@ class DecodingLM(TransformerLM):
     def empty_caches(self, batch_size: int) -> list[KVCache]:
         """Make room for the keys and values of context_length positions in every block."""
         weight = self.token_embeddings.weight
-        places = {"device": weight.device, "dtype": weight.dtype}
-        return [
-            KVCache(batch_size, a.num_kv_heads, self.context_length, a.d_head, **places)
-            for a in (block.attn for block in self.layers)
-        ]
+        caches: list[KVCache] = []
+        for block in self.layers:
+            attention = cast(DecodingAttention, block.attn)
+            sizes = (batch_size, attention.num_kv_heads, self.context_length, attention.d_head)
+            caches.append(KVCache(*sizes, weight.device, weight.dtype))
+        return caches
 
 
 def decoding_model(model: nn.Module) -> DecodingLM | None:
@@ -233,9 +234,9 @@ def decoding_model(model: nn.Module) -> DecodingLM | None:
     assert isinstance(copied, DecodingLM)
     for block in copied.layers:
         block.__class__ = BLOCKS[block_kind(block)]
-        block.attn = DecodingAttention(block.attn)
+        block.attn = DecodingAttention(cast(CausalSelfAttention, block.attn))
         if type(block.ffn) in (SwiGLU, FusedSwiGLU):
-            block.ffn = DecodingSwiGLU(block.ffn)
+            block.ffn = DecodingSwiGLU(cast(SwiGLU, block.ffn))
     return copied
 
 

@@ -13,7 +13,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import torch
 from torch import nn
@@ -99,9 +99,9 @@ def write_checkpoint(
     with atomic_writer(path) as file:
         writer = _HashingWriter(file)
         try:
-            save_checkpoint(model, optimizer, iteration, writer)
+            save_checkpoint(model, optimizer, iteration, cast(IO[bytes], writer))
             state_bytes = writer.num_bytes
-            torch.save(progress or {}, writer)
+            torch.save(progress or {}, cast(IO[bytes], writer))
         except Exception:
             # torch turns what the file raised into an error of its own, without the reason.
             if writer.error is not None:
@@ -127,21 +127,22 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     content = path.read_bytes()
     footer = _read_footer(path, content[-FOOTER_BYTES:])
     body = memoryview(content)[:-FOOTER_BYTES]
-    sizes = (footer.get("state_bytes"), footer.get("progress_bytes"))
+    state_bytes, progress_bytes = footer.get("state_bytes"), footer.get("progress_bytes")
     if (
-        not all(type(size) is int and size >= 0 for size in sizes)
-        or sum(sizes) != len(body)  # pyright: ignore[reportArgumentType]
+        not isinstance(state_bytes, int)
+        or not isinstance(progress_bytes, int)
+        or not 0 <= state_bytes <= len(body) == state_bytes + progress_bytes
         or footer.get("sha256") != hashlib.sha256(body).hexdigest()
     ):
         raise ValueError(f"{path} is damaged (its checksum does not fit)")
     try:
-        progress = torch.load(io.BytesIO(body[sizes[0] :]), weights_only=True)
+        progress = torch.load(io.BytesIO(body[state_bytes:]), weights_only=True)
     except Exception as error:
         # Nobody lists what unpickling raises on bytes that somebody made up.
         raise ValueError(f"{path} is damaged: its progress cannot be read") from error
     if not isinstance(progress, dict):
         raise ValueError(f"{path} is damaged: its progress is no dictionary")
-    return Checkpoint(path, bytes(body[: sizes[0]]), progress)
+    return Checkpoint(path, bytes(body[:state_bytes]), progress)
 
 
 def _read_footer(path: Path, raw: bytes) -> dict[str, Any]:

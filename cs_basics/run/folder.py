@@ -77,8 +77,8 @@ class RunFolder:
         for path in self.all_checkpoints()[-1:]:
             if num_bytes > (size := path.stat().st_size):
                 raise ValueError(
-                    f"{self.config} describes a model of {num_bytes:,} bytes or more, but {path} has only "
-                    f"{size:,}: one of them is damaged"
+                    f"{self.config} describes a model of at least {num_bytes:,} bytes, but {path} "
+                    f"has only {size:,}: one of them is damaged"
                 )
 
     def checkpoint_of(self, step: int) -> Path:
@@ -118,14 +118,13 @@ class RunFolder:
             ValueError: All are damaged.
         """
         latest = self.latest_checkpoint()
+        if self.all_checkpoints() == [latest]:
+            return read_checkpoint(latest)
         for path in reversed(self.all_checkpoints()):
             try:
                 return read_checkpoint(path)
             except ValueError as error:
-                reason = error
                 logger.warning("%s: skipped", error)
-        if self.all_checkpoints() == [latest]:
-            raise reason
         raise ValueError(f"{latest} and all checkpoints before it are damaged: start another run")
 
     def keep_checkpoints(self, step: int, num_kept: int, validation_loss: float | None) -> None:
@@ -197,7 +196,7 @@ class RunFolder:
 
 
 def make_optimizer(
-    model: nn.Module, config: TrainConfig, optimizer_class: type[Optimizer] = AdamW
+    model: nn.Module, config: TrainConfig, optimizer_class: type[AdamW] = AdamW
 ) -> Optimizer:
     """Return the optimizer of a run; the embedding table has a learning rate of its own.
 
@@ -217,7 +216,7 @@ def make_optimizer(
     ]
     return optimizer_class(
         groups, lr=optim.lr, betas=(optim.beta1, optim.beta2), weight_decay=optim.weight_decay
-    )  # pyright: ignore[reportCallIssue]  AdamW and its twin
+    )
 
 
 def least_bytes(config: ModelConfig) -> int:

@@ -37,4 +37,10 @@ OnProgress = Callable[[Progress], None]
 
 def unpacked(on_progress: OnProgress | None) -> Callable[[str, str, int, int, float], None] | None:
     """Return a callback that takes the fields of `Progress` one by one, as fast/text hands them."""
-    return on_progress and (lambda *fields: on_progress(Progress(*fields)))
+    if on_progress is None:
+        return None
+
+    def report(stage: str, unit: str, done: int, total: int, elapsed_s: float) -> None:
+        on_progress(Progress(stage, unit, done, total, elapsed_s))
+
+    return report

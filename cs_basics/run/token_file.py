@@ -66,7 +66,13 @@ def tokenizer_checksum(tokenizer: Tokenizer) -> str:
 
 
 def token_dtype(vocab_size: int) -> str:
-    """Smallest type of a token file that holds the ids of a vocabulary."""
+    """Smallest type of a token file that holds the ids of a vocabulary.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if vocab_size > 1 << 32:
+        raise ValueError(f"the token id {vocab_size - 1} is more than a token file holds")
     return "uint16" if vocab_size <= MAX_UINT16_VOCAB_SIZE else "uint32"
 
 

@@ -456,7 +456,7 @@ def train_run(
     num_parameters = sum(p.numel() for p in trainer.model.parameters())
     num_tokens = len(corpus.train.tokens)
     logger.info(
-        f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {config.run.dtype}"
+        f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {dtype}"
         + (f", {world.size} processes ({config.run.parallel})" if world.size > 1 else "")
     )
     try:

@@ -69,6 +69,10 @@ class ModelConfig:
             )
         if self.rope_theta <= 0:
             raise ValueError(f"rope_theta={self.rope_theta} must be greater than 0")
+        self._check_norm()
+        self._check_heads()
+
+    def _check_norm(self) -> None:
         if not 0 <= self.norm_eps < math.inf:
             raise ValueError(f"norm_eps={self.norm_eps} must be 0 or greater, and finite")
         if not 0 < self.norm_fraction <= 1:
@@ -77,6 +81,8 @@ class ModelConfig:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by norm_groups={self.norm_groups}"
             )
+
+    def _check_heads(self) -> None:
         if self.d_model % self.num_heads:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"

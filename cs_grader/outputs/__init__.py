@@ -14,7 +14,7 @@ class_page.py    index.html of a class; class_script.py: sorts and filters its t
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cs_grader.outputs.class_page import class_page
@@ -54,13 +54,26 @@ def write_outputs(result: Result, folder: Path) -> None:
         Path(temporary).replace(folder / name)
 
 
-def write_class(results: Sequence[Result], folder: Path) -> None:
+def write_class(
+    results: Sequence[Result], folder: Path, faults: Mapping[str, str] | None = None
+) -> None:
     """Write what is about everyone: gradebook.csv and index.html.
 
     The page links to what `write_outputs` wrote into a folder of each submission's name.
 
+    Args:
+        results: What came of each submission.
+        folder: Where to write.
+        faults: Of the submissions that have no result, by name, why not.
+
     Raises:
         OSError: A file cannot be written.
     """
-    write_atomically(folder / "gradebook.csv", gradebook_csv(results))
-    write_atomically(folder / "index.html", class_page(results))
+    write_atomically(folder / "gradebook.csv", gradebook_csv(results, faults or {}))
+    write_atomically(folder / "index.html", class_page(results, faults or {}))
+
+
+def check_class(result: Result) -> None:
+    """Fail if a result cannot be shown beside the others, now and not when all are written."""
+    gradebook_csv([result])
+    class_page([result])

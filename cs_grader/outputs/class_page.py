@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cs_grader.outputs import reading
 from cs_grader.outputs.class_script import SCRIPT
@@ -25,8 +25,13 @@ MAX_MISTAKES = 25
 MAX_FINDINGS = 200
 
 
-def class_page(results: Sequence[Result]) -> str:
-    """Return the page; it links the page of each submission, in a folder of its name."""
+def class_page(results: Sequence[Result], faults: Mapping[str, str] | None = None) -> str:
+    """Return the page; it links the page of each submission, in a folder of its name.
+
+    Args:
+        results: What came of each submission.
+        faults: Of the submissions that have no result, by name, why not.
+    """
     everyone = sorted(results, key=natural_order)
     made = Counter(mistake for result in everyone for mistake in mistakes_of(result))
     mistakes = sorted(made.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -34,11 +39,13 @@ def class_page(results: Sequence[Result]) -> str:
     num = len(everyone)
     submissions = "1 submission" if num == 1 else f"{num} submissions"
     if not everyone:
-        return page(submissions, element("h1", submissions), element("p", "Nothing was marked."))
+        nothing = element("p", "Nothing was marked.")
+        return page(submissions, element("h1", submissions), nothing, _faults(faults or {}))
     return page(
         f"{submissions}: gradebook",
         element("h1", submissions),
         _isolation(data),
+        _faults(faults or {}),
         _figures(data),
         element(
             "div",
@@ -60,7 +67,26 @@ def _isolation(data: Class) -> Html:
     text = ", ".join(
         f"{num} in {reading.ISOLATION.get(tier, tier)}" for tier, num in sorted(tiers.items())
     )
-    return element("p", f"Isolation: {text}", class_="note" if "process" in tiers else "soft")
+    how = element("p", f"Isolation: {text}", class_="soft")
+    if "process" not in tiers:
+        return how
+    warning = (
+        "These scores can be forged: without a wall around it a submission can read and change what"
+        " the grader's user can, other submissions and these pages among them."
+    )
+    return join(element("p", element("b", warning), class_="note", role="alert"), how)
+
+
+def _faults(faults: Mapping[str, str]) -> Html:
+    """Who has no result, and why."""
+    if not faults:
+        return Html()
+    rows = [
+        element("li", element("b", one_line(name)), f": {one_line(fault, 500)}")
+        for name, fault in sorted(faults.items())
+    ]
+    words = "Not graded, for a reason that is the grader's:"
+    return element("div", element("p", words), element("ul", *rows), class_="note", role="alert")
 
 
 def _figures(data: Class) -> Html:

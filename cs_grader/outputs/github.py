@@ -22,6 +22,7 @@ OUTPUT_CHARS = 460
 
 def github_result(result: Result) -> str:
     """Return the base64 text, one line without an end."""
+    result = reading.as_seen_by(result, Reader.STUDENT)
     tests = [_of_problem(result, problem) for problem in result.problems]
     is_right = all(test["status"] == "pass" for test in tests) and bool(tests)
     classroom = {
@@ -39,7 +40,8 @@ def _of_problem(result: Result, problem: Problem) -> dict[str, Any]:
     items = [item for item in result.items if item.problem == problem.problem]
     wrong = reading.wrong_items(result, problem.problem)
     file = items[0].item.partition("::")[0] if items else ""
-    counts = f"{problem.passed} of {len(items)} right"
+    total = problem.passed + problem.failed + problem.not_started
+    counts = f"{problem.passed} of {total} right"
     test: dict[str, Any] = {
         "name": reading.title(problem),
         "status": "pass" if reading.is_right(problem) else "fail",
@@ -52,8 +54,9 @@ def _of_problem(result: Result, problem: Problem) -> dict[str, Any]:
         "max_score": problem.max_points,
         "output": counts,
     }
-    if wrong:
-        first = f"{reading.name(wrong[0])}: {reading.explanation(wrong[0], Reader.STUDENT)}"
-        test["message"] = one_line(f"{counts}. {first}", OUTPUT_CHARS)
-        test["output"] = one_line(f"{counts}. {first}", OUTPUT_CHARS)
+    first = [f"{reading.name(item)}: {reading.explanation(item)}" for item in wrong[:1]]
+    about = " ".join(filter(None, [reading.hidden_count(problem), *first]))
+    if about:
+        test["message"] = one_line(f"{counts}. {about}", OUTPUT_CHARS)
+        test["output"] = one_line(f"{counts}. {about}", OUTPUT_CHARS)
     return test

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cs_grader.outputs.plain_text import one_line
 from cs_grader.result import Problem, Result
@@ -13,13 +13,21 @@ FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What spreadsheets take for the beginning of a formula, in full width too."""
 
 
-def gradebook_csv(results: Iterable[Result]) -> str:
-    """Return the table, sorted by submission, so that it does not depend on who was first."""
+def gradebook_csv(results: Iterable[Result], faults: Mapping[str, str] | None = None) -> str:
+    """Return the table, sorted by submission, so that it does not depend on who was first.
+
+    Args:
+        results: What came of each submission.
+        faults: Of the submissions that have no result, by name, why not: rows without a score.
+    """
     results = sorted(results, key=lambda result: (result.submission, result.key))
     columns = list(problems_of(results))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*HEAD, *(_cell(column) for column in columns)])
+    for name, fault in sorted((faults or {}).items()):
+        empty = [""] * len(columns)
+        writer.writerow([_cell(name), "", "", "", _cell(f"NOT GRADED: {fault}"), *empty])
     for result in results:
         earned = {problem.problem: number(problem.points) for problem in result.problems}
         writer.writerow(

@@ -2,8 +2,8 @@
 
 https://gradescope-autograders.readthedocs.io/en/latest/specs/ has the format. Each problem is a
 test with partial credit; each of its items that is not right is a test without points below it,
-with a visibility of its own. If any test were hidden a student could not see the total, so items
-on hidden inputs are visible by default and say only what `reading.explanation` lets a student see.
+with a visibility of its own, and those on hidden inputs are one, which says how many were wrong.
+If any test were hidden a student could not see the total, so that one is visible by default.
 """
 
 import json
@@ -27,17 +27,19 @@ def results_json(
 
     Args:
         result: What is known of the submission.
-        hidden_items: Who sees the items on hidden inputs.
+        hidden_items: Who sees how many of the items on hidden inputs were wrong.
         unfinished: While the examination goes on, what to say if this is all that comes of it.
     """
+    result = reading.as_seen_by(result, Reader.STUDENT)
     tests: list[dict[str, Any]] = []
     for number, problem in enumerate(result.problems, 1):
         wrong = reading.wrong_items(result, problem.problem)
         tests.append(_of_problem(result, problem, wrong, str(number)))
         tests += (
-            _of_item(item, f"{number}.{place}", hidden_items)
-            for place, item in enumerate(wrong[:MAX_ITEMS], 1)
+            _of_item(item, f"{number}.{place}") for place, item in enumerate(wrong[:MAX_ITEMS], 1)
         )
+        if problem.hidden_wrong:
+            tests.append(_of_hidden(problem, f"{number}.{MAX_ITEMS + 1}", hidden_items))
     results = {
         "score": _points(result.score, result.max_score),
         "execution_time": round(max(result.seconds, 0.0), 2),
@@ -57,7 +59,7 @@ def _of_problem(result: Result, problem: Problem, wrong: list[Item], number: str
     lines = [f"{problem.passed} right, {problem.failed} wrong, {problem.not_started} not started"]
     lines += [
         f"Not allowed here: {reading.describe(finding)}"
-        for finding in reading.findings(result, Reader.STUDENT)
+        for finding in result.policy
         if finding.problem == problem.problem
     ]
     if wrong:
@@ -76,14 +78,25 @@ def _of_problem(result: Result, problem: Problem, wrong: list[Item], number: str
     }
 
 
-def _of_item(item: Item, number: str, hidden_items: Visibility) -> dict[str, Any]:
+def _of_hidden(problem: Problem, number: str, visibility: Visibility) -> dict[str, Any]:
+    return {
+        "name": f"{reading.title(problem)}: hidden inputs",
+        "number": number,
+        "status": "failed",
+        "output": reading.hidden_count(problem),
+        "tags": [problem.problem],
+        "visibility": visibility,
+    }
+
+
+def _of_item(item: Item, number: str) -> dict[str, Any]:
     test: dict[str, Any] = {
         "name": reading.name(item),
         "number": number,
         "status": "failed",
-        "output": reading.explanation(item, Reader.STUDENT),
+        "output": reading.explanation(item),
         "tags": [item.problem, reading.KINDS.get(item.outcome, "error")],
-        "visibility": hidden_items if item.is_hidden else "visible",
+        "visibility": "visible",
     }
     if item.diagnosis:
         test["extra_data"] = {"diagnosis": one_line(item.diagnosis)}

@@ -5,7 +5,7 @@ import re
 from cs_grader.outputs import reading
 from cs_grader.outputs.plain_text import one_line
 from cs_grader.outputs.reading import Reader
-from cs_grader.result import Result
+from cs_grader.result import Problem, Result
 
 MAX_ITEMS = 10
 """Of each problem."""
@@ -13,6 +13,7 @@ MAX_ITEMS = 10
 
 def markdown(result: Result, reader: Reader = Reader.STUDENT) -> str:
     """Return the report; whatever a submission could have written stands in code, inert."""
+    result = reading.as_seen_by(result, reader)
     points = f"{reading.shown_points(result.score)} of {result.max_score:g} points"
     lines = [f"# {code(result.submission)}: {points}", ""]
     if result.note:
@@ -27,14 +28,14 @@ def markdown(result: Result, reader: Reader = Reader.STUDENT) -> str:
             *(str(count) for count in (problem.passed, problem.failed, problem.not_started)),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    found = reading.findings(result, reader)
-    if found:
+    if result.policy:
         lines += ["", "## Use of what the assignment asks to write", ""]
         lines += [
-            f"- {escape(finding.rule)}: {code(reading.describe(finding))}" for finding in found
+            f"- {escape(finding.rule)}: {code(reading.describe(finding))}"
+            for finding in result.policy
         ]
     for problem in result.problems:
-        lines += _wrong_items(result, problem.problem, reading.title(problem), reader)
+        lines += _wrong_items(result, problem)
     isolation = reading.ISOLATION.get(result.isolation, result.isolation)
     return "\n".join([*lines, "", f"Isolation: {escape(isolation)}", ""])
 
@@ -50,14 +51,15 @@ def _next_step(result: Result) -> str:
     return " ".join(lines)
 
 
-def _wrong_items(result: Result, problem: str, title: str, reader: Reader) -> list[str]:
-    wrong = reading.wrong_items(result, problem)
-    if not wrong:
+def _wrong_items(result: Result, problem: Problem) -> list[str]:
+    wrong = reading.wrong_items(result, problem.problem)
+    hidden = reading.hidden_count(problem)
+    if not wrong and not hidden:
         return []
-    lines = ["", f"## {escape(title)}"]
+    lines = ["", f"## {escape(reading.title(problem))}", *(["", hidden] if hidden else [])]
     for item in wrong[:MAX_ITEMS]:
         lines += ["", f"- {code(reading.name(item))} ({reading.kind(item)})", ""]
-        lines += _fenced(reading.explanation(item, reader))
+        lines += _fenced(reading.explanation(item))
     if len(wrong) > MAX_ITEMS:
         lines += ["", f"... and {len(wrong) - MAX_ITEMS} more."]
     return lines

@@ -1,6 +1,7 @@
 """A page for one submission: what to do next, the score by problem, then what went wrong."""
 
 import datetime
+from collections.abc import Sequence
 
 from cs_grader.outputs import reading
 from cs_grader.outputs.page import Html, bar, element, join, page, table
@@ -14,6 +15,7 @@ MAX_ITEMS = 60
 
 def student_page(result: Result, reader: Reader = Reader.STUDENT) -> str:
     """Return the page as the student, or the instructor, may see it."""
+    result = reading.as_seen_by(result, reader)
     name = one_line(result.submission)
     step = reading.next_problem(result)
     # What is to be done next is open already.
@@ -25,12 +27,9 @@ def student_page(result: Result, reader: Reader = Reader.STUDENT) -> str:
         element("p", result.note, class_="note") if result.note else "",
         _next(result),
         _problems(result),
-        _policy(reading.findings(result, reader)),
-        *(
-            _items(result, problem, reader, problem.problem == opened)
-            for problem in result.problems
-        ),
-        _output(reading.output(result, reader)),
+        _policy(result.policy),
+        *(_items(result, problem, problem.problem == opened) for problem in result.problems),
+        _output(reading.output(result)),
         _how(result, reader),
     )
 
@@ -68,10 +67,9 @@ def _problems(result: Result) -> Html:
 
 def _problem_row(result: Result, place: int, problem: Problem) -> Html:
     title = reading.title(problem)
-    has_section = bool(reading.wrong_items(result, problem.problem))
-    number = len([item for item in result.items if item.problem == problem.problem])
-    share = 1 / max(number, 1)
+    has_section = problem.hidden_wrong or reading.wrong_items(result, problem.problem)
     counts = (problem.passed, problem.failed, problem.not_started)
+    share = 1 / max(sum(counts), 1)
     return element(
         "tr",
         element("td", element("a", title, href=f"#problem-{place}") if has_section else title),
@@ -95,7 +93,7 @@ def _problem_row(result: Result, place: int, problem: Problem) -> Html:
     )
 
 
-def _policy(findings: list[Finding]) -> Html:
+def _policy(findings: Sequence[Finding]) -> Html:
     if not findings:
         return Html()
     rows = [
@@ -113,33 +111,32 @@ def _policy(findings: list[Finding]) -> Html:
     return join(element("h2", "Use of what the assignment asks to write"), table(heads, rows))
 
 
-def _items(result: Result, problem: Problem, reader: Reader, is_open: bool) -> Html:
+def _items(result: Result, problem: Problem, is_open: bool) -> Html:
     wrong = reading.wrong_items(result, problem.problem)
-    if not wrong:
+    hidden = reading.hidden_count(problem)
+    if not wrong and not hidden:
         return Html()
     place = result.problems.index(problem)
     parts = [element("h2", reading.title(problem), id=f"problem-{place}")]
+    parts += [element("p", hidden)] if hidden else []
     causes = reading.most_common([reading.diagnosis(item) for item in wrong if item.diagnosis])
     for cause, count in causes[:3]:
         checks = "check looks" if count == 1 else "checks look"
         parts.append(element("p", f"{count} {checks} like this mistake: ", element("b", cause)))
-    parts += (
-        _item(item, reader, is_open and number == 0)
-        for number, item in enumerate(wrong[:MAX_ITEMS])
-    )
+    parts += (_item(item, is_open and number == 0) for number, item in enumerate(wrong[:MAX_ITEMS]))
     if len(wrong) > MAX_ITEMS:
         parts.append(element("p", f"... and {len(wrong) - MAX_ITEMS} more.", class_="soft"))
     return element("section", *parts)
 
 
-def _item(item: Item, reader: Reader, is_open: bool) -> Html:
+def _item(item: Item, is_open: bool) -> Html:
     kind = element(
         "span", reading.kind(item), class_="kind open" if item.outcome == "not_started" else "kind"
     )
     return element(
         "details",
         element("summary", element("code", reading.name(item)), kind),
-        element("pre", reading.explanation(item, reader)),
+        element("pre", reading.explanation(item)),
         open=is_open,
     )
 
@@ -158,12 +155,11 @@ def _how(result: Result, reader: Reader) -> Html:
     isolation = reading.ISOLATION.get(result.isolation, result.isolation)
     took = datetime.timedelta(seconds=round(max(result.seconds, 0.0)))
     lines = [f"Isolation: {isolation}. Marked in {took} (hours:minutes:seconds)."]
-    if any(item.is_hidden for item in result.items) and reader is Reader.STUDENT:
-        lines.append("Of items on hidden inputs only the name and the kind of failure are shown.")
+    if any(problem.hidden for problem in result.problems) and reader is Reader.STUDENT:
+        lines.append("Of checks on hidden inputs only their number is shown.")
     if reader is Reader.INSTRUCTOR:
-        seeds = ", ".join(str(seed) for seed in result.exam_seeds)
         lines += [
             "For instructors: this page shows hidden inputs.",
-            f"Seeds: {seeds}. Content: {result.key}.",
+            f"Secret: {result.secret or 'none'}. Content: {result.key}.",
         ]
     return element("section", *(element("p", line, class_="soft small") for line in lines))

@@ -1,7 +1,7 @@
 """Many submissions, several at a time; killed at any moment it goes on where it was.
 
 Each result is one file that appears whole, and holds the key of the content that it is about. The
-terms of a batch, its hidden seed among them, are written first: whoever goes on uses the same.
+terms of a batch, its secret among them, are written first: whoever goes on uses the same.
 """
 
 import dataclasses
@@ -18,8 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from cs_grader.outputs import write_class, write_outputs
+from cs_grader.outputs import check_class, write_class, write_outputs
 from cs_grader.outside.grading import GradingError, mark
+from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission
 from cs_grader.outside.terms import Terms
@@ -50,7 +51,7 @@ def settle_terms(out: Path, terms: Terms, resume: bool) -> Terms:
         resume: Go on with what is in the folder.
 
     Returns:
-        The terms with the seeds of the folder.
+        The terms with the secret of the folder.
 
     Raises:
         ValueError: The folder holds results on other terms, or any and `resume` is not set.
@@ -60,19 +61,19 @@ def settle_terms(out: Path, terms: Terms, resume: bool) -> Terms:
     if not path.exists():
         out.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(asked, indent=1) + "\n")
-        path.chmod(0o600)  # It holds the hidden seed.
+        path.chmod(0o600)  # It holds the secret.
         return terms
     if not resume:
         raise ValueError(f"{out} holds results already: add --resume or choose another --out")
     try:
         written = json.loads(path.read_text(encoding="utf-8"))
-        seeds = tuple(int(seed) for seed in written["seeds"])
+        secret = str(written["secret"])
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path} is damaged: choose another --out") from None
     for name in ("problems", "isolation", "examination", "packages"):
         if written.get(name) != asked[name]:
             raise ValueError(f"{out} was graded with another {name}: choose another --out")
-    return dataclasses.replace(terms, seeds=seeds)
+    return dataclasses.replace(terms, secret=secret)
 
 
 def grade(
@@ -132,17 +133,21 @@ def _grade_one(
             lambda key: _known(folder, key, terms),
         )
         write_outputs(result, folder)
+        check_class(result)
         # Last: whoever goes on takes this file as the word that all is done.
         write_atomically(folder / RESULT_FILE, result.to_json())
-    except Exception as error:
-        fault = str(error) if isinstance(error, GradingError | OSError) else repr(error)
-        return Graded(submission=submission, result=None, fault=printable(fault, MAX_FAULT))
+    except Exception as error:  # Of whatever type: the others are still to be graded.
+        words = (
+            str(error) if isinstance(error, GradingError) else f"{type(error).__name__}: {error}"
+        )
+        return Graded(submission=submission, result=None, fault=printable(words, MAX_FAULT))
     return Graded(submission=submission, result=result, fault="")
 
 
 def write_gradebook(graded: Sequence[Graded], out: Path) -> None:
-    """Write what is about the whole class, from all that have a verdict."""
-    write_class([one.result for one in graded if one.result is not None], out)
+    """Write what is about the whole class."""
+    results = [one.result for one in graded if one.result is not None]
+    write_class(results, out, {one.submission.name: one.fault for one in graded if one.fault})
 
 
 def remove_remains() -> None:
@@ -185,7 +190,7 @@ def install(requirements: Path, cache: Path) -> str:
 
 def _described(terms: Terms) -> dict[str, object]:
     return {
-        "seeds": list(terms.seeds),
+        "secret": terms.secret,
         "problems": list(terms.problems),
         "isolation": terms.tier,
         "packages": [Path(folder).name for folder in terms.packages],
@@ -210,7 +215,7 @@ def _known(folder: Path, key: str, terms: Terms) -> Result | None:
         result = Result.from_json((folder / RESULT_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    is_same = result.key == key and key != "" and result.exam_seeds == terms.seeds
+    is_same = result.key == key and key != "" and result.secret == name_of_secret(terms.secret)
     return result if is_same else None
 
 

@@ -25,10 +25,12 @@ import pytest
 
 from cs_grader.inside import confine
 from cs_grader.outside.connection import Answer, Connection, Frame, SandboxError
+from cs_grader.outside.hidden import seed_in_sandbox, seed_of_inputs
 from cs_grader.outside.sandbox import Limits
 from cs_grader.outside.stage import Stage
 
 FORBIDDEN = "ForbiddenOperator"
+OWN_MEMORY_BYTES = 2 * 2**30
 NOWHERE = Frame("the submission", 0, "<module>")
 
 
@@ -42,8 +44,8 @@ class Examination:
     limits: dict[str, Any]
     worker: dict[str, Any]
     """Settings of the worker that depend on the submission."""
-    seeds: list[int]
-    """The public seed, then any hidden ones."""
+    hidden_key: str
+    """What this submission's hidden inputs are drawn from (hidden.py); "" if there are none."""
     problems: list[str]
     """The problems to examine, in order."""
     budget_s: float
@@ -65,13 +67,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     examination = Examination(**json.loads(path.read_text(encoding="utf-8")))
     confine.die_with_parent()
     confine.adopt_orphans()
+    # What is compared is of a submission's making: if it is too much, that is an item's failure.
+    confine.limit_memory(OWN_MEMORY_BYTES)
     # Whatever is started from here on must not hold the other end open.
     os.set_inheritable(examination.rows, False)
     early_config.pluginmanager.register(Examiner(examination), "examiner")
 
 
 class Examiner:
-    """Runs the items once for each seed and tells what becomes of them."""
+    """Runs the items and tells what becomes of them."""
 
     def __init__(self, examination: Examination) -> None:
         self.examination = examination
@@ -87,7 +91,7 @@ class Examiner:
             self.tell,
             examination.hopeless,
         )
-        self.seed = 0
+        self.is_hidden = False
         self.seconds = 0.0
         put_stand_ins(Path(examination.tests), self.adapters)
 
@@ -98,25 +102,37 @@ class Examiner:
             self.rows.flush()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run the items of each problem with the public seed, then with each hidden one."""
+        """Run all items on public inputs, then those that draw inputs on hidden ones.
+
+        A student sees what is said about public items. When they run nothing hidden has entered
+        the sandbox yet, so that nothing hidden can be in what they say.
+        """
         if session.testsfailed:
             raise session.Interrupted("the examination cannot be collected")
         # Problem by problem: the sandbox imports the submission once for each that follows another.
         planned = [
-            (seed, item)
+            (is_hidden, item)
+            for is_hidden in ((False, True) if self.examination.hidden_key else (False,))
             for problem in self.examination.problems
-            for seed in self.examination.seeds
             for item in session.items
-            if problem_of(item) == problem and (seed == 0 or draws_inputs(item))
+            if problem_of(item) == problem and (not is_hidden or draws_inputs(item))
         ]
-        self.tell({"plan": [[seed, problem_of(item), item.nodeid] for seed, item in planned]})
-        for (seed, item), following in zip(planned, [*planned[1:], (0, None)], strict=True):
-            self.seed = session.config.option.exam_seed = seed
-            self.adapters.problem = problem_of(item)
+        self.tell({"plan": [[hidden, problem_of(item), item.nodeid] for hidden, item in planned]})
+        for place, (is_hidden, item) in enumerate(planned, 1):
+            self.prepare(item, is_hidden)
+            following = planned[place][1] if place < len(planned) else None
             # The same item again needs its fixtures anew, and pytest would keep them for it.
-            nextitem = None if following[1] is item else following[1]
+            nextitem = None if following is item else following
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         return True
+
+    def prepare(self, item: pytest.Item, is_hidden: bool) -> None:
+        """Set what the item's inputs are drawn from, and what the sandbox is told."""
+        key = self.examination.hidden_key
+        self.is_hidden = self.adapters.is_hidden = is_hidden
+        item.config.option.exam_seed = seed_of_inputs(key, item.nodeid) if is_hidden else 0
+        self.adapters.hidden_seed = seed_in_sandbox(key, item.nodeid) if is_hidden else None
+        self.adapters.problem = problem_of(item)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell what became of an item; one that this machine cannot examine does not count."""
@@ -125,7 +141,7 @@ class Examiner:
         self.seconds = report.duration + (0.0 if report.when == "setup" else self.seconds)
         for name, row in report.user_properties:
             if name == "examination":
-                self.tell({"row": row, "seed": self.seed, "seconds": round(self.seconds, 4)})
+                self.tell({"row": row, "hidden": self.is_hidden, "seconds": round(self.seconds, 4)})
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """Tell that the grader is at fault."""
@@ -162,7 +178,10 @@ class RemoteAdapters:
         self.tell = tell
         self.hopeless = hopeless
         self.problem = ""
+        self.is_hidden = False
         self.seed = 0
+        self.hidden_seed: int | None = None
+        """Replaces a seed that the inputs were drawn from, too."""
 
     def load(self, _root: object) -> "RemoteAdapters":
         """Import the submission; tell why that fails, or what is not installed."""
@@ -176,7 +195,7 @@ class RemoteAdapters:
 
     def set_seed(self, seed: int) -> None:
         """Remember the seed of the next probe."""
-        self.seed = seed
+        self.seed = seed if self.hidden_seed is None else self.hidden_seed
 
     def run(self, module: str, probe: str, inputs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Run a probe in the sandbox; return what it saw or raise what it raised."""
@@ -186,7 +205,8 @@ class RemoteAdapters:
             lambda: self.connection.run(self.problem, module, probe, self.seed, inputs)
         )
         if answer.called:
-            self.tell({"calls": [list(call) for call in answer.called], "problem": self.problem})
+            calls = [list(call) for call in answer.called]
+            self.tell({"calls": calls, "problem": self.problem, "hidden": self.is_hidden})
         if answer.ended == "returned":
             return answer.value
         if answer.during_import and answer.kind != FORBIDDEN:

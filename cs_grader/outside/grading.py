@@ -17,6 +17,7 @@ from pathlib import Path
 
 from cs_grader.outside.clean_copy import RefusedError
 from cs_grader.outside.copying import ADAPTERS, copy_submission, own_names, python_files
+from cs_grader.outside.hidden import key_for
 from cs_grader.outside.marking import Marking
 from cs_grader.outside.stage import Stage, set_the_stage
 from cs_grader.outside.terms import Terms, rubric_of
@@ -54,30 +55,45 @@ def mark(
     """
     marking = Marking(name, terms)
     with _scratch_folder() as folder:
-        try:
+        with _stage("copying"):
             stage = set_the_stage(folder / "stage", terms.tests)
             marking.stage = str(stage.root)
-            _take_in(marking, source, stage)
+            _copy(marking, source, stage)
             found = known(marking.copied.key)
             if found is not None:
                 return dataclasses.replace(found, submission=name)
+        with _stage("reading the source"):
+            _read_source(marking, stage)
+        with _stage("examining"):
             _examine(marking, stage, folder, on_item)
-        except OSError as error:
-            raise GradingError(f"{name}: {error}") from error
     if not marking.is_complete:
         missing = len(marking.plan) - len(marking.rows)
-        raise GradingError(f"{name}: {marking.fault or f'{missing} items were not examined'}")
-    return marking.result()
+        raise GradingError(marking.fault or f"{missing} items were not examined")
+    with _stage("marking"):
+        return marking.result()
 
 
-def _take_in(marking: Marking, source: Path, stage: Stage) -> None:
-    """Make the clean copy and read its source."""
+@contextmanager
+def _stage(name: str) -> Generator[None]:
+    """Say in which stage an exception was raised, whatever it is."""
+    try:
+        yield
+    except Exception as error:
+        raise GradingError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def _copy(marking: Marking, source: Path, stage: Stage) -> None:
+    """Make the clean copy; what cannot be read is not examined, but graded all the same."""
     try:
         marking.copied = copy_submission(source, stage.submission)
     except RefusedError as error:
         marking.hopeless = f"the submission cannot be read: {error}"
         shutil.rmtree(stage.submission, ignore_errors=True)
         stage.submission.mkdir(exist_ok=True)
+
+
+def _read_source(marking: Marking, stage: Stage) -> None:
+    if marking.hopeless:
         return
     if not (stage.submission / ADAPTERS).exists():
         elsewhere = sorted(stage.submission.rglob(ADAPTERS.name))
@@ -107,18 +123,20 @@ def _examine(
             "own_names": own_names(stage.submission),
             "excused": {problem: sorted(groups) for problem, groups in excused.items()},
         },
-        "seeds": list(terms.seeds),
+        "hidden_key": key_for(terms.secret, marking.name, marking.copied.key),
         "problems": list(terms.problems),
         "budget_s": terms.budget_s,
         "hopeless": marking.hopeless,
         "rows": tell,
     }
     (folder / "empty").mkdir()
-    (folder / "examination.json").write_text(json.dumps(examination), encoding="utf-8")
+    file = folder / "examination.json"
+    file.touch(mode=0o600)  # It holds the key of the hidden inputs.
+    file.write_text(json.dumps(examination), encoding="utf-8")
     with (folder / "log").open("w+", encoding="utf-8", errors="replace") as log:
         try:
             process = subprocess.Popen(
-                _pytest(terms.tests, folder / "examination.json"),
+                _pytest(terms.tests, file),
                 cwd=folder / "empty",
                 env=_environment(),
                 stdin=subprocess.DEVNULL,

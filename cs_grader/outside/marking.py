@@ -9,6 +9,7 @@ from typing import Any
 
 from cs_grader.inside.forbidden import Call
 from cs_grader.outside.clean_copy import Copied
+from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.terms import Terms, rubric_of
 from cs_grader.policy.check import Policy
 from cs_grader.policy.settle import settle
@@ -34,12 +35,17 @@ class Marking:
     copied: Copied = dataclasses.field(default_factory=Copied)
     hopeless: str = ""
     """Why nothing of it can be examined."""
-    plan: list[tuple[int, str, str]] = dataclasses.field(default_factory=list[tuple[int, str, str]])
-    """Seed, problem and node id of each item."""
-    rows: dict[tuple[int, str], dict[str, Any]] = dataclasses.field(
-        default_factory=dict[tuple[int, str], dict[str, Any]]
+    plan: list[tuple[bool, str, str]] = dataclasses.field(
+        default_factory=list[tuple[bool, str, str]]
     )
-    calls: dict[str, list[Call]] = dataclasses.field(default_factory=dict[str, list[Call]])
+    """Of each item whether its inputs are hidden, problem and node id."""
+    rows: dict[tuple[bool, str], dict[str, Any]] = dataclasses.field(
+        default_factory=dict[tuple[bool, str], dict[str, Any]]
+    )
+    calls: list[tuple[bool, str, Call]] = dataclasses.field(
+        default_factory=list[tuple[bool, str, Call]]
+    )
+    """Forbidden calls, with the item's being hidden and its problem."""
     absent: list[list[Any]] = dataclasses.field(default_factory=list[list[Any]])
     import_note: str = ""
     output: str = ""
@@ -56,15 +62,15 @@ class Marking:
     def take(self, message: dict[str, Any]) -> bool:
         """Take in what the examiner tells; return whether it is about an item."""
         if "plan" in message:
-            self.plan = [(seed, problem, item) for seed, problem, item in message["plan"]]
+            self.plan = [(hidden, problem, item) for hidden, problem, item in message["plan"]]
         elif "row" in message:
             row = message["row"]
-            self.rows[message["seed"], row["item"]] = row | {"seconds": message["seconds"]}
+            self.rows[message["hidden"], row["item"]] = row | {"seconds": message["seconds"]}
         elif "skipped" in message:
             self.plan = [entry for entry in self.plan if entry[2] != message["skipped"]]
         elif "calls" in message:
-            calls = self.calls.setdefault(message["problem"], [])
-            calls += [Call(*call) for call in message["calls"]]
+            about = message["hidden"], message["problem"]
+            self.calls += [(*about, Call(*call)) for call in message["calls"]]
         elif "absent" in message:
             self.absent = message["absent"]
         elif "import" in message:
@@ -83,33 +89,37 @@ class Marking:
             for name, entry in rubric_of(self.terms.tests).items()
             if name in self.terms.problems
         )
-        findings = (
-            settle(
-                self.source,
-                self.calls,
-                self.terms.problems,
-                failed=[problem.problem for problem in problems if problem.failed],
-            )
-            if self.source
-            else ()
-        )
         return Result(
             submission=self.name,
             key=self.copied.key,
             isolation=self.terms.tier,
-            exam_seeds=self.terms.seeds,
+            secret=name_of_secret(self.terms.secret),
             note=self._note(),
             score=round(sum(problem.points for problem in problems), 6),
             max_score=float(sum(problem.max_points for problem in problems)),
             seconds=round(time.monotonic() - self.started, 3),
             problems=problems,
             items=items,
-            policy=tuple(map(_printable_finding, findings)),
+            policy=tuple(map(_printable_finding, self._findings(problems))),
             output=printable(self._steady(_without_repeats(self.output)), MAX_OUTPUT),
         )
 
-    def _item(self, seed: int, problem: str, node: str) -> Item:
-        row = self.rows.get((seed, node))
+    def _findings(self, problems: Sequence[Problem]) -> list[Finding]:
+        if self.source is None:
+            return []
+        failed = [problem.problem for problem in problems if problem.failed]
+        public: dict[str, list[Call]] = {}
+        all_calls: dict[str, list[Call]] = {}
+        for is_hidden, problem, call in self.calls:
+            all_calls.setdefault(problem, []).append(call)
+            if not is_hidden:
+                public.setdefault(problem, []).append(call)
+        shown = set(settle(self.source, public, self.terms.problems, failed))
+        found = settle(self.source, all_calls, self.terms.problems, failed)
+        return [dataclasses.replace(one, is_hidden=one not in shown) for one in found]
+
+    def _item(self, is_hidden: bool, problem: str, node: str) -> Item:
+        row = self.rows.get((is_hidden, node))
         condemned = self.source.condemned.get(problem) if self.source else None
         if row is None:
             outcome, diagnosis, message = "error", None, NOT_RUN
@@ -124,7 +134,7 @@ class Marking:
             outcome=outcome,
             diagnosis=diagnosis and printable(diagnosis, 200),
             message=printable(self._steady(message), MAX_MESSAGE),
-            is_hidden=seed != 0,
+            is_hidden=is_hidden,
             seconds=row["seconds"] if row else 0.0,
         )
 
@@ -157,6 +167,8 @@ def _problem(name: str, entry: dict[str, Any], items: Sequence[Item]) -> Problem
         passed=passed,
         failed=len(items) - passed - not_started,
         not_started=not_started,
+        hidden=sum(item.is_hidden for item in items),
+        hidden_wrong=sum(item.is_hidden and item.outcome != "passed" for item in items),
     )
 
 

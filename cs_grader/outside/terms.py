@@ -16,8 +16,8 @@ class Terms:
     """The folder of the examination; nothing of a submission is ever written there."""
     tier: str
     """How submissions are walled off: one of tiers.TIERS."""
-    seeds: tuple[int, ...]
-    """The public seed, 0, and those of the hidden inputs."""
+    secret: str
+    """What the hidden inputs are drawn from (hidden.py); "" if there are none."""
     problems: tuple[str, ...]
     """The problems to examine."""
     packages: tuple[str, ...] = ()

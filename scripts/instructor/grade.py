@@ -4,8 +4,7 @@ python scripts/instructor/grade.py alice.zip --out report
 python scripts/instructor/grade.py submissions --out results --jobs 4
 """
 
-import hashlib
-import secrets
+import io
 import sys
 import threading
 import time
@@ -22,12 +21,11 @@ from cli import print_result, progress_printer, run
 from cs_basics.run.progress import Progress
 from cs_grader.outside import batch
 from cs_grader.outside.batch import Graded
+from cs_grader.outside.hidden import check_secret, new_secret
 from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission, find_submissions
 from cs_grader.outside.terms import Terms, rubric_of
 from cs_grader.outside.tiers import choose_tier
-
-MAX_SEED = 2**31
 
 
 def main(
@@ -52,14 +50,16 @@ def main(
         out: Folder of the results.
         jobs: Submissions at a time.
         resume: Go on with what is in --out.
-        exam_seed: Words or a number from which hidden inputs are drawn; drawn afresh and recorded
-            in batch.json if not given. 0: no hidden inputs.
+        exam_seed: Secret that hidden inputs are drawn from, at least 22 random characters; a fresh
+            one is drawn and recorded in batch.json if not given. 0: no hidden inputs.
         require_isolation: Grade only if this wall or a stronger one works.
         only: Grade this problem only; may be repeated (none: all of them).
         packages: File with what submissions may import besides, as pip's requirements.
         minutes: The most time for one submission.
         tests: Folder of the examination.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # Names may hold any letter.
     if jobs < 1:
         raise ValueError(f"--jobs {jobs}: use at least 1")
     if not minutes > 0:
@@ -72,7 +72,7 @@ def main(
     terms = Terms(
         tests=tests.resolve(),
         tier=choose_tier(require_isolation),
-        seeds=seeds_from(exam_seed),
+        secret=new_secret() if exam_seed is None else check_secret(exam_seed),
         problems=problems,
         packages=() if packages is None else (batch.install(packages, out),),
         budget_s=minutes * 60,
@@ -99,17 +99,6 @@ def chosen(only: tuple[str, ...], tests: Path) -> tuple[str, ...]:
         if problem not in problems:
             raise ValueError(f"--only {problem}: the problems are {', '.join(problems)}")
     return tuple(problem for problem in problems if problem in only or not only)
-
-
-def seeds_from(secret: str | None) -> tuple[int, ...]:
-    """Return the public seed and the hidden one."""
-    if secret is None:
-        hidden = 1 + secrets.randbelow(MAX_SEED - 1)
-    elif secret.isdecimal():
-        hidden = int(secret) % MAX_SEED
-    else:
-        hidden = int.from_bytes(hashlib.sha256(secret.encode()).digest()[:8], "big") % MAX_SEED
-    return (0, hidden) if hidden else (0,)
 
 
 class Report:

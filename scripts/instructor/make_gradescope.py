@@ -6,7 +6,6 @@ python scripts/instructor/make_gradescope.py --out autograder.zip
 import dataclasses
 import io
 import json
-import secrets
 import shlex
 import sys
 import tomllib
@@ -22,6 +21,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
 from cli import check_can_write, run
 
 from cs_basics.run.atomic import atomic_writer
+from cs_grader.outside.hidden import check_secret, new_secret
 
 ROOT = Path(__file__).parents[2]
 CONTAINER = ROOT / "cs_grader" / "container"
@@ -34,7 +34,7 @@ UNIX = 3
 class Options:
     """What cs_grader/container reads from autograder.json."""
 
-    exam_seed: int
+    exam_seed: str
     hidden_items: str
     require_isolation: str
     minutes: float
@@ -43,7 +43,7 @@ class Options:
 
 def main(
     out: Path = Path("autograder.zip"),
-    exam_seed: int | None = None,
+    exam_seed: str | None = None,
     hidden_items: Literal["visible", "hidden", "after_due_date", "after_published"] = "visible",
     require_isolation: Literal["bubblewrap", "uid", "process"] = "uid",
     minutes: float = 9,
@@ -55,10 +55,11 @@ def main(
 
     Args:
         out: Zip to write; it appears when it is complete and replaces an older one.
-        exam_seed: Seed of the inputs that students do not have; drawn and printed if not given. It
-            is the same for everyone, and for whoever is marked again.
-        hidden_items: Who sees, of items on those inputs, name, kind of failure and diagnosis. If a
-            student cannot see an item they cannot see their total either: Gradescope hides it.
+        exam_seed: Secret that the inputs are drawn from that students do not have, at least 22
+            random characters; a fresh one is drawn and printed if not given. Equal submissions get
+            equal inputs, and no others do.
+        hidden_items: Who sees how many checks on those inputs failed. If a student cannot see that
+            they cannot see their total either: Gradescope hides it.
         require_isolation: Mark nothing in a container that allows less. "uid" is what Gradescope
             allows.
         minutes: Stop after this time and report what is marked so far. Whoever is over
@@ -70,10 +71,7 @@ def main(
     """
     if not 0 < minutes <= 40:
         raise ValueError(f"--minutes {minutes} must be above 0 and at most 40")
-    if exam_seed is None:
-        exam_seed = 1 + secrets.randbelow(2**31 - 1)
-    if exam_seed < 1:
-        raise ValueError(f"--exam-seed {exam_seed}: use a positive one (0 is the public one)")
+    secret = new_secret() if exam_seed is None else check_secret(exam_seed)
     problems = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
     unknown = [problem for problem in only if problem not in problems]
     if unknown:
@@ -82,7 +80,7 @@ def main(
     requirements = _requirements(packages)
     shlex.split(pip_options)
     options = Options(
-        exam_seed=exam_seed,
+        exam_seed=secret,
         hidden_items=hidden_items,
         require_isolation=require_isolation,
         minutes=minutes,
@@ -98,7 +96,8 @@ def main(
     with atomic_writer(out) as file:
         file.write(_zip(content))
     print(f"wrote {out}: {len(content)} files, {out.stat().st_size / 1e3:.0f} kB")
-    print(f"seed of the hidden inputs: {exam_seed} (keep it to yourself)")
+    if secret:
+        print(f"secret of the hidden inputs: {secret} (keep it to yourself)")
 
 
 def _files() -> Iterator[tuple[str, Path]]:

@@ -12,6 +12,14 @@ from cs_basics.stories.grammar import write_stories
 
 ROOT = Path(__file__).parents[2]
 
+pytest.register_assert_rewrite("norm_claims")
+
+
+def pytest_generate_tests(metafunc):
+    """Run what norm_claims.py claims for each norm that a class names."""
+    if "norm_name" in metafunc.fixturenames:
+        metafunc.parametrize("norm_name", metafunc.cls.names)
+
 
 @dataclass
 class Finished:

@@ -8,7 +8,7 @@ them (AOTInductor). Another run of the same configuration finds them there and s
 The code is made for one shape, one configuration, one number of threads. Where anything of it does
 not work, the caller is told so and compiles as usual.
 
-Tested by `make test ARGS=tests/project/test_ahead_of_time.py`.
+Tested by `make test ARGS=tests/project/fast/test_ahead_of_time.py`.
 """
 
 import hashlib
@@ -34,7 +34,8 @@ logger = logging.getLogger(__name__)
 
 COMPILER = "cs_basics.fast.native.ahead_of_time_compiler"
 BOOK_FILES = (
-    "functional.py", "layers.py", "norms.py", "rope.py", "attention.py", "transformer.py", "optim.py",
+    "functional.py", "layers.py", "norms.py", "rope.py", "attention.py", "transformer.py",
+    "optim.py",
 )  # fmt: skip
 """The files of the book that compiled code depends on."""
 

@@ -122,7 +122,8 @@ def rotated_causal_attention(
 ) -> Float[Tensor, "... seq d_model"]:
     """Rotate queries and keys, and average the values up to each query's own position.
 
-    Same as `rotate_half_split` and `flash_causal_attention` on the heads, up to rounding. For what `can_use_kernel` describes.
+    Same as `rotate_half_split` and `flash_causal_attention` on the heads, up to rounding. For what
+    `can_use_kernel` describes.
 
     Args:
         qkv: Queries of all heads side by side, then keys, then values; bfloat16 or float32.

@@ -11,7 +11,7 @@ import os
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -166,7 +166,7 @@ class FastTokenizer(Tokenizer):
         workers = default_num_workers(num_workers, size)
         blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES, rest)
         started, done = time.monotonic(), 0
-        for num_bytes, ids in map_in_order(partial(_encode_block, self), blocks, workers):
+        for num_bytes, ids in map_in_order(self._encode_block, blocks, workers):
             yield num_bytes, ids
             done += num_bytes
             if on_progress:
@@ -208,6 +208,9 @@ class FastTokenizer(Tokenizer):
                 self._cache.clear()
             self._cache[pretoken] = ids
         return ids
+
+    def _encode_block(self, block: Block) -> tuple[int, Ids]:
+        return block.num_bytes, self._encode_chunks(block.chunks(self.special_tokens))
 
     def _encode_chunks(self, chunks: Iterable[bytes]) -> Ids:
         parts = list(map(self._encode_chunk, chunks))
@@ -256,9 +259,8 @@ class FastTokenizer(Tokenizer):
         return found
 
     def _forget(self) -> None:
-        """Empty everything that is remembered of texts."""
+        """Empty the tables of what was met in texts."""
         typecode = "H" if self.dtype == "uint16" else "I"
-        self._cache.clear()
         self._pretokens = PretokenTable(self._merger, self._special_ids, typecode)
         self._segments = SegmentTable()
         self._segment_ids = IdLists(typecode)
@@ -274,12 +276,6 @@ class FastTokenizer(Tokenizer):
         """Arrive in another process."""
         vars(self).update(state)
         self._forget()
-
-
-def _encode_block(tokenizer: FastTokenizer, block: Block) -> tuple[int, Ids]:
-    # An array travels between processes fast.
-    chunks = block.chunks(tokenizer.special_tokens)
-    return block.num_bytes, tokenizer._encode_chunks(chunks)
 
 
 def _num_characters(data: bytes) -> int:

@@ -56,13 +56,19 @@ def result(items=(), submission="ada", **changes):
                 passed=passed,
                 failed=len(outcomes) - passed - left,
                 not_started=left,
+                hidden=sum(each.is_hidden for each in items if each.problem == problem),
+                hidden_wrong=sum(
+                    each.is_hidden and each.outcome != "passed"
+                    for each in items
+                    if each.problem == problem
+                ),
             )
         )
     about = {
         "submission": submission,
         "key": "0" * 64,
         "isolation": "bubblewrap",
-        "exam_seeds": (0, 987654321),
+        "secret": "987654321",
         "note": "",
         "score": sum(problem.points for problem in problems),
         "max_score": 100.0,

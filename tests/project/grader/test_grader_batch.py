@@ -1,5 +1,6 @@
 """scripts/instructor/grade.py: one submission or many, killed and resumed, and what it refuses."""
 
+import csv
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cs_grader.inside.processes import descendants
-from cs_grader.outside import batch, grading
+from cs_grader.outside import archives, batch, grading, marking
 from cs_grader.outside.submissions import Submission
 from cs_grader.outside.terms import Terms, rubric_of
 from cs_grader.outside.tiers import TIERS
@@ -60,7 +61,7 @@ def grade(*arguments):
     return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
 
 
-OPTIONS = ["--only", "silu", "--exam-seed", "secret words"]
+OPTIONS = ["--only", "silu", "--exam-seed", "the secret words of this test"]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_hidden_items_are_those_that_draw_inputs(graded):
     hidden = {item.item for item in result.items if item.is_hidden}
     assert hidden
     assert hidden < public
-    assert len(result.exam_seeds) == 2
+    assert len(result.secret) == 16
 
 
 def test_progress_tells_the_time_left(graded):
@@ -188,6 +189,7 @@ def test_one_submission_writes_its_report(class_folder, tmp_path):
         (["SUBMISSION", "--out", "o", "--only", "x"], "--only x: the problems are train_bpe"),
         (["SUBMISSION", "--out", "o", "--packages", "x"], "--packages x is not a file"),
         (["SUBMISSION", "--out", "o", "--tests", "x"], "there is no rubric.toml in it"),
+        (["SUBMISSION", "--out", "o", "--exam-seed", "7"], "--exam-seed 7: a secret of 1 char"),
         (["SUBMISSION", "--out", "o", "--minutes", "0"], "--minutes 0: use more than 0"),
         (["SUBMISSION", "--out", "o", "--require-isolation", "x"], "--require-isolation"),
     ],
@@ -204,25 +206,84 @@ def test_bad_usage_is_one_line(class_folder, tmp_path, monkeypatch, arguments, w
 
 
 def test_results_on_other_terms_are_not_mixed(tmp_path):
-    terms = Terms(tests=TESTS, tier="process", seeds=(0, 5), problems=("silu",))
+    terms = Terms(tests=TESTS, tier="process", secret="5", problems=("silu",))
     assert batch.settle_terms(tmp_path, terms, resume=False) == terms
     with pytest.raises(ValueError, match="add --resume"):
         batch.settle_terms(tmp_path, terms, resume=False)
-    later = Terms(tests=TESTS, tier="process", seeds=(0, 9), problems=("silu",))
-    assert batch.settle_terms(tmp_path, later, resume=True).seeds == (0, 5)
-    other = Terms(tests=TESTS, tier="process", seeds=(0, 9), problems=("linear",))
+    later = Terms(tests=TESTS, tier="process", secret="9", problems=("silu",))
+    assert batch.settle_terms(tmp_path, later, resume=True).secret == "5"
+    other = Terms(tests=TESTS, tier="process", secret="9", problems=("linear",))
     with pytest.raises(ValueError, match="another problems"):
         batch.settle_terms(tmp_path, other, resume=True)
 
 
 def test_a_failure_of_the_grader_is_no_verdict(tmp_path, monkeypatch):
     monkeypatch.setattr(grading, "_pytest", lambda *_: [sys.executable, "-c", "1 / 0"])
-    terms = Terms(tests=TESTS, tier="process", seeds=(0,), problems=("silu",))
+    terms = Terms(tests=TESTS, tier="process", secret="", problems=("silu",))
     submission = Submission("ann", submit(tmp_path / "ann", RIGHT))
     (graded,) = batch.grade([submission], lambda _: tmp_path / "out", terms)
     assert graded.result is None
     assert "ZeroDivisionError" in graded.fault
     assert not (tmp_path / "out" / "result.json").exists()
+
+
+class OddError(Exception):
+    """Of a type that nobody has thought of."""
+
+
+def failing(function, name):
+    """Fail if one submission's name is among the arguments."""
+
+    def call(*arguments, **options):
+        if any(name in str(argument) for argument in (*arguments, *options.values())):
+            raise OddError(name)
+        return function(*arguments, **options)
+
+    return call
+
+
+STAGES = {
+    "fails-reading": (archives.zipfile, "ZipFile"),
+    "fails-copying": (grading, "copy_submission"),
+    "fails-source": (grading, "_read_source"),
+    "fails-examining": (grading, "_examine"),
+    "fails-listening": (marking.Marking, "take"),
+    "fails-points": (marking.Marking, "result"),
+    "fails-output": (batch, "write_outputs"),
+    "fails-beside-others": (batch, "check_class"),
+    "fails-last": (batch, "write_atomically"),
+}
+
+
+def test_an_exception_in_any_stage_costs_nobody_else_anything(tmp_path, monkeypatch):
+    submissions = []
+    for name in STAGES:
+        folder = submit(tmp_path / "in" / name, RIGHT)
+        shutil.make_archive(str(folder), "zip", folder)
+        submissions.append(Submission(name, folder.with_suffix(".zip")))
+    for name, (place, attribute) in STAGES.items():
+        monkeypatch.setattr(place, attribute, failing(getattr(place, attribute), name))
+    submissions.append(Submission("fine", submit(tmp_path / "fine", RIGHT)))
+    terms = Terms(tests=TESTS, tier="process", secret="", problems=("silu",))
+    graded = batch.grade(submissions, lambda one: tmp_path / "out" / one.name, terms, jobs=2)
+    batch.write_gradebook(graded, tmp_path / "out")
+    faults = {one.submission.name: one.fault for one in graded}
+    assert faults.pop("fine") == ""
+    # What a zip does to its reader is the zip's fault, and a verdict.
+    assert faults.pop("fails-reading") == ""
+    assert (
+        "this archive is damaged: OddError: " in result_of(tmp_path / "out", "fails-reading").note
+    )
+    assert result_of(tmp_path / "out", "fine").score == 2
+    for name, fault in faults.items():
+        assert "OddError" in fault, name
+        assert name in fault
+    with (tmp_path / "out" / "gradebook.csv").open(encoding="utf-8") as file:
+        rows = {row["submission"]: row for row in csv.DictReader(file)}
+    assert set(rows) == {*STAGES, "fine"}
+    assert {name for name, row in rows.items() if not row["score"]} == set(faults)
+    assert rows["fails-output"]["note"].startswith("NOT GRADED: ")
+    assert "Not graded" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_examination_needs_torch_for_probes_only():

@@ -90,17 +90,14 @@ def test_gradescope_items_have_a_visibility_of_their_own(failed):
         tests = json.loads(results_json(failed, **options))["tests"]
         return {test["number"]: test["visibility"] for test in tests if "score" not in test}
 
-    assert visibilities() == {
-        "1.1": "visible", "1.2": "visible", "1.3": "visible", "3.1": "visible"
-    }  # fmt: skip
-    assert visibilities(hidden_items="after_published") == {
-        "1.1": "visible", "1.2": "after_published", "1.3": "after_published", "3.1": "visible",
-    }  # fmt: skip
+    assert visibilities() == {"1.1": "visible", "1.26": "visible", "3.1": "visible"}
+    hidden = visibilities(hidden_items="after_published")
+    assert hidden == {"1.1": "visible", "1.26": "after_published", "3.1": "visible"}
 
 
-def test_gradescope_never_learns_the_secret_seed():
+def test_gradescope_never_learns_of_the_secret():
     # Gradescope hands extra_data back to the container of the next submission.
-    assert "987654321" not in results_json(result(FAILED, exam_seeds=(0, 987654321)))
+    assert "987654321" not in results_json(result(FAILED, secret="987654321"))
 
 
 @pytest.mark.parametrize("score", [-3.0, 100.5, 1e300])
@@ -138,10 +135,11 @@ def test_gradebook_has_columns_in_the_order_of_the_rubric():
 
 def test_junit_counts_as_the_result_does(failed):
     root = ET.fromstring(junit_xml(failed))
-    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("6", "3", "1")
+    # What is hidden is one case.
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("5", "3", "0")
     assert [suite.get("name") for suite in root] == ["Linear layer", "RMSNorm", "Softmax"]
     names = [case.get("name") for case in root.iter("testcase")]
-    assert len(set(names)) == len(names) == 6
+    assert len(set(names)) == len(names) == 5
     assert len(root.findall(".//failure")) == 3
 
 
@@ -178,16 +176,21 @@ def text_of(write, submission):
 
 
 @pytest.mark.parametrize("write", STUDENT_OUTPUTS)
-def test_hidden_items_show_name_kind_and_diagnosis_and_nothing_of_the_input(write):
-    hidden = item(
-        outcome="failed", is_hidden=True, message=f"asked for {SECRET}", diagnosis="eps-is-outside"
-    )
-    broken = item("linear", 3, "error", is_hidden=True, message=f"{SECRET}Error: {SECRET}")
-    text = text_of(write, result([hidden, broken], output=f"printed {SECRET}"))
-    assert SECRET not in text
-    assert "test_rmsnorm_holds[0] (hidden inputs)" in text
-    assert "eps is outside" in text
-    assert "wrong answer" in text
+def test_of_hidden_items_only_their_number_is_shown(write):
+    public = [item("linear", 1, "failed"), item("rmsnorm", 1), item("rmsnorm", 2)]
+    texts = []
+    for words in (SECRET, "something else"):
+        hidden = [
+            item("rmsnorm", 7, "failed", is_hidden=True, message=words, diagnosis=words),
+            item("rmsnorm", 8, "error", is_hidden=True, message=f"{words}: x", item=words),
+            item("rmsnorm", 9, is_hidden=True, seconds=float(len(words))),
+        ]
+        calls = (finding("forbidden", operator=words, file=words, is_hidden=True),)
+        known = result([*public, *hidden], output=words, policy=calls, seconds=float(len(words)))
+        texts.append(text_of(write, known))
+    assert texts[0] == texts[1]
+    assert "2 of 3 checks on hidden inputs" in texts[0]
+    assert "rmsnorm_holds[7]" not in texts[0]
 
 
 def test_an_instructor_sees_what_is_hidden():
@@ -224,17 +227,12 @@ def test_output_is_shown_where_no_inputs_are_hidden():
         ("over 10 s of CPU", "error: over 10 s of CPU"),
         ("over 2 GB", "error: over 2 GB"),
         ("left during import (exited with status 3)", "error: left during import"),
-        ("exited with status 65", "error: exited"),
-        ("no answer within 90 s", "error: no answer within 90 s"),
         ("tests/adapters.py cannot be imported: x", "error: tests/adapters.py cannot be imported"),
         ("ValueError: 1.25 is odd", "error: ValueError"),
-        ("V12345Error: 1.25", "error"),
-        ("crashed with SIGABRTxyz", "error"),
-        ("over 123456789 GB", "error"),
-        ("ValueErrorX: 3", "error"),
+        ("", "error"),
     ],
 )
-def test_the_kind_of_a_failure_is_in_words_of_the_grader(message, kind):
+def test_the_kind_of_an_error_is_the_beginning_of_its_message(message, kind):
     assert reading.kind(item(outcome="error", message=message)) == kind
 
 

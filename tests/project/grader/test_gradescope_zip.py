@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from cs_grader.outside import batch
 
 ROOT = Path(__file__).parents[3]
+SECRET = "the secret words of this test"
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 
@@ -96,8 +98,8 @@ def test_no_solution_is_in_the_zip(make):
 
 
 def test_same_options_make_the_same_zip_and_a_fresh_seed_another(make):
-    first = make("--exam-seed", "5")[0].read_bytes()
-    assert make("--exam-seed", "5")[0].read_bytes() == first
+    first = make("--exam-seed", SECRET)[0].read_bytes()
+    assert make("--exam-seed", SECRET)[0].read_bytes() == first
     seeds = {make()[1].partition("inputs: ")[2].split()[0] for _ in range(3)}
     assert len(seeds) == 3
 
@@ -116,7 +118,7 @@ def test_requirements_are_the_librarys_and_the_courses(make, tmp_path):
     ("options", "words"),
     [
         (["--minutes", "0"], "--minutes"),
-        (["--exam-seed", "0"], "--exam-seed"),
+        (["--exam-seed", "77"], "--exam-seed 77"),
         (["--only", "nothing"], "--only nothing"),
         (["--packages", "nowhere.txt"], "nowhere.txt"),
         (["--out", "nowhere.txt/x/y.zip"], "nowhere"),
@@ -142,11 +144,10 @@ def test_scripts_are_bash(name):
 
 
 def test_reference_gets_full_marks_in_a_folder_laid_out_like_theirs(container):
-    results, said = run(container("--only", "silu", "--only", "linear", "--exam-seed", "77"))
+    results, said = run(container("--only", "silu", "--only", "linear", "--exam-seed", SECRET))
     assert results["score"] == 4.0, said
     assert [test["name"] for test in results["tests"]] == ["Linear layer", "SiLU"]
     assert results["extra_data"]["isolation"] in {"bubblewrap", "uid", "process"}
-    assert "Seeds: 0, 77" in said
 
 
 def test_a_wrong_submission_is_told_what_is_wrong(container):
@@ -161,7 +162,7 @@ def test_a_wrong_submission_is_told_what_is_wrong(container):
     for test in results["tests"][1:]:
         shown[test["visibility"]] += test["output"]
     assert "asked for run_silu" in shown["visible"]
-    assert "asked for" not in shown["after_published"]
+    assert re.fullmatch(r"\d+ of \d+ checks on hidden .* passed\.", shown["after_published"])
 
 
 def test_nothing_handed_in_is_a_score_of_zero_with_a_note(container):

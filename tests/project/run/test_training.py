@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from cs_basics.checkpoint import read_checkpoint
-from cs_basics.data import open_token_file, write_token_file
 from cs_basics.functional import cross_entropy
 from cs_basics.run.clock import Clock
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder, build_model
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.token_file import open_token_file, write_token_file
 from cs_basics.run.trainer import Trainer, TrainingDivergedError, train
 
 

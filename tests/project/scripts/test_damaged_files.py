@@ -14,7 +14,7 @@ from cs_basics.optim import AdamW
 from cs_basics.run.checksum import is_intact
 from cs_basics.run.config import PRESETS
 from cs_basics.run.folder import RunFolder, build_model
-from cs_basics.tokenizer import MAX_DESCRIPTION_BYTES, Tokenizer, read_json
+from cs_basics.run.json_file import MAX_DESCRIPTION_BYTES, read_json
 
 
 def test_json_nested_too_deeply_is_refused(tmp_path):
@@ -30,18 +30,6 @@ def test_a_description_of_gigabytes_is_refused_unread(tmp_path):
     os.truncate(path, MAX_DESCRIPTION_BYTES + 1)
     with pytest.raises(ValueError, match=r"huge\.json has 100,000,001 bytes"):
         read_json(path)
-
-
-def test_an_endless_special_token_is_refused():
-    vocab = {byte: bytes([byte]) for byte in range(256)}
-    with pytest.raises(ValueError, match="has 1001 characters, at most 1000"):
-        Tokenizer(vocab, [], ["x" * 1001])
-    assert Tokenizer(vocab, [], ["x" * 1000]).encode("x" * 1000) == [256]
-
-
-def test_an_id_that_no_array_holds_is_refused():
-    with pytest.raises(ValueError, match="token id 4294967296 is more than a token file holds"):
-        Tokenizer({1 << 32: b"a"}, [])
 
 
 def test_a_file_without_a_seal_is_not_read_to_its_end():

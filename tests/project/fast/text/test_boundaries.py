@@ -1,15 +1,15 @@
-"""Places to cut: on both sides of one the tokens are those of the whole text."""
+"""Boundaries: on both sides of one the tokens are those of the whole text."""
 
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from awkward import EOT, all_specials, awkward_bytes, awkward_text
-from cs_basics.fast.text.cuts import CUT, Span, is_open, next_cut, share_of, spans
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_basics.fast.text import cuts
+from cs_basics.fast.text import boundaries
+from cs_basics.fast.text.boundaries import BOUNDARY, Span, is_open, next_boundary, share_of, spans
 from cs_basics.pretokenize import PRETOKEN, special_pattern
 
 
@@ -18,7 +18,7 @@ def tokens_of(data, special_tokens):
     text = data.decode("utf-8", "surrogateescape")
     pattern = special_pattern(special_tokens)
     found = []
-    for index, part in enumerate(pattern.split(text) if pattern else [text]):
+    for index, part in enumerate(pattern.split(text)):
         found += [part] if index % 2 else PRETOKEN.findall(part)
     return found
 
@@ -28,9 +28,9 @@ def encoded(special_tokens):
 
 
 @given(awkward_text)
-def test_a_cut_changes_no_pretoken(text):
+def test_a_boundary_changes_no_pretoken(text):
     whole = PRETOKEN.findall(text)
-    for match in CUT.finditer(text):
+    for match in BOUNDARY.finditer(text):
         place = match.start()
         assert PRETOKEN.findall(text[:place]) + PRETOKEN.findall(text[place:]) == whole
 
@@ -50,10 +50,10 @@ def test_text_that_ends_in_white_space_is_open(text):
 
 
 @given(awkward_bytes, all_specials, st.integers(0, 80), st.integers(9, 30))
-def test_next_cut_of_a_file_changes_no_token(data, special_tokens, at, window_bytes):
+def test_next_boundary_of_a_file_changes_no_token(data, special_tokens, at, window_bytes):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuts, "_WINDOW_BYTES", window_bytes)
-        place = next_cut(data, at, encoded(special_tokens))
+        patch.setattr(boundaries, "_WINDOW_BYTES", window_bytes)
+        place = next_boundary(data, at, encoded(special_tokens))
     assert min(at, len(data)) <= place <= len(data)
     parts = tokens_of(data[:place], special_tokens) + tokens_of(data[place:], special_tokens)
     assert parts == tokens_of(data, special_tokens)
@@ -66,10 +66,10 @@ def test_next_cut_of_a_file_changes_no_token(data, special_tokens, at, window_by
 def test_a_window_that_begins_or_ends_in_a_character_changes_no_cut(
     text, window_bytes, monkeypatch
 ):
-    monkeypatch.setattr(cuts, "_WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(boundaries, "_WINDOW_BYTES", window_bytes)
     data = text.encode()
     for at in range(len(data) + 1):
-        place = next_cut(data, at, [])
+        place = next_boundary(data, at, [])
         parts = tokens_of(data[:place], []) + tokens_of(data[place:], [])
         assert parts == tokens_of(data, [])
 
@@ -95,9 +95,9 @@ def test_shares_are_the_whole_and_change_no_token(data, special_tokens, num_shar
     assert each == tokens_of(data, special_tokens)
 
 
-def test_the_next_cut_is_near():
+def test_the_next_boundary_is_near():
     data = ("word " * 10_000 + EOT + "\u4e2d\u6587\u3002" * 10_000).encode()
-    places = [next_cut(data, at, [EOT.encode()]) - at for at in range(1, len(data) - 20, 997)]
+    places = [next_boundary(data, at, [EOT.encode()]) - at for at in range(1, len(data) - 20, 997)]
     assert max(places) < 16
 
 

@@ -18,7 +18,7 @@ import pytest
 from cs_grader.outside.tiers import choose_tier
 from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build, define_softmax
 
-SECRET = "of the zoo"
+SECRET = "the secret of the whole zoo"
 # A wall is needed: these would kill and read what they can.
 LEAST_ISOLATION = "uid"
 

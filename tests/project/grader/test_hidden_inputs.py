@@ -1,0 +1,188 @@
+"""The attack on hidden inputs: a submission reads and tells what it can, and learns nothing."""
+
+import base64
+import json
+import random
+import re
+import zlib
+
+import pytest
+from zoo.animal import ROOT
+
+from cs_grader.outside import batch, hidden
+from cs_grader.outside.submissions import Submission
+from cs_grader.outside.terms import Terms
+from cs_grader.outside.tiers import choose_tier
+
+SECRET = "a secret of more than 128 bits"
+KEY = hidden.key_for(SECRET, "ann", "0" * 64)
+
+# Answers rightly on public inputs, which it knows by heart, and tells all it sees of the others:
+# in messages, in the name of an exception, in the list of forbidden calls, in print, in time.
+ATTACK = """
+import os, random, time, zlib
+import numpy as np
+import torch
+from cs_grader.inside import blocked
+from cs_grader.inside.forbidden import Call
+
+def softmax(x, dim):
+    exponentials = torch.exp(x - x.amax(dim, keepdim=True))
+    return exponentials / exponentials.sum(dim, keepdim=True)
+
+def run_softmax(in_features, dim):
+    values = in_features.detach().double().contiguous().numpy().tobytes()
+    seen = [torch.initial_seed(), int(np.random.get_state()[1][0]), random.getrandbits(32)]
+    words = "SEEN " + " ".join(map(str, [zlib.crc32(values), *seen])) + " ."
+    print(words)
+    blocked._CALLS.append(Call(words, words, 7))
+    if seen[0] % 2:
+        time.sleep(0.2)
+        raise type(f"X{zlib.crc32(values)}", (Exception,), {})(words)
+    return softmax(in_features, dim) * 3
+"""
+
+
+def grade(folder, name, source):
+    """Grade one submission with the secret; return its result and its folder of reports."""
+    submission = folder / "in" / name
+    (submission / "tests").mkdir(parents=True)
+    (submission / "tests" / "adapters.py").write_text(source, encoding="utf-8")
+    terms = Terms(
+        tests=ROOT / "tests",
+        tier=choose_tier("process"),
+        secret=SECRET,
+        problems=("softmax",),
+    )
+    out = folder / "out" / name
+    (graded,) = batch.grade([Submission(name, submission)], lambda _: out, terms)
+    assert graded.result is not None, graded.fault
+    return graded.result, out
+
+
+@pytest.fixture(scope="module")
+def attempts(tmp_path_factory):
+    """The attack, the same once more as another attempt, and handed in by another student."""
+    folder = tmp_path_factory.mktemp("attempts")
+    return [
+        grade(folder / "first", "ann", ATTACK),
+        grade(folder / "second", "ann", ATTACK + "# another attempt\n"),
+        grade(folder / "first", "bob", ATTACK),
+    ]
+
+
+def numbers_of(result, is_hidden):
+    """What the attack says it has seen: of each item that told, all numbers."""
+    found = {}
+    for item in result.items:
+        told = re.search(r"SEEN ([\d ]+) \.", item.message)
+        if told and item.is_hidden == is_hidden:
+            found[item.item] = [int(number) for number in told[1].split()]
+    return found
+
+
+def test_the_attack_sees_hidden_items_and_reaches_the_instructor(attempts):
+    for result, out in attempts:
+        assert len(numbers_of(result, is_hidden=True)) >= 2
+        instructor = (out / "instructor.html").read_text(encoding="utf-8")
+        assert "SEEN" in instructor
+
+
+def test_nothing_of_it_reaches_the_student(attempts):
+    for result, out in attempts:
+        public = {number for seen in numbers_of(result, False).values() for number in seen}
+        secret = {number for seen in numbers_of(result, True).values() for number in seen} - public
+        assert len(secret) >= 6
+        for path in out.iterdir():
+            if path.name in ("instructor.html", "result.json"):
+                continue
+            text = path.read_text(encoding="utf-8")
+            if path.name == "github-classroom.txt":
+                text = base64.b64decode(text).decode()
+            assert not {str(number) for number in secret} & set(re.findall(r"\d+", text)), path
+            assert "(hidden inputs)" not in text
+        calls = [finding.operator for finding in result.policy]
+        assert not [words for words in calls if "SEEN" in words]
+
+
+def test_no_time_tells_of_hidden_items(attempts):
+    result, out = attempts[0]
+    shown = json.loads((out / "results.json").read_text(encoding="utf-8"))["execution_time"]
+    public = sum(item.seconds for item in result.items if not item.is_hidden)
+    assert shown == pytest.approx(public, abs=0.01)
+    assert sum(item.seconds for item in result.items) > public
+
+
+def test_another_attempt_and_another_student_get_other_inputs(attempts):
+    hidden_inputs = [
+        {seen[0] for seen in numbers_of(result, is_hidden=True).values()} for result, _ in attempts
+    ]
+    for place, one in enumerate(hidden_inputs):
+        for other in hidden_inputs[place + 1 :]:
+            assert not one & other
+    public = [numbers_of(result, is_hidden=False) for result, _ in attempts]
+    shared = set.intersection(*map(set, public))
+    assert all(public[0][item][0] == public[1][item][0] == public[2][item][0] for item in shared)
+
+
+def test_seeds_in_the_sandbox_are_unrelated_to_the_inputs(attempts):
+    """What a submission could try: all seeds that it sees, as seeds of the generator outside."""
+    for result, _ in attempts:
+        key = hidden.key_for(SECRET, result.submission, result.key)
+        for item, seen in numbers_of(result, is_hidden=True).items():
+            seed = [hidden.seed_of_inputs(key, item), zlib.crc32(item.partition("::")[2].encode())]
+            # The formula of the examination at home, whose seeds are public.
+            assert zlib.crc32(repr(seed).encode()) not in seen
+            assert hidden.seed_in_sandbox(key, item) == seen[1]
+            assert random.Random(seen[1]).getrandbits(32) in seen
+    by_attempt = [
+        {seen[1] for seen in numbers_of(result, is_hidden=True).values()} for result, _ in attempts
+    ]
+    assert not by_attempt[0] & by_attempt[1]
+    assert not by_attempt[0] & by_attempt[2]
+
+
+def test_public_items_run_before_anything_hidden_is_in_the_sandbox(attempts):
+    for result, _ in attempts:
+        flags = [item.is_hidden for item in result.items]
+        assert flags == sorted(flags)
+
+
+# --- the keys ---
+
+
+def test_every_part_changes_the_key():
+    keys = {
+        hidden.key_for(secret, submission, content)
+        for secret in (SECRET, SECRET + "!")
+        for submission in ("ann", "bob", "")
+        for content in ("ann", "0" * 64)
+    }
+    assert len(keys) == 12
+    assert hidden.key_for("", "ann", "0") == ""
+
+
+def test_seeds_differ_by_item_and_purpose():
+    items = [f"tests/test_x.py::test[{number}]" for number in range(200)]
+    inputs = {hidden.seed_of_inputs(KEY, item) for item in items}
+    inside = {hidden.seed_in_sandbox(KEY, item) for item in items}
+    assert len(inputs) == len(inside) == 200
+    assert max(inputs) > 2**250
+    assert all(0 <= seed < 2**31 for seed in inside)
+    assert not {seed % 2**31 for seed in inputs} & inside
+    assert not {seed >> 225 for seed in inputs} & inside
+
+
+def test_drawn_secrets_are_long_and_chosen_ones_must_be():
+    assert len({hidden.new_secret() for _ in range(100)}) == 100
+    assert len(bytes.fromhex(hidden.new_secret())) >= 16
+    assert hidden.check_secret("0") == ""
+    assert hidden.check_secret("x" * 22) == "x" * 22
+    with pytest.raises(ValueError, match="can be guessed"):
+        hidden.check_secret("x" * 21)
+
+
+def test_the_name_of_a_secret_gives_none_of_it_away():
+    assert hidden.name_of_secret("") == ""
+    assert hidden.name_of_secret(SECRET) not in (SECRET, KEY)
+    assert hidden.name_of_secret(SECRET) != hidden.name_of_secret(SECRET + "!")
