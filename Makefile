@@ -44,6 +44,7 @@ faults: $(INSTALLED)
 
 fuzz: $(INSTALLED)
 	cd tests/project && ../../$(BIN)/python -m fuzz --files 1000 $(ARGS)
+	$(BIN)/python tests/project/grader/fuzz_wire.py --frames 100000
 
 zoo: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/project/grader/zoo/whole.py $(ARGS)

@@ -41,7 +41,7 @@ def accelerate(thing: Thing) -> Thing:
         thing: A class or function, whose twin is returned; or a model, whose parts are exchanged
             in place (the parameters stay the same objects). Anything unknown is returned as it is.
     """
-    if hasattr(thing, "named_modules"):
+    if hasattr(thing, "named_modules") and not isinstance(thing, type):
         twins = twins_of_the_model()
         for module in list(thing.modules()):  # pyright: ignore[reportAttributeAccessIssue]
             module.__class__ = twins.get(type(module), type(module))

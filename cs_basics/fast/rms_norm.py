@@ -24,9 +24,9 @@ LONGEST_KERNEL_ROW = 65_536  # A kernel holds its whole vector in registers.
 class FusedRMSNorm(RMSNorm):
     """RMSNorm, computed by RMSNormFunction: same arguments, same results, less memory.
 
-    Of the reference, autograd keeps three float32 numbers per coordinate for the backward. The
+    Of the reference, autograd keeps two float32 numbers per coordinate for the backward. The
     function keeps x as it came, which what made it often holds anyway, and one float32 per vector:
-    for x in bfloat16 2 bytes per coordinate instead of 12.
+    for x in bfloat16 2 bytes per coordinate instead of 8.
 
     On a CUDA device whose installation has Triton, a kernel does each pass in one reading.
     """
