@@ -6,7 +6,7 @@ a module is a subclass that shares its parameters and overrides `forward`: state
 and checkpoints see no difference. `compile_training` compiles the step made of these parts. Every
 twin has a test of equality with what it replaces.
 
-layers.py        one matrix product for gate and up (SwiGLU)
+layers.py        one matrix product for W1 and W3 of SwiGLU
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
                  compiled code on a CPU, a C++ kernel (native/)
 rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
