@@ -111,7 +111,8 @@ def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[
 def make_vocab(merges: Sequence[Merge], vocab_size: int, special_tokens: Sequence[str]) -> Vocab:
     """Number the tokens: the 256 bytes, id b being byte b; then what merges make; then specials.
 
-    A special token of one byte keeps that byte's id. Logs a warning if there are fewer than vocab_size.
+    A special token of one byte keeps that byte's id. Logs a warning if fewer than vocab_size come
+    together.
     """
     tokens = [*SINGLE_BYTES, *(left + right for left, right in merges)]
     tokens += [token.encode("utf-8") for token in special_tokens if len(token.encode("utf-8")) > 1]

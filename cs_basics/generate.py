@@ -27,8 +27,8 @@ class Sampling:
     top_k: int | None = None
     """Draw from the k likeliest tokens only, and those that are as likely as the last of them."""
     top_p: float | None = None
-    """Draw from the smallest set of likeliest tokens with at least this probability together, and from
-    those that tie with the last of them (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
+    """Draw from the smallest set of likeliest tokens with at least this probability together, and
+    from those that tie with the last of them (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
     https://arxiv.org/abs/1904.09751). Counts within what top_k leaves."""
     repetition_penalty: float = 1.0
     """Scores of tokens that the text holds already are divided by it if positive and multiplied
@@ -159,7 +159,7 @@ def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
 def draw_uniforms(
     max_tokens: int, seed: int | None, device: torch.device
 ) -> Float[Tensor, " max_tokens"]:
-    """Return the random numbers of one text, from [0, 1); different ones each time if seed is None."""
+    """Return the random numbers of one text, from [0, 1); others each time if seed is None."""
     generator = torch.Generator()
     generator.seed() if seed is None else generator.manual_seed(seed)
     return torch.rand(max_tokens, generator=generator).to(device)

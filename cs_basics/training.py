@@ -76,7 +76,8 @@ def train(
     for step, (inputs, targets) in enumerate(batches, start=first_step):
         if len(inputs) % grad_accum_steps:
             raise ValueError(
-                f"a batch of {len(inputs)} cannot be cut into grad_accum_steps={grad_accum_steps} parts"
+                f"a batch of {len(inputs)} rows cannot be cut evenly into "
+                f"grad_accum_steps={grad_accum_steps} parts"
             )
         model.zero_grad()
         loss = 0.0

@@ -54,7 +54,7 @@ def build_model(
     model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]
     if config.tie_embeddings:
         # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The table keeps the
-        # small values of the head: with an embedding's N(0, 1), logits would be of size sqrt(d_model).
+        # small values of the head: an embedding's would give logits of size sqrt(d_model).
         model.token_embeddings.weight = model.lm_head.weight
     return model
 
