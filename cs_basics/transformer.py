@@ -18,7 +18,7 @@ class TransformerBlock(nn.Module):
     """Add to the residual stream what attention and then the feed-forward part make of it.
 
     Pre-norm: each part reads a normalised copy, the stream itself is never normalised, so that
-    gradients reach the first block unchanged (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
+    gradients have a straight path to the first block (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
 
     Args:
         d_model: Size of the residual stream.

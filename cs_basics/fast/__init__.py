@@ -7,7 +7,7 @@ own, so state dicts, optimizers and checkpoints are the book's. `compile_trainin
 training step made of these parts. Every twin is tested for equality with what it replaces.
 docs/performance.md explains where the speed comes from.
 
-layers.py        one matrix product for gate and up (SwiGLU)
+layers.py        one matrix product for W1 and W3 of SwiGLU
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
                  compiled code on a CPU, a C++ kernel (native/)
 rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
@@ -42,7 +42,7 @@ def accelerate(thing: Thing) -> Thing:
         thing: A class or function, whose twin is returned; or a model, whose modules are replaced
             in place (the parameters stay the same objects). Anything else is returned unchanged.
     """
-    if hasattr(thing, "named_modules"):
+    if hasattr(thing, "named_modules") and not isinstance(thing, type):
         twins = twins_of_the_model()
         for module in list(thing.modules()):  # pyright: ignore[reportAttributeAccessIssue]
             module.__class__ = twins.get(type(module), type(module))

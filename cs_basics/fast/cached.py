@@ -279,7 +279,7 @@ def generate(
         if caches[0].length + len(unread) > model.context_length:
             if sampling.when_full == "stop":
                 return
-            unread = text[-(model.context_length // 2) :]
+            unread = text[-max(model.context_length // 2, 1) :]
             caches = decoder.empty_caches(batch_size=1)
         hidden = decoder.hidden(torch.tensor([unread], device=device), caches)
         # Only the last position of a prompt predicts a new token.

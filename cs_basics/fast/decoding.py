@@ -305,5 +305,5 @@ def _make_room(
         growing -= set(full)
         return
     for row in full:
-        contexts[row] = contexts[row][-(max_length // 2) :]
+        contexts[row] = contexts[row][-max(max_length // 2, 1) :]
         decoder.read([contexts[row][:-1]], row)

@@ -26,8 +26,8 @@ LONGEST_KERNEL_ROW = 65_536  # A kernel holds its whole vector in registers.
 class FusedRMSNorm(RMSNorm):
     """RMSNorm computed by RMSNormFunction: same arguments, same results, less memory.
 
-    For the reference implementation autograd keeps three float32 tensors of the size of x. Here it
-    keeps x itself and one float32 per vector: for bfloat16 2 bytes per coordinate instead of 12.
+    For the reference implementation autograd keeps two float32 tensors of the size of x. Here it
+    keeps x itself and one float32 per vector: for bfloat16 2 bytes per coordinate instead of 8.
 
     On CUDA devices with Triton installed, forward and backward are one kernel each.
     """

@@ -1,12 +1,10 @@
 """One contender of the tokenizer benchmark, in a process of its own: ours, or another library's.
 
-python tokenizer_contender.py NAME NUM_THREADS reads tasks from stdin, a JSON object on each line,
-and answers each with the seconds that it took. What is loaded stays loaded between tasks.
+It answers each task with the seconds that it took. What is loaded stays loaded between tasks.
 """
 
 # ruff: noqa: D102  what the methods of a contender do stands in the abstract class
 
-import json
 import logging
 import os
 import sys
@@ -27,6 +25,8 @@ from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
+
+from .worker import answer_all
 
 CHUNK_CHARACTERS = 1 << 21
 PARAGRAPH_CHARACTERS = 3000
@@ -238,8 +238,7 @@ def main() -> None:
     logging.disable(logging.WARNING)  # a text with too few pairs for 32,000 tokens is expected
     contender = CONTENDERS[sys.argv[1]](int(sys.argv[2]))
     loaded: dict[str, Any] = {}
-    for line in sys.stdin:
-        print(seconds_of(contender, json.loads(line), loaded), flush=True)
+    answer_all(lambda task: seconds_of(contender, task, loaded))
 
 
 if __name__ == "__main__":

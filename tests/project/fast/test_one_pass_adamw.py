@@ -5,9 +5,11 @@ import copy
 import pytest
 import torch
 
+from cs_basics import optim
+from cs_basics.fast import adamw, compilation
 from cs_basics.fast.adamw import OnePassAdamW, update_in_place
+from cs_basics.fast.compilation import reason_not_to_compile
 from cs_basics.optim import AdamW
-from cs_basics.run.hardware import reason_not_to_compile
 
 CPU = torch.device("cpu")
 SHAPES = [(7,), (3, 5), (16, 4), (), (1, 6), (33,), (5, 16), (40, 2), (11, 3), (12, 12)]
@@ -54,16 +56,14 @@ def assert_same(optimizers, **tolerances):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_lines_of_the_update_are_those_of_the_definition(dtype):
     optimizers = both(dtype)
-    optimizers[1]._update = update_in_place
+    optimizers[1].use(update_in_place)
     step_both(optimizers, 7)
     tolerance = 1e-6 if dtype == torch.float32 else 1e-13
     assert_same(optimizers, rtol=tolerance, atol=tolerance)
 
 
 def test_without_a_compiler_it_is_the_definition(monkeypatch, caplog):
-    from cs_basics.run import hardware
-
-    monkeypatch.setattr(hardware, "reason_not_to_compile", lambda _: "no compiler")
+    monkeypatch.setattr(compilation, "reason_not_to_compile", lambda _: "no compiler")
     optimizers = both()
     optimizers[1].compile(CPU)
     assert "no compiler" in caplog.text
@@ -74,7 +74,7 @@ def test_without_a_compiler_it_is_the_definition(monkeypatch, caplog):
 def test_a_closure_is_called_once_with_gradients():
     p = torch.nn.Parameter(torch.ones(3))
     optimizer = OnePassAdamW([p])
-    optimizer._update = update_in_place
+    optimizer.use(update_in_place)
 
     losses = []
 
@@ -89,6 +89,22 @@ def test_a_closure_is_called_once_with_gradients():
     assert losses == [3.0]
     assert p.grad is not None
     assert p[0].item() < 1
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_the_rule_stands_in_the_book_alone(monkeypatch, is_compiled):
+    def add_one(p, grad, m, v, *_):  # noqa: ARG001
+        return p + 1, m, v
+
+    for module in (optim, adamw):
+        monkeypatch.setattr(module, "adamw_update", add_one)
+    p = torch.nn.Parameter(torch.zeros(3))
+    p.grad = torch.ones(3)
+    optimizer = OnePassAdamW([p])
+    if is_compiled:
+        optimizer.use(update_in_place)
+    optimizer.step()
+    assert p.tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.compile

@@ -1,6 +1,7 @@
 """kill -9 changes nothing: the short form of `make chaos`, and what chaos would notice."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -50,7 +51,7 @@ def test_doubled_missing_and_surplus_rows_are_noticed(chaos, tmp_path, steps, co
 def finished(chaos, tiny_config, tmp_path):
     """Return a function that writes a run of one update and lets a change happen before saving."""
 
-    def make(name, change=lambda model, optimizer, progress: None):
+    def make(name, change=None):
         config = tiny_config.replace(run_dir=tmp_path / name)
         folder = chaos.RunFolder(config.run.run_dir)
         folder.write_config(config)
@@ -61,7 +62,8 @@ def finished(chaos, tiny_config, tmp_path):
         model(torch.arange(8)).square().mean().backward()
         optimizer.step()
         progress = {"elapsed_s": float(len(name)), "random": {"torch": torch.get_rng_state()}}
-        change(model, optimizer, progress)
+        if change is not None:
+            change(SimpleNamespace(model=model, optimizer=optimizer, progress=progress))
         write_checkpoint(folder.checkpoint_of(1), model, optimizer, 1, progress)
         return folder
 
@@ -73,11 +75,11 @@ def one_bit_up(tensor):
 
 
 CHANGES = {
-    "model.ln_final.weight": lambda m, o, p: one_bit_up(m.ln_final.weight.data),
-    "optimizer.state.0.v": lambda m, o, p: one_bit_up(o.state_dict()["state"][0]["v"]),
-    "optimizer.state.0.step": lambda m, o, p: o.state_dict()["state"][0].update(step=2),
-    "optimizer.param_groups.0.lr": lambda m, o, p: o.param_groups[0].update(lr=0.5),
-    "progress.random.torch": lambda m, o, p: p["random"]["torch"].view(-1)[9].add_(1),
+    "model.ln_final.weight": lambda run: one_bit_up(run.model.ln_final.weight.data),
+    "optimizer.state.0.v": lambda run: one_bit_up(run.optimizer.state_dict()["state"][0]["v"]),
+    "optimizer.state.0.step": lambda run: run.optimizer.state_dict()["state"][0].update(step=2),
+    "optimizer.param_groups.0.lr": lambda run: run.optimizer.param_groups[0].update(lr=0.5),
+    "progress.random.torch": lambda run: run.progress["random"]["torch"].view(-1)[9].add_(1),
 }
 
 
