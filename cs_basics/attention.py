@@ -13,8 +13,8 @@ from cs_basics.rope import RotaryPositionalEmbedding
 class CausalSelfAttention(nn.Module):
     """Let every position look at itself and the ones before it, with several heads side by side.
 
-    Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. Of the query,
-    key and value weights, rows h * d_head to (h + 1) * d_head - 1 belong to head h.
+    Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. Of the
+    query, key and value weights, rows h * d_head to (h + 1) * d_head - 1 belong to head h.
 
     Args:
         d_model: Size of the last axis of input and output.
