@@ -77,7 +77,7 @@ def main(
         valid_text=valid_text or preset_config.data.valid_text,
         eval_tokens=EVAL_TOKENS,
     )
-    for model in {config.model for config in variants_of(suite, given).values()}:
+    for model in dict.fromkeys(config.model for config in variants_of(suite, given).values()):
         build_model(model)  # What cannot be built (the student edition has one model) ends here.
     folder = out or RUNS / f"ablate-{suite}"
     shared = RunFolder(folder / "shared")

@@ -91,14 +91,15 @@ class ForkedScript:
             code = 1
             for place, file in enumerate((self.pipe[0], stdout.fileno(), stdout.fileno())):
                 os.dup2(file, place)
-            sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")
+            sys.stdin, sys.stdout, sys.stderr = map(os.fdopen, range(3), "rww")
             try:
                 script = Path(command[1])
                 code = run_script(script.parents[1], script.stem, *map(str, command[2:]))["code"]
             except BaseException:
                 traceback.print_exc()
             finally:
-                sys.stdout.flush(), sys.stderr.flush()
+                sys.stdout.flush()
+                sys.stderr.flush()
                 os._exit(code)
 
     def __enter__(self):

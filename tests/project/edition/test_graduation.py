@@ -7,40 +7,10 @@ import zipfile
 import pytest
 from editions import ROOT, make_starter
 
-SMALL = [
-    "--vocab-size",
-    "300",
-    "--context-length",
-    "16",
-    "--d-model",
-    "16",
-    "--d-ff",
-    "32",
-    "--num-layers",
-    "1",
-    "--num-heads",
-    "2",
-    "--batch-size",
-    "4",
-    "--max-steps",
-    "12",
-    "--log-every",
-    "4",
-    "--checkpoint-every",
-    "6",
-    "--eval-every",
-    "12",
-    "--eval-tokens",
-    "500",
-    "--sample-tokens",
-    "5",
-    "--num-samples",
-    "1",
-    "--warmup-steps",
-    "2",
-    "--device",
-    "cpu",
-]
+SIZES = "--vocab-size 300 --context-length 16 --d-model 16 --d-ff 32 --num-layers 1 --num-heads 2"
+LENGTHS = "--max-steps 12 --log-every 4 --checkpoint-every 6 --eval-every 12 --eval-tokens 500"
+OTHERS = "--batch-size 4 --sample-tokens 5 --num-samples 1 --warmup-steps 2 --device cpu"
+SMALL = f"{SIZES} {LENGTHS} {OTHERS}".split()
 ABSENT_ON_WINDOWS = ["resource", "fcntl", "pwd", "grp", "termios"]
 
 
@@ -91,7 +61,7 @@ def test_everything_runs(filled, inside, texts, tmp_path):
         "package": ["package", "--out", str(zipped)],
     }
     refused = {
-        "norm=layernorm": ["ablate", "norms", *ablation, "--out", str(tmp_path / "refused")],
+        "norm=": ["ablate", "norms", *ablation, "--out", str(tmp_path / "refused")],
         "norm_eps=0.1": [*training, "--run-dir", str(tmp_path / "eps"), "--norm-eps", "0.1"],
         "order=epochs": [*training, "--run-dir", str(tmp_path / "order"), "--order", "epochs"],
     }
@@ -106,6 +76,7 @@ def test_everything_runs(filled, inside, texts, tmp_path):
     for reason, finished in zip(refused, results[len(jobs) :], strict=True):
         assert finished["code"] == 2, finished
         assert reason in finished["err"].splitlines()[-1]
+        assert "the student edition" in finished["err"].splitlines()[-1]
         assert "Traceback" not in finished["err"]
     assert losses_of(fast) == pytest.approx(losses_of(clear), rel=1e-4)
     assert results[2]["out"].startswith("Once")
