@@ -135,7 +135,9 @@ def build(folder: Path) -> None:
     write(folder / "pyproject.toml", project_file())
     # The imports that only solutions needed, and empty lines.
     for command in (["check", "--quiet", "--fix", "--select", "F401,I"], ["format", "--quiet"]):
-        subprocess.run([sys.executable, "-m", "ruff", *command, "."], cwd=folder, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--no-cache", "."], cwd=folder, check=True
+        )
 
 
 def write(path: Path, text: str) -> None:

@@ -94,13 +94,15 @@ def fingerprint(pair):
     numbers = {}
 
     def numbered(match):
-        name = match[1]
-        return match[0] if name in MODULES else f"id='{numbers.setdefault(name, len(numbers))}'"
+        name = match[2]
+        return (
+            match[0] if name in MODULES else f"{match[1]}{numbers.setdefault(name, len(numbers))}"
+        )
 
     written = [
         type(node).__name__ + "".join(ast.dump(part) for part in own_parts(node)) for node in pair
     ]
-    return re.sub(r"id='(\w+)'", numbered, "; ".join(written))
+    return re.sub(r"(id='|arg\(arg=')(\w+)", numbered, "; ".join(written))
 
 
 def lines(source, function):
