@@ -72,7 +72,7 @@ def run_script(edition, name, *arguments):
     sys.path[:0] = [str(edition), str(script.parent)]
     os.environ["PYTHONPATH"] = str(edition)
     os.chdir(edition)
-    subprocess.Popen = ForkedScript  # ablate.py starts a process for each run
+    subprocess.Popen = start
     sys.argv = [str(script), *arguments]
     try:
         runpy.run_path(str(script), run_name="__main__")
@@ -81,10 +81,16 @@ def run_script(edition, name, *arguments):
     return {"code": 0}
 
 
-class ForkedScript:
-    """What stands in for a process that runs a script: a fork, which need not import torch."""
+def start(command, real=subprocess.Popen, **options):
+    """Start a process; a run of an ablation as a fork, which need not import torch."""
+    is_run = str(command[1]).endswith("ablation_run.py")
+    return ForkedScript(command, options["stdout"]) if is_run else real(command, **options)
 
-    def __init__(self, command, stdin, stdout, stderr):  # noqa: ARG002
+
+class ForkedScript:
+    """What stands in for a process that runs a script."""
+
+    def __init__(self, command, stdout):
         self.pipe = os.pipe()
         self.child = os.fork()
         if not self.child:

@@ -1,0 +1,193 @@
+"""The student edition as it is handed out: what is where, blank, and joined to what."""
+
+import ast
+import importlib.util
+import inspect
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import report
+from editions import ROOT, make_starter, plain_environment, with_answers
+
+import cs_basics.fast
+
+MOST_FILES = 30
+BOOK = {path.stem for path in (ROOT / "cs_basics").glob("*.py")}
+
+
+def test_the_book_stands_apart(edition):
+    assert {path.stem for path in (edition / "cs_basics").iterdir()} == BOOK
+    assert len(BOOK) <= MOST_FILES
+    rooms = {path.name for path in (edition / "given").iterdir()}
+    assert rooms == {"fast", "interop", "run", "stories", "study", "variants"}
+
+
+def test_what_it_installs_is_there(edition):
+    project = tomllib.loads((edition / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["setuptools"] == {"packages": ["cs_basics"]}
+    wanted = " ".join(project["project"]["optional-dependencies"]["dev"])
+    assert "pytest" in wanted
+    assert "transformers" not in wanted
+
+
+def test_every_problem_of_the_rubric_has_a_place_in_the_book():
+    assert list(make_starter.SOLUTIONS) == list(report.RUBRIC)
+
+
+def functions(folder, module):
+    """Return signature, docstring and last statement of each function, by its name."""
+    found = {}
+    for top in ast.parse((folder / "cs_basics" / f"{module}.py").read_text("utf-8")).body:
+        for node in [*getattr(top, "body", []), top]:
+            if isinstance(node, ast.FunctionDef):
+                head = ast.unparse([*node.decorator_list, node.args, *filter(None, [node.returns])])
+                name = node.name if node is top else f"{top.name}.{node.name}"
+                found[name] = head, ast.get_docstring(node), ast.unparse(node.body[-1])
+    return found
+
+
+@pytest.mark.parametrize("module", make_starter.BLANK)
+def test_what_is_asked_is_blank_and_has_the_signature_of_the_book(edition, module):
+    reference, blank = functions(ROOT, module), functions(edition, module)
+    given = make_starter.GIVEN.get(module, ())
+    for name, (head, docstring, last) in blank.items():
+        assert (head, docstring) == reference[name][:2]
+        is_given = {name, name.partition(".")[0]} & set(given)
+        assert is_given or last == "raise NotImplementedError", name
+    for name in make_starter.BLANK[module]:
+        assert any(other.partition(".")[0] == name for other in blank), name
+
+
+def test_the_doors_to_speed_are_those_of_the_repository(edition):
+    place = edition / "given" / "fast" / "__init__.py"
+    spec = importlib.util.spec_from_file_location("fast_of_the_edition", place)
+    given = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(given)
+    assert doors(given) == doors(cs_basics.fast)
+
+
+def doors(module):
+    """Return the parameters of each public function, by its name; the tables are no doors."""
+    return {
+        name: [(p.name, p.kind, p.default) for p in inspect.signature(value).parameters.values()]
+        for name, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not name.startswith(("_", "twins_of_"))
+    }
+
+
+def run(folder, *arguments):
+    environment = {**plain_environment(), "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_module_can_be_imported_and_is_clean(edition):
+    places = [path.relative_to(edition) for path in edition.glob("given/**/*.py")]
+    names = [".".join(place.with_suffix("").parts[1:]) for place in places]
+    lines = [f"import cs_basics.{name.removesuffix('.__init__')}" for name in [*names, *BOOK - {"__init__"}]]
+    finished = run(edition, "-c", "\n".join(lines))
+    assert finished.returncode == 0, finished.stderr
+    finished = run(edition, "-m", "ruff", "check", "--no-cache", ".")
+    assert finished.returncode == 0, finished.stdout
+
+
+def test_nothing_is_started(edition, answers, sit):
+    rows = sit(with_answers(edition, answers))
+    assert {row["outcome"] for row in rows.values()} == {"not_started"}
+    assert {row["problem"] for row in rows.values()} == set(make_starter.SOLUTIONS)
+
+
+def test_another_seed_is_refused(edition):
+    finished = run(edition, "-m", "pytest", "--exam-seed", "7", "tests/test_softmax.py")
+    assert finished.returncode == 4
+    assert "public seed only" in finished.stderr
+
+
+def test_an_existing_folder_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    finished = run(ROOT, "scripts/instructor/make_starter.py", "--out", str(tmp_path))
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert len(finished.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_blanking_keeps_what_is_given_and_nothing_else():
+    source = '''"""A module."""
+
+import math
+
+LIMIT = 3  # of something
+"""What it limits."""
+_SECRET = 4
+
+
+# Above it.
+@cache
+def wanted(x: int) -> "str":  # a comment on the signature
+    """Do it."""
+    # how it is done
+    return str(_helper(x))
+
+
+def _helper(x):
+    return math.sqrt(x)
+
+
+class Both:
+    """A class."""
+
+    table: int
+
+    def __init__(self, x):
+        # how it is done
+        self.x = x
+
+    def given(self):
+        return self.x + LIMIT
+
+    def _helper(self):
+        return _SECRET
+'''
+    made = make_starter.blank(source, ["wanted", "Both"], ["LIMIT", "Both.given"], "Yours.")
+    assert (
+        made.split()
+        == '''"""Yours."""
+
+import math
+
+LIMIT = 3  # of something
+"""What it limits."""
+
+
+# Above it.
+@cache
+def wanted(x: int) -> "str":  # a comment on the signature
+    """Do it."""
+    raise NotImplementedError
+
+
+class Both:
+    """A class."""
+
+    def __init__(self, x):
+        raise NotImplementedError
+
+    def given(self):
+        return self.x + LIMIT
+'''.split()  # noqa: SIM905
+    )
+
+
+def test_blanking_refuses_a_name_that_is_not_there():
+    with pytest.raises(ValueError, match="no softmaks"):
+        make_starter.blank("x = 1\n", ["softmaks"], (), "")
