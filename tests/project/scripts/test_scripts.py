@@ -213,7 +213,7 @@ def test_a_checkpoint_of_another_shape_is_one_line(train, script, tmp_path):
     settings = json.loads((folder / "config.json").read_text())
     settings["settings"]["model"]["d_ff"] = 96
     (folder / "config.json").write_text(json.dumps(settings))
-    assert_one_line(script("generate", folder), "ffn.w1.weight", "(64, 32)", "(96, 32)")
+    assert_one_line(script("generate", folder), "ffn.w1.weight", "[64, 32]", "[96, 32]")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {"d_model": 7}}'])
