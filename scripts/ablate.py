@@ -3,7 +3,7 @@
 python scripts/ablate.py norms --minutes-per-run 2 --train-text FILE --valid-text FILE
 python scripts/ablate.py lr --max-steps 200 --seeds 0 1 2
 
-Stopped, it goes on where it was; finished, it only writes the report anew.
+If it is stopped, the same command resumes; when all runs are done, it only rewrites the report.
 """
 
 import dataclasses
@@ -48,17 +48,17 @@ def main(
     out: Path | None = None,
     preset: Literal["debug", "stories", "tinystories-cpu", "tinystories"] = "stories",
 ) -> None:
-    """Train every variant of a suite equally long, and report which differences are real.
+    """Train every variant of a suite with the same budget, and report significant differences.
 
     Args:
-        suite: What to vary; all: everything that any suite varies.
-        minutes_per_run: Minutes of updates for each run; preparing and evaluating come on top
-            (none: 2, or as long as max_steps takes).
-        max_steps: Give each run so many updates; with minutes_per_run too, whichever ends first.
-        train_text: Text to train on (none: the preset's, or stories from the grammar).
+        suite: The suite of variants; all: those of every suite.
+        minutes_per_run: Minutes of updates per run, without preparation and evaluation (none: 2,
+            or as long as max_steps takes).
+        max_steps: Updates per run; with minutes_per_run too, whichever ends first.
+        train_text: Text to train on (none: the preset's, or the embedded corpus).
         valid_text: Text to validate on; goes with train_text.
-        seeds: Every variant is trained once with each.
-        out: Folder for runs and report (none: runs/ablate-SUITE); what is done there is not redone.
+        seeds: Every variant is trained once with each seed.
+        out: Folder for runs and report (none: runs/ablate-SUITE); finished runs are kept.
         preset: The settings that the variants change.
     """
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
@@ -94,26 +94,27 @@ def main(
 
 
 def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> TrainConfig:
-    """Return the settings of all runs with nothing left open, and prepare what they share.
+    """Return the resolved settings of all runs, and prepare the tokenizer and token files.
 
     Args:
         given: The settings of this command line.
         folder: Folder of the whole ablation.
-        shared: Folder for tokenizer and token files; its config.json says that they are complete.
+        shared: Folder for tokenizer and token files; its config.json is written when they are
+            complete.
 
     Raises:
-        ValueError: The folder was begun with other settings, or is not of an ablation.
+        ValueError: The folder was made with other settings, or is not of an ablation.
     """
     if shared.config.exists():
         stored = shared.read_config()
-        # Decided when the folder was begun: from the text, and from this machine.
+        # Resolved when the folder was made, from the text and the machine.
         decided = {name: getattr(stored, name) for name in ("vocab_size", "device", "dtype")}
         check_same(stored, dataclasses.replace(given, **decided), folder)
         return stored
     check_can_write(folder / "report.html")
     if folder.exists() and {path.name for path in folder.iterdir()} - {"shared"}:
         raise ValueError(f"{folder} is not empty and holds no ablation: choose another --out")
-    # What a killed preparation left may be cut off.
+    # A killed preparation may have left incomplete files.
     shutil.rmtree(shared.path, ignore_errors=True)
     device = resolve_device(given.device)
     try:
@@ -132,10 +133,10 @@ def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> Trai
 
 
 def check_same(stored: TrainConfig, wanted: TrainConfig, folder: Path) -> None:
-    """Refuse to go on with what was made with other settings.
+    """Refuse to resume an ablation with other settings.
 
     Raises:
-        ValueError: A setting differs; it is named.
+        ValueError: A setting differs; the message names it.
     """
     for field in dataclasses.fields(TrainConfig):
         was, value = getattr(stored, field.name), getattr(wanted, field.name)
@@ -147,10 +148,10 @@ def check_same(stored: TrainConfig, wanted: TrainConfig, folder: Path) -> None:
 
 
 def find_run(variant: str, config: TrainConfig, run_dir: Path, seed: int) -> Run:
-    """Return a run as far as it is done.
+    """Return a run with its result, if there is one.
 
     Raises:
-        ValueError: It was made with other settings, or its files are damaged.
+        ValueError: The run was made with other settings, or its files are damaged.
     """
     config = dataclasses.replace(config, seed=seed, run_dir=run_dir)
     folder = RunFolder(run_dir)
@@ -164,7 +165,7 @@ def find_run(variant: str, config: TrainConfig, run_dir: Path, seed: int) -> Run
 def finish_runs(
     suite: str, base: TrainConfig, runs: list[Run], folder: Path, shared: RunFolder
 ) -> None:
-    """Make the runs that are not done, in place, one after the other; report after each."""
+    """Train the runs that are not done, one after the other, and rewrite the report after each."""
     missing = [index for index, run in enumerate(runs) if run.result is None]
     if missing:
         prepare_corpus(base, shared, progress_printer())
@@ -188,7 +189,7 @@ def finish_runs(
 
 
 def make_run(run: Run, shared: RunFolder) -> Run:
-    """Train in another process, from the start: its memory is its own, and so is its end."""
+    """Train a run from the start in a process of its own, whose crash affects no other run."""
     assert run.config.run_dir is not None
     folder = RunFolder(run.config.run_dir)
     shutil.rmtree(folder.path, ignore_errors=True)
@@ -197,7 +198,7 @@ def make_run(run: Run, shared: RunFolder) -> Run:
     log = folder.path / "log.txt"
     with (
         log.open("wb") as output,
-        # The pipe closes with this process, however that ends, and the other one follows.
+        # The pipe closes when this process ends, for any reason, and the other one then exits.
         subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
         ) as process,
@@ -211,14 +212,14 @@ def make_run(run: Run, shared: RunFolder) -> Run:
 
 
 def seconds_left(base: TrainConfig, walls_s: Sequence[float], num_runs: int) -> float | None:
-    """Return how long the remaining runs take, from those made so far or, at first, the budget."""
+    """Estimate the time of the remaining runs from the finished ones or, at first, the budget."""
     if walls_s:
         return sum(walls_s) / len(walls_s) * num_runs
     return None if base.max_minutes is None else 60 * base.max_minutes * num_runs
 
 
 def outcome(run: Run) -> str:
-    """Say in a line how a run ended."""
+    """Describe the end of a run in one line."""
     parts = [run.status] if run.status else []
     if run.result is not None and run.result.bits_per_byte is not None:
         parts.append(f"{run.result.bits_per_byte:.4f} bits per byte")

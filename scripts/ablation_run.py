@@ -1,6 +1,6 @@
-"""One run of an ablation, in a process of its own. scripts/ablate.py starts it, run after run.
+"""One run of an ablation, in a process of its own; started by scripts/ablate.py.
 
-It ends when its standard input does, so that it never outlives the script that started it.
+It exits when its standard input closes, so that it never outlives the script that started it.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ def main(run_dir: Annotated[Path, tyro.conf.Positional], shared: Path) -> None:
     """Train one variant for its budget and write result.json into its folder.
 
     Args:
-        run_dir: Folder of the run; its config.json says what to train.
+        run_dir: Folder of the run; its config.json holds the settings.
         shared: Folder with the tokenizer and the token files of all runs.
     """
     threading.Thread(target=_end_with_input, daemon=True).start()

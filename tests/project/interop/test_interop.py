@@ -225,13 +225,13 @@ def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, 
     assert (result.code, result.err) == (0, "")
     assert 'pipeline("text-generation"' in result.out
     shorter = ["--context-length", "32", "--train-text", texts[0], "--valid-text", texts[1]]
-    result = script("import", out, "--out", back, *shorter, "--max-steps", "3")
+    result = script("import_llama", out, "--out", back, *shorter, "--max-steps", "3")
     assert (result.code, result.err) == (0, "")
     assert back.joinpath("config.json").exists()
     same = ["--prompt", "Once", "--seed", "3", "--max-tokens", "20"]
     assert script("generate", back, *same).out == script("generate", run.path, *same).out
     assert script("evaluate", back, "--text", texts[1]).code == 0
-    more = ["--run-dir", back, "--resume", "--device", "cpu", "--no-compile", "--num-samples", "1"]
+    more = ["--run-dir", back, "--resume", "--device", "cpu", "--fast", "off", "--num-samples", "1"]
     result = script("train", "stories", *more)
     assert result.code == 0, result.err
     assert RunFolder(back).latest_checkpoint().name == "step-00000003.pt"
@@ -341,13 +341,13 @@ def test_a_damaged_folder_is_refused_in_one_line(script, exported, tmp_path, nam
     damage, words = DAMAGE[name]
     damage(exported)
     assert_refused(
-        script("import", exported, "--out", tmp_path / "back"), tmp_path / "back", *words
+        script("import_llama", exported, "--out", tmp_path / "back"), tmp_path / "back", *words
     )
 
 
 def test_what_exists_is_not_replaced(script, exported, tmp_path):
     (tmp_path / "there").mkdir()
-    for name, source in (("import", exported), ("export", tmp_path / "run")):
+    for name, source in (("import_llama", exported), ("export", tmp_path / "run")):
         result = script(name, source, "--out", tmp_path / "there")
         assert result.code == 2
         assert "there already exists" in result.err

@@ -1,6 +1,6 @@
-"""Make a run folder of a Llama folder: to write with it, to evaluate it, to train it further.
+"""Import a Llama folder as a run folder, to generate, evaluate or train further.
 
-python scripts/import.py story-writer --out runs/imported
+python scripts/import_llama.py story-writer --out runs/imported
 python scripts/generate.py runs/imported --prompt "Once upon a time"
 python scripts/train.py stories --run-dir runs/imported --resume --max-steps 200
 """
@@ -23,17 +23,17 @@ def main(
     lr: float = 1e-4,
     max_steps: int = 1_000,
 ) -> None:
-    """Make a run folder of a Llama folder: to write with it, to evaluate it, to train it further.
+    """Import a Llama folder as a run folder, to generate, evaluate or train further.
 
     Args:
-        folder: The Llama folder: config.json, safetensors, a tokenizer.json of GPT-2's kind.
+        folder: The Llama folder: config.json, safetensors, and a byte-level BPE tokenizer.json.
         out: The run folder to make.
-        context_length: Tokens the model sees at once (none: as many as the folder says); the
-            memory that writing takes grows with it.
-        train_text: For training it further: the text (none: stories from the grammar).
-        valid_text: For training it further: the text to validate on.
-        lr: For training it further: the highest learning rate.
-        max_steps: For training it further: the number of updates.
+        context_length: Context length (none: that of the folder); the memory of generation grows
+            with it.
+        train_text: For further training: the text (none: the embedded corpus).
+        valid_text: For further training: the text to validate on.
+        lr: For further training: the highest learning rate.
+        max_steps: For further training: the number of updates.
     """
     check_can_write(out)
     settings: dict[str, Any] = {
