@@ -32,6 +32,9 @@ _MERGES_HEADER = "#version: 0.2"
 class Tokenizer:
     """A byte-pair encoding, ready to use.
 
+    What saves, reads and checks tokenizers relies on three attributes: `vocab` (dict of ids and
+    bytes, special tokens included), `merges` (list of pairs) and `special_tokens` (list of str).
+
     Args:
         vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
         merges: Pairs of tokens in the order in which they were learned. Copied.

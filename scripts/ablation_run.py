@@ -1,9 +1,8 @@
-"""One run of an ablation, in a process of its own; started by scripts/ablate.py.
+"""One run of an ablation in its own process, which scripts/ablate.py starts.
 
-It exits when its standard input closes, so that it never outlives the script that started it.
+It ends when its standard input is closed, so that it never outlives the script that started it.
 """
 
-import dataclasses
 import logging
 import os
 import sys
@@ -24,13 +23,13 @@ def main(run_dir: Annotated[Path, tyro.conf.Positional], shared: Path) -> None:
     """Train one variant for its budget and write result.json into its folder.
 
     Args:
-        run_dir: Folder of the run; its config.json holds the settings.
+        run_dir: Folder of the run; its config.json says what to train.
         shared: Folder with the tokenizer and the token files of all runs.
     """
     threading.Thread(target=_end_with_input, daemon=True).start()
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
     keep_freed_memory()
-    config = dataclasses.replace(RunFolder(run_dir).read_config(), run_dir=run_dir)
+    config = RunFolder(run_dir).read_config().replace(run_dir=run_dir)
     run_variant(config, RunFolder(shared))
 
 

@@ -15,14 +15,14 @@ CPU = torch.device("cpu")
 SHAPES = [(7,), (3, 5), (16, 4), (), (1, 6), (33,), (5, 16), (40, 2), (11, 3), (12, 12)]
 
 
-def both(dtype=torch.float32):
+def both(dtype=torch.float32, shapes=SHAPES):
     """The definition and the other, each with two groups of the same weights."""
     torch.manual_seed(0)
-    weights = [torch.randn(shape, dtype=dtype) for shape in SHAPES]
+    weights = [torch.randn(shape, dtype=dtype) for shape in shapes]
     optimizers = []
     for kind in (AdamW, OnePassAdamW):
         own = [torch.nn.Parameter(weight.clone()) for weight in weights]
-        groups = [{"params": own[:6]}, {"params": own[6:], "lr": 3e-2, "betas": (0.7, 0.95)}]
+        groups = [{"params": own[:2]}, {"params": own[2:], "lr": 3e-2, "betas": (0.7, 0.95)}]
         optimizers.append(kind(groups, lr=1e-2, weight_decay=0.3, eps=1e-6))
     return optimizers
 
@@ -117,12 +117,11 @@ def test_compiled_it_gives_the_same_numbers_and_is_compiled_for_kinds_of_shapes_
         pytest.skip(f"torch.compile does not work here: {reason}")
     torch.compiler.reset()
     counters.clear()
-    optimizers = both()
+    optimizers = both(shapes=[(7,), (3, 5), (16, 4), (33,), (12, 12)])
     optimizers[1].compile(CPU)
     step_both(optimizers, 3)
     num_graphs = counters["stats"]["unique_graphs"]
-    # Vectors, matrices, a single number, and a matrix of one row.
-    assert num_graphs <= 4, counters
+    assert num_graphs <= 2, counters  # Vectors and matrices.
     step_both(optimizers, 4, seed=2)
     assert counters["stats"]["unique_graphs"] == num_graphs, counters
     assert_same(optimizers, rtol=1e-5, atol=1e-6)

@@ -61,19 +61,19 @@ def check_agreement(device, shape, dtype=torch.float32, scale=1.0):
 
 def check_everything(device):
     """Run the kernels through sizes, types and extremes."""
-    for seq in (1, 2, 63, 64, 129, 300):
+    for seq in (1, 2, 64, 129):
         check_agreement(device, (2, seq, 16))
-    for d_head in (1, 16, 24, 32, 64):
+    for d_head in (1, 24, 64):
         for dtype in (torch.float32, torch.bfloat16, torch.float16):
-            check_agreement(device, (2, 150, d_head), dtype)
+            check_agreement(device, (1, 70, d_head), dtype)
     for shape in ((5, 16), (2, 1, 2, 5, 16), (0, 5, 16)):
         check_agreement(device, shape)
     # The highest score moves from step to step by more than exp can follow.
-    check_agreement(device, (2, 300, 32), scale=8.0)
+    check_agreement(device, (1, 200, 32), scale=8.0)
     check_extremes(device)
     check_that_heads_are_apart(device)
     check_views(device)
-    tensors = case((2, 300, 32), torch.float32)
+    tensors = case((2, 100, 32), torch.float32)
     first, second = (results(flash_causal_attention, tensors, device) for _ in range(2))
     assert all(map(torch.equal, first, second))  # To the bit.
 

@@ -77,7 +77,7 @@ COMMANDS = [
     ),
     Command(("export", "run", "--out", "out"), MODEL, 3),
     Command(
-        ("import", "llama", "--out", "out"),
+        ("import_llama", "llama", "--out", "out"),
         ("llama/config.json", "llama/config.json", "llama/tokenizer.json",
          "llama/model.safetensors", "llama/model.safetensors"),
         6,
