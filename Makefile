@@ -44,6 +44,7 @@ faults: $(INSTALLED)
 
 fuzz: $(INSTALLED)
 	cd tests/project && ../../$(BIN)/python -m fuzz --files 1000 $(ARGS)
+	$(BIN)/python tests/project/grader/fuzz_wire.py --frames 100000
 
 zoo: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/project/grader/zoo/whole.py $(ARGS)
@@ -61,7 +62,5 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cs_basics needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(PYTHON) scripts/setup.py
 	touch $@

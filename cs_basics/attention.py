@@ -13,14 +13,14 @@ from cs_basics.rope import RotaryPositionalEmbedding
 class CausalSelfAttention(nn.Module):
     """Let every position look at itself and the ones before it, with several heads side by side.
 
-    Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. The rows of
-    the query, key and value weights are grouped by head.
+    Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. Of the query,
+    key and value weights, rows h * d_head to (h + 1) * d_head - 1 belong to head h.
 
     Args:
         d_model: Size of the last axis of input and output.
         num_heads: Number of heads, a divisor of d_model.
-        rope: Rotates queries and keys by their positions; None leaves the order of the earlier
-            positions invisible.
+        rope: Rotates queries and keys by their positions; None: this layer cannot tell in
+            which order the earlier positions came.
         device: Where the weights live.
         dtype: Float type of the weights.
 
@@ -64,12 +64,12 @@ class CausalSelfAttention(nn.Module):
             rearrange(projection(x), "... seq (heads d) -> ... heads seq d", d=self.d_head)
             for projection in (self.q_proj, self.k_proj, self.v_proj)
         )
-        places = torch.arange(x.shape[-2], device=x.device)
+        indices = torch.arange(x.shape[-2], device=x.device)
         if self.rope is not None:
             # Every head turns by the same angles, hence the extra axis.
-            positions = places if positions is None else positions.unsqueeze(-2)
+            positions = indices if positions is None else positions.unsqueeze(-2)
             q, k = self.rope(q, positions), self.rope(k, positions)
-        is_visible = places <= places.unsqueeze(-1)
+        is_visible = indices <= indices.unsqueeze(-1)
         attended = scaled_dot_product_attention(q, k, v, is_visible)
         return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
 

@@ -5,7 +5,7 @@ starts as its single bytes, and each merge joins two neighbours wherever they oc
 
 Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; on bytes as in GPT-2.
 
-Test: pytest tests/project/book/test_bpe.py
+Tested by `make test ARGS="-k bpe"`.
 """
 
 import logging
@@ -111,7 +111,8 @@ def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[
 def make_vocab(merges: Sequence[Merge], vocab_size: int, special_tokens: Sequence[str]) -> Vocab:
     """Number the tokens: the 256 bytes, id b being byte b; then what merges make; then specials.
 
-    A special token of one byte keeps that byte's id. Fewer tokens than vocab_size are warned about.
+    A special token of one byte keeps that byte's id. Logs a warning if fewer than vocab_size come
+    together.
     """
     tokens = [*SINGLE_BYTES, *(left + right for left, right in merges)]
     tokens += [token.encode("utf-8") for token in special_tokens if len(token.encode("utf-8")) > 1]
@@ -148,7 +149,7 @@ def merge_by_rank(pretoken: bytes, ranks: Mapping[Merge, int]) -> list[bytes]:
         ranks: Position of each pair in the list of merges.
 
     Returns:
-        Tokens that joined are the pre-token.
+        Tokens whose concatenation is the pre-token.
     """
     tokens = [SINGLE_BYTES[byte] for byte in pretoken]
     while len(tokens) > 1:

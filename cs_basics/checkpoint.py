@@ -14,7 +14,7 @@ def save_checkpoint(
     iteration: int,
     out: str | os.PathLike[str] | IO[bytes],
 ) -> None:
-    """Write all that is needed to go on as if nothing had happened.
+    """Write the weights, the optimizer's state and the number of updates made.
 
     Args:
         model: Its weights and persistent buffers are saved.

@@ -1,6 +1,6 @@
 """Random batches from a long sequence of token ids.
 
-Test: pytest tests/project/book/test_data.py
+Tested by `make test ARGS=tests/test_data_loading.py`.
 """
 
 from typing import Any

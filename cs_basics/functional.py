@@ -1,4 +1,7 @@
-"""The functions of the model that hold no weights. First in the reading order.
+"""The functions of the model that hold no weights: the first file of the model.
+
+Shapes stand in the annotations: `Float[Tensor, "... d"]` is a float tensor with any leading axes
+and a last axis named d.
 
 Tested by `make test ARGS="-k 'softmax or silu or cross_entropy or attention'"`.
 """

@@ -27,8 +27,8 @@ class Sampling:
     top_k: int | None = None
     """Draw from the k likeliest tokens only, and those that are as likely as the last of them."""
     top_p: float | None = None
-    """Draw from the likeliest tokens that together have this probability only, the one that
-    crosses it included (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
+    """Draw from the smallest set of likeliest tokens with at least this probability together, and
+    from those that tie with the last of them (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
     https://arxiv.org/abs/1904.09751). Counts within what top_k leaves."""
     repetition_penalty: float = 1.0
     """Scores of tokens that the text holds already are divided by it if positive and multiplied
@@ -79,13 +79,13 @@ def generate(
         ValueError: The prompt is empty or holds ids that the model does not know.
     """
     text = checked_prompt(model, prompt)
-    begin = 0  # Of what the model is shown.
+    begin = 0  # The model is shown text[begin:].
     device = next(model.parameters()).device
     for uniform in draw_uniforms(max_tokens, seed, device):
         if len(text) - begin > model.context_length:
             if sampling.when_full == "stop":
                 return
-            begin = len(text) - model.context_length // 2
+            begin = len(text) - max(model.context_length // 2, 1)
         logits = model(torch.tensor([text[begin:]], device=device))[0, -1]
         token_id = int(sample(logits, sampling, uniform, seen_tokens(model, text, sampling)))
         if token_id in stop_ids:
@@ -126,6 +126,7 @@ def sample(
     if sampling.top_p is not None and sampling.top_p < 1:
         before = ordered.cumsum(dim=-1) - ordered
         is_enough = before >= sampling.top_p * ordered.sum(dim=-1, keepdim=True)
+        # 1 is never below the least that is kept.
         ordered = ordered.masked_fill(is_enough, 1.0)
     least = ordered.amin(dim=-1, keepdim=True)
     return draw(probabilities.masked_fill(probabilities < least, 0), uniform)
@@ -137,13 +138,13 @@ def draw(
     """Draw an index per row, as often as its weight says; uniform as in `sample`."""
     ends = weights.cumsum(dim=-1)
     total = ends[..., -1:]
-    # Below the total even where the product is rounded up: there is an index at that place.
+    # Rounding may make the product equal to the total, which is past the last index.
     place = torch.minimum(uniform.unsqueeze(-1) * total, torch.nextafter(total, total * 0))
     return (ends <= place).sum(dim=-1)
 
 
 def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
-    """Return as much of the end of a prompt as leaves room for a token.
+    """Return the last context_length - 1 tokens of a prompt: room is left for one.
 
     Raises:
         ValueError: The prompt is empty or holds ids that the model does not know.
@@ -152,13 +153,13 @@ def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
         raise ValueError("the prompt is empty: give at least one token, such as <|endoftext|>")
     if unknown := [id for id in prompt if not 0 <= id < model.vocab_size]:
         raise ValueError(f"token id {unknown[0]} is not below vocab_size={model.vocab_size}")
-    return list(prompt[-(model.context_length - 1) :])
+    return list(prompt[-max(model.context_length - 1, 1) :])
 
 
 def draw_uniforms(
     max_tokens: int, seed: int | None, device: torch.device
 ) -> Float[Tensor, " max_tokens"]:
-    """Return the random numbers of one text, from [0, 1); without a seed others each time."""
+    """Return the random numbers of one text, from [0, 1); others each time if seed is None."""
     generator = torch.Generator()
     generator.seed() if seed is None else generator.manual_seed(seed)
     return torch.rand(max_tokens, generator=generator).to(device)

@@ -1,7 +1,7 @@
 """Normalisation layers: RMSNorm, and LayerNorm to compare it with.
 
 Both treat every vector along the last axis by itself, compute in at least float32 and return the
-dtype of their input. Read after functional.py. Relatives: variants/norms.py; faster forms of
+dtype of their input. Read after layers.py. Relatives: variants/norms.py; faster forms of
 RMSNorm: fast/rms_norm.py. Tested by `make test ARGS="-k norm"`.
 """
 
@@ -44,7 +44,7 @@ class RMSNorm(nn.Module):
     ) -> Float[Tensor, "... {self.d_model}"]:
         """Return the normalised x, same shape and dtype.
 
-        The squares of values above 1.8e19 are more than float32 holds: outside its range.
+        Values above 1.8e19 are not supported: their squares overflow float32.
         """
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         mean_square = (wide * wide).mean(dim=-1, keepdim=True)
@@ -61,8 +61,8 @@ class LayerNorm(nn.Module):
 
     (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; Ba, Kiros and Hinton 2016, eq. 4
     (https://arxiv.org/abs/1607.06450), with eps added inside the root; the variance is the mean
-    of the squared deviations (divided by d_model, not by d_model - 1). It is the RMSNorm of the
-    deviations: without bias, and for vectors of mean 0, the two are the same.
+    of the squared deviations (divided by d_model, not by d_model - 1). Without the
+    bias it is RMSNorm applied to x - mean(x).
 
     Args:
         d_model: Size of the last axis.

@@ -57,8 +57,9 @@ class AdamW(Optimizer):
     Args:
         params: Parameters or parameter groups.
         lr: Learning rate.
-        betas: How much of the old mean and the old mean square of the gradient is kept.
-        eps: Added to the root of the mean square, outside the root.
+        betas: Fractions of the running mean and the running mean square that a step keeps.
+        eps: Added to the root of the running mean square, outside the root and before the bias
+            correction.
         weight_decay: Each step also subtracts lr * weight_decay * p.
 
     Raises:
@@ -106,7 +107,7 @@ class AdamW(Optimizer):
 
 
 def bias_corrected(lr: float, beta1: float, beta2: float, step: int) -> float:
-    """Return the rate of a step 1, 2, 3, ...: both moments start at 0, and this takes it out."""
+    """Return the rate of a step 1, 2, 3, ..., corrected for both moments starting at 0."""
     return lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
 
 

@@ -7,7 +7,7 @@ Every byte of a file survives. Files are read as bytes and decoded with the "sur
 handler, which turns each invalid byte into a lone surrogate; `text_to_bytes` turns it back. Line
 ends are never translated.
 
-Test: pytest tests/project/book/test_pretokenize.py
+Tested by `make test ARGS="-k pretokenize"`.
 """
 
 import re
@@ -67,7 +67,10 @@ def count_pretokens(text: str, special_tokens: Sequence[str]) -> Counter[bytes]:
     counts: Counter[str] = Counter()
     for ordinary_text in special_pattern(special_tokens).split(text)[::2]:
         counts.update(PRETOKEN.findall(ordinary_text))
-    return Counter({text_to_bytes(pretoken): count for pretoken, count in counts.items()})
+    as_bytes: Counter[bytes] = Counter()
+    for pretoken, count in counts.items():
+        as_bytes[text_to_bytes(pretoken)] += count
+    return as_bytes
 
 
 def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> Iterator[str]:
@@ -76,12 +79,14 @@ def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> 
     The tokens of the new chunks, one chunk after another, are those of the whole text. Two places
     are safe to cut at, whatever text follows: behind a special token, and where a space or line end
     follows a character that is not white space, since no alternative of PRETOKEN matches across
-    this place or looks beyond it. A chunk is yielded as soon as it is certain.
+    this place or looks beyond it. A text without such places is held until its end.
 
     Raises:
         TypeError: A chunk is not a str.
     """
-    specials, boundary = special_pattern(special_tokens), re.compile(r".*\S(?=[ \r\n])", re.DOTALL)
+    specials = special_pattern(special_tokens)
+    # The last place where a space or line end follows a visible character.
+    boundary = re.compile(r".*\S(?=[ \r\n])", re.DOTALL)
     longest_special = max(map(len, special_tokens), default=1)
     held, next_search = "", 0
     for chunk in chunks:
@@ -89,7 +94,7 @@ def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> 
         # An endless word is searched again only when twice as long, so that time stays linear.
         if len(held) < next_search:
             continue
-        # Of a special token that begins before this index, nothing has still to arrive.
+        # A special token that begins before this index is already here in full.
         settled = len(held) - longest_special + 1
         end = 0
         for special in specials.finditer(held):

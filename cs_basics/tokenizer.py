@@ -5,7 +5,7 @@ ids of pre-tokens it has met, and reads and writes the files of a tokenizer.
 
 Radford et al. 2019 (GPT-2), sec. 2.2; files are in the format that GPT-2 was published in.
 
-Test: pytest tests/project/book/test_tokenizer.py
+Tested by `make test ARGS="-k encod"`.
 """
 
 import json
@@ -31,6 +31,9 @@ _MERGES_HEADER = "#version: 0.2"
 
 class Tokenizer:
     """A byte-pair encoding, ready to use.
+
+    What saves, reads and checks tokenizers relies on three attributes: `vocab` (dict of ids and
+    bytes, special tokens included), `merges` (list of pairs) and `special_tokens` (list of str).
 
     Args:
         vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
@@ -62,9 +65,9 @@ class Tokenizer:
         # Of several ids with the same bytes the lowest is used.
         self._ids = {self.vocab[i]: i for i in sorted(self.vocab, reverse=True)}
         for token in self.special_tokens:
-            if token.encode("utf-8") not in self._ids:
-                self._ids[token.encode("utf-8")] = self.vocab_size
-                self.vocab[self.vocab_size] = token.encode("utf-8")
+            if (raw := token.encode("utf-8")) not in self._ids:
+                new_id = self.vocab_size
+                self._ids[raw], self.vocab[new_id] = new_id, raw
         self._special_pattern = special_pattern(self.special_tokens)
         self._ranks: dict[Merge, int] = {}
         for rank, (left, right) in enumerate(self.merges):
@@ -117,9 +120,9 @@ class Tokenizer:
         return ids
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
-        """Yield what `encode` of the joined chunks returns, reading only as far as needed.
+        """Yield what `encode` of the joined chunks returns, without holding them all.
 
-        Memory stays constant however long the text, unless it is a single endless word.
+        Memory stays constant however long the text, unless it has no spaces or line ends.
 
         Args:
             chunks: Text cut anywhere, such as an open file.
@@ -148,7 +151,7 @@ class Tokenizer:
         """Write special_tokens.json, merges.txt and, last, vocab.json into a folder.
 
         Args:
-            folder: Made if missing. Where it has a vocab.json, the other files are complete.
+            folder: Made if missing. Where a new one has a vocab.json, the other files are complete.
 
         Raises:
             OSError: The folder cannot be written.

@@ -20,7 +20,7 @@ Batch = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one update of the weights was."""
+    """A record of one update of the weights."""
 
     step: int
     """Its number: 1, 2, 3, ..."""
@@ -65,6 +65,7 @@ def train(
 
     Raises:
         TrainingDivergedError: A loss or gradient is not finite; that update was not made.
+        ValueError: A batch cannot be cut into grad_accum_steps equal parts.
     """
 
     def plain_loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
@@ -73,6 +74,11 @@ def train(
     loss_of = loss_of or plain_loss_of
     clip = clip or (lambda: float(clip_grad_norm(model.parameters(), max_grad_norm)))
     for step, (inputs, targets) in enumerate(batches, start=first_step):
+        if len(inputs) % grad_accum_steps:
+            raise ValueError(
+                f"a batch of {len(inputs)} rows cannot be cut evenly into "
+                f"grad_accum_steps={grad_accum_steps} parts"
+            )
         model.zero_grad()
         loss = 0.0
         for part in zip(

@@ -18,7 +18,7 @@ class TransformerBlock(nn.Module):
     """Add to the residual stream what attention and then the feed-forward part make of it.
 
     Pre-norm: each part reads a normalised copy, the stream itself is never normalised, so that
-    gradients reach the first block unchanged (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
+    gradients have a straight path to the first block (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
 
     Args:
         d_model: Size of the residual stream.
@@ -54,7 +54,9 @@ class TransformerLM(nn.Module):
     """Predict the next token at every position.
 
     Embedding, pre-norm blocks, a final norm and an untied output head: the architecture of Llama
-    (Touvron et al. 2023, sec. 2.2, https://arxiv.org/abs/2302.13971).
+    (Touvron et al. 2023, sec. 2.2, https://arxiv.org/abs/2302.13971). `vocab_size` and
+    `context_length` are kept as attributes, which generate.py reads. State-dict keys are those of
+    docs/handout.md: `token_embeddings.weight`, `layers.0.attn.q_proj.weight`, ..., `lm_head.weight`.
 
     Args:
         vocab_size: Number of token ids.

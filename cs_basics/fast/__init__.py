@@ -1,12 +1,13 @@
-"""The same results, faster: the one door from the book to speed.
+"""Fast twins of the book: the same results in less time.
 
-`accelerate(thing)` exchanges what the two tables below name, by identity: a class of the same name
-that somebody else wrote is never touched, and what is in no table is returned as it is. The twin of
-a module is a subclass that shares its parameters and overrides `forward`: state dicts, optimizers
-and checkpoints see no difference. `compile_training` compiles the step made of these parts. Every
-twin has a test of equality with what it replaces.
+`accelerate(thing)` replaces what the two tables below name. It compares by identity, so that a
+class of the same name that somebody else wrote is never replaced; anything in no table is returned
+unchanged. The twin of a module is a subclass that overrides `forward` and has no parameters of its
+own, so state dicts, optimizers and checkpoints are the book's. `compile_training` compiles the
+training step made of these parts. Every twin is tested for equality with what it replaces.
+docs/performance.md explains where the speed comes from.
 
-layers.py        one matrix product for gate and up (SwiGLU)
+layers.py        one matrix product for W1 and W3 of SwiGLU
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
                  compiled code on a CPU, a C++ kernel (native/)
 rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
@@ -18,7 +19,7 @@ cached.py        keys and values kept while a text grows; decoding.py: many text
 activation_checkpointing.py  less memory for more time
 text/            the tokenizer on arrays and several processes
 
-What none of this needs is imported before it is used: encoding a text imports no torch.
+Every import is local to the function that needs it: encoding a text imports no torch.
 """
 
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,24 +36,24 @@ Thing = TypeVar("Thing")
 
 
 def accelerate(thing: Thing) -> Thing:
-    """Return what computes the same faster.
+    """Return the fast twin of a class, a function or a model of the book.
 
     Args:
-        thing: A class or function, whose twin is returned; or a model, whose parts are exchanged
-            in place (the parameters stay the same objects). Anything unknown is returned as it is.
+        thing: A class or function, whose twin is returned; or a model, whose modules are replaced
+            in place (the parameters stay the same objects). Anything else is returned unchanged.
     """
-    if hasattr(thing, "named_modules"):
+    if hasattr(thing, "named_modules") and not isinstance(thing, type):
         twins = twins_of_the_model()
         for module in list(thing.modules()):  # pyright: ignore[reportAttributeAccessIssue]
             module.__class__ = twins.get(type(module), type(module))
         return thing
-    # By identity: a dictionary of classes and functions compares them so.
+    # Classes and functions are dictionary keys by identity.
     of_text = getattr(thing, "__module__", None) in ("cs_basics.tokenizer", "cs_basics.bpe")
     return (twins_of_the_tokenizer() if of_text else twins_of_the_model()).get(thing, thing)
 
 
 def twins_of_the_model() -> dict[Any, Any]:
-    """Return the table of model, optimizer and generation: the clear thing, and its fast twin."""
+    """Return the table {clear thing: fast twin} of model, optimizer and generation."""
     from cs_basics.attention import CausalSelfAttention
     from cs_basics.fast.adamw import OnePassAdamW
     from cs_basics.fast.attention import FlashGroupedQueryAttention, FlashSelfAttention
@@ -83,7 +84,7 @@ def twins_of_the_model() -> dict[Any, Any]:
 
 
 def twins_of_the_tokenizer() -> dict[Any, Any]:
-    """Return the table of the tokenizer, which imports no torch."""
+    """Return the table {clear thing: fast twin} of the tokenizer; imports no torch."""
     from cs_basics.bpe import train_bpe
     from cs_basics.fast.text.tokenizer import FastTokenizer
     from cs_basics.fast.text.train_bpe import train_bpe as train_bpe_in_parallel
@@ -105,17 +106,17 @@ def compile_training(
     is_alone: bool = True,
     checkpoints_activations: bool = False,
 ) -> "LossFunction":
-    """Compile the loss of a model, which is returned, and the update of its optimizer.
+    """Compile the training step: return the compiled loss, and compile the optimizer's update.
 
-    Where something cannot be compiled, a logged line says why and it runs uncompiled.
+    If something cannot be compiled, it runs uncompiled and a logged line says why.
 
     Args:
-        model: The model that is trained.
-        config: What it was built from.
-        optimizer: Updates its weights.
+        model: The model to train.
+        config: Configuration that the model was built from.
+        optimizer: The optimizer of its parameters; its update is compiled in place.
         dtype: Type of the matrix products.
         num_rows: Sequences of a batch.
-        is_alone: Whether no other process trains the same model.
+        is_alone: Whether this is the only process that trains the model.
         checkpoints_activations: Whether `checkpoint_blocks` was called on the model.
     """
     from cs_basics.fast.training import compile_training
@@ -132,14 +133,14 @@ def compile_training(
 
 
 def checkpoint_blocks(model: "torch.nn.Module") -> None:
-    """Keep only what enters each block and compute the rest again in the backward, in place."""
+    """Switch on activation checkpointing in every block of a model, in place."""
     from cs_basics.fast.activation_checkpointing import checkpoint_blocks
 
     checkpoint_blocks(model)
 
 
 def batch_generator(model: "torch.nn.Module") -> "Callable[..., Iterator[list[int | None]]] | None":
-    """Return `generate_batch` of decoding.py, or None for a model whose parts it does not know."""
+    """Return `generate_batch` of decoding.py, or None for a model that it does not support."""
     from cs_basics.fast.cached import decoding_model
     from cs_basics.fast.decoding import generate_batch
 
@@ -147,7 +148,7 @@ def batch_generator(model: "torch.nn.Module") -> "Callable[..., Iterator[list[in
 
 
 def compile_if_possible(function: Thing, device: "torch.device") -> Thing:
-    """Return the compiled function, or the function itself and a logged warning that says why."""
+    """Return the compiled function; if it cannot be compiled, warn and return the function."""
     from cs_basics.fast.compilation import compile_if_possible
 
     return compile_if_possible(function, device)  # pyright: ignore[reportArgumentType, reportReturnType]

@@ -1,11 +1,10 @@
-"""AdamW whose update rule is compiled: each number is read once and written once.
+"""AdamW with a compiled update rule: one pass over each parameter and its moments.
 
-The rule is `adamw_update` in cs_basics/optim.py and stands only there. Run as it stands, it goes
-over a parameter and its moments a dozen times, and models whose numbers do not fit the caches wait
-for memory each time; compiled it is one pass (docs/performance.md). On a GPU a dozen kernels become
-one.
+The rule is `adamw_update` in cs_basics/optim.py, and the formula stands only there. Uncompiled it
+is a dozen tensor operations, each of which reads and writes memory once the model exceeds the
+caches; compiled it is one loop on a CPU (docs/performance.md) and one kernel on a GPU.
 
-Tested by `make test ARGS=tests/project/fast/test_adamw.py`.
+Tested by `make test ARGS=tests/project/fast/test_one_pass_adamw.py`.
 """
 
 import inspect
@@ -20,10 +19,10 @@ from cs_basics.optim import AdamW, adamw_update, bias_corrected, call_closure
 
 
 class OnePassAdamW(AdamW):
-    """AdamW whose update can be compiled; arguments, errors and state dict are those of AdamW."""
+    """AdamW with a compiled update; arguments, errors and state dict as in AdamW."""
 
-    # PyTorch wraps these so that its compiler leaves them alone, and imports the compiler for it:
-    # 150 MB of a process that may not need one (native/ahead_of_time.py).
+    # PyTorch wraps these to exclude them from compilation, which imports the whole compiler:
+    # 150 MB, wasted in a process that compiles nothing (native/ahead_of_time.py).
     add_param_group = inspect.unwrap(AdamW.add_param_group)
     zero_grad = inspect.unwrap(AdamW.zero_grad)
     state_dict = inspect.unwrap(AdamW.state_dict)
@@ -32,11 +31,11 @@ class OnePassAdamW(AdamW):
     _update: Callable[..., None] | None = None
 
     def use(self, update: Callable[..., None]) -> None:
-        """Update by a function that does what `update_in_place` does."""
+        """Update with a given function that is equivalent to `update_in_place`."""
         self._update = update
 
     def compile(self, device: torch.device) -> None:
-        """Compile the update, for parameters of any shape; where that is impossible, warn."""
+        """Compile the update for parameters of any shape; warn if that is impossible."""
         update = compile_if_possible(update_in_place, device, is_dynamic=True)
         self._update = None if update is update_in_place else update
 
@@ -56,16 +55,17 @@ class OnePassAdamW(AdamW):
                 if not state:
                     state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
                 state["step"] += 1
-                # Detached: of what it knows as a parameter, a compiler takes the shape for fixed.
+                # Detached, because the compiler assumes a static shape for an nn.Parameter.
                 tensors = (p.detach(), p.grad, state["m"], state["v"])
                 self._update(*tensors, *numbers(group, state["step"]))
         return loss
 
 
 def numbers(group: dict[str, Any], step: int) -> list[Tensor]:
-    """Return the last arguments of `adamw_update` as tensors.
+    """Return the scalar arguments of `adamw_update` as tensors.
 
-    If one changes, nothing has to be compiled anew.
+    As Python numbers they would be constants of the compiled code, and a new learning rate would
+    compile it again.
     """
     beta1, beta2 = group["betas"]
     rate = bias_corrected(group["lr"], beta1, beta2, step)
@@ -74,6 +74,6 @@ def numbers(group: dict[str, Any], step: int) -> list[Tensor]:
 
 
 def update_in_place(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Tensor) -> None:
-    """Replace a parameter and its moments by what `adamw_update` makes of them."""
+    """Apply `adamw_update` to a parameter and its moments in place."""
     for old, new in zip((p, m, v), adamw_update(p, grad, m, v, *numbers), strict=True):
         old.copy_(new)

@@ -4,10 +4,10 @@ What makes it faster than cs_basics/attention.py:
 
 - queries, keys and values come from one matrix product with the stacked weights (fused QKV);
 - the rows of the query and key weights are put into an order in which the two coordinates of a
-  RoPE pair lie half a head apart: the same angles on the same pairs, but a processor reads and
-  writes whole vectors (half-split RoPE, the layout of Hugging Face's Llama). The scores do not
-  change, since queries and keys are reordered alike;
-- the square of scores is never held (flash_attention.py);
+  RoPE pair lie half a head apart (half-split RoPE, the layout of Hugging Face's Llama). Each pair
+  is rotated by the same angle as before, but the processor reads and writes whole vectors. The
+  scores do not change, since queries and keys are reordered alike;
+- the full matrix of scores is never stored (flash_attention.py);
 - in compiled code on a CPU, rotation and attention are one C++ kernel (native/attention_kernel.py).
 
 Tested by `make test ARGS=tests/project/fast/test_attention.py`.
@@ -28,16 +28,16 @@ from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.variants.attention import GroupedQueryAttention
 
 FLASH_FROM_ON_GPU = 1024
-"""Positions from which tiles are used on a GPU; below, the compiled square of scores is fine."""
+"""Sequence length from which a GPU uses tiles; below, it computes the full matrix of scores."""
 
 Kernel = Callable[..., Tensor]
 
 
 class FlashSelfAttention(CausalSelfAttention):
-    """CausalSelfAttention by fused QKV, half-split RoPE and tiles. Arguments as there."""
+    """CausalSelfAttention with fused QKV, half-split RoPE and tiles; same arguments."""
 
     kernel: Kernel | None = None
-    """Rotates and attends at once; set by `use_kernel` (native/attention_kernel.py)."""
+    """Operation for RoPE and attention together; set by `use_kernel` (native/)."""
 
     def forward(
         self,
@@ -54,7 +54,7 @@ class FlashSelfAttention(CausalSelfAttention):
 
 
 class FlashGroupedQueryAttention(GroupedQueryAttention):
-    """GroupedQueryAttention by fused QKV, half-split RoPE and tiles. Arguments as there."""
+    """GroupedQueryAttention with fused QKV, half-split RoPE and tiles; same arguments."""
 
     kernel: Kernel | None = None
     """As in FlashSelfAttention; not used with QK-norm."""
@@ -66,7 +66,7 @@ class FlashGroupedQueryAttention(GroupedQueryAttention):
     ) -> Float[Tensor, "... seq d_model"]:
         """Attend; arguments and result as in CausalSelfAttention."""
         if has_qk_norm(self):
-            # The gains are in the order of the reference, and so are queries and keys.
+            # The gains of QK-norm are in the book's order, so queries and keys must be, too.
             weights = [self.q_proj.weight, self.k_proj.weight, self.v_proj.weight]
             q, k, v = split_heads(x @ stack(weights).T, self.num_heads, self.num_kv_heads)
             q, k = self.q_norm(q), self.k_norm(k)
@@ -104,9 +104,9 @@ def half_split_weights(attention: CausalSelfAttention, num_kv_heads: int) -> lis
 
 
 def to_half_split(weight: Float[Tensor, "rows d_in"], num_heads: int) -> Tensor:
-    """Put the rows of each head in half-split order: first coordinates of all pairs, then second.
+    """Put the rows of each head into half-split order.
 
-    RoPE's pairs are rows 2i and 2i + 1 of a head; here they are rows i and i + d_head / 2.
+    The book's RoPE pairs are rows 2i and 2i + 1 of a head; here they are rows i and i + d_head / 2.
     """
     return rearrange(
         weight, "(heads half pair) d_in -> (heads pair half) d_in", heads=num_heads, pair=2
@@ -116,7 +116,7 @@ def to_half_split(weight: Float[Tensor, "rows d_in"], num_heads: int) -> Tensor:
 def split_heads(
     qkv: Float[Tensor, "... seq d_qkv"], num_heads: int, num_kv_heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the product with stacked weights into heads of queries, keys and values."""
+    """Split the result of the fused QKV projection into heads of queries, keys and values."""
     d_head = qkv.shape[-1] // (num_heads + 2 * num_kv_heads)
     sizes = [d_head * count for count in (num_heads, num_kv_heads, num_kv_heads)]
     q, k, v = (
@@ -127,7 +127,7 @@ def split_heads(
 
 
 def join_heads(heads: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq d_model"]:
-    """Put the results of all heads side by side."""
+    """Concatenate the results of all heads."""
     return rearrange(heads, "... heads seq d -> ... seq (heads d)")
 
 
@@ -146,7 +146,7 @@ def rotate_half_split(
     rope: RotaryPositionalEmbedding | None,
     positions: Int[Tensor, "... seq"] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Rotate queries and keys in half-split order; without RoPE return them as they are."""
+    """Apply RoPE to queries and keys in half-split order; without RoPE return them unchanged."""
     if rope is None:
         return q, k
     places = all_positions(q, positions)
@@ -159,7 +159,7 @@ def turn(
     cos: Float[Tensor, "... seq half"],
     sin: Float[Tensor, "... seq half"],
 ) -> Float[Tensor, "... seq d"]:
-    """Rotate pairs that lie half a head apart, in at least float32."""
+    """Rotate pairs whose coordinates lie half a head apart, in at least float32."""
     wide = torch.promote_types(x.dtype, torch.float32)
     first, second = (half.to(wide) for half in x.chunk(2, dim=-1))
     turned = (first * cos - second * sin, first * sin + second * cos)
@@ -171,7 +171,7 @@ def attend(
     k: Float[Tensor, "... heads seq d"],
     v: Float[Tensor, "... heads seq d"],
 ) -> Float[Tensor, "... heads seq d"]:
-    """Attend causally, in tiles where that pays."""
+    """Attend causally, in tiles where they are faster."""
     if q.is_cuda and q.shape[-2] < FLASH_FROM_ON_GPU:
         places = torch.arange(q.shape[-2], device=q.device)
         return scaled_dot_product_attention(q, k, v, places <= places.unsqueeze(-1))
@@ -184,7 +184,7 @@ def attend_by_kernel(
     attention: CausalSelfAttention,
     num_kv_heads: int,
 ) -> Float[Tensor, "... seq d_model"]:
-    """Rotate and attend in one operation."""
+    """Apply RoPE and attention in one operation."""
     rope = attention.rope
     cos, sin = (None, None) if rope is None else (rope.cos, rope.sin)
     return kernel(qkv, cos, sin, attention.num_heads, num_kv_heads)

@@ -1,8 +1,9 @@
-"""Generation with a cache: a token costs one position of computation, not the whole context.
+"""Generation with a KV cache: each new token computes one position instead of the whole context.
 
-The reference is generate.py. The keys and values of earlier positions are kept (KVCache), so that
-attention needs only the queries of the new ones. `decoding_model` rearranges a model for that: the
-same weights, with those of queries, keys and values, and of gate and up, stacked once and for all.
+The reference implementation is generate.py. `KVCache` keeps the keys and values of earlier
+positions, so that attention needs the queries of the new positions only. `decoding_model` returns a
+copy of a model for this: QKV weights, and those of gate and up, are stacked once; all other
+parameters are shared.
 
 Tested by `make test ARGS=tests/project/fast/test_decoding.py`.
 """
@@ -39,16 +40,14 @@ from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
 
 
 class KVCache:
-    """The keys and values of the positions that one attention layer has already seen.
-
-    Filled in place, so that generating a token costs one position instead of the whole context.
+    """The keys and values of the earlier positions of one attention layer, filled in place.
 
     Args:
-        batch_size: Number of sequences that grow side by side.
+        batch_size: Number of sequences.
         num_heads: Heads of keys and values of the layer.
-        max_seq_len: Positions there is room for.
+        max_seq_len: Largest number of positions.
         d_head: Size of a head.
-        device: Where the cache lives.
+        device: Device of the cache.
         dtype: Float type of keys and values.
     """
 
@@ -67,7 +66,7 @@ class KVCache:
         self.length = 0
 
     def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
-        """Return the positions of the tokens to come; they broadcast against every head."""
+        """Return the positions of the next tokens; the shape broadcasts against the heads."""
         return torch.arange(self.length, self.length + num_new, device=self.keys.device)
 
     def append(
@@ -75,10 +74,10 @@ class KVCache:
         k: Float[Tensor, "batch heads new d_head"],
         v: Float[Tensor, "batch heads new d_head"],
     ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
-        """Store new keys and values and return all of them, old ones first.
+        """Append new keys and values and return all of them, old ones first.
 
         Raises:
-            ValueError: There is no room for them.
+            ValueError: The cache is full.
         """
         end = self.length + k.shape[-2]
         if end > self.keys.shape[-2]:
@@ -90,11 +89,11 @@ class KVCache:
 
 
 class DecodingAttention(nn.Module):
-    """Causal self-attention of new positions to themselves and to those in a cache.
+    """Causal self-attention of new positions to themselves and to the positions in a cache.
 
     Args:
-        attention: Whose weights are read; without QK-norm, queries and keys are kept in half-split
-            order (fast/attention.py).
+        attention: The attention whose weights are used; without QK-norm, the rows of queries and
+            keys are stored in half-split order (fast/attention.py).
     """
 
     def __init__(self, attention: CausalSelfAttention) -> None:
@@ -138,10 +137,10 @@ class DecodingAttention(nn.Module):
 
 
 class DecodingSwiGLU(nn.Module):
-    """SwiGLU with the weights of gate and up stacked.
+    """SwiGLU with stacked weights of gate and up.
 
     Args:
-        swiglu: Whose weights are read.
+        swiglu: The SwiGLU whose weights are used.
     """
 
     def __init__(self, swiglu: SwiGLU) -> None:
@@ -200,11 +199,11 @@ class DecodingLM(TransformerLM):
     def hidden(
         self, token_ids: Int[Tensor, "batch new"], caches: Sequence[KVCache]
     ) -> Float[Tensor, "batch new d_model"]:
-        """Return what the output head reads.
+        """Return the input of the output head.
 
         Args:
-            token_ids: They continue what the caches hold, which are extended in place.
-            caches: One per block, from `empty_caches`.
+            token_ids: The tokens that follow those in the caches.
+            caches: One per block, from `empty_caches`; extended in place.
         """
         x = self.token_embeddings(token_ids)
         for block, cache in zip(self.layers, caches, strict=True):
@@ -212,7 +211,7 @@ class DecodingLM(TransformerLM):
         return self.ln_final(x)
 
     def empty_caches(self, batch_size: int) -> list[KVCache]:
-        """Make room for the keys and values of context_length positions in every block."""
+        """Return an empty cache of context_length positions for every block."""
         weight = self.token_embeddings.weight
         caches: list[KVCache] = []
         for block in self.layers:
@@ -223,7 +222,7 @@ class DecodingLM(TransformerLM):
 
 
 def decoding_model(model: nn.Module) -> DecodingLM | None:
-    """Return a model for decoding with the same weights; None for a model of other classes."""
+    """Return a copy of a model for decoding; None for a model of other classes."""
     if type(model) not in MODELS:
         return None
     blocks = list(model.layers)  # pyright: ignore[reportArgumentType]
@@ -241,19 +240,19 @@ def decoding_model(model: nn.Module) -> DecodingLM | None:
 
 
 def copy_sharing_tensors(model: Model) -> Model:
-    """Return a copy of a model whose parameters and buffers are those of the model."""
+    """Return a copy of a model that shares its parameters and buffers."""
     tensors = itertools.chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
 def block_kind(block: nn.Module) -> type[nn.Module]:
-    """Return the class of a block, seen through activation checkpointing."""
+    """Return the class of a block, or of the block inside activation checkpointing."""
     return getattr(type(block), "kind", type(block))
 
 
 def linear_of(weight: Float[Tensor, "d_out d_in"]) -> Linear:
-    """Return a Linear that holds a weight."""
-    # On "meta" the random initialisation, which is replaced at once, costs nothing.
+    """Return a Linear with a given weight."""
+    # On the device "meta" the initialisation, which is replaced at once, costs nothing.
     linear = Linear(weight.shape[1], weight.shape[0], "meta")
     linear.weight = nn.Parameter(weight.detach())
     return linear
@@ -280,10 +279,10 @@ def generate(
         if caches[0].length + len(unread) > model.context_length:
             if sampling.when_full == "stop":
                 return
-            unread = text[-(model.context_length // 2) :]
+            unread = text[-max(model.context_length // 2, 1) :]
             caches = decoder.empty_caches(batch_size=1)
         hidden = decoder.hidden(torch.tensor([unread], device=device), caches)
-        # Of a prompt only the last position predicts something new.
+        # Only the last position of a prompt predicts a new token.
         logits = decoder.lm_head(hidden[0, -1])
         token_id = int(sample(logits, sampling, uniform, seen_tokens(model, text, sampling)))
         if token_id in stop_ids:

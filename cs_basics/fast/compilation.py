@@ -1,4 +1,4 @@
-"""torch.compile where it works, and where compiled code is kept."""
+"""torch.compile with a fallback, and the folder in which our own compiled code is cached."""
 
 import functools
 import getpass
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 @functools.cache
 def reason_not_to_compile(device: torch.device) -> str | None:
-    """Compile and run one small function; return what went wrong in one line, or None.
+    """Try torch.compile on a small function; return the error as one line, or None.
 
-    torch.compile needs a C++ compiler (on a CPU) or Triton (on a GPU), and finds out only when the
-    first batch arrives.
+    torch.compile needs a C++ compiler (CPU) or Triton (GPU), and without this trial a missing one
+    would be noticed only at the first batch.
     """
     try:
         with warnings.catch_warnings():
@@ -46,13 +46,13 @@ def compile_if_possible(
     *,
     is_dynamic: bool = False,
 ) -> Callable[P, R]:
-    """Return the compiled function, or the function itself and a warning that says why.
+    """Return the compiled function; if it cannot be compiled, warn and return the function.
 
     Args:
-        function: What to compile.
-        device: Where its tensors live.
-        options: Settings of the compiler that differ from its own choice.
-        is_dynamic: Once for tensors of any size, instead of once for each.
+        function: The function to compile.
+        device: Device of its tensors.
+        options: Options of torch.compile.
+        is_dynamic: Compile once for tensors of any size, instead of once for each size.
     """
     if (reason := reason_not_to_compile(device)) is None:
         return torch.compile(function, dynamic=is_dynamic, options=options)
@@ -61,7 +61,7 @@ def compile_if_possible(
 
 
 def compiled_code_folder() -> Path:
-    """Return where our own compiled code is kept: beside what torch compiles."""
+    """Return the folder of our own compiled code, inside the cache folder of torch.compile."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # In a container a user may have only a number.
@@ -72,7 +72,7 @@ def compiled_code_folder() -> Path:
 
 @functools.cache
 def processor() -> str:
-    """Return what tells processors apart that cannot run each other's code."""
+    """Return the instruction sets of the processor; compiled code is valid for equal ones only."""
     information = Path("/proc/cpuinfo")  # Linux
     lines = information.read_text().splitlines() if information.exists() else []
     # x86 has flags, ARM has Features.

@@ -1,4 +1,4 @@
-"""SwiGLU with one matrix product for gate and up, and the stacking of weights that this needs."""
+"""SwiGLU with one matrix product for gate and up, and `stack`, which joins their weights."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from cs_basics.layers import SwiGLU
 
 
 class FusedSwiGLU(SwiGLU):
-    """SwiGLU that reads x once: W1 and W3 are stacked for the product. Arguments as there."""
+    """SwiGLU with one product for gate and up (W1 and W3 stacked); same arguments."""
 
     def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
         """Return the transformed x, same shape."""
@@ -21,10 +21,9 @@ class FusedSwiGLU(SwiGLU):
 
 
 def stack(weights: Iterable[Float[Tensor, "_ d_in"]]) -> Float[Tensor, "rows d_in"]:
-    """Stack weight matrices, in the dtype of the products that will read them.
+    """Stack weight matrices for one product, cast to the autocast dtype if autocast is on.
 
-    Under autocast a product casts its weight in any case; cast before they are stacked, the parts
-    are copied only once.
+    The product would cast the stacked matrix anyway; casting first saves one copy in float32.
     """
     weights = list(weights)
     device = weights[0].device.type

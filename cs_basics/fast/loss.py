@@ -1,4 +1,4 @@
-"""The mean loss of a batch, in mixed precision, with or without ever holding all its logits."""
+"""The mean loss of a batch in mixed precision, computed at once or in chunks of its logits."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ Loss = Float[Tensor, ""]
 LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
 
 MANY_LOGITS = 1 << 24
-"""Logits of a batch from which the loss is computed in chunks on a CPU: 64 MB in float32. Fewer
-lie in memory that a step needs in any case, and computing them at once is faster."""
+"""Logits of a batch (64 MB in float32) from which the loss is computed in chunks on a CPU. With
+fewer, chunks save no memory at the peak of a step, and computing all at once is faster."""
 
 
 def loss_function(model: nn.Module, dtype: torch.dtype, num_positions: int) -> LossFunction:

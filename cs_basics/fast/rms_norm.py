@@ -1,8 +1,10 @@
-"""RMSNorm with a backward derived by hand: less memory where operations run one by one.
+"""RMSNorm with a backward derived by hand, which keeps fewer tensors in uncompiled code.
 
-The reference is RMSNorm in norms.py; the tests demand that both agree. This one is here for what
-autograd does not know: which numbers the backward can do without. A compiler finds that by itself,
-so compiled code gets the formula of the book. Tested by `make test ARGS="-k norms"`.
+The reference implementation is RMSNorm in norms.py. Autograd keeps every intermediate of it; the
+derived backward needs x and one number per vector. A compiler finds that out by itself, so in
+compiled code FusedRMSNorm computes the book's formula.
+
+Tested by `make test ARGS=tests/project/fast/test_rms_norm.py`.
 """
 
 import importlib.util
@@ -15,20 +17,19 @@ from torch.autograd.function import BackwardCFunction, once_differentiable
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm, reciprocal_rms, widen
 
-# The kernels are imported where they are called: without Triton this file works too.
+# The kernels are imported in the functions that call them, so that Triton is optional.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 ROWS_PER_GROUP = 64
 LONGEST_KERNEL_ROW = 65_536  # A kernel holds its whole vector in registers.
 
 
 class FusedRMSNorm(RMSNorm):
-    """RMSNorm, computed by RMSNormFunction: same arguments, same results, less memory.
+    """RMSNorm computed by RMSNormFunction: same arguments, same results, less memory.
 
-    Of the reference, autograd keeps three float32 numbers per coordinate for the backward. The
-    function keeps x as it came, which what made it often holds anyway, and one float32 per vector:
-    for x in bfloat16 2 bytes per coordinate instead of 12.
+    For the reference implementation autograd keeps two float32 tensors of the size of x. Here it
+    keeps x itself and one float32 per vector: for bfloat16 2 bytes per coordinate instead of 8.
 
-    On a CUDA device whose installation has Triton, a kernel does each pass in one reading.
+    On CUDA devices with Triton installed, forward and backward are one kernel each.
     """
 
     def forward(
@@ -41,7 +42,7 @@ class FusedRMSNorm(RMSNorm):
 
 
 class FusedLlamaRMSNorm(LlamaRMSNorm):
-    """LlamaRMSNorm, computed by RMSNormFunction."""
+    """LlamaRMSNorm computed by RMSNormFunction."""
 
     def forward(
         self, x: Float[Tensor, "... {self.d_model}"]
@@ -57,14 +58,14 @@ def add_rms_norm(
 ) -> tuple[Float[Tensor, "... d_model"], Float[Tensor, "... d_model"]]:
     """Add x to the residual stream and normalise the sum: (normalised, new_residual).
 
-    Between two parts of a block the sum is written and at once read again by the next norm. Asked
-    for in one call, a compiler or a kernel does both while the vector is at hand. What is
-    normalised is the sum as it is stored, rounded to the wider dtype of the two.
+    In a pre-norm block the new residual stream is written to memory and read again by the next
+    norm. In one call, a kernel or a compiler can normalise it while it is still in registers. The
+    sum is rounded to the wider of the two dtypes before it is normalised.
 
     Args:
-        norm: RMSNorm or LlamaRMSNorm; a fused one computes by AddRMSNormFunction.
-        x: What a part of a block has made.
-        residual: The stream that it is added to, same shape.
+        norm: RMSNorm or LlamaRMSNorm; for their fused twins AddRMSNormFunction is used.
+        x: Output of an attention or feed-forward part.
+        residual: The residual stream, same shape.
 
     Raises:
         ValueError: x and residual differ in shape.
@@ -95,11 +96,11 @@ class RMSNormFunction(torch.autograd.Function):
                 = h_j / R - sum_i h_i (x_i / R^2) n_j / d
                 = (h_j - n_j mean(h n)) / R
 
-    The mean removes from h the part that would make x longer (all of it, if eps = 0: dL/dx is then
-    at right angles to x), since the norm undoes any stretching. And the gradient shrinks as x, and
-    so R, grows. n is x / R: x, w and 1 / R are all that is saved.
+    The mean removes from h its component along x, since the norm undoes any scaling of x: for
+    eps = 0, dL/dx is orthogonal to x. The larger x and so R, the smaller the gradient. Only x, w
+    and 1 / R are saved, since n = x / R.
 
-    Casts are treated as if they did not round, in both orders of cast and gain.
+    Casts are differentiated as the identity, in both orders of cast and gain.
     """
 
     @staticmethod
@@ -132,10 +133,10 @@ class RMSNormFunction(torch.autograd.Function):
 
 
 class AddRMSNormFunction(torch.autograd.Function):
-    """RMSNorm of residual + x, which is returned too: (normalised, new_residual).
+    """RMSNorm of residual + x, returned together with that sum: (normalised, new_residual).
 
-    The sum passes its gradient on to both terms unchanged: dL/dx = dL/d(residual) = what comes
-    through the norm (see RMSNormFunction) plus what comes along the residual stream.
+    Both terms of the sum have the same gradient: dL/dx = dL/d(residual) = the gradient through the
+    norm (see RMSNormFunction) plus the gradient of new_residual.
     """
 
     @staticmethod
@@ -192,7 +193,7 @@ def gradients(
     reciprocal: Float[Tensor, "... 1"],
     grad_x: Float[Tensor, "... d"] | None = None,
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
-    """Return the gradients of x (added to grad_x where that is given) and of the gain."""
+    """Return the gradients of x (plus grad_x, if given) and of the gain."""
     if runs_on_triton(x):
         from cs_basics.fast import triton_norms
 
@@ -208,10 +209,10 @@ def gradients(
 
 
 def sum_rows(products: Float[Tensor, "rows d"]) -> Float[Tensor, " d"]:
-    """Return the sum of all rows, taken in groups.
+    """Return the sum of all rows, summed in groups that fit the cache.
 
-    In one go, compiled code walks down all rows for a few columns, and for the next few again:
-    every step is on another page of memory. A group of rows stays in the cache meanwhile.
+    Compiled code for a plain sum walks down all rows for 16 columns at a time, and every step
+    touches another page of memory.
     """
     num_groups = products.shape[0] // ROWS_PER_GROUP
     num_grouped = num_groups * ROWS_PER_GROUP
@@ -222,10 +223,10 @@ def sum_rows(products: Float[Tensor, "rows d"]) -> Float[Tensor, " d"]:
 
 
 def runs_on_triton(x: Tensor) -> bool:
-    """Tell whether the kernels take x.
+    """Tell whether the Triton kernels are used for x.
 
-    They compute in float32, too little for float64. To a compiler they would be a wall: it fuses
-    the formulas above with what stands around them, so that it gets those.
+    They compute in float32, so float64 is excluded. Compiled code uses the formulas above, which a
+    compiler can fuse with the operations around them.
     """
     return (
         x.is_cuda

@@ -42,7 +42,7 @@ def compile_training(
         try:
             compiled = CompiledLoss(model, job, loss_of)
         except NotCompiledError as error:
-            logger.info("not compiled by another process, so in this one: %s", error)
+            logger.info("compiling in this process instead of another one: %s", error)
         else:
             use_kernel(model)  # For batches of another shape.
             if isinstance(optimizer, OnePassAdamW):
@@ -53,10 +53,11 @@ def compile_training(
         optimizer.compile(device)
     compiled = compile_if_possible(loss_of, device)
     if is_chunked(model, num_positions):
-        return compiled  # It computes gradients on the way, where they are asked for.
+        return compiled  # Its forward computes the gradients too, but only with grad enabled.
 
     def loss_with_gradients(inputs: Tensor, targets: Tensor) -> Loss:
-        # An evaluation takes the graph of training: compiling another costs more than it saves.
+        # An evaluation reuses the graph of training: compiling a second one would cost more time
+        # than it saves.
         with torch.enable_grad():
             return compiled(inputs, targets)
 

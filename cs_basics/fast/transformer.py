@@ -1,4 +1,4 @@
-"""TransformerLM that can stop before its logits."""
+"""TransformerLM with access to the hidden states before the output head."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -7,16 +7,16 @@ from cs_basics.transformer import TransformerLM
 
 
 class FastTransformerLM(TransformerLM):
-    """TransformerLM whose last hidden states can be asked for. Arguments as there."""
+    """TransformerLM with a method `hidden`, which chunked_loss.py needs; same arguments."""
 
     def forward(
         self, token_ids: Int[Tensor, "... seq"]
     ) -> Float[Tensor, "... seq {self.vocab_size}"]:
-        """Score every possible next token, as TransformerLM does."""
+        """Return the logits of the next token at every position, as TransformerLM does."""
         return self.lm_head(self.hidden(token_ids))
 
     def hidden(self, token_ids: Int[Tensor, "... seq"]) -> Float[Tensor, "... seq d_model"]:
-        """Return what the output head reads: the final norm of the residual stream.
+        """Return the input of the output head: the residual stream after the final norm.
 
         Raises:
             ValueError: The sequence is longer than context_length.

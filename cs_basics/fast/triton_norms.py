@@ -1,11 +1,11 @@
-"""RMSNorm as Triton kernels for GPUs: a vector is read once, and all the rest is registers.
+"""RMSNorm as Triton kernels for GPUs: each vector is read once and stays in registers.
 
-The formulas are those of norms.py and rms_norm.py (read them first). One program holds one
-vector; everything is computed in float32. Without a GPU the tests run the kernels in Triton's
-interpreter: `make test ARGS="-k triton"`.
+The formulas are those of norms.py and rms_norm.py; read them first. One program holds one vector;
+everything is computed in float32. Without a GPU the tests run the kernels in Triton's interpreter:
+`make test ARGS=tests/project/fast/test_triton_norms.py`.
 """
 
-# A kernel's annotations say what it sees, not what it is launched with (and pointers lack a type).
+# Annotations describe the values inside a kernel, not the launch arguments (pointers have no type).
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false
 
 import torch
@@ -34,14 +34,14 @@ def forward_kernel(
     block: tl.constexpr,
 ) -> None:
     """Normalise the vector of this program, after adding the residual stream if there is one."""
-    row = tl.program_id(0).to(tl.int64)  # Times d_model it may be beyond 2^31.
+    row = tl.program_id(0).to(tl.int64)  # row * d_model may exceed 2^31.
     columns = tl.arange(0, block)
     inside = columns < d_model
     at = row * d_model + columns
     x = tl.load(x_pointer + at, mask=inside, other=0.0).to(tl.float32)
     if has_residual:
         x += tl.load(residual_pointer + at, mask=inside, other=0.0).to(tl.float32)
-        # What is normalised is the sum as it is stored: the backward sees nothing else.
+        # The rounded sum is normalised, since the backward has only that.
         rounded = x.to(new_residual_pointer.dtype.element_ty)
         tl.store(new_residual_pointer + at, rounded, mask=inside)
         x = rounded.to(tl.float32)
@@ -71,7 +71,7 @@ def backward_kernel(
     has_residual: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """Take every num_programs-th vector; the gain's gradient of these is one partial sum."""
+    """Compute the gradients of every num_programs-th vector and their share of the gain's."""
     program = tl.program_id(0)
     columns = tl.arange(0, block)
     inside = columns < d_model
@@ -113,8 +113,8 @@ def forward(
         residual: Added to x first; the sum has the wider of the two dtypes.
 
     Returns:
-        The normalised vectors; what was normalised (x itself without a residual); the
-        reciprocal root mean square of each vector, float32.
+        The normalised vectors; the sum residual + x (x itself without a residual); the reciprocal
+        root mean square of each vector, float32.
     """
     x = x.contiguous()
     d_model = x.shape[-1]
@@ -151,17 +151,17 @@ def backward(
     reciprocal: Float[Tensor, "... 1"],
     grad_residual: Float[Tensor, "... d"] | None = None,
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
-    """Return the gradients of what was normalised and of the gain.
+    """Return the gradients of x and of the gain.
 
-    Adding up the gain's gradient with atomics would give other bits in every run. Instead each
-    program sums its own vectors, and the partial sums are added at the end, in a fixed order.
+    Each program sums the gain's gradient over its own vectors, and the partial sums are added in a
+    fixed order. Atomic additions would make the result differ in its last bits from run to run.
 
     Args:
         grad: Gradient of the normalised vectors.
-        x: What was normalised.
+        x: The vectors before the norm: the second result of forward.
         weight: The gain.
-        reciprocal: As forward returned it.
-        grad_residual: Gradient that comes along the residual stream, added to the first result.
+        reciprocal: The third result of forward.
+        grad_residual: Gradient of the residual stream, added to the gradient of x.
     """
     x, grad = x.contiguous(), grad.contiguous()
     d_model, num_rows = x.shape[-1], reciprocal.numel()
@@ -189,13 +189,13 @@ def backward(
 
 
 def launch_options(d_model: int) -> dict[str, int]:
-    """Return the block, a power of two that holds a vector, and the warps that share it."""
+    """Return the block size, a power of two that holds a vector, and the number of warps."""
     block = triton.next_power_of_2(d_model)
     return {"block": block, "num_warps": min(max(block // ELEMENTS_PER_WARP, 1), MAX_WARPS)}
 
 
 def num_processors(device: torch.device) -> int:
-    """Return the number of multiprocessors; the interpreter on a CPU is one."""
+    """Return the number of multiprocessors; 1 for Triton's interpreter on a CPU."""
     if device.type == "cpu":
         return 1
     return torch.cuda.get_device_properties(device).multi_processor_count

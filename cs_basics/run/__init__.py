@@ -1,7 +1,7 @@
-"""A run from text to folder.
+"""Training runs: from text to a run folder.
 
 config.py, presets.py              every setting, by subject; complete configurations
-folder.py, checkpoint_file.py      what lies in a run's folder; checkpoints with their checksum
+folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
 corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py)
 trainer.py                         the book's loop with logging, evaluation, checkpoints, a clock
 epochs.py                          batches that read a text from end to end
@@ -9,8 +9,10 @@ evaluation.py                      loss and bits per byte of a text
 distributed.py, fsdp.py            several processes: DDP, FSDP
 metrics.py, report.py              metrics.jsonl, console, plot, wandb; report.html (curves.py,
                                    document.py)
-samples.py, writing.py             what a model writes (text_stream.py: tokens -> text)
+samples.py, writing.py             samples; generation for several prompts (text_stream.py: tokens
+                                   -> text)
 hardware.py                        device, fastest dtype, memory
-clock.py, spikes.py, stopping.py   time, jumps of the loss, Ctrl-C
-atomic.py, json_file.py, tokenizer_folder.py, progress.py, download.py   small things beside
+clock.py, spikes.py, stopping.py   time, spikes of the loss, Ctrl-C
+atomic.py, json_file.py, tokenizer_folder.py, download.py   files and folders
+progress.py                        progress callbacks
 """

@@ -1,8 +1,8 @@
-"""The checkpoints of a run: what `save_checkpoint` writes, the progress of the run, a checksum.
+"""Checkpoint files: the output of `save_checkpoint`, the progress of the run, and a checksum.
 
-One file, one name: it appears whole or not at all, and a damaged one is noticed before anything of
-it is used. What stands in front is whatever the book's `save_checkpoint` (or a student's) writes;
-nothing here looks inside. Behind it stand the progress and a footer of fixed length.
+A checkpoint is one file, written atomically; its checksum is verified before any of it is used. It
+begins with the output of the book's `save_checkpoint` (or a student's), which is not interpreted
+here; then follow the progress of the run and a footer of fixed length.
 
 Tested by `make test ARGS=tests/project/run/test_checkpoint_files.py`.
 """
@@ -25,43 +25,43 @@ from cs_basics.run.atomic import atomic_writer
 FORMAT_VERSION = 3
 FOOTER_BYTES = 256
 BEFORE_FORMAT_3 = b"sha256:"
-"""Near the end of the checkpoints that cs_basics 0.1 wrote."""
+"""Bytes near the end of checkpoints written by cs_basics 0.1."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read and is whole."""
+    """A checkpoint that was read and verified."""
 
     path: Path
-    """Where it lies."""
+    """Its file."""
     state: bytes
-    """What `save_checkpoint` wrote."""
+    """The output of `save_checkpoint`."""
     progress: dict[str, Any]
-    """What else the run needs to go on; empty for weights that were made elsewhere."""
+    """Everything else that a run needs to resume; empty for imported weights."""
 
     def load_into(self, model: nn.Module, optimizer: Optimizer) -> int:
-        """Put the state back into a model and its optimizer; return the number of updates made.
+        """Load the state into a model and its optimizer; return the number of updates made.
 
         Raises:
-            ValueError: It is not of a model and an optimizer like these.
+            ValueError: The checkpoint does not fit this model or optimizer.
         """
         try:
             return load_checkpoint(io.BytesIO(self.state), model, optimizer)
         except Exception as error:
-            # Whatever a student's own function raises, too.
+            # A student's load_checkpoint may raise anything.
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise ValueError(f"{self.path} does not fit this model: {reason}") from error
 
 
 class _HashingWriter(io.RawIOBase):
-    """A binary file for writing that keeps a checksum of what passes."""
+    """A binary file for writing that computes the checksum of what is written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.sha256 = hashlib.sha256()
         self.num_bytes = 0
         self.error: OSError | None = None
-        """Why the file could not be written; torch.save does not say."""
+        """The error of a failed write, which torch.save does not pass on."""
 
     def writable(self) -> bool:
         return True
@@ -84,14 +84,14 @@ def write_checkpoint(
     iteration: int,
     progress: dict[str, Any] | None = None,
 ) -> None:
-    """Write a checkpoint; an old one of that name stays as it was until all is on the disk.
+    """Write a checkpoint atomically: an older file of that name stays until it is complete.
 
     Args:
-        path: Where it goes.
+        path: The file to write.
         model: As in `save_checkpoint`.
         optimizer: As in `save_checkpoint`.
         iteration: As in `save_checkpoint`.
-        progress: What else the run needs: numbers, strings, tensors, lists, dicts.
+        progress: Everything else that the run needs: numbers, strings, tensors, lists, dicts.
 
     Raises:
         OSError: The file cannot be written; the disk may be full.
@@ -103,7 +103,7 @@ def write_checkpoint(
             state_bytes = writer.num_bytes
             torch.save(progress or {}, cast(IO[bytes], writer))
         except Exception:
-            # torch turns what the file raised into an error of its own, without the reason.
+            # torch replaces the error of the write by one of its own, without the reason.
             if writer.error is not None:
                 raise writer.error from None
             raise
@@ -121,7 +121,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is damaged, not a checkpoint, or of another version.
+        ValueError: The file is damaged, not a checkpoint, or of another version.
     """
     path = Path(path)
     with path.open("rb") as file:
@@ -141,7 +141,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     try:
         progress = torch.load(io.BytesIO(body[state_bytes:]), weights_only=True)
     except Exception as error:
-        # Nobody lists what unpickling raises on bytes that somebody made up.
+        # Unpickling arbitrary bytes may raise any exception.
         raise ValueError(f"{path} is damaged: its progress cannot be read") from error
     if not isinstance(progress, dict):
         raise ValueError(f"{path} is damaged: its progress is no dictionary")

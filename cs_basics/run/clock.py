@@ -1,4 +1,4 @@
-"""Clocks of a run: its progress towards its limits, and the time per update."""
+"""Clocks of a run: progress towards its limits, and time per update."""
 
 import math
 import time
@@ -12,9 +12,9 @@ class Clock:
     max_steps: int | None
     max_seconds: float | None
     elapsed_before: float = 0.0
-    """Seconds that the run took before it was resumed."""
+    """Seconds that the run took before it was last resumed."""
     agreed_s: float | None = None
-    """Elapsed seconds that all processes of a run agreed on; None: read the clock."""
+    """Elapsed seconds that all processes of the run agreed on; None: read the clock."""
 
     def __post_init__(self) -> None:
         self._start = time.monotonic()
@@ -29,7 +29,7 @@ class Clock:
         return self.elapsed_before + time.monotonic() - self._start
 
     def progress(self, step: int) -> float:
-        """Return the finished share of the run; at 1 or above it is over."""
+        """Return the finished share of the run; the run is over at 1 or above."""
         by_steps = step / self.max_steps if self.max_steps else 0.0
         by_time = self.elapsed_s / self.max_seconds if self.max_seconds else 0.0
         return max(by_steps, by_time)
@@ -56,7 +56,7 @@ class Speed:
         self.restart()
 
     def restart(self) -> None:
-        """Start timing from now, so that what was done since the last update does not count."""
+        """Start timing now, so that the time since the last update does not count."""
         self._last = time.monotonic()
 
     def count_step(self) -> None:
@@ -67,7 +67,7 @@ class Speed:
         self._num_steps += 1
 
     def seconds_per_step(self) -> float:
-        """Return the mean since the last call of this method, and start a new mean."""
+        """Return the mean since the last call of this method."""
         mean = self._elapsed_s / self._num_steps
         self._num_steps, self._elapsed_s = 0, 0.0
         return mean

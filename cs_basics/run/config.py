@@ -1,6 +1,6 @@
-"""TrainConfig: everything that can be chosen about a run, by subject. What, never how fast.
+"""TrainConfig: all settings of a run, in sections by subject.
 
-Complete presets: presets.py. The model's part is ModelConfig (variants/config.py).
+Complete presets are in presets.py; the section of the model is ModelConfig (variants/config.py).
 """
 
 import dataclasses
@@ -20,19 +20,19 @@ MIN_VOCAB_SIZE = 257
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """What is read, and in which order."""
+    """Texts, batches and their order."""
 
     train_text: Path | None = None
-    """Text to train on, stories separated by <|endoftext|>; none: stories from the grammar."""
+    """Text to train on, stories separated by <|endoftext|>; none: the embedded corpus."""
     valid_text: Path | None = None
-    """Text to validate on; none: stories from the grammar that are not in the training text."""
+    """Text to validate on; none: other stories of the embedded corpus."""
     corpus_megabytes: float = 10.0
-    """Megabytes of stories that the grammar writes where no training text is given."""
+    """Size of the embedded corpus in megabytes, used if no training text is given."""
     batch_size: int = 32
     """Sequences per update."""
     order: Literal["random", "epochs"] = "random"
-    """Where the sequences begin; random: anywhere; epochs: side by side, each place once before
-    any comes again."""
+    """How sequences are drawn; random: at random positions, with replacement; epochs: every
+    position once per pass over the text, in a random order."""
 
     def __post_init__(self) -> None:
         require_positive(self, "corpus_megabytes", "batch_size")
@@ -47,20 +47,20 @@ class OptimConfig:
     lr: float = 1e-3
     """Highest learning rate."""
     embedding_lr_ratio: float = 1.0
-    """The embedding table's rate, as a multiple of lr: its values are of size 1, those of the
-    other matrices far below."""
+    """Learning rate of the embedding table, as a multiple of lr: its values are of size 1, those of
+    the other matrices much smaller."""
     min_lr_ratio: float = 0.0
-    """The rate at the end, as a share of the highest."""
+    """Learning rate at the end, as a share of the highest."""
     warmup_steps: int = 100
-    """Updates until the rate is at its highest."""
+    """Updates until the learning rate is at its highest."""
     weight_decay: float = 0.1
     """Decoupled weight decay of AdamW."""
     beta1: float = 0.9
-    """Share of the old mean gradient that AdamW keeps."""
+    """AdamW: decay rate of the first moment, the mean gradient."""
     beta2: float = 0.95
-    """Share of the old mean square of the gradient that AdamW keeps."""
+    """AdamW: decay rate of the second moment, the mean squared gradient."""
     max_grad_norm: float = 1.0
-    """Gradients are scaled down to this joint norm."""
+    """Gradients are clipped to this global norm."""
 
     def __post_init__(self) -> None:
         require_positive(self, "lr", "embedding_lr_ratio", "max_grad_norm")
@@ -74,46 +74,46 @@ class OptimConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Where a run is kept, how long it goes on, what it writes and on what it runs."""
+    """Folder, length, outputs and hardware of a run."""
 
     run_dir: Path | None = None
-    """Folder for everything the run leaves; none: the next free one of runs/PRESET, PRESET-2 ..."""
+    """Folder of the run; none: the next free one of runs/PRESET, runs/PRESET-2, ..."""
     max_steps: int | None = None
     """Stop after this many updates."""
     max_minutes: float | None = None
-    """Stop after this many minutes; the clock starts with the script, and the schedule follows it.
-    With max_steps too, whichever comes first."""
+    """Stop after this many minutes, counted from the start of the script; the schedule then follows
+    the clock. With max_steps too, whichever comes first."""
     seed: int = 0
     """Seed of weights, batches, corpus and samples."""
     eval_every: int = 250
     """Updates between two validation losses."""
     eval_tokens: int = 32_768
-    """Validation tokens read for each of them; the last one reads them all."""
+    """Validation tokens read for each validation loss; the last one reads all."""
     log_every: int = 20
-    """Updates between two lines of metrics."""
+    """Updates between two rows of metrics."""
     checkpoint_every: int = 500
     """Updates between two checkpoints."""
     keep_checkpoints: int = 2
-    """Checkpoints to keep; the one with the lowest validation loss stays in any case."""
+    """Number of newest checkpoints to keep, besides the one with the lowest validation loss."""
     sample_tokens: int = 64
-    """Tokens of the sample that is written with each validation loss; 0: none."""
+    """Tokens of the sample that is generated with each validation loss; 0: none."""
     num_samples: int = 3
-    """Stories written at the end."""
+    """Stories generated at the end."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to train; auto: CUDA if there is one, then MPS, then the CPU."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the matrix products (weights stay float32); auto: whichever is faster here."""
     fast: Literal["auto", "off"] = "auto"
-    """auto: the fast twins of cs_basics/fast, compiled (up to a minute once, then several times the
-    speed); off: the book's own code, line by line. Both compute the same."""
+    """auto: the fast twins of cs_basics/fast, compiled (up to a minute once, then several times as
+    fast); off: the book's own code, uncompiled. Results are equal up to rounding."""
     grad_accum_steps: int = 1
-    """Parts in which a batch is computed, one after the other, to save memory."""
+    """Gradient accumulation: micro-batches per update, computed in turn to save memory."""
     activation_checkpointing: bool = False
-    """Keep only what enters each block and compute the rest again in the backward pass: less
+    """Keep only the input of each block and recompute its activations in the backward pass: less
     memory, about a quarter more time."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """How the processes that torchrun starts share the work; ddp: each holds the whole model;
-    fsdp: each holds a part of it."""
+    """With several processes (torchrun); ddp: each holds the whole model; fsdp: each holds a shard
+    of every weight."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
     """Also log to Weights & Biases; offline runs can be uploaded later with `wandb sync`."""
 
@@ -159,7 +159,7 @@ class TrainConfig:
         return cls(**{name: SECTIONS[name](**values) for name, values in sections.items()})
 
     def replace(self, **settings: Any) -> Self:  # noqa: ANN401  of any field
-        """Return this configuration with other values of some settings; errors as in `of`."""
+        """Return a copy with some settings changed; errors as in `of`."""
         return self.of(**{**self.settings(), **settings})
 
     def settings(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Build a configuration from what `to_json` returned.
+        """Build a configuration from the result of `to_json`.
 
         Raises:
             ValueError: A key is unknown or a value has the wrong type or size.
@@ -208,11 +208,11 @@ SECTIONS: dict[str, Any] = {
     "run": RunConfig,
 }
 SECTION_OF = {entry.name: section for section, kind in SECTIONS.items() for entry in fields(kind)}
-"""The section of each setting; no two sections have a setting of the same name."""
+"""The section of each setting; names are unique across sections."""
 
 
 def require_positive(config: object, *names: str) -> None:
-    """Raise ValueError if a setting of these is not greater than 0; None passes."""
+    """Raise ValueError if any of these settings is not None and not greater than 0."""
     for name in names:
         value = getattr(config, name)
         if value is not None and not 0 < value < math.inf:
@@ -220,14 +220,14 @@ def require_positive(config: object, *names: str) -> None:
 
 
 def require_not_negative(config: object, *names: str) -> None:
-    """Raise ValueError if a setting of these is below 0."""
+    """Raise ValueError if any of these settings is below 0."""
     for name in names:
         if not getattr(config, name) >= 0:
             raise ValueError(f"{name}={getattr(config, name)} must be 0 or greater")
 
 
 def _read_value(name: str, expected: Any, value: Any) -> Any:  # noqa: ANN401  JSON is anything
-    """Check one JSON value against the type of its field."""
+    """Validate one JSON value against the type of its field."""
     if typing.get_origin(expected) is Literal:
         if value in typing.get_args(expected):
             return value

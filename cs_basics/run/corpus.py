@@ -1,4 +1,4 @@
-"""From text to token files: what a run does before its first step."""
+"""The corpus of a run: texts, tokenizer and token files, prepared before the first step."""
 
 import logging
 import shutil
@@ -18,15 +18,15 @@ from cs_basics.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
-# Megabytes of validation text that the grammar writes.
+# Megabytes of validation text from the embedded corpus.
 _VALID_MEGABYTES = 0.5
-# Validation stories come from seeds far from any that training uses.
+# Seeds of validation stories are far from those of training stories.
 _VALID_SEED_OFFSET = 1_000_003
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text as ids, ready for batches."""
+    """Tokenizer and token files of a run."""
 
     tokenizer: Tokenizer
     train: TokenFile
@@ -40,19 +40,20 @@ def prepare_corpus(
     *,
     is_fast: bool = True,
 ) -> Corpus:
-    """Return the token files of a run; what it lacks is written, trained or encoded first.
+    """Return the corpus of a run; missing texts, tokenizer and token files are made first.
 
-    After an error nothing is left behind that the next attempt might take for its own.
+    All files are written atomically, so that an attempt after an error never reads partial files.
 
     Args:
-        config: Names the texts (or none, for the grammar's) and the vocabulary size.
-        folder: Where everything is kept.
-        on_progress: Told how far each part of the work is.
+        config: Settings of the run, with its texts (or none) and vocabulary size.
+        folder: Folder of the run.
+        on_progress: Called with the progress of each stage.
         is_fast: Whether to use the fast twins of the book's tokenizer and `train_bpe`.
 
     Raises:
         FileNotFoundError: A text is missing.
-        ValueError: A text is empty or shorter than one context, or a token file is another's.
+        ValueError: A text is empty or shorter than one context, or a token file is of another text
+            or tokenizer.
     """
     parts = (folder.path, folder.corpus, folder.tokenizer, folder.tokens)
     missing = [path for path in parts if not path.exists()]
@@ -73,15 +74,15 @@ def prepare_corpus(
 def _tokenizer(
     text: Path, vocab_size: int, folder: RunFolder, on_progress: OnProgress | None, is_fast: bool
 ) -> Tokenizer:
-    """Return the run's tokenizer, trained on the text if there is none yet."""
-    # The file that comes last: without it a kill came in between, and the others are written anew.
+    """Return the tokenizer of the run; train it on the text if there is none yet."""
+    # vocab.json is written last: without it the folder is incomplete, and is written again.
     if (folder.tokenizer / "vocab.json").exists():
         tokenizer = folder.load_tokenizer(is_fast)
         logger.info("using %s, %s tokens", folder.tokenizer, f"{tokenizer.vocab_size:,}")
         return tokenizer
     logger.info("training a tokenizer of %s tokens on %s", f"{vocab_size:,}", text)
     train = accelerate(train_bpe) if is_fast else train_bpe
-    # Only the twin can tell how far it is.
+    # Only the fast twin reports progress.
     told = {} if train is train_bpe else {"on_progress": unpacked(on_progress)}
     vocab, merges = train(text, vocab_size, [END_OF_TEXT], **told)
     tokenizer_class = accelerate(Tokenizer) if is_fast else Tokenizer
@@ -97,7 +98,7 @@ def _tokens(
     context_length: int,
     on_progress: OnProgress | None,
 ) -> TokenFile:
-    """Return the token file of a text, encoded if it is not there yet, and checked in any case."""
+    """Return the token file of a text, encoding it if there is none yet, and verify it."""
     if not path.exists():
         logger.info("encoding %s", text)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +125,7 @@ def _tokens(
 def _texts(
     config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None
 ) -> tuple[Path, Path]:
-    """Return the texts that were given, or have the grammar write them into the run's folder."""
+    """Return the given texts, or write those of the embedded corpus into the folder of the run."""
     if config.data.train_text is not None and config.data.valid_text is not None:
         for path in (config.data.train_text, config.data.valid_text):
             if not path.is_file():

@@ -1,4 +1,4 @@
-"""Line charts as SVG text, without a plotting library, so that a chart takes milliseconds.
+"""Line charts as SVG, without a plotting library: drawing one takes milliseconds.
 
 Test: pytest tests/project/run/test_watching.py
 """
@@ -72,7 +72,7 @@ def draw_curves(
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Average groups of neighbours down to MAX_POINTS; each group keeps the x of its last point."""
+    """Reduce to MAX_POINTS by averaging neighbours; a group keeps the x of its last point."""
     finite = [point for point in points if math.isfinite(point[1])]
     size = math.ceil(len(finite) / MAX_POINTS)
     groups = (finite[begin : begin + size] for begin in range(0, len(finite), size or 1))
@@ -85,7 +85,7 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return three to eight round numbers in a range, to label an axis with."""
+    """Return three to eight round numbers in a range, the labels of an axis."""
     rough = (high - low) / 5
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(s * magnitude for s in (1, 2, 5, 10) if s * magnitude >= rough)

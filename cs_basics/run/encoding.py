@@ -1,11 +1,11 @@
-"""Encode texts of any size to token files: by many processes, on many machines, and after a kill.
+"""Encode texts of any size to token files, with several processes or machines, resumable.
 
-A fast tokenizer (cs_basics.fast.text) encodes by several processes. Any other one needs only
-`encode_iterable`; it encodes the whole text, from the start.
+A FastTokenizer (cs_basics.fast.text) encodes with several processes. Any other tokenizer needs only
+`encode_iterable`; it encodes in one process and cannot resume.
 
-The unfinished file stands beside the place of the finished one, with ".part" after its name. Its
-header says how far it has come, every few seconds; the same call goes on from there, also after a
-worker process was killed. An ordinary error leaves nothing behind.
+The unfinished file has the suffix ".part" and a header that records the progress every few seconds.
+After a kill, of this process or of a worker, the same call resumes from there. An ordinary error
+deletes the unfinished file.
 
 Test: pytest tests/project/run/test_encoding_files.py
 """
@@ -42,37 +42,37 @@ from cs_basics.run.token_file import (
 from cs_basics.tokenizer import Tokenizer
 
 READ_BYTES = 1 << 19
-"""Bytes of text that a tokenizer without `encode_blocks` is handed at once."""
+"""Bytes of text passed at once to a tokenizer without `encode_blocks`."""
 IDS_AT_ONCE = 1 << 16
-"""Ids that are taken from it at once."""
+"""Ids taken at once from a tokenizer without `encode_blocks`."""
 
 SAVE_INTERVAL_S = 5.0
-"""Seconds between notes of how far an unfinished file has come: what a kill costs at most."""
+"""Seconds between two records of the progress: the most work that a kill can cost."""
 
 _Encoded = tuple[int, npt.NDArray[np.integer[Any]] | list[int]]
-"""Size of a part of the text in bytes, and its ids."""
+"""Size in bytes of a chunk of the text, and its ids."""
 
 _PART_MAGIC = b"cs_basics unfinished tokens\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """What an unfinished token file is to become, and how far it is."""
+    """Header of an unfinished token file: its source and its progress."""
 
     text_bytes: int
     """Size of the text."""
     text_changed_ns: int
-    """When the text was last written to."""
+    """Modification time of the text."""
     tokenizer_checksum: str
     """Checksum of the tokenizer."""
     rank: int
-    """Which share of the text."""
+    """Index of the share of the text, from 0."""
     num_shares: int
-    """How many shares it has."""
+    """Number of shares of the text."""
     bytes_done: int = 0
-    """Bytes of the share that are encoded."""
+    """Bytes of the share encoded so far."""
     tokens_done: int = 0
-    """Their ids, which follow the header."""
+    """Ids written so far, which follow the header."""
 
 
 def encode_file(
@@ -87,25 +87,25 @@ def encode_file(
 ) -> TokenFile:
     """Encode a text file of any size to a token file.
 
-    Every byte of the text is kept: decoding the file's ids gives it back. After a kill or an
-    interrupt, the same call goes on where the text and the tokenizer are still the same.
+    The encoding is lossless: decoding the ids gives back every byte of the text. After a kill or an
+    interrupt, the same call resumes if text and tokenizer are unchanged.
 
     Args:
         tokenizer: The tokenizer; its special tokens are recognised in the text.
         text_path: Text file, any bytes.
         out_path: Token file to write; an existing one is replaced once the new one is complete.
-        num_workers: Processes; None chooses by the file's size. The result is always the same.
-        on_progress: Called now and then.
-        rank: Which share of the text to encode, from 0.
-        num_shares: Equal shares that it has; `join_token_files` joins what becomes of them.
+        num_workers: Number of processes, which does not change the result; None: by file size.
+        on_progress: Called with the progress now and then.
+        rank: Index of the share of the text to encode, from 0.
+        num_shares: Number of equal shares; `join_token_files` joins their token files.
 
     Returns:
         The finished token file, opened.
 
     Raises:
-        OSError: The text cannot be read or the token file not be written; or a worker was killed.
+        OSError: The text cannot be read, the token file cannot be written, or a worker was killed.
         ValueError: The text is empty, has a byte for which the tokenizer has no token, or is being
-            encoded to this place by another process; or there is no such share.
+            encoded to this file by another process; or rank is not below num_shares.
     """
     text_path, out_path = Path(text_path), Path(out_path)
     encode_blocks = getattr(tokenizer, "encode_blocks", None)
@@ -143,10 +143,10 @@ def encode_file(
 def join_token_files(
     paths: Sequence[str | os.PathLike[str]], out_path: str | os.PathLike[str]
 ) -> TokenFile:
-    """Join token files of one tokenizer to one, in the order given.
+    """Concatenate token files of one tokenizer, in the order given.
 
     Args:
-        paths: The files, such as what became of the shares of a text.
+        paths: The files, such as those of the shares of a text.
         out_path: The file to write.
 
     Returns:
@@ -154,7 +154,7 @@ def join_token_files(
 
     Raises:
         OSError: A file cannot be read or written.
-        ValueError: There are none, one is no token file, or they are of different tokenizers.
+        ValueError: paths is empty, one is no token file, or they are of different tokenizers.
     """
     if not paths:
         raise ValueError("paths is empty: name the token files to join")
@@ -192,7 +192,7 @@ def _check_paths(text_path: Path, out_path: Path) -> None:
 def _encode_from_start(
     tokenizer: Tokenizer, path: Path, on_progress: OnProgress | None
 ) -> Iterator[_Encoded]:
-    """Encode a text with nothing but `encode_iterable`, and tell how far it is."""
+    """Encode a text with `encode_iterable` alone, and report the progress."""
     started, total = time.monotonic(), path.stat().st_size
     num_read = num_done = 0
 
@@ -217,7 +217,7 @@ def _encode_from_start(
 def _append(
     file: IO[bytes], encoded: Iterator[_Encoded], attempt: Attempt, vocab_size: int
 ) -> Attempt:
-    """Write blocks as they come, and now and then how far it is; return how far it has come."""
+    """Append blocks of ids, recording the progress now and then; return the final state."""
     saved = time.monotonic()
     try:
         for num_bytes, ids in encoded:
@@ -237,7 +237,7 @@ def _append(
 
 
 def _finish(file: IO[bytes], attempt: Attempt, vocab_size: int) -> None:
-    """Put the header of a token file in the place of the note."""
+    """Replace the record of the progress by the header of a finished token file."""
     header = TokenHeader(
         version=VERSION,
         dtype=token_dtype(vocab_size),
@@ -254,7 +254,7 @@ def _finish(file: IO[bytes], attempt: Attempt, vocab_size: int) -> None:
 
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Generator[IO[bytes]]:
-    """Open an unfinished file for this process alone; an error removes it, except a killed worker.
+    """Open and lock an unfinished file; any error but a killed worker deletes it.
 
     Raises:
         ValueError: Another process has it open.
@@ -271,9 +271,9 @@ def _unfinished(path: Path) -> Generator[IO[bytes]]:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Claim a file until it is closed, where the system can; the claim ends with this process.
+    """Lock a file until it is closed, where the operating system supports it.
 
-    (That of `flock` would end with the last worker, which is a little later after a kill.)
+    Not with `flock`, whose lock is inherited by the workers and outlives a killed parent process.
     """
     try:
         import fcntl
@@ -286,7 +286,7 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int, can_resume: bool) -> Attempt:
-    """Return how far the file has come, if it is of the same attempt, and go to its end."""
+    """Return the progress of an earlier attempt at the same work; seek to the end of its ids."""
     attempt = fresh
     head = file.read(HEADER_BYTES)
     if head.startswith(_PART_MAGIC) and can_resume:
@@ -302,7 +302,7 @@ def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int, can_resume: bool) -
 
 
 def _save(file: IO[bytes], attempt: Attempt) -> None:
-    """Say in the file how far it has come, once the ids up to there are safe, and go to its end."""
+    """Record the progress, after the ids are synced to the disk, and seek to the end."""
     file.flush()
     if attempt.bytes_done:
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""The device, the fastest dtype and the memory of this machine."""
+"""Hardware: device, fastest dtype and peak memory."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ def resolve_device(choice: str) -> torch.device:
         choice: "auto", "cpu", "cuda" or "mps".
 
     Raises:
-        ValueError: It is not there.
+        ValueError: The device is not available.
     """
     is_present = {
         "cuda": torch.cuda.is_available(),
@@ -31,9 +31,9 @@ def resolve_device(choice: str) -> torch.device:
 
 
 def resolve_dtype(choice: str, device: torch.device) -> torch.dtype:
-    """Return the type of the matrix products: "auto" measures which one is faster here.
+    """Return the dtype of the matrix products; "auto" measures which one is faster here.
 
-    Processors differ too much for a list: some have bfloat16 units, some only imitate them, at a
+    It is measured because processors differ: some have bfloat16 units, others emulate bfloat16 at a
     tenth of the speed of float32.
     """
     if choice != "auto":
@@ -60,27 +60,27 @@ def matmul_rate(dtype: torch.dtype, device: torch.device, size: int = 1024) -> f
 
 
 def forget_peak_memory(device: torch.device) -> None:
-    """Begin to measure the peak anew: compiling takes more memory than training a small model."""
+    """Reset the peak of the memory, since compiling takes more than training a small model."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
     try:
-        # Linux: sets the peak of this process (VmHWM) to what it holds now; see proc(5).
+        # Linux: sets the peak of this process (VmHWM) to its current memory; see proc(5).
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
         return
 
 
 def peak_memory_mb(device: torch.device) -> float | None:
-    """Return the most memory held, in MB: of this process, or on a GPU of the GPU.
+    """Return the peak memory in MB: of the GPU if the device is one, else of this process.
 
-    None where the system does not say.
+    None if the operating system does not report it.
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
     status = Path("/proc/self/status")
     if status.exists():
-        # Not getrusage: its peak begins with that of the process that started this one.
+        # Not getrusage, whose peak includes that of the parent process.
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
         return int(fields["VmHWM"].split()[0]) * 1024 / 1e6
     try:

@@ -1,4 +1,4 @@
-"""Small files that describe something, read with a clear error if they are damaged.
+"""Small JSON files, read with a clear error if they are damaged.
 
 Test: pytest tests/project/scripts/test_damaged_files.py
 """
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 MAX_DESCRIPTION_BYTES = 100_000_000
-"""Three times the largest tokenizer.json that is known to us."""
+"""Largest accepted size: three times the largest tokenizer.json known to us."""
 
 
 def read_at_once(path: str | os.PathLike[str]) -> bytes:
-    """Read a file that describes something, and is therefore never large.
+    """Read a small file, and refuse one too large to be a description.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is so large that it must be something else.
+        ValueError: The file is larger than MAX_DESCRIPTION_BYTES.
     """
     if (size := Path(path).stat().st_size) > MAX_DESCRIPTION_BYTES:
         raise ValueError(
@@ -32,7 +32,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  JSON holds 
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not JSON.
+        ValueError: The file is not JSON, or too large.
     """
     try:
         return json.loads(read_at_once(path).decode("utf-8"))

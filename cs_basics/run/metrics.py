@@ -1,4 +1,4 @@
-"""Metrics of a run: stored in metrics.jsonl, and shown on the console, as a plot and by wandb."""
+"""Metrics of a run: stored in metrics.jsonl; shown on the console, as a plot and by wandb."""
 
 import contextlib
 import json
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 Row = dict[str, float]
 Sample = tuple[int, str]
-"""A step, and a text that the model wrote after it."""
+"""A step, and a text that the model generated after it."""
 
 
 def bits_per_byte(loss: float, bytes_per_token: float) -> float:
-    """Turn a loss in nats per token into bits per byte, comparable between vocabularies."""
+    """Convert a loss in nats per token to bits per byte, comparable between vocabularies."""
     return loss / math.log(2) / bytes_per_token
 
 
@@ -84,7 +84,7 @@ class MetricsLog:
         self._wandb.log(row)
 
     def log_sample(self, step: int, text: str) -> None:
-        """Store a text that the model wrote after a step."""
+        """Store a text that the model generated after a step."""
         self.samples.append((step, text))
         self._append({"step": step, "sample": text})
 
@@ -157,7 +157,7 @@ class _Wandb:
         if self._run is not None:
             self._guard(lambda: self._run.finish(exit_code=exit_code))
         if self._has_failed:
-            # Otherwise the exit hook of wandb would fail the same way and print a traceback.
+            # Otherwise the exit hook of wandb would fail likewise and print a traceback.
             with contextlib.suppress(Exception, SystemExit):
                 import wandb
 
@@ -260,7 +260,7 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
     panels[0].set_ylabel("loss (nats per token)")
     if validated := [row for row in rows if "val/loss" in row]:
         losses = [row[key] for row in rows for key in ("train/loss", "val/loss") if key in row]
-        # Scale to the losses since the first validation: the fall before it would flatten the rest.
+        # The range of the losses since the first validation: earlier ones would flatten the rest.
         high = max(validated[0]["val/loss"], losses[-1] + 0.5)
         panels[0].set_ylim(min(losses) - 0.1, high + 0.4)
         ratio = validated[-1]["val/bits_per_byte"] / validated[-1]["val/loss"]

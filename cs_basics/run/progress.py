@@ -1,4 +1,4 @@
-"""Progress of long work: what the library reports to callbacks and the scripts show."""
+"""Progress of long work, reported by the library to callbacks and shown by the scripts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """State of a long piece of work, the argument of `on_progress` callbacks."""
+    """Progress of a stage of work, the argument of `on_progress` callbacks."""
 
     stage: str
-    """Name of the work, such as "counting words"."""
+    """Name of the stage, such as "counting pre-tokens"."""
     unit: str
     """Unit of `done` and `total`, such as "bytes"."""
     done: int
@@ -36,7 +36,7 @@ OnProgress = Callable[[Progress], None]
 
 
 def unpacked(on_progress: OnProgress | None) -> Callable[[str, str, int, int, float], None] | None:
-    """Return a callback that takes the fields of `Progress` one by one, as fast/text hands them."""
+    """Return a callback that takes the fields of `Progress` one by one, as fast/text calls it."""
     if on_progress is None:
         return None
 

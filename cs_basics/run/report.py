@@ -1,4 +1,4 @@
-"""The page report.html of a run: curves, latest numbers, samples and settings, updated as it goes.
+"""report.html of a run: curves, latest metrics, samples and settings, updated during the run.
 
 Test: pytest tests/project/run/test_watching.py
 """
@@ -26,7 +26,7 @@ from cs_basics.run.metrics import MetricsLog, Row, format_duration
 
 logger = logging.getLogger(__name__)
 
-# While the run goes on, the page is rewritten, and reloads itself in a browser, at most this often.
+# During the run, the page is rewritten, and reloads itself in a browser, at most this often.
 INTERVAL_S = 10
 MAX_SAMPLES = 20
 
@@ -81,7 +81,7 @@ def report_blocks(
         state: See Report.write.
         config: Settings of the run.
         rows: Rows of metrics.jsonl.
-        samples: Texts that the model wrote, each with the step after which it wrote it.
+        samples: Texts that the model generated, each with its step.
     """
     now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     return [

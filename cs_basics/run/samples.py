@@ -1,4 +1,4 @@
-"""What a model writes during and after its training."""
+"""Samples: stories that a model generates during and after its training."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ SAMPLING = Sampling(temperature=0.5, top_p=0.95)
 def write_samples(
     model: TransformerLM, tokenizer: Tokenizer, path: Path, config: RunConfig, *, is_fast: bool
 ) -> list[str]:
-    """Let the model write stories from nothing, and keep them as Markdown.
+    """Generate stories without a prompt, and write them to a Markdown file.
 
     Returns:
         The stories.
@@ -34,7 +34,7 @@ def write_samples(
 def write_story(
     model: TransformerLM, tokenizer: Tokenizer, max_tokens: int, seed: int, *, is_fast: bool
 ) -> str:
-    """Let the model write one story from nothing."""
+    """Generate one story without a prompt."""
     prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
     stop_ids = tokenizer.encode(END_OF_TEXT)
     write = accelerate(generate) if is_fast else generate

@@ -1,8 +1,7 @@
-"""Token files, which hold an encoded text on disk.
+"""Token files: an encoded text on disk.
 
-A token file is a header of fixed length that says what the rest is, then the ids as raw
-little-endian integers. It is opened as a memory map, so that a file larger than memory can be
-trained on.
+A token file is a header of fixed length followed by the ids as raw little-endian integers. It is
+memory-mapped, so that a model can be trained on a file larger than memory.
 
 Test: pytest tests/project/run/test_token_file.py
 """
@@ -29,18 +28,18 @@ MAX_UINT16_VOCAB_SIZE = 1 << 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenHeader:
-    """What a token file says about itself."""
+    """Header of a token file."""
 
     version: int
     """Version of the format."""
     dtype: str
-    """Type of an id: uint16, or uint32 where the vocabulary is too large for it."""
+    """Type of an id: uint16, or uint32 for larger vocabularies."""
     vocab_size: int
-    """Every id is below this."""
+    """Exclusive upper bound of the ids."""
     tokenizer_checksum: str
     """Checksum of the tokenizer that made the ids."""
     num_tokens: int
-    """Ids in the file."""
+    """Number of ids in the file."""
     num_bytes: int
     """Bytes of the text that was encoded."""
 
@@ -50,13 +49,13 @@ class TokenFile(TokenHeader):
     """An open token file."""
 
     path: Path
-    """Where it is."""
+    """Path of the file."""
     tokens: np.memmap[Any, np.dtype[Any]]
     """All ids, (num_tokens,), memory-mapped and read-only."""
 
 
 def tokenizer_checksum(tokenizer: Tokenizer) -> str:
-    """Hex digest of vocabulary, merges and special tokens: the same for equal tokenizers."""
+    """Return a hex digest of vocabulary, merges and special tokens."""
     content = (
         [(i, token.hex()) for i, token in sorted(tokenizer.vocab.items())],
         [(left.hex(), right.hex()) for left, right in tokenizer.merges],
@@ -66,10 +65,10 @@ def tokenizer_checksum(tokenizer: Tokenizer) -> str:
 
 
 def token_dtype(vocab_size: int) -> str:
-    """Smallest type of a token file that holds the ids of a vocabulary.
+    """Return the smallest id type of a token file that holds the ids of a vocabulary.
 
     Raises:
-        ValueError: There is none.
+        ValueError: The vocabulary is too large for every type.
     """
     if vocab_size > 1 << 32:
         raise ValueError(f"the token id {vocab_size - 1} is more than a token file holds")
@@ -83,13 +82,13 @@ def write_token_file(
     vocab_size: int,
     tokenizer_checksum: str,
 ) -> TokenFile:
-    """Write token ids to a file, which appears under its name only when complete.
+    """Write token ids to a file, atomically.
 
     Args:
-        path: Where to write; its folder is made if missing, an existing file is replaced.
-        id_chunks: The text in order, in parts of any length: of each part its size in bytes and
-            its ids. Only one part is held at a time.
-        vocab_size: Bound of the ids.
+        path: The file; its folder is made if missing, an existing file is replaced.
+        id_chunks: The text in order, in chunks of any length: the size in bytes and the ids of
+            each chunk. Only one chunk is held in memory at a time.
+        vocab_size: Exclusive upper bound of the ids.
         tokenizer_checksum: Checksum of the tokenizer that made the ids.
 
     Returns:
@@ -124,7 +123,7 @@ def write_token_file(
 def packed_ids(
     ids: Sequence[int] | npt.NDArray[np.integer[Any]], vocab_size: int
 ) -> npt.NDArray[np.integer[Any]]:
-    """Return ids as an array of the type that a token file holds.
+    """Convert ids to an array of the id type of a token file.
 
     Raises:
         ValueError: An id is negative or not below vocab_size.
@@ -138,7 +137,7 @@ def packed_ids(
 
 
 def packed_header(header: TokenHeader) -> bytes:
-    """Return a header as a token file begins with it."""
+    """Return a header as bytes, as written at the start of a token file."""
     return (MAGIC + json.dumps(asdict(header)).encode()).ljust(HEADER_BYTES)
 
 
@@ -149,11 +148,11 @@ def open_token_file(
 
     Args:
         path: The file.
-        tokenizer_checksum: If given, the tokenizer that the ids have to be of.
+        tokenizer_checksum: Expected checksum of the tokenizer; None: any.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not a complete token file of this version, or of another tokenizer.
+        ValueError: It is not a complete token file of this version, or made by another tokenizer.
     """
     path = Path(path)
     header = _read_header(path)
@@ -179,13 +178,13 @@ def open_token_file(
 
 
 def check_unchanged(file: TokenFile) -> None:
-    """Look whether an open token file is still as long as it was.
+    """Check that an open token file has not changed its size.
 
-    Reading a memory map beyond the end of its file ends the process, without a word.
+    Reading a memory map beyond the end of its file would kill the process without a message.
 
     Raises:
-        FileNotFoundError: It is gone.
-        ValueError: It has another size.
+        FileNotFoundError: The file was deleted.
+        ValueError: The file has another size.
     """
     size = HEADER_BYTES + file.tokens.nbytes
     try:

@@ -1,4 +1,4 @@
-"""Tokenizers on disk: written so that a kill leaves the old one or none, and read with care.
+"""Tokenizers on disk, written atomically and validated when read.
 
 Test: pytest tests/project/run/test_tokenizer_folder.py
 """
@@ -14,11 +14,11 @@ from cs_basics.tokenizer import Tokenizer
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: str | os.PathLike[str]) -> None:
-    """Write the files of a tokenizer, each complete before it takes its name, vocab.json last.
+    """Write the files of a tokenizer atomically, vocab.json last.
 
     Raises:
         OSError: The folder cannot be written.
-        ValueError: The tokenizer cannot be saved, see there.
+        ValueError: As in `Tokenizer.save`.
     """
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer.save(scratch)
@@ -30,7 +30,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: str | os.PathLike[str]) -> None
 
 
 def load_tokenizer(folder: str | os.PathLike[str], is_fast: bool = True) -> Tokenizer:
-    """Read what `save_tokenizer` wrote.
+    """Read a tokenizer written by `save_tokenizer`.
 
     Args:
         folder: The folder.
@@ -46,7 +46,7 @@ def load_tokenizer(folder: str | os.PathLike[str], is_fast: bool = True) -> Toke
     special_tokens = read_json(specials)
     if not isinstance(special_tokens, list):
         raise ValueError(f"{specials} is not a list of strings")
-    read_json(vocab)  # names what is wrong with a damaged one, whoever wrote the tokenizer
+    read_json(vocab)  # a clear error for a damaged file, whatever a student's from_files raises
     tokenizer_class = accelerate(Tokenizer) if is_fast else Tokenizer
     try:
         return tokenizer_class.from_files(vocab, merges, special_tokens)

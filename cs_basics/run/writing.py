@@ -1,4 +1,4 @@
-"""Text from a model, for several prompts: tokens drawn, decoded and shown as they come."""
+"""Generation of text for several prompts, streamed token by token."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -9,7 +9,7 @@ from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 IsEnd = Callable[[int, int], bool]
-"""Told a row and its new token: is the text of that row complete with it?"""
+"""Called with a row and its new token; returns whether the text of that row ends with it."""
 
 
 def generate_rows(
@@ -23,22 +23,22 @@ def generate_rows(
     is_compiled: bool = False,
     is_end: IsEnd | None = None,
 ) -> Iterator[list[int | None]]:
-    """Continue several prompts: side by side where the model's parts allow it, else in turns.
+    """Continue several prompts: as one batch if fast/decoding.py supports the model, else in turns.
 
-    Row r is what `generate` writes with seed + r, however many there are.
+    Rows are independent: row r is what `generate` returns with seed + r.
 
     Args:
         model: The language model.
         prompts: Token ids of each text, at least one.
-        max_tokens: Tokens to write at the most, each text.
-        sampling: How to draw, and what to do when a context is full.
-        stop_ids: A token of these ends its text and is not yielded.
-        seed: The same seed gives the same texts; None draws afresh.
-        is_compiled: Compile first: it pays from some thousand tokens on.
-        is_end: Ends the text of a row after the token that it is told of.
+        max_tokens: Largest number of new tokens per text.
+        sampling: How to sample, and what to do when a context is full.
+        stop_ids: Any of these tokens ends its text and is not yielded.
+        seed: Equal seeds give equal texts; None: a random seed.
+        is_compiled: Compile first, which is worth it from some thousand tokens on.
+        is_end: Decides after each token of a row whether its text ends there.
 
     Yields:
-        The next token of each row, None where none has come.
+        The next token of each row, None for a row that got none.
 
     Raises:
         ValueError: There is no prompt, or one is empty or holds ids that the model does not know.
@@ -76,21 +76,21 @@ def generate_texts(
     *,
     is_compiled: bool = False,
 ) -> Iterator[tuple[int, str]]:
-    """Continue several prompts at once as text, piece by piece.
+    """Continue several prompts as text, streamed in chunks.
 
     Args:
         model: The language model.
-        tokenizer: Knows the bytes of each token.
+        tokenizer: The tokenizer of the model.
         prompts: Token ids of each text.
-        max_tokens: Tokens to write at the most, each text.
+        max_tokens: Largest number of new tokens per text.
         sampling: As in `generate_rows`.
         stop_ids: As in `generate_rows`.
-        stop_strings: A text ends before the first of these, wherever tokens begin and end.
+        stop_strings: A text ends before the first of these, even if it spans several tokens.
         seed: As in `generate_rows`.
         is_compiled: As in `generate_rows`.
 
     Yields:
-        The number of a prompt and the next piece of its continuation, never a part of a character.
+        The index of a prompt and the next chunk of its continuation, in whole characters.
 
     Raises:
         ValueError: As in `generate_rows`, or a stop string is empty.

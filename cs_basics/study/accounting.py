@@ -91,7 +91,7 @@ def generation_flops(config: ModelConfig, position: int) -> Parts:
 
 
 def training_memory(config: ModelConfig, batch_size: int) -> Parts:
-    """Count the bytes that a training step of the book's code in float32 holds at its peak, by part.
+    """Count the bytes that a training step holds at its peak, by part: float32, the book's code.
 
     Weights, gradients and the two moments of AdamW are exact. Activations are the arrays that
     autograd keeps for the backward pass; left out are those with one number per position or head,

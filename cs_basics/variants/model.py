@@ -17,6 +17,14 @@ BLOCKS: dict[str, type[TransformerBlock]] = {
     "none": TransformerBlock,
 }
 
+NORMS = {
+    "pre": ("ln1", "ln2"),
+    "post": ("ln1", "ln2"),
+    "sandwich": ("ln1", "ln1_after", "ln2", "ln2_after"),
+    "none": (),
+}
+"""Which norms a block has."""
+
 
 def build_model(
     config: ModelConfig,
@@ -41,12 +49,12 @@ def build_model(
     for block in model.layers:
         assert isinstance(block, TransformerBlock)
         exchange_parts(block, config, device, dtype)
-    # After post-norm blocks the stream is normalised already.
-    is_normalised = config.placement in ("post", "none")
-    model.ln_final = nn.Sequential() if is_normalised else make_norm(config, device, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    # After post-norm blocks the stream is normalised already; "none" has no norms.
+    has_final_norm = config.placement not in ("post", "none")
+    model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]
     if config.tie_embeddings:
         # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The table keeps the
-        # small values of the head: those of an embedding would give logits of sqrt(d_model).
+        # small values of the head: an embedding's would give logits of size sqrt(d_model).
         model.token_embeddings.weight = model.lm_head.weight
     return model
 
@@ -59,10 +67,8 @@ def exchange_parts(
 ) -> None:
     """Exchange the parts of a block for those that a configuration names, in place."""
     block.__class__ = BLOCKS[config.placement]
-    names = {"pre": ["ln1", "ln2"], "post": ["ln1", "ln2"], "none": []}.get(
-        config.placement, ["ln1", "ln2", "ln1_after", "ln2_after"]
-    )
-    for name in ("ln1", "ln2", *names):
+    names = NORMS[config.placement]
+    for name in sorted({"ln1", "ln2", *names}):
         # An empty Sequential returns what it is given.
         norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
         setattr(block, name, norm)

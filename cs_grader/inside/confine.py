@@ -97,6 +97,13 @@ def limit(what: int, amount: int) -> None:
         resource.setrlimit(what, (least, least))
 
 
+def limit_memory(num_bytes: int) -> None:
+    """Let this process and those it starts have so much memory, until one of them raises it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (num_bytes, hard))
+
+
 def filter_system_calls(allow_network: bool) -> bool:
     """Deny tracing, mounting, kernel interfaces and signals to every process at once.
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 HAS_PROC = Path("/proc/self/stat").exists()
@@ -40,8 +41,31 @@ def cpu_below() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def memory_of(pid: int) -> int:
-    """Bytes that a process holds; what several share counts in parts."""
+def queued_below() -> float:
+    """Seconds that the processes below this one have waited for a processor to be free."""
+    waited = 0
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                waited += int((task / "schedstat").read_text().split()[1])
+    return waited / 1e9
+
+
+def memory_of(pids: Collection[int], enough: int) -> int:
+    """Bytes that processes hold together; exact only above `enough`, since that takes longer."""
+    # What several share counts for each of them here.
+    most = sum(map(_resident, pids))
+    return most if most <= enough else sum(map(_own_share, pids))
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def _own_share(pid: int) -> int:
     try:
         rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -47,7 +47,7 @@ class Watch:
             below = descendants(os.getpid())
             if len(below) > self.settings.processes:
                 return f"over {self.settings.processes} processes"
-            if sum(map(memory_of, below)) > self.settings.memory_bytes:
+            if memory_of(below, self.settings.memory_bytes) > self.settings.memory_bytes:
                 return over_memory(self.settings.memory_bytes)
         return None
 

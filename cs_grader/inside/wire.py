@@ -1,8 +1,10 @@
 """Plain data as a JSON header and raw bytes: all that crosses between grader and sandbox.
 
-Whoever reads trusts nothing: lengths are capped, dtypes come from a list, shapes must account for
-every byte, and what comes out is built anew from dict, list, tuple, str, bytes, numbers and arrays.
-There is no pickle and no code on the way.
+Whoever reads trusts nothing: dtypes come from a list, shapes must account for every byte, and what
+comes out is built anew from dict, list, tuple, str, bytes, numbers and arrays. There is no pickle
+and no code on the way. How much a frame can cost is bounded before anything is made of it, in this
+order: its length, from the prefix; the number of its parts, by counting commas and brackets; then,
+while it is built, its depth and what stands for more than it takes.
 
 A frame is MAGIC, the lengths of header and body, the header (JSON) and the body (bytes of arrays).
 In the header a list stands for itself; {"d": [keys, values]} is a dict, {"t": items} a tuple,
@@ -22,12 +24,22 @@ from typing import Any
 import numpy as np
 
 Plain = Any
-"""None, bool, int, float, str, bytes, NumPy arrays and numbers; lists, tuples, dicts of these."""
+"""None, bool, int, float, str, bytes, NumPy arrays and numbers; lists, tuples, dicts of these.
+
+The keys of a dict are text, bytes or integers.
+"""
 
 MAGIC = b"csg1"
 PREFIX = struct.Struct(">4sII")
-MAX_BYTES = 64 * 2**20
+# The largest answer in the examination has half a megabyte, the largest question, a text, 13; none
+# has more than 3,000 parts.
+MAX_BYTES = 32 * 2**20
+MAX_PARTS = 500_000
+MAX_DEPTH = 20
 MAX_AXES = 32
+# Python's hash of a larger int is its remainder: keys of a dict could be made to collide.
+MAX_KEY = 2**60
+NO_KEY = "a key that is neither text nor a number below 2^60"
 SCALARS = {bool, int, float, str, type(None)}
 DTYPES = frozenset(
     f"{kind}{bits}"
@@ -68,9 +80,11 @@ def decode(frame: bytes) -> Plain:
     if length != len(frame) - PREFIX.size:
         raise WireError(f"the frame announces {length} bytes and has {len(frame) - PREFIX.size}")
     start = PREFIX.size + PREFIX.unpack_from(frame)[1]
+    header = frame[PREFIX.size : start]
+    num_parts = sum(map(header.count, (b",", b"[", b"{")))
     try:
-        reader = _Reader(memoryview(frame)[start:])
-        value = reader.value(json.loads(frame[PREFIX.size : start]))
+        reader = _Reader(memoryview(frame)[start:], num_parts)
+        value = reader.value(json.loads(header))
     except WireError:
         raise
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
@@ -158,6 +172,8 @@ def _tree(value: Plain, body: list[bytes]) -> Plain:
     if isinstance(value, tuple):
         return {"t": _list(list(value), body)}
     if isinstance(value, dict):
+        if not all(map(_is_key, value)):
+            raise TypeError(f"{NO_KEY} is not plain data")
         return {"d": [_list(list(value), body), _list(list(value.values()), body)]}
     raise TypeError(f"{type(value).__name__} is not plain data")
 
@@ -176,18 +192,41 @@ def _list(items: list[Plain], body: list[bytes]) -> Plain:
     return [_tree(item, body) for item in items]
 
 
+def _is_key(key: Plain) -> bool:
+    is_number = isinstance(key, np.integer) or (type(key) is int and abs(key) < MAX_KEY)
+    return is_number or isinstance(key, str | bytes)
+
+
 class _Reader:
     """Builds values from header nodes, and takes the bytes of arrays from the body in turn."""
 
-    def __init__(self, body: memoryview) -> None:
+    def __init__(self, body: memoryview, num_parts: int) -> None:
         self.rest = body
+        self.num_parts = 0
+        self.depth = 0
+        self.count(num_parts)
+
+    def count(self, parts: int) -> None:
+        """Take note of parts before they are made."""
+        self.num_parts += parts
+        if self.num_parts > MAX_PARTS:
+            raise WireError(f"more than {MAX_PARTS} parts")
 
     def value(self, node: Plain) -> Plain:
-        if isinstance(node, list):
-            scalars = set(map(type, node)) <= SCALARS
-            return node if scalars else [self.value(item) for item in node]
-        if not isinstance(node, dict):
+        if not isinstance(node, list | dict):
             return node
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise WireError(f"parts nested more than {MAX_DEPTH} deep")
+        value = self.sequence(node) if isinstance(node, list) else self.marked(node)
+        self.depth -= 1
+        return value
+
+    def sequence(self, node: list[Plain]) -> list[Plain]:
+        scalars = set(map(type, node)) <= SCALARS
+        return node if scalars else [self.value(item) for item in node]
+
+    def marked(self, node: dict[str, Plain]) -> Plain:
         if len(node) != 1:
             raise WireError("a node of the header has no kind")
         ((kind, what),) = node.items()
@@ -210,14 +249,17 @@ class _Reader:
         return items
 
     def mapping(self, node: Plain) -> dict[Plain, Plain]:
-        keys, values = node
-        return dict(zip(self.items(keys), self.items(values), strict=True))
+        keys, values = map(self.items, node)
+        if not all(map(_is_key, keys)):
+            raise WireError(NO_KEY)
+        return dict(zip(keys, values, strict=True))
 
     def rows(self, node: Plain) -> list[Plain]:
         width, flat = node
         items = self.items(flat)
-        if type(width) is not int or width < 1 or len(items) % width:
+        if type(width) is not int or not 1 <= width <= max(len(items), 1) or len(items) % width:
             raise WireError("rows of an impossible width")
+        self.count(len(items) // width)
         return list(zip(*[iter(items)] * width, strict=True))
 
     def pieces(self, lengths: list[int]) -> list[bytes]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from cs_grader.inside import wire
 from cs_grader.inside.forbidden import FUNCTIONS, KERNELS
 from cs_grader.outside import sandbox
+from cs_grader.outside.idle import IdleTime
 from cs_grader.outside.sandbox import Limits
 from cs_grader.outside.stage import Stage
 from cs_grader.result import printable
@@ -102,6 +103,7 @@ class Connection:
         self.more = more
         self.budget_s = budget_s
         self.deadline = time.monotonic() + budget_s
+        self.idle = IdleTime(limits.total_idle_s)
         self.output = Output()
         self.over_time: dict[str, int] = {}
         self.process: subprocess.Popen[bytes] | None = None
@@ -138,15 +140,18 @@ class Connection:
         if time.monotonic() > self.deadline:
             minutes = self.budget_s / 60
             return _died(f"not run: the {minutes:g} minutes for a submission were used up")
+        if self.idle.is_used_up:
+            return _died(f"not run: {self._waited()}")
         try:
             channel = self.channel or self._start()
         except (OSError, wire.WireError) as error:
             raise SandboxError(f"the sandbox does not start: {error}") from None
         deadline = time.monotonic() + IMPORTING_S + 2 * head["wall_s"]
         try:
-            wire.send(channel, wire.encode(head | {"limit": wire.MAX_BYTES}), deadline)
-            wire.send(channel, payload, deadline)
-            frame = wire.receive(channel, deadline)
+            with self.idle.counted(self._kill):
+                wire.send(channel, wire.encode(head | {"limit": wire.MAX_BYTES}), deadline)
+                wire.send(channel, payload, deadline)
+                frame = wire.receive(channel, deadline)
             if frame is not None:
                 return answer_of(wire.decode(frame))
             how = "ended the whole sandbox"
@@ -157,7 +162,15 @@ class Connection:
         except OSError:
             how = "ended the whole sandbox"
         self._end()
-        return _died(how)
+        return _died(f"no answer: {self._waited()}" if self.idle.is_used_up else how)
+
+    def _waited(self) -> str:
+        return f"waited for {self.idle.limit_s:g} s in total without computing anything"
+
+    def _kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            sandbox.sweep(self.tier)
 
     def _start(self) -> socket.socket:
         self.process, self.channel = sandbox.start(

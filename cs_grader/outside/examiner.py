@@ -30,6 +30,7 @@ from cs_grader.outside.sandbox import Limits
 from cs_grader.outside.stage import Stage
 
 FORBIDDEN = "ForbiddenOperator"
+OWN_MEMORY_BYTES = 2 * 2**30
 NOWHERE = Frame("the submission", 0, "<module>")
 
 
@@ -66,6 +67,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     examination = Examination(**json.loads(path.read_text(encoding="utf-8")))
     confine.die_with_parent()
     confine.adopt_orphans()
+    # What is compared is of a submission's making: if it is too much, that is an item's failure.
+    confine.limit_memory(OWN_MEMORY_BYTES)
     # Whatever is started from here on must not hold the other end open.
     os.set_inheritable(examination.rows, False)
     early_config.pluginmanager.register(Examiner(examination), "examiner")

@@ -38,6 +38,8 @@ class Limits:
     processes: int = 128
     idle_s: float = 10.0
     """How long a probe may wait for something without computing."""
+    total_idle_s: float = 30.0
+    """How long all probes of a submission together may."""
 
 
 def own_uid() -> int:

@@ -24,6 +24,7 @@ from cs_grader.outside import sandbox
 from cs_grader.outside.stage import Stage, copy_inside
 
 TIERS = ("bubblewrap", "uid", "process")
+LEAST_WALL = "uid"
 PACKAGE = Path(__file__).parents[1]
 
 # Does to itself what the worker does, then looks around: what is within reach?
@@ -54,18 +55,25 @@ def choose_tier(required: str | None = None) -> str:
     """Return the strongest kind of wall that works here.
 
     Args:
-        required: Accept this kind or a stronger one only.
+        required: Accept this kind or a stronger one only. A plain process is hardly a wall: it
+            has to be asked for by name.
 
     Raises:
         ValueError: None that is strong enough works; says why.
     """
-    weakest = TIERS.index(required or TIERS[-1])
+    weakest = TIERS.index(required or LEAST_WALL)
     reasons: list[str] = []
     for tier in TIERS[: weakest + 1]:
         reason = why_not(tier)
         if not reason:
             return tier
         reasons.append(f"{tier}: {reason}")
+    if required is None:
+        raise ValueError(
+            "nothing here keeps a submission away from your files: install bubblewrap (Debian:"
+            f" apt-get install bubblewrap), or grade without, --require-isolation {TIERS[-1]}"
+            f" ({'; '.join(reasons)})"
+        )
     raise ValueError(f"no isolation of {required} or stronger works here ({'; '.join(reasons)})")
 
 

@@ -52,7 +52,8 @@ def main(
         resume: Go on with what is in --out.
         exam_seed: Secret that hidden inputs are drawn from, at least 22 random characters; a fresh
             one is drawn and recorded in batch.json if not given. 0: no hidden inputs.
-        require_isolation: Grade only if this wall or a stronger one works.
+        require_isolation: Grade only if this wall or a stronger one works; "process" is hardly one
+            and has to be asked for.
         only: Grade this problem only; may be repeated (none: all of them).
         packages: File with what submissions may import besides, as pip's requirements.
         minutes: The most time for one submission.

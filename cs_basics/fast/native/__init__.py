@@ -1,7 +1,7 @@
-"""What reaches below PyTorch's public interface; the from-scratch policy exempts this folder only.
+"""Code below PyTorch's public interface: the one folder that the from-scratch policy exempts.
 
-lookup.py                   the embedding's gradient, added up in a fixed order
-attention_kernel.py, .cpp   rotation and attention as one C++ kernel, for compiled models on a CPU
-ahead_of_time.py            a compiled step in a process that holds no compiler
-ahead_of_time_compiler.py   the process that compiles it
+lookup.py                   the gradient of the embedding, summed in a fixed order
+attention_kernel.py, .cpp   RoPE and attention as one C++ kernel, for compiled models on a CPU
+ahead_of_time.py            loads a training step that another process compiled (AOTInductor)
+ahead_of_time_compiler.py   that other process
 """

@@ -1,9 +1,12 @@
-"""Attention in tiles is attention, and its gradients are those of autograd."""
+"""Attention in tiles is attention, and its gradients are those of autograd.
+
+The layers that use it: test_twins.py.
+"""
 
 import pytest
 import torch
 
-from cs_basics.attention import CausalSelfAttention, MergedCausalSelfAttention
+from cs_basics.fast.attention import rotate_half_split, to_half_split
 from cs_basics.fast.flash_attention import flash_causal_attention
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.rope import RotaryPositionalEmbedding
@@ -77,21 +80,28 @@ def test_what_is_kept_for_the_backward_grows_with_the_length_and_not_with_its_sq
     assert kept[128] == 2 * kept[64]
 
 
-@pytest.mark.parametrize("attention", [CausalSelfAttention, MergedCausalSelfAttention])
-@pytest.mark.parametrize("qk_norm", [False, True])
-def test_the_layer_gives_the_same_in_tiles(attention, qk_norm):
-    torch.manual_seed(0)
-    rope = RotaryPositionalEmbedding(10_000.0, 8, 300)
-    plain_layer = attention(32, 4, rope, qk_norm=qk_norm)
-    tiled_layer = attention(32, 4, rope, qk_norm=qk_norm, is_tiled=True)
-    tiled_layer.load_state_dict(plain_layer.state_dict())
-    x = torch.randn(2, 300, 32)
-    outputs = [layer(x) for layer in (plain_layer, tiled_layer)]
-    torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-5)
-    for output in outputs:
-        output.square().sum().backward()
-    for one, other in zip(plain_layer.parameters(), tiled_layer.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
+@pytest.mark.parametrize("d_head", [2, 4, 6, 32])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_half_split_vectors_turn_as_neighbours_do_and_so_do_their_gradients(d_head, dtype):
+    rope = RotaryPositionalEmbedding(100.0, d_head, 9)
+    x = torch.randn(2, 3, 5, d_head, dtype=dtype, requires_grad=True)
+    positions = torch.tensor([[0, 8, 3, 3, 1], [2, 4, 4, 7, 5]])
+
+    def in_half_split_order(x):
+        return torch.cat([x[..., ::2], x[..., 1::2]], dim=-1)
+
+    expected = in_half_split_order(rope(x, positions.unsqueeze(1)))
+    turned, _ = rotate_half_split(in_half_split_order(x), x, rope, positions)
+    assert turned.dtype == dtype
+    assert torch.equal(turned, expected)
+    weights = torch.randn(x.shape, dtype=dtype)
+    ours, theirs = (torch.autograd.grad((y * weights).sum(), x) for y in (turned, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_half_split_order_keeps_heads_apart():
+    rows = torch.arange(8.0).unsqueeze(1)
+    assert to_half_split(rows, 2).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
 @pytest.mark.parametrize(

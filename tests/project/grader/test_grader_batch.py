@@ -61,7 +61,14 @@ def grade(*arguments):
     return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
 
 
-OPTIONS = ["--only", "silu", "--exam-seed", "the secret words of this test"]
+OPTIONS = [
+    "--require-isolation",
+    "process",
+    "--only",
+    "silu",
+    "--exam-seed",
+    "the secret words of this test",
+]
 
 
 @pytest.fixture(scope="module")
@@ -125,14 +132,14 @@ def test_results_are_reused_only_for_the_same_content(graded, class_folder):
     old = changed.read_text()
     try:
         changed.write_text(RIGHT + "# better\n")
-        finished = grade(class_folder, "--out", out, "--resume", "--only", "silu")
+        finished = grade(class_folder, "--out", out, "--resume", *OPTIONS[:4])
     finally:
         changed.write_text(old)
     assert finished.returncode == 0
     assert result_of(out, "bob").score == 2
     for name in set(SUBMISSIONS) - {"bob"}:
         assert (out / name / "result.json").read_text() == stamps[name]
-    finished = grade(class_folder, "--out", out, "--resume", "--only", "silu")
+    finished = grade(class_folder, "--out", out, "--resume", *OPTIONS[:4])
     assert (out / "gradebook.csv").read_bytes() == before
 
 

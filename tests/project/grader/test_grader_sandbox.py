@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,24 @@ def overwrite_the_server(in_features):
         server = file.read().rpartition(")")[2].split()[1]
     open(f"/proc/{server}/mem", "wb")
 
+def stop_the_server(in_features):
+    with open(f"/proc/{os.getppid()}/stat") as file:
+        server = file.read().rpartition(")")[2].split()[1]
+    os.kill(int(server), signal.SIGSTOP)
+    while True:
+        time.sleep(1)
+
+def drip(in_features):
+    piece = b"csg1" + (10**6).to_bytes(4, "big") + bytes(4)
+    while True:
+        for handle in range(3, 30):
+            try:
+                os.write(handle, piece)
+            except OSError:
+                pass
+        piece = b"1"
+        time.sleep(0.2)
+
 class Liar(torch.Tensor):
     @classmethod
     def __torch_function__(cls, *args, **kwargs):
@@ -132,6 +151,8 @@ ACTIONS = {
     23: lambda in_features: deep.something(),
     24: lambda in_features: threading.Thread(target=time.sleep, args=(99,)).start() or in_features,
     25: lambda in_features: object(),
+    26: stop_the_server,
+    27: drip,
 }
 """
 
@@ -254,6 +275,25 @@ def test_who_hangs_again_and_again_is_not_waited_for(connection):
     assert answer.text == "over 2 s of CPU"
 
 
+@pytest.mark.parametrize("action", [6, 26, 27])
+@pytest.mark.parametrize("tier", TIERS)
+def test_waiting_is_bounded_in_total_whatever_is_done_to_the_server(tmp_path, tier, action):
+    if reason := tiers.why_not(tier):
+        pytest.skip(f"{tier}: {reason}")
+    stage = set_the_stage(tmp_path, TESTS)
+    (stage.submission / "tests").mkdir(parents=True)
+    (stage.submission / "tests" / "adapters.py").write_text(ADAPTERS, encoding="utf-8")
+    limits = sandbox.Limits(idle_s=60, total_idle_s=3)
+    own = Connection(tier, stage, limits, {"own_names": own_names(stage.submission)}, budget_s=600)
+    assert silu(own).ended == "returned"
+    started = time.monotonic()
+    answer = act(own, action)
+    assert answer.text == "no answer: waited for 3 s in total without computing anything"
+    assert silu(own).text.startswith("not run: waited for 3 s in total")
+    assert time.monotonic() - started < 20
+    own.close()
+
+
 def test_nothing_is_left_running(connection):
     assert act(connection, 12).ended == "returned"
     assert act(connection, 24).ended == "returned"
@@ -355,7 +395,9 @@ def test_a_forged_answer_is_refused(forged):
 def test_a_wall_that_is_not_there_is_not_accepted(monkeypatch):
     monkeypatch.setattr(tiers.shutil, "which", lambda _: None)
     monkeypatch.setattr(tiers.os, "geteuid", lambda: 1000)
-    assert tiers.choose_tier() == "process"
+    assert tiers.choose_tier("process") == "process"
+    with pytest.raises(ValueError, match=r"install bubblewrap .* --require-isolation process"):
+        tiers.choose_tier()
     with pytest.raises(ValueError, match="bubblewrap: bwrap is not installed"):
         tiers.choose_tier("bubblewrap")
     with pytest.raises(ValueError, match="no isolation of uid or stronger"):

@@ -2,10 +2,14 @@
 
 import json
 import random
+import re
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +20,11 @@ from hypothesis.extra import numpy as stnp
 from cs_grader.inside import wire
 from cs_grader.inside.wire import MAGIC, PREFIX, WireError, decode, encode
 
-KEYS = st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.binary())
+KEYS = st.one_of(st.integers(1 - 2**60, 2**60 - 1), st.text(), st.binary())
 ARRAYS = stnp.arrays(
     st.sampled_from(sorted(wire.DTYPES)), stnp.array_shapes(min_dims=0, max_dims=3, min_side=0)
 )
-LEAVES = st.one_of(KEYS, st.floats(), ARRAYS)
+LEAVES = st.one_of(KEYS, st.none(), st.booleans(), st.integers(), st.floats(), ARRAYS)
 VALUES = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
@@ -65,7 +69,8 @@ def test_plain_data_comes_back_as_it_was(value):
         10**40,
         np.arange(6).reshape(2, 3).T,
         np.arange(3, dtype=">i4"),
-        {1: b"\xff", (1, 2): [(b"a", b"b"), (b"", b"c")]},
+        {1: b"\xff", "two": [(b"a", b"b"), (b"", b"c")]},
+        {np.int64(5): 1, np.uint8(6): 2},
         [(1, "a"), (b"x", None)],
         [(), ()],
         [b"", b"ab", b""],
@@ -81,7 +86,17 @@ def test_unusual_values_come_back(value):
 
 
 @pytest.mark.parametrize(
-    "value", [object(), {1}, np.array([object()]), np.array(["a"]), np.datetime64("2020"), 1j]
+    "value",
+    [
+        object(),
+        {1},
+        np.array([object()]),
+        np.array(["a"]),
+        np.datetime64("2020"),
+        1j,
+        {(1, 2): 3},
+        {None: 1},
+    ],
 )
 def test_what_is_not_plain_is_not_sent(value):
     with pytest.raises(TypeError, match="not plain data"):
@@ -110,6 +125,13 @@ def frame(header, body=b""):
         frame({"d": [[[]], [1]]}),
         frame({"d": [[1], []]}),
         frame({"d": [1]}),
+        frame({"d": [[2**60], [1]]}),
+        frame({"d": [[None], [1]]}),
+        frame({"d": [[{"t": [1]}], [1]]}),
+        frame({"r": [10**9, []]}),
+        frame({"s": [10**4000, 10**4000]}),
+        frame(b"[" * 30 + b"]" * 30),
+        frame(b"[" + b"[]," * 600_000 + b"[]]"),
         frame({"d": ["ab", "cd"]}),
         frame({"s": [3]}, bytes(2)),
         frame({"s": [-1, 3]}, bytes(2)),
@@ -157,6 +179,20 @@ def test_random_changes_of_a_frame_do_no_more_than_be_refused():
     assert refused > 100
 
 
+def test_no_frame_costs_much_memory_or_time():
+    """Mutated and grown frames under limits of memory and time; `make fuzz` feeds 100,000."""
+    finished = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("fuzz_wire.py")), "--frames", "3000"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr[-2000:]
+    refused, accepted = map(int, re.findall(r"(\d+) (?:refused|accepted)", finished.stdout))
+    assert refused > 1000
+    assert accepted > 100
+
+
 @pytest.fixture
 def ends():
     left, right = socket.socketpair()
@@ -179,7 +215,7 @@ def test_a_frame_crosses_a_socket(ends):
 
 def test_a_frame_that_is_too_long_is_not_even_read(ends):
     ends[0].sendall(PREFIX.pack(MAGIC, 2**31, 2**31))
-    with pytest.raises(WireError, match="an answer of 4295 MB, more than 67 MB"):
+    with pytest.raises(WireError, match="an answer of 4295 MB, more than 34 MB"):
         wire.receive(ends[1], soon())
 
 

@@ -198,4 +198,5 @@ def test_the_script_converts_there_and_back(trained, tmp_path):
             assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         else:
             assert done.returncode == 0, done.stderr
-    assert tokenizer_checksum(load_tokenizer(tmp_path / "again")) == tokenizer_checksum(ordinary)
+    again = load_tokenizer(tmp_path / "again")
+    assert tokenizer_checksum(again) == tokenizer_checksum(ordinary)

@@ -9,16 +9,18 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cs_basics.bpe import train_bpe
-from cs_basics.checkpoint import save_checkpoint
-from cs_basics.generate import generate
+from cs_basics.fast.cached import generate
 from cs_basics.interop.llama import export_llama, import_llama
 from cs_basics.interop.llama_weights import to_half_split, to_interleaved
 from cs_basics.interop.tokenizer_files import save_tokenizer_json
-from cs_basics.optim import AdamW
-from cs_basics.run.config import END_OF_TEXT, PRESETS
-from cs_basics.run.folder import RunFolder, build_model
-from cs_basics.run.trainer import train
+from cs_basics.run.checkpoint_file import write_checkpoint
+from cs_basics.run.config import END_OF_TEXT
+from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.presets import PRESETS
+from cs_basics.run.token_file import tokenizer_checksum
+from cs_basics.run.trainer import train_run
 from cs_basics.tokenizer import Tokenizer
+from cs_basics.variants.model import build_model
 
 CONTEXT = 128
 SIZES = {
@@ -30,13 +32,13 @@ SIZES = {
     "num_heads": 4,
     "device": "cpu",
     "dtype": "float32",
-    "compile": False,
 }
 MODELS = {
     "plain": {},
+    "llama norm": {"norm": "rmsnorm-llama"},
     "tied": {"tie_embeddings": True},
     "grouped": {"num_kv_heads": 2, "norm_eps": 1e-3, "rope_theta": 500.0},
-    "grouped and tied": {"num_kv_heads": 1, "tie_embeddings": True, "merge_projections": True},
+    "grouped and tied": {"num_kv_heads": 1, "tie_embeddings": True},
 }
 
 
@@ -54,20 +56,20 @@ def tokenizer(texts):
 
 @pytest.fixture
 def make_run(tokenizer, tmp_path):
-    """Write the folder of a run that has random weights and no norm with gains of 1."""
+    """Write the folder of a run with random weights and random gains."""
 
     def make(**choices):
-        config = dataclasses.replace(PRESETS["debug"][1], **SIZES | choices)
+        config = PRESETS["debug"][1].replace(**SIZES | choices)
         run = RunFolder(tmp_path / "run")
         run.write_config(config)
         tokenizer.save(run.tokenizer)
         torch.manual_seed(0)
-        model = build_model(config)
+        model = build_model(config.model)
         for name, parameter in model.named_parameters():
             if "ln" in name:
                 torch.nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
         run.checkpoints.mkdir()
-        save_checkpoint(model, AdamW(model.parameters()), 7, run.checkpoint_of(7))
+        write_checkpoint(run.checkpoint_of(7), model, make_optimizer(model, config), 7)
         return run
 
     return make
@@ -77,8 +79,7 @@ def make_run(tokenizer, tmp_path):
 def trained_run(request, texts, tmp_path_factory):
     """A run of some updates, whose weights have the sizes that training gives them."""
     folder = tmp_path_factory.mktemp("trained") / "run"
-    config = dataclasses.replace(
-        PRESETS["debug"][1],
+    config = PRESETS["debug"][1].replace(
         **SIZES,
         train_text=texts[0],
         valid_text=texts[1],
@@ -89,7 +90,7 @@ def trained_run(request, texts, tmp_path_factory):
         num_kv_heads=2,
         tie_embeddings=request.param == "tied",
     )
-    train(config)
+    train_run(config)
     return RunFolder(folder)
 
 
@@ -184,11 +185,16 @@ def test_export_and_import_give_back_every_bit(make_run, tmp_path, choices):
     state, same = run.load_model().state_dict(), back.load_model().state_dict()
     assert set(state) == set(same)
     assert all(torch.equal(state[name], same[name]) for name in state)
-    assert back.load_tokenizer().vocab == run.load_tokenizer().vocab
-    ours, theirs = run.read_config(), back.read_config()
-    for name in (*SIZES, "rope_theta", "norm_eps", "tie_embeddings"):
-        if name not in ("device", "dtype", "compile"):
-            assert getattr(ours, name) == getattr(theirs, name), name
+    ours, theirs = (tokenizer_checksum(folder.load_tokenizer()) for folder in (run, back))
+    assert ours == theirs
+    model = dataclasses.asdict(back.read_config().model)
+    for name, value in dataclasses.asdict(run.read_config().model).items():
+        if name == "norm":
+            assert model[name] == "rmsnorm-llama"
+        elif name == "num_kv_heads":
+            assert model[name] == (value or SIZES["num_heads"])
+        else:
+            assert model[name] == value, name
 
 
 def test_the_pipeline_of_transformers_reads_the_folder_and_writes_with_our_tokens(
@@ -225,13 +231,13 @@ def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, 
     assert (result.code, result.err) == (0, "")
     assert 'pipeline("text-generation"' in result.out
     shorter = ["--context-length", "32", "--train-text", texts[0], "--valid-text", texts[1]]
-    result = script("import", out, "--out", back, *shorter, "--max-steps", "3")
+    result = script("import_llama", out, "--out", back, *shorter, "--max-steps", "3")
     assert (result.code, result.err) == (0, "")
     assert back.joinpath("config.json").exists()
     same = ["--prompt", "Once", "--seed", "3", "--max-tokens", "20"]
     assert script("generate", back, *same).out == script("generate", run.path, *same).out
     assert script("evaluate", back, "--text", texts[1]).code == 0
-    more = ["--run-dir", back, "--resume", "--device", "cpu", "--no-compile", "--num-samples", "1"]
+    more = ["--run-dir", back, "--resume", "--device", "cpu", "--fast", "off", "--num-samples", "1"]
     result = script("train", "stories", *more)
     assert result.code == 0, result.err
     assert RunFolder(back).latest_checkpoint().name == "step-00000003.pt"
@@ -259,6 +265,14 @@ def assert_refused(result, out, *words):
     for word in words:
         assert word in result.err
     assert not list(out.parent.glob(f"{out.name}*"))
+
+
+def test_a_run_of_an_older_version_is_refused_in_one_line(script, make_run, tmp_path):
+    run = make_run()
+    settings = {"d_model": 32, "compile": False}
+    run.config.write_text(json.dumps({"settings": settings, "provenance": {}}))
+    result = script("export", run.path, "--out", tmp_path / "llama")
+    assert_refused(result, tmp_path / "llama", "config.json", "cs_basics 0.1")
 
 
 def change_config(**changes):
@@ -341,13 +355,13 @@ def test_a_damaged_folder_is_refused_in_one_line(script, exported, tmp_path, nam
     damage, words = DAMAGE[name]
     damage(exported)
     assert_refused(
-        script("import", exported, "--out", tmp_path / "back"), tmp_path / "back", *words
+        script("import_llama", exported, "--out", tmp_path / "back"), tmp_path / "back", *words
     )
 
 
 def test_what_exists_is_not_replaced(script, exported, tmp_path):
     (tmp_path / "there").mkdir()
-    for name, source in (("import", exported), ("export", tmp_path / "run")):
+    for name, source in (("import_llama", exported), ("export", tmp_path / "run")):
         result = script(name, source, "--out", tmp_path / "there")
         assert result.code == 2
         assert "there already exists" in result.err

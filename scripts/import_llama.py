@@ -1,6 +1,6 @@
-"""Make a run folder of a Llama folder: to write with it, to evaluate it, to train it further.
+"""Turn a Llama folder into a run folder: to generate with it, evaluate it, or train it further.
 
-python scripts/import.py story-writer --out runs/imported
+python scripts/import_llama.py story-writer --out runs/imported
 python scripts/generate.py runs/imported --prompt "Once upon a time"
 python scripts/train.py stories --run-dir runs/imported --resume --max-steps 200
 """
@@ -23,17 +23,17 @@ def main(
     lr: float = 1e-4,
     max_steps: int = 1_000,
 ) -> None:
-    """Make a run folder of a Llama folder: to write with it, to evaluate it, to train it further.
+    """Turn a Llama folder into a run folder: to generate with it, evaluate it, or train it further.
 
     Args:
-        folder: The Llama folder: config.json, safetensors, a tokenizer.json of GPT-2's kind.
+        folder: The Llama folder: config.json, safetensors, tokenizer.json of byte-level BPE.
         out: The run folder to make.
-        context_length: Tokens the model sees at once (none: as many as the folder says); the
-            memory that writing takes grows with it.
-        train_text: For training it further: the text (none: stories from the grammar).
-        valid_text: For training it further: the text to validate on.
-        lr: For training it further: the highest learning rate.
-        max_steps: For training it further: the number of updates.
+        context_length: Tokens the model sees at once (none: as many as the folder says);
+            generation needs memory in proportion.
+        train_text: Text to train it further on (none: stories from the grammar).
+        valid_text: Text to validate on; goes with train_text.
+        lr: Highest learning rate of further training.
+        max_steps: Number of updates of further training.
     """
     check_can_write(out)
     settings: dict[str, Any] = {
@@ -44,10 +44,10 @@ def main(
     }
     if context_length is not None:
         settings["context_length"] = context_length
-    config = import_llama(folder, out, **settings)
+    config = import_llama(folder, out, **settings).model
     print(f"{out}: d_model {config.d_model}, {config.num_layers} layers, {config.num_heads} heads")
-    print(f"write more     python scripts/generate.py {out} --prompt 'Once upon a time'")
-    print(f"measure        python scripts/evaluate.py {out} --text FILE")
+    print(f"generate       python scripts/generate.py {out} --prompt 'Once upon a time'")
+    print(f"evaluate       python scripts/evaluate.py {out} --text FILE")
 
 
 if __name__ == "__main__":
