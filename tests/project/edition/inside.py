@@ -18,7 +18,11 @@ import sys
 import traceback
 from pathlib import Path
 
-for name in ("torch", "matplotlib.figure", "tyro", "einops", "jaxtyping", "regex", "safetensors"):
+SLOW_TO_IMPORT = (
+    "torch._dynamo", "matplotlib.figure", "matplotlib.backends.backend_agg", "tyro", "einops",
+    "jaxtyping", "regex", "safetensors.torch",
+)  # fmt: skip
+for name in SLOW_TO_IMPORT:
     importlib.import_module(name)
 
 
@@ -92,6 +96,7 @@ def train(edition, folder, settings):
     """Train, then once more from the middle; return what each wrote and logged, or the error."""
     sys.path.insert(0, str(edition))
     trainer = importlib.import_module("cs_basics.run.trainer")
+    trainer.draw_losses = lambda *_: None  # A second, and no part of what is examined here.
     config = importlib.import_module("cs_basics.run.config").TrainConfig.of(
         run_dir=folder / "run",
         **{name: Path(v) if name.endswith("_text") else v for name, v in settings.items()},
