@@ -71,7 +71,10 @@ class Trainer:
         self.device = resolve_device(config.run.device)
         self.dtype = resolve_dtype(config.run.dtype, self.device)
         self.is_fast = config.run.fast == "auto"
-        seed_all(config.run.seed)
+        # Unknown on MPS, where nothing here waits for a product to end.
+        is_known = self.device.type != "mps"
+        self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
+        seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
         self.model = build_model(config.model, self.device)
         optimizer_class = AdamW
         if self.is_fast:
@@ -87,9 +90,6 @@ class Trainer:
         self.saved_step: int | None = None
         self.validation_loss: float | None = None
         self.num_metrics_bytes = 0
-        # Unknown on MPS, where nothing here waits for a product to end.
-        is_known = self.device.type != "mps"
-        self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         self.plain_loss_of = make_loss_function(self.model, self.dtype)
         self.loss_of = self.plain_loss_of
 
