@@ -202,13 +202,8 @@ class Trainer:
             raise TrainingStoppedError(self.step, stop.received or signal.SIGTERM)
 
     def batches(self, stop: StopSignals) -> Iterator[Batch]:
-        """Yield this process's rows of one batch after the other, until the run is over.
-
-        Raises:
-            OSError, ValueError: The token file is gone or was changed.
-        """
+        """Yield this process's rows of one batch after the other, until the run is over."""
         while self.goes_on(stop):
-            check_unchanged(self.corpus.train)
             yield self.next_batch()
 
     def lr_at(self, step: int) -> float:
@@ -285,7 +280,12 @@ class Trainer:
         return 6.0 * (sum(held.values()) + scores)
 
     def next_batch(self) -> tuple[Tensor, Tensor]:
-        """Return the rows of the next batch that this process works on."""
+        """Return the rows of the next batch that this process works on.
+
+        Raises:
+            OSError, ValueError: The token file is gone or was changed.
+        """
+        check_unchanged(self.corpus.train)
         data, tokens = self.config.data, self.corpus.train.tokens
         sizes = (data.batch_size, self.config.model.context_length, "cpu")
         if data.order == "epochs":

@@ -8,10 +8,10 @@ import time
 
 import pytest
 import torch
-from cs_basics.run.checksum import is_intact
 
 from cs_basics.checkpoint import check_optimizer_state, load_weights, save_checkpoint
 from cs_basics.optim import AdamW
+from cs_basics.run.checksum import is_intact
 from cs_basics.run.config import PRESETS
 from cs_basics.run.folder import RunFolder, build_model
 from cs_basics.run.json_file import MAX_DESCRIPTION_BYTES, read_json

@@ -167,7 +167,10 @@ def test_seconds_refuses_what_no_hardware_has(peak, share):
         accounting.seconds(1.0, peak, share)
 
 
-GPT2_XL_FLAGS = ["--vocab-size", "50257", "--context-length", "1024", "--num-layers", "48", "--d-model", "1600", "--num-heads", "25", "--d-ff", "4288"]
+GPT2_XL_FLAGS = (
+    "--vocab-size 50257 --context-length 1024 --num-layers 48 --d-model 1600 --num-heads 25 "
+    "--d-ff 4288"
+).split()
 
 
 def test_script_says_what_a_model_of_given_sizes_costs(script):
