@@ -71,7 +71,10 @@ class Trainer:
         self.device = resolve_device(config.run.device)
         self.dtype = resolve_dtype(config.run.dtype, self.device)
         self.is_fast = config.run.fast == "auto"
-        seed_all(config.run.seed)
+        # Unknown on MPS, where nothing here waits for a product to end.
+        is_known = self.device.type != "mps"
+        self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
+        seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
         self.model = build_model(config.model, self.device)
         optimizer_class = AdamW
         if self.is_fast:
@@ -87,9 +90,6 @@ class Trainer:
         self.saved_step: int | None = None
         self.validation_loss: float | None = None
         self.num_metrics_bytes = 0
-        # Unknown on MPS, where nothing here waits for a product to end.
-        is_known = self.device.type != "mps"
-        self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         self.plain_loss_of = make_loss_function(self.model, self.dtype)
         self.loss_of = self.plain_loss_of
 
@@ -202,13 +202,8 @@ class Trainer:
             raise TrainingStoppedError(self.step, stop.received or signal.SIGTERM)
 
     def batches(self, stop: StopSignals) -> Iterator[Batch]:
-        """Yield this process's rows of one batch after the other, until the run is over.
-
-        Raises:
-            OSError, ValueError: The token file is gone or was changed.
-        """
+        """Yield this process's rows of one batch after the other, until the run is over."""
         while self.goes_on(stop):
-            check_unchanged(self.corpus.train)
             yield self.next_batch()
 
     def lr_at(self, step: int) -> float:
@@ -285,7 +280,12 @@ class Trainer:
         return 6.0 * (sum(held.values()) + scores)
 
     def next_batch(self) -> tuple[Tensor, Tensor]:
-        """Return the rows of the next batch that this process works on."""
+        """Return the rows of the next batch that this process works on.
+
+        Raises:
+            OSError, ValueError: The token file is gone or was changed.
+        """
+        check_unchanged(self.corpus.train)
         data, tokens = self.config.data, self.corpus.train.tokens
         sizes = (data.batch_size, self.config.model.context_length, "cpu")
         if data.order == "epochs":

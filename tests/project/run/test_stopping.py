@@ -282,7 +282,8 @@ def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
         tiny_config.data.valid_text,
     ]
     sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
-    result = script("train", "debug", *given, *sizes.split(), "--run-dir", tiny_config.run.run_dir)
+    folder = tiny_config.run.run_dir
+    result = script("train", "debug", *given, *sizes.split(), "--run-dir", folder)
     assert result.code == 2
     errors = [line for line in result.err.splitlines() if "error" in line]
     assert len(errors) == 1
