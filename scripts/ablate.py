@@ -31,6 +31,7 @@ from cs_basics.study.ablation import changes, variants_of
 from cs_basics.study.ablation_report import write_report
 from cs_basics.study.ablation_run import EVAL_TOKENS, read_result
 from cs_basics.study.ablation_summary import Run, summarise
+from cs_basics.variants.model import build_model
 
 RUNS = Path("runs")
 DEFAULT_MINUTES = 2.0
@@ -76,6 +77,8 @@ def main(
         valid_text=valid_text or preset_config.data.valid_text,
         eval_tokens=EVAL_TOKENS,
     )
+    for model in {config.model for config in variants_of(suite, given).values()}:
+        build_model(model)  # What cannot be built (the student edition has one model) ends here.
     folder = out or RUNS / f"ablate-{suite}"
     shared = RunFolder(folder / "shared")
     base = shared_settings(given, folder, shared)

@@ -21,6 +21,9 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 REASONS = {
     "tests": "the grader has its own",
+    "given": "given, not yours",
+    "scripts": "given, not yours",
+    "docs": "text, not code",
     "data": "text, not code",
     "runs": "results, not code",
     "wandb": "results, not code",

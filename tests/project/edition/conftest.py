@@ -2,25 +2,16 @@
 
 import contextlib
 import fcntl
-import importlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from editions import HERE, ROOT, WRITERS, make_starter, plain_environment
 
 from cs_basics.stories.grammar import write_stories
-
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
-make_starter = importlib.import_module("make_starter")
-
-WRITERS = {"reference": ROOT / "cs_basics", "independent": HERE / "independent"}
-"""Folders with the modules that a student writes, as two people wrote them."""
 
 
 @pytest.fixture(scope="session")
@@ -107,12 +98,6 @@ def inside(tmp_path):
         raise AssertionError(finished.stdout + finished.stderr)
 
     return do
-
-
-def plain_environment():
-    """The environment of a student: one thread, and this repository is not there."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return {**kept, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import json
 import os
 import runpy
 import shutil
+import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -71,12 +72,43 @@ def run_script(edition, name, *arguments):
     sys.path[:0] = [str(edition), str(script.parent)]
     os.environ["PYTHONPATH"] = str(edition)
     os.chdir(edition)
+    subprocess.Popen = ForkedScript  # ablate.py starts a process for each run
     sys.argv = [str(script), *arguments]
     try:
         runpy.run_path(str(script), run_name="__main__")
     except SystemExit as stop:
         return {"code": stop.code or 0}
     return {"code": 0}
+
+
+class ForkedScript:
+    """What stands in for a process that runs a script: a fork, which need not import torch."""
+
+    def __init__(self, command, stdin, stdout, stderr):  # noqa: ARG002
+        self.pipe = os.pipe()
+        self.child = os.fork()
+        if not self.child:
+            code = 1
+            for place, file in enumerate((self.pipe[0], stdout.fileno(), stdout.fileno())):
+                os.dup2(file, place)
+            sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")
+            try:
+                script = Path(command[1])
+                code = run_script(script.parents[1], script.stem, *map(str, command[2:]))["code"]
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush(), sys.stderr.flush()
+                os._exit(code)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def wait(self):
+        return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
 
 
 def with_fault(edition, folder, module=None, old="", new=""):
