@@ -24,7 +24,7 @@ from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.stopping import TrainingStoppedError
-from cs_basics.run.trainer import train_run
+from cs_basics.run.training_run import train_run
 
 RUNS = Path("runs")
 

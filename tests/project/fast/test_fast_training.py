@@ -14,7 +14,8 @@ from cs_basics.fast.transformer import FastTransformerLM
 from cs_basics.functional import cross_entropy
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
-from cs_basics.run.trainer import Trainer, train_run
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.training_run import train_run
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import build_model

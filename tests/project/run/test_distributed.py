@@ -18,7 +18,8 @@ from cs_basics.run.evaluation import _own_batches
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.presets import PRESETS
-from cs_basics.run.trainer import Trainer, train_run
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.training_run import train_run
 
 STEPS = 50
 

@@ -7,7 +7,7 @@ import torch
 from cs_basics.run.distributed import World
 from cs_basics.run.epochs import epoch_batch
 from cs_basics.run.evaluation import Evaluation
-from cs_basics.run.trainer import train_run
+from cs_basics.run.training_run import train_run
 
 TOKENS = np.arange(1, 1 + 7 * 12 + 5, dtype=np.uint16)
 

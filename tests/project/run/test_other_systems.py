@@ -12,7 +12,7 @@ for name in ("resource", "fcntl", "pwd", "grp", "termios"):
     sys.modules[name] = None
 import cs_basics.fast
 from cs_basics.run.config import TrainConfig
-from cs_basics.run.trainer import train_run
+from cs_basics.run.training_run import train_run
 result = train_run(TrainConfig.from_json(json.load(sys.stdin)))
 print(result.num_tokens > 100)
 """

@@ -14,13 +14,14 @@ from test_training import assert_same_bits, final_state, timeless_rows
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.stopping import SAME_PRESS_S, StopSignals, TrainingStoppedError
-from cs_basics.run.trainer import Trainer, train_run
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.training_run import train_run
 
 
 @pytest.fixture(autouse=True)
 def tiny_config(tiny_config, monkeypatch):
     """A run without what takes most of the time of so short a one: pictures and samples."""
-    monkeypatch.setattr("cs_basics.run.trainer.plot_losses", lambda *_, **__: None)
+    monkeypatch.setattr("cs_basics.run.training_run.plot_losses", lambda *_, **__: None)
     return tiny_config.replace(num_samples=0)
 
 

@@ -15,8 +15,10 @@ from cs_basics.run.clock import Clock
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import open_token_file, write_token_file
-from cs_basics.run.trainer import Trainer, seed_all, train_run
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.training_run import train_run
 from cs_basics.training import TrainingDivergedError, train
 from cs_basics.variants.model import build_model
 

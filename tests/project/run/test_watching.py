@@ -17,7 +17,8 @@ from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.report import Report, report_blocks
 from cs_basics.run.spikes import MIN_LOSSES, SpikeDetector
-from cs_basics.run.trainer import Trainer, train_run
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.training_run import train_run
 
 CONFIG = PRESETS["debug"][1]
 

@@ -243,7 +243,15 @@ def test_without_a_compiler_the_run_goes_on_uncompiled_and_says_so(texts, tmp_pa
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
     }
     given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
-    command = [sys.executable, ROOT / "scripts" / "train.py", "debug", *given, *TINY, "--fast", "auto"]
+    command = [
+        sys.executable,
+        ROOT / "scripts" / "train.py",
+        "debug",
+        *given,
+        *TINY,
+        "--fast",
+        "auto",
+    ]
     result = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, env=environment, check=False
     )
