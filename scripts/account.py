@@ -1,4 +1,4 @@
-"""Say what a model costs: parameters, floating-point operations, memory, time.
+"""Account for the costs of a model: parameters, floating-point operations, memory, time.
 
 python scripts/account.py stories
 python scripts/account.py tinystories --peak-tflops 989 --mfu 0.4
@@ -54,10 +54,10 @@ def main(
     mfu: float = 0.4,
     tokens_per_s: float | None = None,
 ) -> None:
-    """Say what a preset, or a model of given sizes, costs to train and to run.
+    """Account for the costs of training and running a preset, or a model of given sizes.
 
     Args:
-        preset: The preset to start from; without one all sizes have to be given.
+        preset: The preset to start from; without one all sizes must be given.
         vocab_size: Number of token ids.
         context_length: Tokens in a sequence.
         d_model: Size of the residual stream.
@@ -65,16 +65,16 @@ def main(
         num_heads: Attention heads per block.
         num_kv_heads: Heads of keys and values per block (none: num_heads).
         d_ff: Hidden size of the feed-forward parts.
-        norm: Which normalisation.
-        placement: Where the norms stand.
-        ffn: Feed-forward part.
+        norm: Kind of normalisation.
+        placement: Placement of the norms.
+        ffn: Kind of feed-forward part.
         qk_norm: Normalise queries and keys.
-        tie_embeddings: Use the embedding table as output head too.
+        tie_embeddings: Share the weight of embedding and output head.
         batch_size: Sequences per update (none: the preset's, or 1).
-        tokens: Tokens to train on (none: the preset's, if it has a number of updates).
+        tokens: Tokens to train on (none: the preset's, if it limits the updates).
         peak_tflops: Peak of the hardware in 10^12 operations per second.
-        mfu: The share of the peak that training is supposed to reach.
-        tokens_per_s: A measured training speed; with peak_tflops it gives the share reached.
+        mfu: Assumed model FLOPs utilisation of training, as a share of the peak.
+        tokens_per_s: Measured training speed; with peak_tflops it gives the utilisation reached.
     """
     flags = dict(locals())
     settings = [field.name for field in dataclasses.fields(ModelConfig) if field.name in flags]
@@ -146,7 +146,7 @@ def show_costs(config: ModelConfig, batch_size: int) -> None:
 
 
 def table(title: str, parts: Parts, scale: float, unit: str) -> None:
-    """Print one part a line, each with its share."""
+    """Print one part per line, with its share."""
     whole = total(parts)
     digits = 0 if scale == 1 else 1
     print(title)
@@ -159,7 +159,7 @@ def table(title: str, parts: Parts, scale: float, unit: str) -> None:
 def show_time(
     config: ModelConfig, batch_size: int, tokens: int | None, peak_tflops: float | None, mfu: float
 ) -> None:
-    """Print how long a step and the whole training take on given hardware."""
+    """Print the time of a step and of the whole training on given hardware."""
     if peak_tflops is None:
         print("time: give --peak-tflops (and --mfu) of the hardware")
         return

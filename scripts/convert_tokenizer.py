@@ -28,14 +28,14 @@ def main(
 ) -> None:
     """Convert a tokenizer to or from the formats of other libraries.
 
-    A name that ends in .json means a tokenizer.json (Hugging Face), .tiktoken means ranks in base64
-    (tiktoken), anything else a folder of this project.
+    The format follows from the name: .json is a tokenizer.json (Hugging Face), .tiktoken a file of
+    ranks in base64 (tiktoken), anything else a tokenizer folder of this project.
 
     Args:
-        tokenizer: What to read.
-        out: What to write.
-        special_tokens: For ranks, which hold none: each special token and its id.
-        overwrite: Replace what is there.
+        tokenizer: The tokenizer to read.
+        out: The tokenizer to write.
+        special_tokens: Special tokens and their ids, for files of ranks, which do not hold them.
+        overwrite: Replace an existing file or folder.
     """
     if out.exists() and not overwrite:
         raise ValueError(f"--out {out} already exists: add --overwrite to replace it")

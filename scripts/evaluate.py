@@ -29,17 +29,17 @@ def main(
     compile: bool = False,
     checkpoint: Literal["latest", "best"] = "latest",
 ) -> None:
-    """Measure loss, perplexity, bits per byte and speed of a trained model over a whole text.
+    """Measure loss, perplexity, bits per byte and speed of a trained model on a whole text.
 
     Args:
-        run_dir: The folder of a run.
+        run_dir: The run folder.
         text: The text; stories separated by <|endoftext|>.
-        as_json: Print one JSON object instead of lines for people.
-        batch_size: Windows of text at a time.
-        device: Where to run; auto: CUDA if there is one, then MPS, then the CPU.
+        as_json: Print one JSON object instead of a table.
+        batch_size: Windows of text per batch.
+        device: Device; auto: CUDA if there is one, then MPS, then the CPU.
         dtype: Type of the matrix products; auto: whichever is faster here.
-        compile: Compile the model first: worth it for more than a few megabytes.
-        checkpoint: The last one, or the one with the lowest validation loss.
+        compile: Compile the model first, which is worth it for more than a few megabytes.
+        checkpoint: latest, or best: the one with the lowest validation loss.
     """
     keep_freed_memory()
     if batch_size < 1:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 def main() -> None:
     """Make the environment with the Python that runs this."""
-    if sys.version_info < (3, 11):  # noqa: UP036  whatever Python there is starts this
+    if sys.version_info < (3, 11):  # noqa: UP036  says so before pip does
         sys.exit("Python 3.11 or newer is needed, such as: python3.12 scripts/setup.py")
     venv.create(ROOT / ".venv", with_pip=True)
     python = ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")

@@ -24,7 +24,7 @@ from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.stopping import TrainingStoppedError
-from cs_basics.run.trainer import train_run
+from cs_basics.run.training_run import train_run
 
 RUNS = Path("runs")
 
@@ -33,25 +33,25 @@ FREE_ON_RESUME = {
     *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "keep_checkpoints"),
     *("sample_tokens", "num_samples", "grad_accum_steps", "parallel"),
 }
-"""What may differ from the first start of a run when it is resumed."""
+"""Settings that may be changed when a run is resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainCommand(TrainConfig):
-    """A run as the command line describes it."""
+    """The settings of a run, and the flags that only the command line has."""
 
     preset: tyro.conf.Suppress[str]
     resume: bool = False
-    """Go on from the newest checkpoint of --run-dir that is whole (no --run-dir: of the newest run
-    of this preset)."""
+    """Resume from the newest undamaged checkpoint of --run-dir (none: of the newest run of this
+    preset)."""
 
     def config(self) -> TrainConfig:
-        """Return the settings without what only the command line knows."""
+        """Return the settings without the flags that only the command line has."""
         return TrainConfig(**{section: getattr(self, section) for section in SECTIONS})
 
 
 def commands() -> dict[str, TrainCommand]:
-    """Return a command for each preset."""
+    """Return a subcommand for each preset."""
     return {
         name: TrainCommand(preset=name, model=c.model, data=c.data, optim=c.optim, run=c.run)
         for name, (_, c) in PRESETS.items()
@@ -67,24 +67,24 @@ else:
 
 
 def main(command: Preset) -> None:
-    """Train a language model on stories and let it write some.
+    """Train a language model on stories and generate some with it.
 
     Args:
-        command: What to train; each setting of a preset can be changed by a flag.
+        command: The preset; flags change its settings.
     """
     keep_freed_memory()
     with join() as world:
         train_in(world, command)
     if world.size > 1:
-        # Everything is written. Without Python's way out, on which PyTorch's threads of several
-        # processes have aborted a run that was complete, and torchrun reported a failure.
+        # Everything is written. Skip Python's shutdown, in which threads of PyTorch have aborted
+        # finished runs of several processes, so that torchrun reported a failure.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
 def train_in(world: World, command: TrainCommand) -> None:
-    """Train together with the other processes; the first one speaks for all."""
+    """Train together with the other processes; only the first one logs and prints."""
     level = logging.INFO if world.is_first else logging.ERROR
     logging.basicConfig(format="%(message)s", level=level, stream=sys.stdout, force=True)
     config = command.config()
@@ -92,7 +92,7 @@ def train_in(world: World, command: TrainCommand) -> None:
         raise ValueError("several processes need --run-dir: where do they keep their run?")
     run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
     config = config.replace(run_dir=run_dir)
-    # torchrun starts all processes again where one has died: then the run goes on by itself.
+    # After a process has died, torchrun restarts all of them; the run then resumes by itself.
     resume = command.resume or (num_restarts() > 0 and RunFolder(run_dir).config.exists())
     if resume:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
@@ -102,14 +102,14 @@ def train_in(world: World, command: TrainCommand) -> None:
     except TrainingStoppedError as stopped:
         if world.is_first:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
-        # What the shell says of a program that a signal ended: the run is not finished.
+        # The exit code of a program that a signal ended: the run is not finished.
         sys.exit(128 + stopped.signal_number)
     if world.is_first:
         show_result(RunFolder(run_dir), result)
 
 
 def show_result(folder: RunFolder, result: Evaluation) -> None:
-    """Print what came of a run and where it is."""
+    """Print the result of a run and its files."""
     print(f"\n{folder.samples.read_text(encoding='utf-8')}")
     print(
         f"loss {result.loss:.4f} nats per token, {result.bits_per_byte:.4f} bits per byte, on the"
@@ -124,7 +124,7 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
 
 
 def resume_command(preset: str, run_dir: Path) -> str:
-    """Return the command line that goes on with a run."""
+    """Return the command line that resumes a run."""
     script = Path(sys.argv[0])
     return shlex.join(["python", str(script), preset, "--run-dir", str(run_dir), "--resume"])
 
@@ -141,15 +141,15 @@ def choose_run_dir(preset: str, resume: bool) -> Path:
 
 
 def resumed_config(stored: TrainConfig, given: TrainConfig, preset: str) -> TrainConfig:
-    """Return the settings of a run that goes on: the stored ones, and what was given anew.
+    """Return the settings of a resumed run: the stored ones, changed by those of the command line.
 
     Args:
-        stored: The settings the run was started with.
+        stored: The settings that the run was started with.
         given: The settings of this command line.
-        preset: What the command line started from: a setting unlike the preset's was given.
+        preset: Preset of the command line; only settings that differ from it count as given.
 
     Raises:
-        ValueError: A setting was given that a run cannot change.
+        ValueError: A setting was given that must not change on resume.
     """
     changes: dict[str, object] = {}
     was, of_preset = stored.settings(), PRESETS[preset][1].settings()

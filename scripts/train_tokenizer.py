@@ -26,11 +26,11 @@ def main(
     """Train a byte-pair encoding on a text file and save it to a folder.
 
     Args:
-        text: Text file to learn from, UTF-8; other bytes are kept as they are.
-        vocab_size: Tokens in all: 256 bytes, the merges learned, and the special tokens.
+        text: Text file to train on, UTF-8; other bytes are kept as they are.
+        vocab_size: Total number of tokens: 256 bytes, the merges, and the special tokens.
         out: Folder for vocab.json, merges.txt and special_tokens.json; made if missing.
-        special_tokens: Strings that are one token each, such as the mark between documents.
-        num_workers: Processes that read the text (None: by its size); the result is the same.
+        special_tokens: Strings that are one token each, such as the separator of documents.
+        num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace a tokenizer that is already in the folder.
     """
     if out.exists() and not out.is_dir():
@@ -61,7 +61,7 @@ def main(
 
 
 def _peak_memory() -> str:
-    """Most memory that this process or one of its workers has held, for a reader."""
+    """Format the peak memory of this process or its largest worker."""
     if sys.platform == "win32":
         return "not known on Windows"
     import resource

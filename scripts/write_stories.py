@@ -1,4 +1,4 @@
-"""Write simple children's stories from the grammar in cs_basics/stories, any amount, offline.
+"""Write simple children's stories, generated offline by the grammar in cs_basics/stories.
 
 python scripts/write_stories.py --megabytes 10 --out data/stories.txt
 python scripts/write_stories.py --megabytes 1 --out data/stories-valid.txt --seed 1
@@ -17,9 +17,9 @@ def main(*, megabytes: float, out: Path, seed: int = 0) -> None:
     """Write stories, each followed by a line <|endoftext|>, to a text file.
 
     Args:
-        megabytes: How much to write, in millions of bytes; the last story is completed.
-        out: File to write; it appears when it is complete and replaces an older one.
-        seed: Equal seeds give equal stories; validate with another seed than you train with.
+        megabytes: Size of the text, in millions of bytes; the last story is completed.
+        out: File to write, atomically; an existing one is replaced.
+        seed: Equal seeds give equal stories; use different ones for training and validation.
     """
     if not 0 < megabytes < math.inf:
         raise ValueError(f"--megabytes={megabytes} must be positive and finite")

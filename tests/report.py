@@ -5,7 +5,7 @@ import os
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,11 @@ Row = Mapping[str, Any]
 
 RUBRIC_FILE = Path(__file__).with_name("rubric.toml")
 RUBRIC: dict[str, dict[str, Any]] = tomllib.loads(RUBRIC_FILE.read_text(encoding="utf-8"))
+
+# Items that a trivial answer passes, such as zeros: they earn nothing by themselves.
+TRIVIAL = frozenset(
+    tomllib.loads(RUBRIC_FILE.with_name("trivial.toml").read_text(encoding="utf-8"))["items"]
+)
 
 OUTCOMES = ("passed", "failed", "error", "not_started")
 
@@ -35,8 +40,16 @@ def count(rows: Sequence[Row]) -> dict[str, Counter[str]]:
     return {problem: counter for problem, counter in counts.items() if counter}
 
 
-def points(problem: str, counter: Counter[str]) -> float:
+def points(problem: str, counter: Counter[str], solved: Collection[str]) -> float:
+    if problem not in solved:
+        return 0.0
     return RUBRIC[problem]["points"] * counter["passed"] / counter.total()
+
+
+def solved_problems(rows: Sequence[Row]) -> set[str]:
+    """The problems of which an item is passed that no trivial answer passes."""
+    passed = [row for row in rows if row["outcome"] == "passed"]
+    return {row["problem"] for row in passed if row["item"] not in TRIVIAL}
 
 
 Line = tuple[str, str]
@@ -44,18 +57,18 @@ Line = tuple[str, str]
 
 def table(rows: Sequence[Row]) -> list[Line]:
     """Lines of at most 80 columns, each with its colour."""
-    counts = count(rows)
+    counts, solved = count(rows), solved_problems(rows)
     header = f"{'':<34}{'passed':>8}{'failed':>8}{'not started':>13}{'points':>12}"
     lines = [(header, "bold")]
     for problem, counter in counts.items():
-        earned = points(problem, counter)
+        earned = points(problem, counter, solved)
         colour = "green" if counter["passed"] == counter.total() else "red"
         if counter["not_started"] == counter.total():
             colour = ""
         lines.append(
             (line_of(RUBRIC[problem]["title"], counter, earned, RUBRIC[problem]["points"]), colour)
         )
-    earned = sum(points(problem, counter) for problem, counter in counts.items())
+    earned = sum(points(problem, counter, solved) for problem, counter in counts.items())
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
     return [*lines, ("", ""), *((line, "") for line in advice(counts))]

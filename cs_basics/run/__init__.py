@@ -3,7 +3,8 @@
 config.py, presets.py              every setting, by subject; complete configurations
 folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
 corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py)
-trainer.py                         the book's loop with logging, evaluation, checkpoints, a clock
+training_run.py, trainer.py        a whole run; the book's loop with logging, evaluation,
+                                   checkpoints and a clock (random_state.py: the generators)
 epochs.py                          batches that read a text from end to end
 evaluation.py                      loss and bits per byte of a text
 distributed.py, fsdp.py            several processes: DDP, FSDP

@@ -124,9 +124,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         ValueError: The file is damaged, not a checkpoint, or of another version.
     """
     path = Path(path)
-    content = path.read_bytes()
-    footer = _read_footer(path, content[-FOOTER_BYTES:])
-    body = memoryview(content)[:-FOOTER_BYTES]
+    with path.open("rb") as file:
+        # The footer first: what is no checkpoint may be of any size.
+        file.seek(max(0, path.stat().st_size - FOOTER_BYTES))
+        footer = _read_footer(path, file.read(FOOTER_BYTES))
+        file.seek(0)
+        body = memoryview(file.read())[:-FOOTER_BYTES]
     state_bytes, progress_bytes = footer.get("state_bytes"), footer.get("progress_bytes")
     if (
         not isinstance(state_bytes, int)

@@ -49,32 +49,6 @@ def _order(num_windows: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng([seed, epoch]).permutation(num_windows)
 
 
-def random_batch(
-    dataset: npt.NDArray[np.integer[Any]],
-    batch_size: int,
-    context_length: int,
-    device: str | torch.device,
-    generator: torch.Generator,
-    rows: slice | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return rows of a random batch, drawn by a given generator.
-
-    Args:
-        dataset: Token ids, (num_tokens,), at least context_length + 1.
-        batch_size: Windows to draw, with replacement.
-        context_length: Tokens in a window.
-        device: Where the result goes.
-        generator: Random number generator.
-        rows: Read and return only these windows of the batch; None: all.
-
-    Returns:
-        As `get_batch`.
-    """
-    num_starts = len(dataset) - context_length
-    starts = torch.randint(num_starts, (batch_size,), generator=generator)[rows or slice(None)]
-    return read_windows(dataset, starts.numpy(), context_length, device)
-
-
 def read_windows(
     dataset: npt.NDArray[np.integer[Any]],
     starts: npt.NDArray[np.int64],

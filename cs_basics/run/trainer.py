@@ -1,19 +1,14 @@
-"""A training run: the book's loop with logging, evaluation, checkpoints and a clock around it.
+"""Trainer: the book's loop with logging, evaluation, checkpoints and a clock around it.
 
 Tested by `make test ARGS=tests/project/run/test_training.py`.
 """
 
 import logging
 import math
-import random
 import signal
 import statistics
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -24,16 +19,17 @@ from cs_basics.optim import AdamW, cosine_schedule
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.clock import Clock, Speed
 from cs_basics.run.config import TrainConfig
-from cs_basics.run.corpus import Corpus, prepare_corpus
+from cs_basics.run.corpus import Corpus
 from cs_basics.run.distributed import ALONE, DDP, World
 from cs_basics.run.epochs import epoch_batch
 from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
-from cs_basics.run.metrics import MetricsLog, plot_losses
+from cs_basics.run.metrics import MetricsLog
 from cs_basics.run.progress import OnProgress
+from cs_basics.run.random_state import random_states, restore_random_states, seed_all
 from cs_basics.run.report import Report
-from cs_basics.run.samples import write_samples, write_story
+from cs_basics.run.samples import write_story
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
@@ -71,7 +67,10 @@ class Trainer:
         self.device = resolve_device(config.run.device)
         self.dtype = resolve_dtype(config.run.dtype, self.device)
         self.is_fast = config.run.fast == "auto"
-        seed_all(config.run.seed)
+        # Unknown on MPS, where nothing here waits for a product to end.
+        is_known = self.device.type != "mps"
+        self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
+        seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
         self.model = build_model(config.model, self.device)
         optimizer_class = AdamW
         if self.is_fast:
@@ -87,9 +86,6 @@ class Trainer:
         self.saved_step: int | None = None
         self.validation_loss: float | None = None
         self.num_metrics_bytes = 0
-        # Unknown on MPS, where nothing here waits for a product to end.
-        is_known = self.device.type != "mps"
-        self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         self.plain_loss_of = make_loss_function(self.model, self.dtype)
         self.loss_of = self.plain_loss_of
 
@@ -202,13 +198,8 @@ class Trainer:
             raise TrainingStoppedError(self.step, stop.received or signal.SIGTERM)
 
     def batches(self, stop: StopSignals) -> Iterator[Batch]:
-        """Yield this process's rows of one batch after the other, until the run is over.
-
-        Raises:
-            OSError, ValueError: The token file is gone or was changed.
-        """
+        """Yield this process's rows of one batch after the other, until the run is over."""
         while self.goes_on(stop):
-            check_unchanged(self.corpus.train)
             yield self.next_batch()
 
     def lr_at(self, step: int) -> float:
@@ -285,7 +276,12 @@ class Trainer:
         return 6.0 * (sum(held.values()) + scores)
 
     def next_batch(self) -> tuple[Tensor, Tensor]:
-        """Return the rows of the next batch that this process works on."""
+        """Return the rows of the next batch that this process works on.
+
+        Raises:
+            OSError, ValueError: The token file is gone or was changed.
+        """
+        check_unchanged(self.corpus.train)
         data, tokens = self.config.data, self.corpus.train.tokens
         sizes = (data.batch_size, self.config.model.context_length, "cpu")
         if data.order == "epochs":
@@ -371,143 +367,3 @@ def to_device(part: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda":
         return part.pin_memory().to(device, non_blocking=True)
     return part.to(device)
-
-
-def seed_all(seed: int) -> None:
-    """Seed every generator that a part of the model or of the data may draw from."""
-    torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002  a student's get_batch may use it
-    random.seed(seed)
-
-
-def random_states() -> dict[str, Any]:
-    """Return the states of these generators, as a checkpoint can hold them."""
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002
-    return {
-        "torch": torch.get_rng_state(),
-        "numpy": [name, torch.from_numpy(np.asarray(keys, np.int64)), *rest],
-        "python": random.getstate(),
-    }
-
-
-def restore_random_states(states: dict[str, Any]) -> None:
-    """Put back what `random_states` returned."""
-    torch.set_rng_state(states["torch"])
-    name, keys, *rest = states["numpy"]
-    np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
-    random.setstate(states["python"])
-
-
-def train_run(
-    config: TrainConfig,
-    resume: bool = False,
-    on_progress: OnProgress | None = None,
-    world: World = ALONE,
-) -> Evaluation:
-    """Train a language model and leave everything in its run folder.
-
-    Args:
-        config: The run; run_dir must be set.
-        resume: Go on from the newest checkpoint of run_dir that is whole.
-        on_progress: Told how far the work before and after the updates is; those are logged.
-        world: The processes that train together, each calling this with the same arguments.
-
-    Returns:
-        The evaluation on the whole validation text.
-
-    Raises:
-        ValueError: The configuration, a file or the run folder does not fit; the message says why.
-        OSError: A text is missing, or something cannot be written.
-        TrainingDivergedError: The loss or gradient was not finite; nothing was updated with it.
-        TrainingStoppedError: Ctrl-C or SIGTERM came; the run was saved and can be resumed.
-    """
-    if config.run.run_dir is None:
-        raise ValueError("run_dir is not set: where should the run be kept?")
-    folder = RunFolder(config.run.run_dir)
-    if folder.config.exists() and not resume:
-        raise ValueError(
-            f"{folder.path} already holds a run: go on with it by --resume, or choose another "
-            "run_dir"
-        )
-    micro_batch_size(
-        config, world
-    )  # A batch that cannot be shared is refused before minutes of work.
-    run = config.run
-    clock = Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)
-    device = resolve_device(run.device)
-    is_bfloat16 = resolve_dtype(run.dtype, device) == torch.bfloat16
-    dtype = "bfloat16" if world.from_first(is_bfloat16) else "float32"
-    if world.is_first:
-        folder.remove_leftovers()
-    else:
-        world.wait()
-    corpus = prepare_corpus(config, folder, on_progress, is_fast=run.fast == "auto")
-    if world.is_first:
-        # Now the others find everything prepared.
-        world.wait()
-    config = config.replace(vocab_size=corpus.tokenizer.vocab_size, device=device.type, dtype=dtype)
-    trainer = Trainer(config, folder, corpus, clock, world)
-    if resume:
-        trainer.restore()
-    if world.is_first:
-        folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
-    if trainer.is_fast:
-        trainer.compile()
-    num_parameters = sum(p.numel() for p in trainer.model.parameters())
-    num_tokens = len(corpus.train.tokens)
-    logger.info(
-        f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {dtype}"
-        + (f", {world.size} processes ({config.run.parallel})" if world.size > 1 else "")
-    )
-    try:
-        return _train_and_watch(trainer, on_progress)
-    except (OSError, ValueError) as error:
-        if found := folder.all_checkpoints():
-            error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")
-        raise
-
-
-def _train_and_watch(trainer: Trainer, on_progress: OnProgress | None) -> Evaluation:
-    """Make all updates, evaluate, and let the first process keep metrics, report and samples."""
-    config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
-    # The other processes go through the same motions and leave nothing.
-    path = folder.metrics if is_first else None
-    with MetricsLog(path, config, trainer.num_metrics_bytes) as log:
-        report = Report(folder, config, log) if is_first else None
-        try:
-            with StopSignals() as stop:
-                trainer.run(log, stop, report)
-        except BaseException as error:
-            if report is not None:
-                draw_losses(log, folder)
-                report.write(str(error) or type(error).__name__)
-            raise
-        logger.info("evaluating on the whole validation text")
-        result = trainer.validate(log, on_progress=on_progress)
-        if report is not None:
-            draw_losses(log, folder)
-            is_split = trainer.layout.is_split
-            model = folder.load_model(trainer.device) if is_split else trainer.model
-            samples = write_samples(
-                model, trainer.corpus.tokenizer, folder.samples, config.run, is_fast=trainer.is_fast
-            )
-            report.write("finished")
-            log.finish(folder.plot, samples)
-    return result
-
-
-def draw_losses(log: MetricsLog, folder: RunFolder) -> None:
-    """Draw the losses; a full disk costs only the picture, which can be drawn again."""
-    try:
-        plot_losses(log.rows, folder.plot, title=folder.path.name)
-    except OSError as error:
-        logger.warning("%s was not drawn: %s", folder.plot, error)
-
-
-def _git_commit() -> str | None:
-    """Return the commit of this code, if it is a git checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None

@@ -1,7 +1,7 @@
 """One run of an ablation: train a variant for exactly its budget, then measure.
 
-`run.trainer.train_run` counts everything against the minutes of a run, so that stories are there
-when they are over. Here every run gets the same minutes of updates: preparing, compiling and
+`run.training_run.train_run` counts everything against the minutes of a run, so that stories are
+there when they are over. Here every run gets the same minutes of updates: preparing, compiling and
 evaluating are not counted.
 
 Tested by `make test ARGS=tests/project/study/test_ablation_run.py`.
@@ -26,8 +26,9 @@ from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
 from cs_basics.run.metrics import MetricsLog, Row
+from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import TokenFile
-from cs_basics.run.trainer import Trainer, seed_all
+from cs_basics.run.trainer import Trainer
 from cs_basics.training import Batch, TrainingDivergedError, Update, train
 
 RESULT = "result.json"

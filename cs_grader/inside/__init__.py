@@ -11,6 +11,7 @@ imports the standard library, NumPy and torch, and nothing of cs_grader outside 
     watch.py       what processes use up and how they end
     forbidden.py   the operators that each problem is solved without
     blocked.py     makes them raise
+    workplace.py   the folders that a submission may write to
     absent.py      stand-ins for packages that are not installed
     host.py        imports a submission and runs each probe in a forked process
     worker.py      the server, which forks hosts and watches them

@@ -20,14 +20,15 @@ SECCOMP_MODE_FILTER = 2
 SIGKILL = 9
 EPERM, EACCES = 1, 13
 
-# System calls by which a process could reach others, the network past the filter, or the kernel.
+# System calls by which a process could reach others, the network past the filter, or the kernel,
+# and those that get memory which no limit counts (memfd_create, memfd_secret, shmget).
 DENIED = {
     "x86_64": {
         "socket": 41,
         "kill": 62,
         "denied": (
-            *(101, 155, 165, 166, 167, 169, 175, 176, 246, 248, 249, 250, 272, 298, 304, 308),
-            *(310, 311, 313, 321, 323, 425, 428, 429, 430, 431, 432, 442),
+            *(29, 101, 155, 165, 166, 167, 169, 175, 176, 246, 248, 249, 250, 272, 298, 304, 308),
+            *(310, 311, 313, 319, 321, 323, 425, 428, 429, 430, 431, 432, 442, 447),
         ),
         "audit": 0xC000003E,
     },
@@ -35,8 +36,8 @@ DENIED = {
         "socket": 198,
         "kill": 129,
         "denied": (
-            *(39, 40, 41, 97, 104, 105, 106, 117, 142, 217, 218, 219, 224, 241, 265, 268, 270),
-            *(271, 273, 280, 282, 425, 428, 429, 430, 431, 432, 442),
+            *(39, 40, 41, 97, 104, 105, 106, 117, 142, 194, 217, 218, 219, 224, 241, 265, 268, 270),
+            *(271, 273, 279, 280, 282, 425, 428, 429, 430, 431, 432, 442, 447),
         ),
         "audit": 0xC00000B7,
     },

@@ -7,6 +7,11 @@ class Settings(NamedTuple):
     """What the grader decides about the sandbox."""
 
     submission: str
+    """Where it runs: a copy that it may write to (workplace.py)."""
+    original: str
+    """What that is a copy of."""
+    scratch: list[str]
+    """Folders for temporary files, emptied before each import; the copy is in the first."""
     examination: str
     packages: list[str]
     """Folders that are added to the end of the import path."""

@@ -32,6 +32,7 @@ from cs_grader.inside.host import ENDED, last_words, prepare_to_fork, run_host
 from cs_grader.inside.processes import children, descendants, is_over
 from cs_grader.inside.settings import Settings
 from cs_grader.inside.watch import NOW, Watch, ending
+from cs_grader.inside.workplace import Workplace
 
 ONE_YEAR_S = 3e7
 IMPORT_CPU_S = 20
@@ -63,6 +64,7 @@ class Server:
     def __init__(self, channel: socket.socket, settings: Settings) -> None:
         self.channel = channel
         self.settings = settings
+        self.workplace = Workplace(settings.submission, settings.original, settings.scratch)
         self.host: Host | None = None
         self.absent: list[dict[str, Any]] = []
         self.failure: wire.Plain = None
@@ -103,8 +105,10 @@ class Server:
             return None
         self.end_host()
         while True:
+            self.workplace.renew()
             outcome = self.import_in_host(problem)
             if outcome["ended"] == "imported":
+                self.workplace.remember()
                 return None
             self.end_host()
             missing = outcome.pop("missing_package", None)
@@ -219,6 +223,8 @@ class Server:
         is_own_end = self.host.runs_itself
         how, has_host_ended = self.how_the_run_ended(cpu_s)
         self.sweep()
+        if not self.workplace.clean():
+            self.end_host()  # It was imported from files that are others now.
         # A run that takes its host along has not ended well, whatever it could still send.
         if answer is None or (has_host_ended and not is_own_end):
             return {"ended": "died", "how": how}

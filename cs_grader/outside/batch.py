@@ -203,7 +203,7 @@ def _digest(tests: Path) -> str:
     total = hashlib.sha256()
     folders = ("", "probes", "oracles", "mistakes")
     files = [path for folder in folders for path in sorted((tests / folder).glob("*.py"))]
-    for path in [tests / "rubric.toml", *files]:
+    for path in [*sorted(tests.glob("*.toml")), *files]:
         if path.name != "adapters.py":
             total.update(path.relative_to(tests).as_posix().encode() + b"\0" + path.read_bytes())
     return total.hexdigest()

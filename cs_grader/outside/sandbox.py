@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -54,17 +55,20 @@ def has_real_root() -> bool:
 
 def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
     """What the worker has to know, but for `own_names`, `excused` and `packages`."""
-    scratch = [str(stage.scratch), "/dev/shm", "/dev/null", "/dev/zero", "/dev/full"]
+    writable = [str(stage.scratch), "/dev/shm", "/dev/null", "/dev/zero", "/dev/full"]
     folders = [*map(str, interpreter_folders()), *SYSTEM, *OF_ETC, "/proc", "/sys", "/dev"]
     return {
-        "submission": str(stage.submission),
+        "submission": f"{scratch_of(tier, stage)}/submission",
+        "original": str(stage.submission),
+        # Elsewhere /dev/shm is not the sandbox's own.
+        "scratch": [scratch_of(tier, stage), *(["/dev/shm"] if tier == "bubblewrap" else [])],
         "examination": str(stage.examination),
         "packages": [path for path in sys.path if path.endswith(PACKAGE_FOLDERS)],
         "own_names": [],
         "excused": {},
         "uid": own_uid() if tier == "uid" or (tier == "bubblewrap" and has_real_root()) else None,
         "readable": [*folders, "/etc/localtime", str(stage.root)] if tier == "uid" else None,
-        "writable": scratch,
+        "writable": writable,
         "allow_network": tier != "uid",
         "memory_bytes": limits.memory_bytes,
         "file_bytes": limits.file_bytes,
@@ -90,9 +94,14 @@ def interpreter_folders() -> list[Path]:
     return unique
 
 
+def scratch_of(tier: str, stage: Stage) -> str:
+    """The folder of temporary files, as it is called inside."""
+    return "/tmp" if tier == "bubblewrap" else str(stage.scratch)
+
+
 def environment(stage: Stage, tier: str) -> dict[str, str]:
     """All that the submission sees of the environment."""
-    scratch = "/tmp" if tier == "bubblewrap" else str(stage.scratch)
+    scratch = scratch_of(tier, stage)
     return {
         "PATH": f"{Path(interpreter()).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": scratch,
@@ -111,6 +120,8 @@ def environment(stage: Stage, tier: str) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
+        # What is compiled runs as it is written: to compile it takes longer than any probe may.
+        "TORCH_COMPILE_DISABLE": "1",
         "MPLBACKEND": "Agg",
         "WANDB_MODE": "offline",
         "HF_HUB_OFFLINE": "1",
@@ -189,6 +200,9 @@ def start(
     command = wall(tier, stage, limits)
     for folder in added if command else ():
         command[-1:-1] = _show(Path(folder))
+    if tier != "bubblewrap":
+        shutil.rmtree(stage.scratch, ignore_errors=True)
+        stage.scratch.mkdir(exist_ok=True)
     if tier == "uid":
         os.chown(stage.scratch, own_uid(), own_uid())
         # Others that are graded at the same time run as other users.

@@ -30,3 +30,11 @@ class Terms:
 def rubric_of(tests: Path) -> dict[str, dict[str, Any]]:
     """Read the problems, their points and their adapters."""
     return tomllib.loads((tests / "rubric.toml").read_text(encoding="utf-8"))
+
+
+def trivial_items(tests: Path) -> frozenset[str]:
+    """Read which items a trivial answer passes: they earn nothing by themselves."""
+    file = tests / "trivial.toml"
+    if not file.exists():
+        return frozenset()
+    return frozenset(tomllib.loads(file.read_text(encoding="utf-8"))["items"])

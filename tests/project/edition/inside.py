@@ -134,7 +134,7 @@ def with_fault(edition, folder, module=None, old="", new=""):
 def train(edition, folder, settings):
     """Train, then once more from the middle; return what each wrote and logged, or the error."""
     sys.path.insert(0, str(edition))
-    trainer = importlib.import_module("cs_basics.run.trainer")
+    trainer = importlib.import_module("cs_basics.run.training_run")
     trainer.draw_losses = lambda *_: None  # A second, and no part of what is examined here.
     config = importlib.import_module("cs_basics.run.config").TrainConfig.of(
         run_dir=folder / "run",

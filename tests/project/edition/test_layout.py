@@ -94,7 +94,10 @@ def run(folder, *arguments):
 def test_every_module_can_be_imported_and_is_clean(edition):
     places = [path.relative_to(edition) for path in edition.glob("given/**/*.py")]
     names = [".".join(place.with_suffix("").parts[1:]) for place in places]
-    lines = [f"import cs_basics.{name.removesuffix('.__init__')}" for name in [*names, *BOOK - {"__init__"}]]
+    lines = [
+        f"import cs_basics.{name.removesuffix('.__init__')}"
+        for name in [*names, *BOOK - {"__init__"}]
+    ]
     finished = run(edition, "-c", "\n".join(lines))
     assert finished.returncode == 0, finished.stderr
     finished = run(edition, "-m", "ruff", "check", "--no-cache", ".")

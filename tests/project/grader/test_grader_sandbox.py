@@ -26,6 +26,10 @@ import a_package_that_nobody_has.deep as deep
 from a_package_that_nobody_has import Base, decorate
 
 print("printed at import")
+BOXED = os.path.expanduser("~") == "/tmp"
+SOURCE = "mine"
+os.makedirs("runs", exist_ok=True)
+open("runs/log", "w").write("x")
 
 class Child(Base):
     pass
@@ -87,7 +91,30 @@ def connect(in_features):
         one.connect(("192.0.2.1", 80))
 
 def write_here(in_features):
-    open("written", "w").write("x")
+    seen = [os.path.exists(name) for name in ("runs/log", "written", "/tmp/left", "/dev/shm/left")]
+    open("runs/log", "r").close()
+    for place in ("written", "/tmp/left", "/dev/shm/left")[: 3 if BOXED else 1]:
+        open(place, "w").write("x")
+    os.makedirs("closed/inner")
+    os.chmod("closed", 0)
+    return torch.tensor(seen)
+
+def rewrite(in_features):
+    right = SOURCE in open(__file__).read()
+    open(__file__, "a").write("SOURCE = 'another'")
+    return torch.tensor([right, SOURCE == "mine"])
+
+def write_elsewhere(in_features):
+    open(sys.modules["probes.model"].__file__ + ".new", "w")
+
+def hoard(in_features):
+    import ctypes
+    with open(os.memfd_create("hoard"), "wb") as file:
+        file.write(bytes(2**20))
+
+def share(in_features):
+    libc = ctypes.CDLL(None, use_errno=True)
+    return torch.tensor([libc.shmget(0, ctypes.c_size_t(2**30), 0o1600)])
 
 def overwrite_the_server(in_features):
     with open(f"/proc/{os.getppid()}/stat") as file:
@@ -153,6 +180,11 @@ ACTIONS = {
     25: lambda in_features: object(),
     26: stop_the_server,
     27: drip,
+    28: write_elsewhere,
+    29: rewrite,
+    30: hoard,
+    31: share,
+    32: torch.compile(lambda in_features: 2 * in_features),
 }
 """
 
@@ -315,12 +347,29 @@ def test_a_flood_is_drained_and_cut(connection):
     assert len(connection.output.kept) <= 100_000
 
 
-def test_nothing_can_be_written_beside_the_scratch_folder(connection):
+def test_nothing_can_be_written_beside_its_own_folders(connection):
     if connection.tier == "process":
         pytest.skip("a plain process may write what its user may")
-    answer = act(connection, 17)
-    assert answer.kind == "OSError"
-    assert "Read-only file system" in answer.text
+    answer = act(connection, 28)
+    assert answer.kind in ("OSError", "PermissionError")
+
+
+def test_what_a_probe_writes_is_gone_for_the_next_and_what_the_import_wrote_is_not(connection):
+    for _ in range(2):
+        answer = act(connection, 17)
+        assert answer.ended == "returned", answer
+        assert list(answer.value["output"]["values"]) == [True, False, False, False]
+
+
+def test_source_that_was_rewritten_is_imported_anew(connection):
+    for _ in range(2):
+        answer = act(connection, 29)
+        assert list(answer.value["output"]["values"]) == [True, True]
+
+
+def test_memory_without_a_name_cannot_be_had(connection):
+    assert act(connection, 30).kind == "PermissionError"
+    assert act(connection, 31).value["output"]["values"][0] == -1
 
 
 def test_the_server_cannot_be_written_to(connection):
@@ -334,6 +383,36 @@ def test_no_network_is_there(connection):
     if connection.tier == "process":
         pytest.skip("a plain process has its user's network")
     assert act(connection, 16).kind == "OSError"
+
+
+@pytest.mark.parametrize(
+    "at_import",
+    [
+        "threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()",
+        "torch.set_num_threads(2); torch.randn(700, 700) @ torch.randn(700, 700)",
+    ],
+    ids=["a thread", "threads of PyTorch"],
+)
+@pytest.mark.parametrize("tier", TIERS)
+def test_threads_of_the_import_cost_nothing(tmp_path, tier, at_import):
+    if reason := tiers.why_not(tier):
+        pytest.skip(f"{tier}: {reason}")
+    stage = set_the_stage(tmp_path, TESTS)
+    (stage.submission / "tests").mkdir(parents=True)
+    source = f"{ADAPTERS}\n{at_import}\n"
+    (stage.submission / "tests" / "adapters.py").write_text(source, encoding="utf-8")
+    more = {"own_names": own_names(stage.submission)}
+    own = Connection(tier, stage, sandbox.Limits(), more, budget_s=600)
+    for _ in range(3):
+        answer = silu(own)
+        assert answer.ended == "returned", answer
+    own.close()
+
+
+def test_what_is_compiled_runs_as_it_is_written(connection):
+    answer = act(connection, 32)
+    assert answer.ended == "returned", answer
+    assert list(answer.value["output"]["values"]) == [0, 2, 4]
 
 
 def test_a_fork_bomb_runs_into_a_limit(connection):

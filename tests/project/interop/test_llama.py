@@ -18,7 +18,7 @@ from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.token_file import tokenizer_checksum
-from cs_basics.run.trainer import train_run
+from cs_basics.run.training_run import train_run
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.model import build_model
 

@@ -1,4 +1,4 @@
-"""One part of the model exchanged: placements, feed-forward part, positions, QK-norm, tied weights."""
+"""One part of the model exchanged: placements, feed-forward part, positions, QK-norm, tying."""
 
 import dataclasses
 import itertools

@@ -242,3 +242,17 @@ softmax_does(
     partly=("softmax",),
 )
 softmax_does(49, "waits a little", f"import time\n{ONCE}\n    time.sleep(3)\n{RIGHT}")
+
+
+softmax_does(
+    47,
+    "makes a folder beside its files at import",
+    f"(RUNS / 'log').open('a').write('called')\n{RIGHT}",
+    at_import="from pathlib import Path\nRUNS = Path(__file__).parents[1] / 'runs'\nRUNS.mkdir()",
+)
+softmax_does(
+    47,
+    "compiles what it may compile",
+    "return fast(in_features, dim)",
+    at_import="@torch.compile\ndef fast(x, dim):\n    return softmax(x, dim)",
+)

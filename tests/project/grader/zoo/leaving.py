@@ -194,3 +194,41 @@ for target in ("0", "-1", "os.getppid()"):
         f"{ONCE}\n    os.kill({target}, signal.SIGKILL)\n{RIGHT}",
         **ONE_ITEM,
     )
+softmax_does(
+    4,
+    "stops the server of the sandbox",
+    "import os, signal, time\nabove = open(f'/proc/{os.getppid()}/stat').read().rpartition(')')\n"
+    "os.kill(int(above[2].split()[1]), signal.SIGSTOP)\ntime.sleep(1e6)",
+    lost=("softmax",),
+    partly=("silu",),
+    message="waited for 30 s in total",
+    seconds=100,
+)
+softmax_does(
+    8,
+    "hoards memory without a name",
+    "import os\nfor _ in range(14):\n    HOARD.append(os.memfd_create('hoard'))\n"
+    f"    os.write(HOARD[-1], bytes(200 * 2**20))\n{RIGHT}",
+    at_import="HOARD = []",
+    lost=("softmax",),
+    message="PermissionError",
+)
+softmax_does(
+    9,
+    "leaves a large temporary file at each call",
+    "import tempfile\nwith tempfile.NamedTemporaryFile(delete=False) as file:\n"
+    f"    file.write(bytes(40 * 2**20))\n{RIGHT}",
+)
+softmax_does(
+    23,
+    "starts a thread at import",
+    RIGHT,
+    at_import="import threading, time\n"
+    "threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()",
+)
+softmax_does(
+    23,
+    "computes with threads at import",
+    RIGHT,
+    at_import="torch.set_num_threads(2)\ntorch.randn(700, 700) @ torch.randn(700, 700)",
+)

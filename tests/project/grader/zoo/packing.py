@@ -262,3 +262,48 @@ def a_chain_that_crashes_a_parser(folder):
     # Beside the solution and never imported: only who reads all sources meets it.
     (folder / "chain.py").write_text("x = " + "-" * 200_000 + "1\n")
     define_softmax(folder, RIGHT)
+
+
+# --- what real programs write, and what damage does to a zip ---
+
+
+@animal(30, "a zip with backslashes from Windows")
+def backslashes_from_windows(folder):
+    path = folder.with_name(f"{folder.name}.zip")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                entry = zipfile.ZipInfo("homework\\" + "\\".join(file.relative_to(folder).parts))
+                entry.create_system = 0
+                archive.writestr(entry, file.read_bytes())
+    return path
+
+
+def changed(path, old, new):
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new))
+    return path
+
+
+@animal(30, "a zip with an entry without a name", note="empty or overlong name")
+def entry_without_a_name(folder):
+    return zipped(folder, [("", b"x = 1\n")])
+
+
+@animal(30, "a zip packed in a way that nobody knows", note="cannot be unpacked")
+def packed_in_an_unknown_way(folder):
+    path = zipped(folder, [("more.py", b"x = 1\n")])
+    content = bytearray(path.read_bytes())
+    # The method of the last entry, in its own header and in the directory.
+    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        content[content.rindex(mark) + offset] = 99
+    path.write_bytes(content)
+    return path
+
+
+@animal(30, "a zip with a name of no letters", lost=BOTH, note="this archive is damaged: Unicode")
+def name_of_no_letters(folder):
+    return changed(
+        zipped(folder, [("mor\u00e9.py", b"x = 1\n")]), b"mor\xc3\xa9.py", b"mor\xff\xff.py"
+    )

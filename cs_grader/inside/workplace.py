@@ -1,0 +1,103 @@
+"""The folders that a submission may write to, made new for each import and cleaned between probes.
+
+A submission is imported from a copy of its own, so that it may write beside its files as it does at
+home. What a probe leaves there, or among temporary files, is not there for the next.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+Inventory = dict[str, tuple[int, int, int]]
+
+
+class Workplace:
+    """Folders for temporary files, with a copy of the submission in the first of them.
+
+    Args:
+        submission: The copy.
+        original: What it is a copy of.
+        folders: Folders of temporary files. What is there from the beginning stays: it leads to
+            what bubblewrap shows.
+    """
+
+    def __init__(self, submission: str, original: str, folders: Sequence[str]) -> None:
+        self.submission = submission
+        self.original = original
+        self.folders = folders
+        self.spared = {entry.path for folder in folders for entry in os.scandir(folder)}
+        self.known: Inventory = {}
+
+    def renew(self) -> None:
+        """Empty the folders and copy the submission.
+
+        Raises:
+            OSError: There is something that cannot be removed.
+        """
+        for path in self._own():
+            _remove(path)
+        shutil.copytree(self.original, self.submission)
+
+    def remember(self) -> None:
+        """Take what there is now for what belongs here."""
+        self.known = self._inventory()
+
+    def clean(self) -> bool:
+        """Remove what was added; return whether all else is as it was.
+
+        Raises:
+            OSError: There is something that cannot be removed.
+        """
+        found = self._inventory()
+        for path in sorted(found.keys() - self.known.keys()):
+            if os.path.lexists(path):  # Not if it was in a folder that is gone already.
+                _remove(path)
+        return {path: found.get(path) for path in self.known} == self.known
+
+    def _inventory(self) -> Inventory:
+        """Everything in the folders, with what tells whether it was changed."""
+        return {
+            path: (about.st_mode, 0, 0)
+            if stat.S_ISDIR(about.st_mode)
+            # A program can set the time of a change itself, but not that of the inode's.
+            else (about.st_mode, about.st_ino, about.st_ctime_ns)
+            for own in self._own()
+            for path, about in _below(own)
+        }
+
+    def _own(self) -> set[str]:
+        """The files and folders that came later than this object."""
+        found = {entry.path for folder in self.folders for entry in os.scandir(folder)}
+        return found - self.spared
+
+
+def _below(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """A file or a folder and all that is in it."""
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        about = os.lstat(path)
+        yield path, about
+        if stat.S_ISDIR(about.st_mode):
+            waiting += _inside(path)
+
+
+def _inside(folder: str) -> list[str]:
+    try:
+        return [entry.path for entry in os.scandir(folder)]
+    except PermissionError:
+        Path(folder).chmod(0o700)
+        return [entry.path for entry in os.scandir(folder)]
+
+
+def _remove(path: str) -> None:
+    """Remove a file or a folder, whatever its permissions are."""
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        os.unlink(path)  # noqa: PTH108
+        return
+    for below, about in _below(path):
+        if stat.S_ISDIR(about.st_mode):
+            Path(below).chmod(0o700)
+    shutil.rmtree(path)
