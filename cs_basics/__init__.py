@@ -1,13 +1,9 @@
-"""A Transformer language model from scratch, small enough to read in an evening.
+"""A Transformer language model from scratch: a book, and machines that read it.
 
-Reading order, the way the data flows:
+The book is the modules directly in this folder, to be read in this order: pretokenize, bpe,
+tokenizer, functional, layers, norms, rope, attention, transformer, optim, data, checkpoint,
+generate, training. It imports none of the subpackages.
 
-    text -> pretokens    pretokenize.py
-    pretokens -> ids     bpe.py, tokenizer.py
-    ids -> batches       data.py
-    batches -> logits    functional.py, layers.py, norms.py, rope.py, attention.py, transformer.py
-    logits -> loss       functional.py
-    loss -> update       optim.py
-    all of it together   training.py (config.py, checkpoint.py, metrics.py, generate.py)
-    text from nothing    stories.py
+The machines take the book's objects and vary them (variants), make them faster (fast), run them
+(run), study them (study) or carry them elsewhere (interop); stories writes the embedded corpus.
 """

@@ -1,4 +1,7 @@
-"""The functions of the model that hold no weights. First in the reading order.
+"""The functions of the model that hold no weights: the first file of the model.
+
+Shapes stand in the annotations: `Float[Tensor, "... d"]` is a float tensor with any leading axes
+and a last axis named d.
 
 Tested by `make test ARGS="-k 'softmax or silu or cross_entropy or attention'"`.
 """
@@ -16,16 +19,6 @@ def silu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     Hendrycks and Gimpel 2016, sec. 2 (https://arxiv.org/abs/1606.08415).
     """
     return x * torch.sigmoid(x)
-
-
-def silu_and_multiply(x: Float[Tensor, "... two_d"]) -> Float[Tensor, "... d"]:
-    """Gate the second half of the last axis by the SiLU of the first.
-
-    The gate of SwiGLU where one product has made both halves; Shazeer 2020, eq. 6
-    (https://arxiv.org/abs/2002.05202).
-    """
-    gate, up = x.chunk(2, dim=-1)
-    return silu(gate) * up
 
 
 def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:

@@ -1,21 +1,97 @@
-"""Write text with a trained model, one token at a time.
+"""Write text with a trained model, by definition: every token reads the whole context.
 
-First the definition, which reads the whole context for every token, then the same with a cache of
-keys and values. decoding.py does it for several texts at once, and compiled; text_stream.py turns
-the tokens into text.
+The same with a cache of keys and values, for several texts at once and compiled: fast/cached.py and
+fast/decoding.py. Tested by `make test ARGS=tests/project/book/test_generate.py`.
 """
 
+import math
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from cs_basics.functional import softmax
-from cs_basics.run.config import Sampling
 from cs_basics.transformer import TransformerLM
 
-LIKELIEST = Sampling(temperature=0)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sampling:
+    """How the next token is drawn from the model's scores."""
+
+    temperature: float = 1.0
+    """The scores are divided by it: below 1 the likely tokens become likelier; 0 always takes the
+    likeliest."""
+    top_k: int | None = None
+    """Draw from the k likeliest tokens only, and those that are as likely as the last of them."""
+    top_p: float | None = None
+    """Draw from the smallest set of likeliest tokens with at least this probability together, and
+    from those that tie with the last of them (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
+    https://arxiv.org/abs/1904.09751). Counts within what top_k leaves."""
+    repetition_penalty: float = 1.0
+    """Scores of tokens that the text holds already are divided by it if positive and multiplied
+    by it if negative (Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858); above 1
+    the text repeats itself less."""
+    when_full: Literal["slide", "stop"] = "slide"
+    """When the context is full: forget its first half and go on, or end the text."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature} must be 0 or greater, and finite")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k={self.top_k} must be at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p={self.top_p} must be greater than 0 and at most 1")
+        if not 0 < self.repetition_penalty < math.inf:
+            raise ValueError(
+                f"repetition_penalty={self.repetition_penalty} must be greater than 0, and finite"
+            )
+
+
+GREEDY = Sampling(temperature=0)
+
+
+@torch.no_grad()
+def generate(
+    model: TransformerLM,
+    prompt: Sequence[int],
+    max_tokens: int,
+    sampling: Sampling = GREEDY,
+    stop_ids: Collection[int] = (),
+    seed: int | None = None,
+) -> Iterator[int]:
+    """Continue a prompt, yielding each token as soon as it is drawn.
+
+    Args:
+        model: The language model.
+        prompt: Token ids, at least one; only the last context_length - 1 are read.
+        max_tokens: Tokens to write at the most.
+        sampling: How to draw, and what to do when the context is full.
+        stop_ids: A token of these ends the text and is not yielded.
+        seed: The same seed gives the same text; None draws afresh.
+
+    Yields:
+        Token ids.
+
+    Raises:
+        ValueError: The prompt is empty or holds ids that the model does not know.
+    """
+    text = checked_prompt(model, prompt)
+    begin = 0  # The model is shown text[begin:].
+    device = next(model.parameters()).device
+    for uniform in draw_uniforms(max_tokens, seed, device):
+        if len(text) - begin > model.context_length:
+            if sampling.when_full == "stop":
+                return
+            begin = len(text) - max(model.context_length // 2, 1)
+        logits = model(torch.tensor([text[begin:]], device=device))[0, -1]
+        token_id = int(sample(logits, sampling, uniform, seen_tokens(model, text, sampling)))
+        if token_id in stop_ids:
+            return
+        yield token_id
+        text.append(token_id)
 
 
 def sample(
@@ -50,6 +126,7 @@ def sample(
     if sampling.top_p is not None and sampling.top_p < 1:
         before = ordered.cumsum(dim=-1) - ordered
         is_enough = before >= sampling.top_p * ordered.sum(dim=-1, keepdim=True)
+        # 1 is never below the least that is kept.
         ordered = ordered.masked_fill(is_enough, 1.0)
     least = ordered.amin(dim=-1, keepdim=True)
     return draw(probabilities.masked_fill(probabilities < least, 0), uniform)
@@ -61,97 +138,13 @@ def draw(
     """Draw an index per row, as often as its weight says; uniform as in `sample`."""
     ends = weights.cumsum(dim=-1)
     total = ends[..., -1:]
-    # Below the total even where the product is rounded up: there is an index at that place.
+    # Rounding may make the product equal to the total, which is past the last index.
     place = torch.minimum(uniform.unsqueeze(-1) * total, torch.nextafter(total, total * 0))
     return (ends <= place).sum(dim=-1)
 
 
-@torch.no_grad()
-def generate_uncached(
-    model: TransformerLM,
-    prompt: Sequence[int],
-    max_tokens: int,
-    sampling: Sampling = LIKELIEST,
-    stop_ids: Collection[int] = (),
-    seed: int | None = None,
-) -> Iterator[int]:
-    """Continue a prompt: the definition, which reads the whole context for every token.
-
-    Arguments, results and errors as in `generate`, which must yield the same tokens.
-    """
-    context = checked_prompt(model, prompt)
-    device = model.token_embeddings.weight.device
-    uniforms = draw_uniforms(max_tokens, seed, device)
-    seen = seen_tokens(model, [context], sampling)
-    for uniform in uniforms:
-        if len(context) > model.context_length:
-            if sampling.when_full == "stop":
-                return
-            context = context[-(model.context_length // 2) :]
-        logits = model(torch.tensor([context], device=device))[:, -1]
-        token_id = int(sample(logits, sampling, uniform.unsqueeze(0), seen))
-        if token_id in stop_ids:
-            return
-        yield token_id
-        context.append(token_id)
-        if seen is not None:
-            seen[:, token_id] = True
-
-
-@torch.no_grad()
-def generate(
-    model: TransformerLM,
-    prompt: Sequence[int],
-    max_tokens: int,
-    sampling: Sampling = LIKELIEST,
-    stop_ids: Collection[int] = (),
-    seed: int | None = None,
-) -> Iterator[int]:
-    """Continue a prompt, yielding each token as soon as it is drawn.
-
-    The keys and values of earlier positions are kept, so a token costs one position instead of
-    the whole context.
-
-    Args:
-        model: The language model.
-        prompt: Token ids, at least one; only the last context_length - 1 are read.
-        max_tokens: Tokens to write at the most.
-        sampling: How to draw, and what to do when the context is full.
-        stop_ids: A token of these ends the text and is not yielded.
-        seed: The same seed gives the same text; None draws afresh.
-
-    Yields:
-        Token ids.
-
-    Raises:
-        ValueError: The prompt is empty or holds ids that the model does not know.
-    """
-    context = checked_prompt(model, prompt)
-    device = model.token_embeddings.weight.device
-    uniforms = draw_uniforms(max_tokens, seed, device)
-    seen = seen_tokens(model, [context], sampling)
-    caches, unread = model.empty_caches(batch_size=1), context
-    for uniform in uniforms:
-        if caches[0].length + len(unread) > model.context_length:
-            if sampling.when_full == "stop":
-                return
-            context = unread = context[-(model.context_length // 2) :]
-            caches = model.empty_caches(batch_size=1)
-        hidden = model.hidden(torch.tensor([unread], device=device), caches)
-        # Of a prompt only the last position predicts something new.
-        logits = model.lm_head(hidden[:, -1])
-        token_id = int(sample(logits, sampling, uniform.unsqueeze(0), seen))
-        if token_id in stop_ids:
-            return
-        yield token_id
-        context.append(token_id)
-        unread = [token_id]
-        if seen is not None:
-            seen[:, token_id] = True
-
-
 def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
-    """Return as much of the end of a prompt as leaves room for a token.
+    """Return the last context_length - 1 tokens of a prompt: room is left for one.
 
     Raises:
         ValueError: The prompt is empty or holds ids that the model does not know.
@@ -160,26 +153,25 @@ def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
         raise ValueError("the prompt is empty: give at least one token, such as <|endoftext|>")
     if unknown := [id for id in prompt if not 0 <= id < model.vocab_size]:
         raise ValueError(f"token id {unknown[0]} is not below vocab_size={model.vocab_size}")
-    return list(prompt[-(model.context_length - 1) :])
+    return list(prompt[-max(model.context_length - 1, 1) :])
 
 
 def draw_uniforms(
     max_tokens: int, seed: int | None, device: torch.device
 ) -> Float[Tensor, " max_tokens"]:
-    """Return the random numbers of one text, from [0, 1); without a seed others each time."""
+    """Return the random numbers of one text, from [0, 1); others each time if seed is None."""
     generator = torch.Generator()
     generator.seed() if seed is None else generator.manual_seed(seed)
     return torch.rand(max_tokens, generator=generator).to(device)
 
 
 def seen_tokens(
-    model: TransformerLM, contexts: Sequence[Sequence[int]], sampling: Sampling
-) -> Bool[Tensor, "batch vocab_size"] | None:
-    """Mark the tokens that each text holds; None where no penalty asks for them."""
+    model: TransformerLM, context: Sequence[int], sampling: Sampling
+) -> Bool[Tensor, " vocab_size"] | None:
+    """Mark the tokens that a text holds; None where no penalty asks for them."""
     if sampling.repetition_penalty == 1:
         return None
-    device = model.token_embeddings.weight.device
-    seen = torch.zeros(len(contexts), model.vocab_size, dtype=torch.bool, device=device)
-    for row, context in enumerate(contexts):
-        seen[row, torch.tensor(context, device=device)] = True
+    device = next(model.parameters()).device
+    seen = torch.zeros(model.vocab_size, dtype=torch.bool, device=device)
+    seen[torch.tensor(context, device=device)] = True
     return seen

@@ -1,19 +1,16 @@
-"""The layers with weights that know nothing of sequences: Linear, Embedding, feed-forward parts.
+"""The layers with weights that treat every position alike: Linear, Embedding, SwiGLU.
 
 Weights are stored (out, in), as in the equations y = W x, and there are no biases.
 Tested by `make test ARGS="-k 'linear or embedding or swiglu'"`.
 """
 
 import math
-import operator
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from cs_basics.functional import silu, silu_and_multiply
+from cs_basics.functional import silu
 
 
 class Linear(nn.Module):
@@ -72,14 +69,12 @@ class Embedding(nn.Module):
     ) -> None:
         super().__init__()
         self.vocab_size, self.d_model = vocab_size, d_model
-        self.look_up: Callable[[Tensor, Tensor], Tensor] = operator.getitem
-        """table, ids -> table[ids]. To be set from outside (lookup.py)."""
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model, device=device, dtype=dtype))
         nn.init.trunc_normal_(self.weight, std=1.0, a=-3.0, b=3.0)
 
     def forward(self, token_ids: Int[Tensor, "..."]) -> Float[Tensor, "... {self.d_model}"]:
         """Return the vectors of the ids, (...) -> (..., d_model)."""
-        return self.look_up(self.weight, token_ids)
+        return self.weight[token_ids]
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""
@@ -114,101 +109,3 @@ class SwiGLU(nn.Module):
     def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
         """Return the transformed x, same shape."""
         return self.w2(silu(self.w1(x)) * self.w3(x))
-
-
-class MergedSwiGLU(nn.Module):
-    """SwiGLU with W1 and W3 stacked into one matrix: x is read once, and one product does two.
-
-    Saves and loads the state dict of SwiGLU, w1, w2 and w3.
-
-    Args:
-        d_model: Size of the last axis of input and output.
-        d_ff: Size of the hidden layer.
-        device: Where the weights live.
-        dtype: Float type of the weights.
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        separate = SwiGLU(d_model, d_ff, device, dtype)
-        self.w13 = stack_linears([separate.w1, separate.w3])
-        self.w2 = separate.w2
-        store_as_parts(self, "w13", {"w1": d_ff, "w3": d_ff})
-
-    def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
-        """Return the transformed x, same shape."""
-        return self.w2(silu_and_multiply(self.w13(x)))
-
-
-class SiLUFeedForward(nn.Module):
-    """The feed-forward part without a gate: W2 SiLU(W1 x).
-
-    Vaswani et al. 2017, eq. 2 (https://arxiv.org/abs/1706.03762), with SiLU for ReLU and without
-    biases. Two matrices instead of three: with d_ff = 4 d_model it has the weights of a SwiGLU of
-    8/3 d_model.
-
-    Args:
-        d_model: Size of the last axis of input and output.
-        d_ff: Size of the hidden layer.
-        device: Where the weights live.
-        dtype: Float type of the weights.
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        self.w1 = Linear(d_model, d_ff, device, dtype)
-        self.w2 = Linear(d_ff, d_model, device, dtype)
-
-    def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
-        """Return the transformed x, same shape."""
-        return self.w2(silu(self.w1(x)))
-
-
-def stack_linears(linears: list[Linear]) -> Linear:
-    """Return one Linear whose output is the outputs of all of them, side by side."""
-    weight = torch.cat([linear.weight.detach() for linear in linears])
-    # On "meta" the random initialisation, which is replaced at once, costs nothing.
-    merged = Linear(weight.shape[1], weight.shape[0], "meta")
-    merged.weight = nn.Parameter(weight)
-    return merged
-
-
-def store_as_parts(
-    module: nn.Module, name: str, rows: dict[str, int], order: Int[Tensor, " rows"] | None = None
-) -> None:
-    """Let a module save and load one stacked Linear under the names of the separate ones.
-
-    Args:
-        module: Holds the stacked Linear.
-        name: Attribute of the stacked Linear.
-        rows: Name and number of rows of each part, from the top.
-        order: Which row of the parts each stacked row is; None: they are in order.
-    """
-    stacked = f"{name}.weight"
-    if order is None:
-        order = torch.arange(sum(rows.values()), device="cpu")
-    places = order.argsort()
-
-    def split(_: nn.Module, state: dict[str, Any], prefix: str, *_rest: object) -> None:
-        parts = state.pop(prefix + stacked)[places].split(list(rows.values()))
-        state.update(zip((f"{prefix}{part}.weight" for part in rows), parts, strict=True))
-
-    def join(_: nn.Module, state: dict[str, Any], prefix: str, *_rest: object) -> None:
-        keys = [f"{prefix}{part}.weight" for part in rows]
-        if all(key in state for key in keys):
-            state[prefix + stacked] = torch.cat([state.pop(key) for key in keys])[order]
-
-    module.register_state_dict_post_hook(split)
-    module.register_load_state_dict_pre_hook(join)

@@ -57,8 +57,9 @@ class AdamW(Optimizer):
     Args:
         params: Parameters or parameter groups.
         lr: Learning rate.
-        betas: How much of the old mean and the old mean square of the gradient is kept.
-        eps: Added to the root of the mean square, outside the root.
+        betas: Fractions of the running mean and the running mean square that a step keeps.
+        eps: Added to the root of the running mean square, outside the root and before the bias
+            correction.
         weight_decay: Each step also subtracts lr * weight_decay * p.
 
     Raises:
@@ -89,6 +90,7 @@ class AdamW(Optimizer):
         loss = call_closure(closure)
         for group in self.param_groups:
             beta1, beta2 = group["betas"]
+            decay = 1 - group["lr"] * group["weight_decay"]
             for p in group["params"]:
                 if p.grad is None:
                     continue
@@ -96,14 +98,50 @@ class AdamW(Optimizer):
                 if not state:
                     state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
                 state["step"] += 1
-                m, v, step = state["m"], state["v"], state["step"]
-                m.lerp_(p.grad, 1 - beta1)
-                v.mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
-                # Both means start at 0; dividing by 1 - beta^step takes that bias out again.
-                corrected_lr = group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.addcdiv_(m, v.sqrt().add_(group["eps"]), value=-corrected_lr)
+                rate = bias_corrected(group["lr"], beta1, beta2, state["step"])
+                new_p, state["m"], state["v"] = adamw_update(
+                    p, p.grad, state["m"], state["v"], beta1, beta2, rate, group["eps"], decay
+                )
+                p.copy_(new_p)
         return loss
+
+
+def bias_corrected(lr: float, beta1: float, beta2: float, step: int) -> float:
+    """Return the rate of a step 1, 2, 3, ..., corrected for both moments starting at 0."""
+    return lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+
+
+def adamw_update(
+    p: Tensor,
+    grad: Tensor,
+    m: Tensor,
+    v: Tensor,
+    beta1: float | Tensor,
+    beta2: float | Tensor,
+    rate: float | Tensor,
+    eps: float | Tensor,
+    decay: float | Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what AdamW makes of a parameter and of its two moments.
+
+    Args:
+        p: The parameter, of any shape like the three after it.
+        grad: Its gradient.
+        m: Running mean of the gradient, 0 before the first step.
+        v: Running mean of the squared gradient, 0 before the first step.
+        beta1: How much of the old m is kept.
+        beta2: How much of the old v is kept.
+        rate: The learning rate, corrected for the bias of both moments.
+        eps: Added to the root of v.
+        decay: The parameter is multiplied by it, 1 - lr * weight_decay with the uncorrected lr.
+
+    Returns:
+        The new p, m and v.
+    """
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * grad * grad
+    p = decay * p - rate * m / (v.sqrt() + eps)
+    return p, m, v
 
 
 def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:

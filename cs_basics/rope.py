@@ -19,7 +19,7 @@ class RotaryPositionalEmbedding(nn.Module):
     saved: they can be computed again. One instance serves all blocks of a model.
 
     Args:
-        theta: Base of the wavelengths; the longest is about 2 pi theta positions.
+        theta: Base of the wavelengths; all are below 2 pi theta positions.
         d_head: Size of the last axis, even.
         max_seq_len: Number of positions for which angles are kept.
         device: Where the tables live.
@@ -81,39 +81,6 @@ class RotaryPositionalEmbedding(nn.Module):
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
         return rearrange(rotated, "... half pair -> ... (half pair)").to(x.dtype)
 
-    def rotate_halves(
-        self, x: Float[Tensor, "... seq {self.d_head}"], positions: Int[Tensor, "... seq"]
-    ) -> Float[Tensor, "... seq {self.d_head}"]:
-        """Rotate x whose pairs lie half a head apart: all first coordinates, then all second.
-
-        The same turns on another order of the coordinates (`halves_order`), by which the product
-        of a query and a key does not change. Neighbours have to be picked one by one; of whole
-        halves a processor reads and writes a vector at a time (docs/performance.md).
-
-        Args:
-            x: As in forward, its last axis in the other order.
-            positions: As in forward.
-
-        Returns:
-            Same shape, dtype and order as x.
-        """
-        cos, sin = self.cos[positions], self.sin[positions]
-        wide = torch.promote_types(x.dtype, torch.float32)
-        first, second = (half.to(wide) for half in x.chunk(2, dim=-1))
-        turned = (first * cos - second * sin, first * sin + second * cos)
-        return torch.cat([half.to(x.dtype) for half in turned], dim=-1)
-
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""
         return f"theta={self.theta}, d_head={self.d_head}, max_seq_len={self.max_seq_len}"
-
-
-def halves_order(num_coordinates: int, d_head: int) -> Int[Tensor, " num_coordinates"]:
-    """Return the places of neighbouring pairs in the order that `rotate_halves` takes.
-
-    Args:
-        num_coordinates: Coordinates of all heads, side by side.
-        d_head: Size of a head, even.
-    """
-    places = torch.arange(num_coordinates, device="cpu")
-    return rearrange(places, "(heads half pair) -> (heads pair half)", pair=2, half=d_head // 2)

@@ -21,15 +21,17 @@ from process import keep_freed_memory  # isort: split
 import tyro
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.run.config import PRESETS, TrainConfig
-from cs_basics.run.corpus import prepare_corpus
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.corpus import Corpus, prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.metrics import format_duration, read_metrics
-from cs_basics.study.ablation import variants_of
+from cs_basics.run.presets import PRESETS
+from cs_basics.study.ablation import changes, variants_of
 from cs_basics.study.ablation_report import write_report
 from cs_basics.study.ablation_run import EVAL_TOKENS, read_result
 from cs_basics.study.ablation_summary import Run, summarise
+from cs_basics.variants.model import build_model
 
 RUNS = Path("runs")
 DEFAULT_MINUTES = 2.0
@@ -58,8 +60,8 @@ def main(
         train_text: Text to train on (none: the preset's, or stories from the grammar).
         valid_text: Text to validate on; goes with train_text.
         seeds: Every variant is trained once with each.
-        out: Folder for runs and report (none: runs/ablate-SUITE); what is done there is not redone.
-        preset: The settings that the variants change.
+        out: Folder for runs and report (none: runs/ablate-SUITE); runs done there are kept.
+        preset: The configuration that the variants change.
     """
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
     keep_freed_memory()
@@ -67,14 +69,16 @@ def main(
         raise ValueError(f"seeds={seeds}: give one or more, each once")
     if minutes_per_run is None and max_steps is None:
         minutes_per_run = DEFAULT_MINUTES
-    given = dataclasses.replace(
-        PRESETS[preset][1],
+    _, preset_config = PRESETS[preset]
+    given = preset_config.replace(
         max_minutes=minutes_per_run,
         max_steps=max_steps,
-        train_text=train_text or PRESETS[preset][1].train_text,
-        valid_text=valid_text or PRESETS[preset][1].valid_text,
+        train_text=train_text or preset_config.data.train_text,
+        valid_text=valid_text or preset_config.data.valid_text,
         eval_tokens=EVAL_TOKENS,
     )
+    for model in {config.model for config in variants_of(suite, given).values()}:
+        build_model(model)  # What cannot be built (the student edition has one model) ends here.
     folder = out or RUNS / f"ablate-{suite}"
     shared = RunFolder(folder / "shared")
     base = shared_settings(given, folder, shared)
@@ -106,53 +110,62 @@ def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> Trai
     """
     if shared.config.exists():
         stored = shared.read_config()
-        # Decided when the folder was begun: from the text, and from this machine.
-        decided = {name: getattr(stored, name) for name in ("vocab_size", "device", "dtype")}
-        check_same(stored, dataclasses.replace(given, **decided), folder)
+        # What the text and the machine decided when the folder was begun.
+        resolved = {
+            "vocab_size": stored.model.vocab_size,
+            "device": stored.run.device,
+            "dtype": stored.run.dtype,
+        }
+        check_same(stored, given.replace(**resolved), folder)
         return stored
     check_can_write(folder / "report.html")
     if folder.exists() and {path.name for path in folder.iterdir()} - {"shared"}:
         raise ValueError(f"{folder} is not empty and holds no ablation: choose another --out")
-    # What a killed preparation left may be cut off.
+    # A preparation that was killed may have left incomplete files.
     shutil.rmtree(shared.path, ignore_errors=True)
-    device = resolve_device(given.device)
+    device = resolve_device(given.run.device)
     try:
-        corpus = prepare_corpus(given, shared, progress_printer())
+        corpus = prepare(given, shared)
     except BaseException:
         shutil.rmtree(shared.path, ignore_errors=True)
         raise
-    base = dataclasses.replace(
-        given,
+    base = given.replace(
         vocab_size=corpus.tokenizer.vocab_size,
         device=device.type,
-        dtype=str(resolve_dtype(given.dtype, device)).removeprefix("torch."),
+        dtype=str(resolve_dtype(given.run.dtype, device)).removeprefix("torch."),
     )
     shared.write_config(base)
     return base
 
 
+def prepare(config: TrainConfig, shared: RunFolder) -> Corpus:
+    """Return the texts of all runs as token files; what is missing is made first."""
+    is_fast = config.run.fast == "auto"
+    return prepare_corpus(config, shared, progress_printer(), is_fast=is_fast)
+
+
 def check_same(stored: TrainConfig, wanted: TrainConfig, folder: Path) -> None:
-    """Refuse to go on with what was made with other settings.
+    """Refuse to go on with a folder that was made with other settings.
 
     Raises:
-        ValueError: A setting differs; it is named.
+        ValueError: A setting differs; the message names it.
     """
-    for field in dataclasses.fields(TrainConfig):
-        was, value = getattr(stored, field.name), getattr(wanted, field.name)
-        if was != value and field.name != "run_dir":
+    was = stored.settings()
+    for name, value in changes(stored, wanted).items():
+        if name != "run_dir":
             raise ValueError(
-                f"{folder} was made with {field.name}={was}, not {value}: give the same options, "
+                f"{folder} was made with {name}={was[name]}, not {value}: give the same options, "
                 "or another --out"
             )
 
 
 def find_run(variant: str, config: TrainConfig, run_dir: Path, seed: int) -> Run:
-    """Return a run as far as it is done.
+    """Return a run, as far as it is done.
 
     Raises:
         ValueError: It was made with other settings, or its files are damaged.
     """
-    config = dataclasses.replace(config, seed=seed, run_dir=run_dir)
+    config = config.replace(seed=seed, run_dir=run_dir)
     folder = RunFolder(run_dir)
     result = read_result(folder)
     if result is None:
@@ -164,10 +177,13 @@ def find_run(variant: str, config: TrainConfig, run_dir: Path, seed: int) -> Run
 def finish_runs(
     suite: str, base: TrainConfig, runs: list[Run], folder: Path, shared: RunFolder
 ) -> None:
-    """Make the runs that are not done, in place, one after the other; report after each."""
+    """Make the runs that are not done, one after the other, and write the report after each.
+
+    The runs that are made take their places in the list.
+    """
     missing = [index for index, run in enumerate(runs) if run.result is None]
     if missing:
-        prepare_corpus(base, shared, progress_printer())
+        prepare(base, shared)
     else:
         print("every run is done; writing the report anew")
     walls_s: list[float] = []
@@ -175,7 +191,7 @@ def finish_runs(
         run = runs[index]
         left = seconds_left(base, walls_s, len(missing) - done)
         print(
-            f"[{index + 1:>2}/{len(runs)}] {run.variant}, seed {run.config.seed}"
+            f"[{index + 1:>2}/{len(runs)}] {run.variant}, seed {run.config.run.seed}"
             + (f"  ({format_duration(left)} left)" if left is not None else ""),
             flush=True,
         )
@@ -188,16 +204,16 @@ def finish_runs(
 
 
 def make_run(run: Run, shared: RunFolder) -> Run:
-    """Train in another process, from the start: its memory is its own, and so is its end."""
-    assert run.config.run_dir is not None
-    folder = RunFolder(run.config.run_dir)
+    """Train from the start in a new process, so that runs share neither memory nor crashes."""
+    assert run.config.run.run_dir is not None
+    folder = RunFolder(run.config.run.run_dir)
     shutil.rmtree(folder.path, ignore_errors=True)
     folder.write_config(run.config)
     command = [sys.executable, RUN_SCRIPT, folder.path, "--shared", shared.path]
     log = folder.path / "log.txt"
     with (
         log.open("wb") as output,
-        # The pipe closes with this process, however that ends, and the other one follows.
+        # The pipe closes when this process ends, in whatever way, and then the other one ends.
         subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
         ) as process,
@@ -207,18 +223,18 @@ def make_run(run: Run, shared: RunFolder) -> Run:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         crash = f"crashed (exit code {code}): {lines[-1] if lines else 'no output'}"
         return dataclasses.replace(run, crash=crash)
-    return find_run(run.variant, run.config, folder.path, run.config.seed)
+    return find_run(run.variant, run.config, folder.path, run.config.run.seed)
 
 
 def seconds_left(base: TrainConfig, walls_s: Sequence[float], num_runs: int) -> float | None:
-    """Return how long the remaining runs take, from those made so far or, at first, the budget."""
+    """Estimate the time of the remaining runs, from those made so far or, at first, the budget."""
     if walls_s:
         return sum(walls_s) / len(walls_s) * num_runs
-    return None if base.max_minutes is None else 60 * base.max_minutes * num_runs
+    return base.run.max_minutes and 60 * base.run.max_minutes * num_runs
 
 
 def outcome(run: Run) -> str:
-    """Say in a line how a run ended."""
+    """Describe in one line how a run ended."""
     parts = [run.status] if run.status else []
     if run.result is not None and run.result.bits_per_byte is not None:
         parts.append(f"{run.result.bits_per_byte:.4f} bits per byte")

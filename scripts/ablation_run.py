@@ -1,9 +1,8 @@
-"""One run of an ablation, in a process of its own. scripts/ablate.py starts it, run after run.
+"""One run of an ablation in its own process, which scripts/ablate.py starts.
 
-It ends when its standard input does, so that it never outlives the script that started it.
+It ends when its standard input is closed, so that it never outlives the script that started it.
 """
 
-import dataclasses
 import logging
 import os
 import sys
@@ -30,7 +29,7 @@ def main(run_dir: Annotated[Path, tyro.conf.Positional], shared: Path) -> None:
     threading.Thread(target=_end_with_input, daemon=True).start()
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
     keep_freed_memory()
-    config = dataclasses.replace(RunFolder(run_dir).read_config(), run_dir=run_dir)
+    config = RunFolder(run_dir).read_config().replace(run_dir=run_dir)
     run_variant(config, RunFolder(shared))
 
 

@@ -1,4 +1,4 @@
-"""Say what a model costs: parameters, floating-point operations, memory, time.
+"""Account for the costs of a model: parameters, floating-point operations, memory, time.
 
 python scripts/account.py stories
 python scripts/account.py tinystories --peak-tflops 989 --mfu 0.4
@@ -7,27 +7,27 @@ python scripts/account.py --vocab-size 50257 --context-length 1024 --num-layers 
 """
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from cli import run
 
-from cs_basics.run.config import PRESETS, NormKind, TrainConfig
+from cs_basics.run.config import TrainConfig
 from cs_basics.run.metrics import format_duration
+from cs_basics.run.presets import PRESETS
 from cs_basics.study.accounting import (
-    ModelShape,
     Parts,
     forward_flops,
     generation_flops,
     inference_memory,
     parameters,
     seconds,
-    shape_of,
     total,
     training_flops,
     training_memory,
     utilisation_of,
 )
+from cs_basics.variants.config import ModelConfig, NormKind
 
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
 
@@ -54,10 +54,10 @@ def main(
     mfu: float = 0.4,
     tokens_per_s: float | None = None,
 ) -> None:
-    """Say what a preset, or a model of given sizes, costs to train and to run.
+    """Account for the costs of training and running a preset, or a model of given sizes.
 
     Args:
-        preset: The preset to start from; without one all sizes have to be given.
+        preset: The preset to start from; without one all sizes must be given.
         vocab_size: Number of token ids.
         context_length: Tokens in a sequence.
         d_model: Size of the residual stream.
@@ -65,24 +65,25 @@ def main(
         num_heads: Attention heads per block.
         num_kv_heads: Heads of keys and values per block (none: num_heads).
         d_ff: Hidden size of the feed-forward parts.
-        norm: Which normalisation.
-        placement: Where the norms stand.
-        ffn: Feed-forward part.
+        norm: Kind of normalisation.
+        placement: Placement of the norms.
+        ffn: Kind of feed-forward part.
         qk_norm: Normalise queries and keys.
-        tie_embeddings: Use the embedding table as output head too.
+        tie_embeddings: Share the weight of embedding and output head.
         batch_size: Sequences per update (none: the preset's, or 1).
-        tokens: Tokens to train on (none: the preset's, if it has a number of updates).
+        tokens: Tokens to train on (none: the preset's, if it limits the updates).
         peak_tflops: Peak of the hardware in 10^12 operations per second.
-        mfu: The share of the peak that training is supposed to reach.
-        tokens_per_s: A measured training speed; with peak_tflops it gives the share reached.
+        mfu: Assumed model FLOPs utilisation of training, as a share of the peak.
+        tokens_per_s: Measured training speed; with peak_tflops it gives the utilisation reached.
     """
-    given = dict(locals())
-    choices = {name: given[name] for name in ModelShape.__dataclass_fields__ if name in given}
-    chosen = {name: v for name, v in choices.items() if v is not None and v is not False}
-    shape = make_shape(preset, chosen)
-    config = PRESETS[preset][1] if preset else None
-    batch_size = _batch_size(batch_size, config)
-    tokens = _tokens(tokens, batch_size, config)
+    flags = dict(locals())
+    settings = [field.name for field in dataclasses.fields(ModelConfig) if field.name in flags]
+    # A flag that was not given is None or False.
+    given = {n: flags[n] for n in settings if flags[n] is not None and flags[n] is not False}
+    train_config = PRESETS[preset][1] if preset else None
+    config = model_of(train_config, given)
+    batch_size = _batch_size(batch_size, train_config)
+    tokens = _tokens(tokens, batch_size, train_config)
     for name, value in (("peak_tflops", peak_tflops), ("tokens_per_s", tokens_per_s)):
         if value is not None and value <= 0:
             raise ValueError(f"{name}={value} must be greater than 0")
@@ -90,61 +91,62 @@ def main(
         raise ValueError("tokens_per_s needs peak_tflops beside it: a share of what peak?")
     if not 0 < mfu <= 1:
         raise ValueError(f"mfu={mfu} must be greater than 0 and at most 1")
-    show(shape, batch_size)
-    show_time(shape, batch_size, tokens, peak_tflops, mfu)
+    show_costs(config, batch_size)
+    show_time(config, batch_size, tokens, peak_tflops, mfu)
     if peak_tflops is not None and tokens_per_s is not None:
-        reached = utilisation_of(shape, tokens_per_s, 1e12 * peak_tflops)
+        reached = utilisation_of(config, tokens_per_s, 1e12 * peak_tflops)
         print(f"{tokens_per_s:,.0f} tokens/s reach {reached:.1%} of the peak")
 
 
-def make_shape(preset: str | None, choices: dict[str, int | str | bool]) -> ModelShape:
-    """Return the preset's shape with some of it replaced.
+def model_of(train_config: TrainConfig | None, given: dict[str, Any]) -> ModelConfig:
+    """Return the model of a preset with some settings replaced, or a model of given sizes.
 
     Raises:
         ValueError: Without a preset, a size is missing; or the sizes do not fit together.
     """
-    if preset:
-        return dataclasses.replace(shape_of(PRESETS[preset][1]), **choices)
-    if missing := [name for name in SIZES if name not in choices]:
+    if train_config is not None:
+        return dataclasses.replace(train_config.model, **given)
+    if missing := [name for name in SIZES if name not in given]:
         flags = " ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise ValueError(f"give a preset ({', '.join(PRESETS)}) or all sizes; missing: {flags}")
-    return ModelShape(**choices)  # pyright: ignore[reportArgumentType]  sizes are checked above
+    return ModelConfig(**given)
 
 
 def _batch_size(batch_size: int | None, config: TrainConfig | None) -> int:
     if batch_size is None:
-        return config.batch_size if config else 1
+        return config.data.batch_size if config else 1
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size} must be at least 1")
     return batch_size
 
 
 def _tokens(tokens: int | None, batch_size: int, config: TrainConfig | None) -> int | None:
-    if tokens is None and config and config.max_steps:
-        return config.max_steps * batch_size * config.context_length
+    if tokens is None and config and config.run.max_steps:
+        return config.run.max_steps * batch_size * config.model.context_length
     if tokens is not None and tokens < 1:
         raise ValueError(f"tokens={tokens} must be at least 1")
     return tokens
 
 
-def show(shape: ModelShape, batch_size: int) -> None:
+def show_costs(config: ModelConfig, batch_size: int) -> None:
     """Print the tables of parameters, operations and memory."""
-    last = shape.context_length - 1
-    table("parameters", parameters(shape), 1, "")
-    table("operations of a forward pass over one full context", forward_flops(shape), 1e9, "GFLOP")
-    step = training_flops(shape, batch_size)
+    last = config.context_length - 1
+    table("parameters", parameters(config), 1, "")
+    table("operations of a forward pass over one full context", forward_flops(config), 1e9, "GFLOP")
+    step = training_flops(config, batch_size)
     table(f"operations of a training step of {batch_size} sequences", step, 1e9, "GFLOP")
-    per_token = total(step) / (batch_size * shape.context_length)
+    per_token = total(step) / (batch_size * config.context_length)
     print(f"  {per_token / 1e6:,.1f} MFLOP per token\n")
-    generated = generation_flops(shape, last)
+    generated = generation_flops(config, last)
     table(f"operations of generating the token at position {last}", generated, 1e6, "MFLOP")
-    memory = training_memory(shape, batch_size)
-    table(f"memory of a training step of {batch_size} sequences, float32, eager", memory, 1e6, "MB")
-    table("memory of generating one text, float32", inference_memory(shape), 1e6, "MB")
+    memory = training_memory(config, batch_size)
+    title = f"memory of a training step of {batch_size} sequences, float32, --fast off"
+    table(title, memory, 1e6, "MB")
+    table("memory of generating one text, float32", inference_memory(config), 1e6, "MB")
 
 
 def table(title: str, parts: Parts, scale: float, unit: str) -> None:
-    """Print one part a line, each with its share."""
+    """Print one part per line, with its share."""
     whole = total(parts)
     digits = 0 if scale == 1 else 1
     print(title)
@@ -155,15 +157,15 @@ def table(title: str, parts: Parts, scale: float, unit: str) -> None:
 
 
 def show_time(
-    shape: ModelShape, batch_size: int, tokens: int | None, peak_tflops: float | None, mfu: float
+    config: ModelConfig, batch_size: int, tokens: int | None, peak_tflops: float | None, mfu: float
 ) -> None:
-    """Print how long a step and the whole training take on given hardware."""
+    """Print the time of a step and of the whole training on given hardware."""
     if peak_tflops is None:
         print("time: give --peak-tflops (and --mfu) of the hardware")
         return
-    step_flops = total(training_flops(shape, batch_size))
+    step_flops = total(training_flops(config, batch_size))
     step_s = seconds(step_flops, 1e12 * peak_tflops, mfu)
-    speed = batch_size * shape.context_length / step_s
+    speed = batch_size * config.context_length / step_s
     print(f"at {mfu:.0%} of {peak_tflops:g} TFLOP/s")
     print(f"  a step takes {1000 * step_s:,.1f} ms: {speed:,.0f} tokens/s")
     if tokens is not None:

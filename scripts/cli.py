@@ -1,4 +1,4 @@
-"""What every script shares: flags from a function's signature, errors as one line, progress."""
+"""Command lines of the scripts: flags from a signature, errors as one line, progress."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ def run(main: Callable[..., None]) -> None:
         tyro.cli(main, config=(tyro.conf.OmitArgPrefixes,))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes stdout once more on exit, which would fail again and say so.
+        # Python flushes stdout again on exit, which would fail and print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except (ValueError, TypeError, OSError) as error:
@@ -45,16 +45,16 @@ def run(main: Callable[..., None]) -> None:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    # PyTorch has a class for it on GPUs only, and importing it would cost seconds.
+    # PyTorch has an exception class for GPUs only, and importing torch would take seconds.
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def check_can_write(path: Path) -> None:
-    """Refuse an output file or folder that cannot be made, before work goes into it.
+    """Refuse an output file or folder that cannot be made, before any work is done.
 
     Raises:
-        ValueError: What is above it is not a folder, or is read-only.
+        ValueError: Its parent is not a folder, or is read-only.
     """
     above = next(parent for parent in path.absolute().parents if parent.exists())
     if not above.is_dir():
@@ -66,7 +66,7 @@ def check_can_write(path: Path) -> None:
 def progress_printer() -> OnProgress:
     """Make a callback that shows progress on stderr.
 
-    On a terminal it is one line that is rewritten; in a file, a line now and then.
+    On a terminal one line is rewritten; in a file, a line is added now and then.
     """
     interval_s = TERMINAL_INTERVAL_S if sys.stderr.isatty() else FILE_INTERVAL_S
     end = "" if sys.stderr.isatty() else "\n"
@@ -86,7 +86,7 @@ def progress_printer() -> OnProgress:
 
 
 def print_result(line: str) -> None:
-    """Print a line to stdout, over the line of progress that a terminal may show."""
+    """Print a line to stdout, replacing the line of progress on a terminal."""
     sys.stderr.write(_clear_line())
     sys.stderr.flush()
     print(line, flush=True)

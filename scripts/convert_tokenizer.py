@@ -17,7 +17,7 @@ from cs_basics.interop.tokenizer_files import (
     save_tiktoken,
     save_tokenizer_json,
 )
-from cs_basics.tokenizer import Tokenizer
+from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
 
 
 def main(
@@ -28,14 +28,14 @@ def main(
 ) -> None:
     """Convert a tokenizer to or from the formats of other libraries.
 
-    A name that ends in .json means a tokenizer.json (Hugging Face), .tiktoken means ranks in base64
-    (tiktoken), anything else a folder of this project.
+    The format follows from the name: .json is a tokenizer.json (Hugging Face), .tiktoken a file of
+    ranks in base64 (tiktoken), anything else a tokenizer folder of this project.
 
     Args:
-        tokenizer: What to read.
-        out: What to write.
-        special_tokens: For ranks, which hold none: each special token and its id.
-        overwrite: Replace what is there.
+        tokenizer: The tokenizer to read.
+        out: The tokenizer to write.
+        special_tokens: Special tokens and their ids, for files of ranks, which do not hold them.
+        overwrite: Replace an existing file or folder.
     """
     if out.exists() and not overwrite:
         raise ValueError(f"--out {out} already exists: add --overwrite to replace it")
@@ -47,13 +47,13 @@ def main(
     elif tokenizer.suffix == ".tiktoken":
         loaded = load_tiktoken(tokenizer, special_tokens)
     else:
-        loaded = Tokenizer.load(tokenizer)
+        loaded = load_tokenizer(tokenizer)
     if out.suffix == ".json":
         save_tokenizer_json(loaded, out)
     elif out.suffix == ".tiktoken":
         save_tiktoken(loaded, out)
     else:
-        loaded.save(out)
+        save_tokenizer(loaded, out)
     print(f"{out}: {loaded.vocab_size} tokens, {len(loaded.merges)} merges")
 
 

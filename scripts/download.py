@@ -1,4 +1,4 @@
-"""Fetch the texts that language models are usually trained on here.
+"""Download training corpora.
 
 python scripts/download.py tinystories
 """
@@ -31,12 +31,12 @@ def main(
     out: Path = Path("data"),
     mirror: str | None = None,
 ) -> None:
-    """Download a corpus; an interrupted download goes on where it stopped.
+    """Download a corpus; an interrupted download is resumed.
 
     Args:
         corpus: tinystories (2.2 GB of children's stories) or owt (12 GB of web pages).
-        out: Folder to put the files into.
-        mirror: Address of a folder that holds the files under the same names.
+        out: Folder of the files.
+        mirror: Address of a folder with files of the same names.
     """
     for source in SOURCES[corpus]:
         name = source.rsplit("/", 1)[1]
@@ -60,7 +60,7 @@ def main(
 
 
 def unpack(path: Path, text: Path) -> None:
-    """Unpack a gzip file and delete it."""
+    """Unpack a gzip file and delete the archive."""
     unfinished = text.with_name(text.name + ".unfinished")
     with gzip.open(path, "rb") as packed, unfinished.open("wb") as file:
         shutil.copyfileobj(packed, file, 1 << 20)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.data import open_token_file
 from cs_basics.run.encoding import encode_file
+from cs_basics.run.token_file import open_token_file, tokenizer_checksum
+from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 
 
@@ -25,16 +26,16 @@ def main(
 ) -> None:
     """Encode text files to token files, ready to train on.
 
-    A kill or Ctrl-C costs a few seconds of work: the same command goes on, and leaves out what of
-    several texts is finished. Under torchrun (or with
-    RANK and WORLD_SIZE set) each process encodes its share: of several texts every so many-th, of a
-    single one a part, written to OUT.RANK-of-WORLD_SIZE for scripts/join_tokens.py.
+    After a kill or Ctrl-C the same command resumes; a few seconds of work are lost, and finished
+    texts are skipped. Under torchrun (or with RANK and WORLD_SIZE set) each process encodes its
+    share: of several texts every WORLD_SIZE-th; of a single text one part, which is written to
+    OUT.RANK-of-WORLD_SIZE for scripts/join_tokens.py.
 
     Args:
-        tokenizer: Folder of a tokenizer, as scripts/train_tokenizer.py writes it.
+        tokenizer: Tokenizer folder, written by scripts/train_tokenizer.py.
         text: Text files to encode, UTF-8; other bytes are kept as they are.
-        out: Token file to write; for several texts a folder of token files, named after them.
-        num_workers: Processes to use (None: by the text's size); the result is the same.
+        out: Token file to write; for several texts a folder of token files, named after the texts.
+        num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace token files that exist.
     """
     rank, num_shares = _place_among_processes()
@@ -54,7 +55,7 @@ def main(
         raise ValueError(f"--out {outs[0]} already exists: add --overwrite to replace it")
     for _, path in pairs:
         check_can_write(path)
-    loaded = Tokenizer.load(tokenizer)
+    loaded = load_tokenizer(tokenizer)
     for source, path in pairs:
         if path.exists() and not overwrite:
             _check_finished(path, source, loaded)
@@ -70,19 +71,19 @@ def main(
 
 
 def _check_finished(path: Path, source: Path, tokenizer: Tokenizer) -> None:
-    """Refuse to take an existing file for what an earlier run has made of this text.
+    """Check that an existing token file was made from this text by this tokenizer.
 
     Raises:
-        ValueError: It is of another text or tokenizer, or older than the text.
+        ValueError: The file is of another text or tokenizer, or older than the text.
     """
-    tokens = open_token_file(path, tokenizer.checksum)
+    tokens = open_token_file(path, tokenizer_checksum(tokenizer))
     written = source.stat()
     if tokens.num_bytes != written.st_size or path.stat().st_mtime_ns < written.st_mtime_ns:
         raise ValueError(f"--out {path} is not of {source} as it is: add --overwrite to replace it")
 
 
 def _place_among_processes() -> tuple[int, int]:
-    """Return this process's number and how many there are, as torchrun says it."""
+    """Return rank and world size from the environment variables that torchrun sets."""
     try:
         rank, num_shares = (
             int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1))

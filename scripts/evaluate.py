@@ -12,11 +12,11 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
-from cs_basics.data import open_token_file
+from cs_basics.fast import accelerate, compile_if_possible
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.hardware import compile_if_possible, resolve_device, resolve_dtype
+from cs_basics.run.hardware import resolve_device, resolve_dtype
 
 
 def main(
@@ -29,17 +29,17 @@ def main(
     compile: bool = False,
     checkpoint: Literal["latest", "best"] = "latest",
 ) -> None:
-    """Measure loss, perplexity, bits per byte and speed of a trained model over a whole text.
+    """Measure loss, perplexity, bits per byte and speed of a trained model on a whole text.
 
     Args:
-        run_dir: The folder of a run.
+        run_dir: The run folder.
         text: The text; stories separated by <|endoftext|>.
-        as_json: Print one JSON object instead of lines for people.
-        batch_size: Windows of text at a time.
-        device: Where to run; auto: CUDA if there is one, then MPS, then the CPU.
+        as_json: Print one JSON object instead of a table.
+        batch_size: Windows of text per batch.
+        device: Device; auto: CUDA if there is one, then MPS, then the CPU.
         dtype: Type of the matrix products; auto: whichever is faster here.
-        compile: Compile the model first: worth it for more than a few megabytes.
-        checkpoint: The last one, or the one with the lowest validation loss.
+        compile: Compile the model first, which is worth it for more than a few megabytes.
+        checkpoint: latest, or best: the one with the lowest validation loss.
     """
     keep_freed_memory()
     if batch_size < 1:
@@ -47,21 +47,19 @@ def main(
     folder = RunFolder(run_dir)
     config = folder.read_config()
     torch_device = resolve_device(device)
-    model = folder.load_model(torch_device, checkpoint)
     tokenizer = folder.load_tokenizer()
-    loss_of = plain_loss_of = make_loss_function(
-        model, resolve_dtype(dtype, torch_device), config.chunk_loss
-    )
+    model = accelerate(folder.load_model(torch_device, checkpoint))
+    loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
     if compile:
         loss_of = compile_if_possible(plain_loss_of, torch_device)
     show = progress_printer()
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "tokens.bin"
-        encode_file(tokenizer, text, path, on_progress=show)
+        tokens = encode_file(tokenizer, text, path, on_progress=show)
         result = evaluate(
             loss_of,
-            open_token_file(path),
-            config.context_length,
+            tokens,
+            config.model.context_length,
             batch_size,
             torch_device,
             loss_of_rest=plain_loss_of,

@@ -1,4 +1,4 @@
-"""Write a trained model as a Llama folder, which transformers and many other programs load.
+"""Export a trained model as a Llama folder, which transformers and many other programs load.
 
 python scripts/export.py runs/stories --out story-writer
 """
@@ -14,12 +14,12 @@ from cs_basics.run.folder import RunFolder
 
 
 def main(run_dir: Annotated[Path, tyro.conf.Positional], out: Path) -> None:
-    """Write a trained model as a Llama folder, which transformers and many other programs load.
+    """Export a trained model as a Llama folder, which transformers and many other programs load.
 
     Args:
-        run_dir: The folder of a run.
-        out: The folder to make: config.json, model.safetensors, tokenizer.json and what
-            generation needs.
+        run_dir: The run folder.
+        out: The folder to make: config.json, model.safetensors, tokenizer.json and
+            generation_config.json.
     """
     check_can_write(out)
     num_parameters = export_llama(RunFolder(run_dir), out)

@@ -1,4 +1,4 @@
-"""Let a trained model continue a prompt, or many.
+"""Generate text with a trained model.
 
 python scripts/generate.py runs/stories --prompt "Once upon a time" --num-samples 3
 python scripts/generate.py runs/stories --num-samples 64 --batch-size 16 --compile
@@ -13,10 +13,11 @@ import tyro
 from cli import run
 from process import keep_freed_memory, pack_weights
 
-from cs_basics.fast.decoding import generate_texts
-from cs_basics.run.config import END_OF_TEXT, Sampling
+from cs_basics.generate import Sampling
+from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device
+from cs_basics.run.writing import generate_texts
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -39,25 +40,25 @@ def main(
     checkpoint: Literal["latest", "best"] = "latest",
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
 ) -> None:
-    """Write text with a trained model, shown as it is drawn.
+    """Generate text with a trained model and print it token by token.
 
     Args:
-        run_dir: The folder of a run.
-        prompt: The beginning of the story, or of several; empty: the model begins by itself.
-        num_samples: How many stories for each prompt.
-        max_tokens: Tokens to write at the most, each story.
-        temperature: 0 always takes the likeliest token; the higher, the bolder.
-        top_k: Draw from the k likeliest tokens only.
-        top_p: Draw from the likeliest tokens that together have this probability only.
-        repetition_penalty: Above 1: tokens that the story holds already become less likely.
-        seed: The same seed gives the same stories; none draws afresh.
-        stop: End at the end of the story; otherwise go on with the next one.
+        run_dir: The run folder.
+        prompt: Beginning of the story, or of several; empty: none.
+        num_samples: Number of stories per prompt.
+        max_tokens: Largest number of new tokens per story.
+        temperature: 0: greedy decoding; higher: more varied.
+        top_k: Sample from the k most probable tokens only.
+        top_p: Sample only from the most probable tokens whose probabilities sum to this.
+        repetition_penalty: Above 1: tokens that the story holds already become less probable.
+        seed: Equal seeds give equal stories; none: a random seed.
+        stop: End at the end of the story; otherwise continue with the next one.
         stop_strings: End before any of these.
-        when_full: When the context is full: forget its first half and go on, or end the story.
-        batch_size: Stories written side by side, each shown when it is complete: much faster.
-        compile: Compile first: half a minute once, worth it from some ten thousand tokens on.
-        checkpoint: The last one, or the one with the lowest validation loss.
-        device: Where to run; auto: CUDA if there is one, then MPS, then the CPU.
+        when_full: When the context is full: drop its first half and continue, or end the story.
+        batch_size: Stories generated at the same time, each printed when complete: much faster.
+        compile: Compile first: half a minute, worth it from some ten thousand tokens on.
+        checkpoint: latest, or best: the one with the lowest validation loss.
+        device: Device; auto: CUDA if there is one, then MPS, then the CPU.
     """
     keep_freed_memory()
     counts = {"num_samples": num_samples, "max_tokens": max_tokens, "batch_size": batch_size}
@@ -77,7 +78,8 @@ def main(
     beginnings = [text for text in prompt for _ in range(num_samples)]
     num_stories = len(beginnings)
     if compile:
-        # Batches of one size, or the last one would be compiled anew: some stories nobody sees.
+        # All batches have one size, or the step would be compiled again for the last one; its
+        # surplus stories are not printed.
         beginnings += [""] * (-num_stories % batch_size)
         if batch_size > 1:
             pack_weights()
@@ -110,22 +112,22 @@ def write_batch(
     first: int | None,
     num_shown: int,
 ) -> None:
-    """Continue some beginnings side by side and print the stories.
+    """Generate a batch of stories and print them.
 
-    A single story is shown as it grows; several one after the other, in their order.
+    A single story is printed token by token; several are printed when complete, in their order.
 
     Args:
         model: The language model.
         tokenizer: Its tokenizer.
         beginnings: Beginnings of stories.
-        max_tokens: Tokens to write at the most, each.
-        sampling: How to draw.
+        max_tokens: Largest number of new tokens per story.
+        sampling: How to sample.
         stop: End at the end of the story.
         stop_strings: End before any of these.
-        seed: Seed of the first.
+        seed: Seed of the first story.
         is_compiled: Compile first.
-        first: Number of the first, shown above each; None: no numbers.
-        num_shown: Only so many are printed.
+        first: Number of the first story; None: print no numbers.
+        num_shown: Number of stories to print.
     """
     stories = list(beginnings)
     is_shown_growing = len(stories) == 1
@@ -139,7 +141,7 @@ def write_batch(
     for row, piece in generate_texts(
         model,
         tokenizer,
-        # In training a story always follows the end of another one.
+        # As in training, where each story follows the end of another one.
         [tokenizer.encode(f"{END_OF_TEXT}\n{text}") for text in beginnings],
         max_tokens,
         sampling,

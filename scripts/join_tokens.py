@@ -1,4 +1,4 @@
-"""Join token files to one: what several processes have encoded of a text.
+"""Concatenate token files, such as those of one text encoded by several processes.
 
 python scripts/join_tokens.py tokens.bin.*-of-00008 --out tokens.bin
 """
@@ -17,10 +17,10 @@ def main(
     out: Path,
     overwrite: bool = False,
 ) -> None:
-    """Join token files of one tokenizer to one, in the order given.
+    """Concatenate token files of one tokenizer, in the order given.
 
     Args:
-        shards: The files.
+        shards: The token files.
         out: Token file to write.
         overwrite: Replace the token file if it exists.
     """

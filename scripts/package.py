@@ -1,6 +1,6 @@
 """Make the zip to hand in: python scripts/package.py.
 
-In it is the code that tests/adapters.py may need, and nothing that the grader has of its own.
+It holds the code that tests/adapters.py may import, and no file that the grader replaces anyway.
 """
 
 import ast
@@ -16,11 +16,14 @@ ROOT = Path(__file__).parents[1]
 ADAPTERS = Path("tests/adapters.py")
 MAX_FILE_BYTES = 5_000_000
 MAX_BYTES = 50_000_000
-# Zip files hold no date before this one. The same code makes the same file on any day.
+# The earliest date of the zip format, for every file: equal code makes an equal zip on any day.
 DATE = (1980, 1, 1, 0, 0, 0)
 
 REASONS = {
     "tests": "the grader has its own",
+    "given": "given, not yours",
+    "scripts": "given, not yours",
+    "docs": "text, not code",
     "data": "text, not code",
     "runs": "results, not code",
     "wandb": "results, not code",
@@ -34,7 +37,7 @@ REASONS = {
 
 
 def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
-    """Make the zip, and list what is in it and what is left out.
+    """Make the zip, and list the files that are packed and those that are left out.
 
     Args:
         out: The file to write.
@@ -66,11 +69,11 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
 
 
 def check_adapters(root: Path) -> None:
-    """Refuse to pack what no grader could run.
+    """Check that the adapters exist and can be parsed.
 
     Raises:
-        FileNotFoundError: There are no adapters.
-        ValueError: They are no Python.
+        FileNotFoundError: tests/adapters.py is missing.
+        ValueError: tests/adapters.py is not valid Python.
     """
     path = root / ADAPTERS
     if not path.is_file():
@@ -82,7 +85,7 @@ def check_adapters(root: Path) -> None:
 
 
 def survey(root: Path, out: Path) -> Iterator[tuple[Path, str]]:
-    """Yield files and folders by their place, each with the reason to leave it out, if any."""
+    """Yield files and folders in order, each with the reason to leave it out, or ""."""
     waiting = [root]
     needed = {ADAPTERS, *beside_adapters(root)}
     while waiting:
@@ -102,7 +105,7 @@ def survey(root: Path, out: Path) -> Iterator[tuple[Path, str]]:
 
 
 def reason_to_leave(path: Path, place: Path) -> str:
-    """Say why something is not packed, or nothing."""
+    """Return why a file or folder is not packed, or an empty string."""
     name = path.name
     if path.is_symlink():
         return "a link"
@@ -111,7 +114,7 @@ def reason_to_leave(path: Path, place: Path) -> str:
     if path.is_dir():
         is_installed = name.endswith(".egg-info") or (path / "pyvenv.cfg").exists()
         known = REASONS["venv"] if is_installed else REASONS.get(name, "")
-        # data/ or runs/ at the top is no code; a package of that name further down may be.
+        # data/ and runs/ at the top hold no code, but a package further down may have such a name.
         is_top = len(place.parts) == 1 or name in ("__pycache__", "node_modules")
         return "hidden" if name.startswith(".") else known if is_top or is_installed else ""
     if name.startswith("."):
@@ -123,7 +126,7 @@ def reason_to_leave(path: Path, place: Path) -> str:
 
 
 def beside_adapters(root: Path) -> Iterator[Path]:
-    """Yield the files in tests/ that the adapters import, directly or through each other."""
+    """Yield the files in tests/ that the adapters import, directly or indirectly."""
     waiting, seen = [ADAPTERS], {ADAPTERS}
     while waiting:
         for node in ast.walk(ast.parse((root / waiting.pop()).read_bytes())):
@@ -142,7 +145,7 @@ def beside_adapters(root: Path) -> Iterator[Path]:
 
 
 def write_zip(out: Path, root: Path, places: list[Path]) -> None:
-    """Write the zip under a temporary name, then give it its own."""
+    """Write the zip under a temporary name, then rename it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:

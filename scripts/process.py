@@ -1,11 +1,11 @@
-"""Settings of this process that make training on a CPU faster. Import it before torch."""
+"""Process settings that make training on a CPU faster. Import this module before torch."""
 
 import ctypes
 import os
 import sys
 
-# A thread that has to wait spins this many rounds before it sleeps. The default, many times as
-# long, gains nothing, and takes the processor from other programs just when it is shared.
+# Rounds that a waiting OpenMP thread spins before it sleeps. The default is many times as long; it
+# gains nothing and slows down other programs on a shared processor (docs/log.md, 2026-11-21).
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 _M_TRIM_THRESHOLD = -1
@@ -14,11 +14,11 @@ _LARGEST_INT = 2**31 - 1
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep the large blocks that are freed, instead of giving them back.
+    """Make glibc keep large freed blocks instead of returning them to the kernel.
 
-    A training step allocates and frees the same hundreds of megabytes over and over. By default
-    glibc gives each large block back to the kernel, and the next step then takes a page fault for
-    every 4 KiB of it. Does nothing where the C library is another one.
+    Every training step allocates and frees the same hundreds of megabytes. By default glibc returns
+    each large block to the kernel, and the next step takes a page fault for every 4 KiB of it. Does
+    nothing with another C library.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -29,11 +29,11 @@ def keep_freed_memory() -> None:
 
 
 def pack_weights() -> None:
-    """Let what is compiled from now on keep weights in the layout in which products read them.
+    """Make code compiled from now on store weights in the packed layout of the matrix products.
 
-    A product of few rows takes as long as reading the weight, and a library first puts it into
-    another order, at every call. As constants they are put into it once, when a step is compiled:
-    so only for weights that no longer change. They are held twice.
+    A product of few rows takes as long as reading the weight, yet the library repacks it at every
+    call. This freezes weights as constants of the compiled code and packs them once, so it is for
+    weights that no longer change. It holds them twice.
     """
     from torch._inductor import config
 

@@ -5,7 +5,6 @@ python scripts/train.py stories --train-text FILE --valid-text FILE --max-minute
 python scripts/train.py stories --run-dir runs/stories --resume
 """
 
-import dataclasses
 import logging
 import os
 import shlex
@@ -19,45 +18,42 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
-from cs_basics.run.config import PRESETS, TrainConfig
+from cs_basics.run.config import SECTIONS, TrainConfig
 from cs_basics.run.distributed import World, join, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.presets import PRESETS
 from cs_basics.run.stopping import TrainingStoppedError
-from cs_basics.run.trainer import train
+from cs_basics.run.training_run import train_run
 
 RUNS = Path("runs")
 
 FREE_ON_RESUME = {
-    *("run_dir", "max_steps", "max_minutes", "device", "compile", "wandb"),
+    *("run_dir", "max_steps", "max_minutes", "device", "fast", "wandb"),
     *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "keep_checkpoints"),
-    *("sample_tokens", "num_samples", "accumulate", "parallel"),
+    *("sample_tokens", "num_samples", "grad_accum_steps", "parallel"),
 }
-"""What may differ from the first start of a run when it is resumed."""
+"""Settings that may be changed when a run is resumed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainCommand(TrainConfig):
-    """A run as the command line describes it."""
+    """The settings of a run, and the flags that only the command line has."""
 
     preset: tyro.conf.Suppress[str]
     resume: bool = False
-    """Go on from the newest checkpoint of --run-dir that is whole (no --run-dir: of the newest run
-    of this preset)."""
+    """Resume from the newest undamaged checkpoint of --run-dir (none: of the newest run of this
+    preset)."""
 
     def config(self) -> TrainConfig:
-        """Return the settings without what only the command line knows."""
-        return TrainConfig(
-            **{f.name: getattr(self, f.name) for f in dataclasses.fields(TrainConfig)}
-        )
+        """Return the settings without the flags that only the command line has."""
+        return TrainConfig(**{section: getattr(self, section) for section in SECTIONS})
 
 
 def commands() -> dict[str, TrainCommand]:
-    """Return a command for each preset."""
+    """Return a subcommand for each preset."""
     return {
-        name: TrainCommand(
-            preset=name, **{f.name: getattr(c, f.name) for f in dataclasses.fields(TrainConfig)}
-        )
+        name: TrainCommand(preset=name, model=c.model, data=c.data, optim=c.optim, run=c.run)
         for name, (_, c) in PRESETS.items()
     }
 
@@ -71,49 +67,49 @@ else:
 
 
 def main(command: Preset) -> None:
-    """Train a language model on stories and let it write some.
+    """Train a language model on stories and generate some with it.
 
     Args:
-        command: What to train; each setting of a preset can be changed by a flag.
+        command: The preset; flags change its settings.
     """
     keep_freed_memory()
     with join() as world:
         train_in(world, command)
     if world.size > 1:
-        # Everything is written. Without Python's way out, on which PyTorch's threads of several
-        # processes have aborted a run that was complete, and torchrun reported a failure.
+        # Everything is written. Skip Python's shutdown, in which threads of PyTorch have aborted
+        # finished runs of several processes, so that torchrun reported a failure.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
 def train_in(world: World, command: TrainCommand) -> None:
-    """Train together with the other processes; the first one speaks for all."""
+    """Train together with the other processes; only the first one logs and prints."""
     level = logging.INFO if world.is_first else logging.ERROR
     logging.basicConfig(format="%(message)s", level=level, stream=sys.stdout, force=True)
     config = command.config()
-    if world.size > 1 and config.run_dir is None:
+    if world.size > 1 and config.run.run_dir is None:
         raise ValueError("several processes need --run-dir: where do they keep their run?")
-    run_dir = config.run_dir or choose_run_dir(command.preset, command.resume)
-    config = dataclasses.replace(config, run_dir=run_dir)
-    # torchrun starts all processes again where one has died: then the run goes on by itself.
+    run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
+    config = config.replace(run_dir=run_dir)
+    # After a process has died, torchrun restarts all of them; the run then resumes by itself.
     resume = command.resume or (num_restarts() > 0 and RunFolder(run_dir).config.exists())
     if resume:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
     try:
         on_progress = progress_printer() if world.is_first else None
-        result = train(config, resume, on_progress, world)
+        result = train_run(config, resume, on_progress, world)
     except TrainingStoppedError as stopped:
         if world.is_first:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
-        # What the shell says of a program that a signal ended: the run is not finished.
+        # The exit code of a program that a signal ended: the run is not finished.
         sys.exit(128 + stopped.signal_number)
     if world.is_first:
         show_result(RunFolder(run_dir), result)
 
 
 def show_result(folder: RunFolder, result: Evaluation) -> None:
-    """Print what came of a run and where it is."""
+    """Print the result of a run and its files."""
     print(f"\n{folder.samples.read_text(encoding='utf-8')}")
     print(
         f"loss {result.loss:.4f} nats per token, {result.bits_per_byte:.4f} bits per byte, on the"
@@ -128,7 +124,7 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
 
 
 def resume_command(preset: str, run_dir: Path) -> str:
-    """Return the command line that goes on with a run."""
+    """Return the command line that resumes a run."""
     script = Path(sys.argv[0])
     return shlex.join(["python", str(script), preset, "--run-dir", str(run_dir), "--resume"])
 
@@ -145,28 +141,28 @@ def choose_run_dir(preset: str, resume: bool) -> Path:
 
 
 def resumed_config(stored: TrainConfig, given: TrainConfig, preset: str) -> TrainConfig:
-    """Return the settings of a run that goes on: the stored ones, and what was given anew.
+    """Return the settings of a resumed run: the stored ones, changed by those of the command line.
 
     Args:
-        stored: The settings the run was started with.
+        stored: The settings that the run was started with.
         given: The settings of this command line.
-        preset: What the command line started from: a setting unlike the preset's was given.
+        preset: Preset of the command line; only settings that differ from it count as given.
 
     Raises:
-        ValueError: A setting was given that a run cannot change.
+        ValueError: A setting was given that must not change on resume.
     """
     changes: dict[str, object] = {}
-    for field in dataclasses.fields(TrainConfig):
-        value, was = getattr(given, field.name), getattr(stored, field.name)
-        if value in (was, getattr(PRESETS[preset][1], field.name)):
+    was, of_preset = stored.settings(), PRESETS[preset][1].settings()
+    for name, value in given.settings().items():
+        if value in (was[name], of_preset[name]):
             continue
-        if field.name not in FREE_ON_RESUME:
+        if name not in FREE_ON_RESUME:
             raise ValueError(
-                f"{field.name}={value}, but the run in {given.run_dir} was started with "
-                f"{field.name}={was}: leave the option out, or start another run"
+                f"{name}={value}, but the run in {given.run.run_dir} was started with "
+                f"{name}={was[name]}: leave the option out, or start another run"
             )
-        changes[field.name] = value
-    return dataclasses.replace(stored, **changes)
+        changes[name] = value
+    return stored.replace(**changes)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.bpe import train_bpe
-from cs_basics.pretokenize import independent_blocks, read_text, text_to_bytes
-from cs_basics.tokenizer import Tokenizer
+from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.fast.text.train_bpe import train_bpe
+from cs_basics.run.progress import unpacked
+from cs_basics.run.tokenizer_folder import save_tokenizer
 
 SAMPLE_BYTES = 8_000_000
 BYTES_PER_MAXRSS = 1 if sys.platform == "darwin" else 1024
@@ -26,11 +26,11 @@ def main(
     """Train a byte-pair encoding on a text file and save it to a folder.
 
     Args:
-        text: Text file to learn from, UTF-8; other bytes are kept as they are.
-        vocab_size: Tokens in all: 256 bytes, the merges learned, and the special tokens.
+        text: Text file to train on, UTF-8; other bytes are kept as they are.
+        vocab_size: Total number of tokens: 256 bytes, the merges, and the special tokens.
         out: Folder for vocab.json, merges.txt and special_tokens.json; made if missing.
-        special_tokens: Strings that are one token each, such as the mark between documents.
-        num_workers: Processes that read the text (None: by its size); the result is the same.
+        special_tokens: Strings that are one token each, such as the separator of documents.
+        num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace a tokenizer that is already in the folder.
     """
     if out.exists() and not out.is_dir():
@@ -39,38 +39,29 @@ def main(
         raise ValueError(f"--out {out} already holds a tokenizer: add --overwrite to replace it")
     check_can_write(out)
     started = time.monotonic()
-    vocab, merges = train_bpe(text, vocab_size, special_tokens, num_workers, progress_printer())
+    vocab, merges = train_bpe(
+        text, vocab_size, special_tokens, num_workers, unpacked(progress_printer())
+    )
     elapsed_s = time.monotonic() - started
-    tokenizer = Tokenizer(vocab, merges, special_tokens)
-    tokenizer.save(out)
+    tokenizer = FastTokenizer(vocab, merges, special_tokens)
+    save_tokenizer(tokenizer, out)
 
     longest = max((vocab[i] for i in range(256 + len(merges))), key=len)
-    sample_bytes, sample_tokens = _compression(tokenizer, text)
+    with text.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES)
     print(f"saved to        {out}")
     print(f"vocabulary      {tokenizer.vocab_size} tokens, {len(merges)} merges")
     print(f"time            {elapsed_s:.1f} s")
     print(f"peak memory     {_peak_memory()}")
     print(f"longest token   {longest.decode('utf-8', 'backslashreplace')!r}, {len(longest)} bytes")
     print(
-        f"bytes per token {sample_bytes / sample_tokens:.2f}"
-        f" on the first {sample_bytes / 1e6:.1f} MB of the text"
+        f"bytes per token {len(sample) / len(tokenizer.encode_bytes(sample)):.2f}"
+        f" on the first {len(sample) / 1e6:.1f} MB of the text"
     )
 
 
-def _compression(tokenizer: Tokenizer, text: Path) -> tuple[int, int]:
-    """Bytes and tokens of the beginning of a text file."""
-    num_bytes = num_tokens = 0
-    blocks: Iterator[str] = independent_blocks(read_text(text), tokenizer.special_tokens)
-    for block in blocks:
-        num_bytes += len(text_to_bytes(block))
-        num_tokens += len(tokenizer.encode(block))
-        if num_bytes >= SAMPLE_BYTES:
-            break
-    return num_bytes, num_tokens
-
-
 def _peak_memory() -> str:
-    """Most memory that this process or one of its workers has held, for a reader."""
+    """Format the peak memory of this process or its largest worker."""
     if sys.platform == "win32":
         return "not known on Windows"
     import resource

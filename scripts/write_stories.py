@@ -1,4 +1,4 @@
-"""Write simple children's stories from the grammar in cs_basics/stories.py, any amount, offline.
+"""Write simple children's stories, generated offline by the grammar in cs_basics/stories.
 
 python scripts/write_stories.py --megabytes 10 --out data/stories.txt
 python scripts/write_stories.py --megabytes 1 --out data/stories-valid.txt --seed 1
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
+from cs_basics.run.progress import unpacked
 from cs_basics.stories.grammar import write_stories
 
 
@@ -16,15 +17,15 @@ def main(*, megabytes: float, out: Path, seed: int = 0) -> None:
     """Write stories, each followed by a line <|endoftext|>, to a text file.
 
     Args:
-        megabytes: How much to write, in millions of bytes; the last story is completed.
-        out: File to write; it appears when it is complete and replaces an older one.
-        seed: Equal seeds give equal stories; validate with another seed than you train with.
+        megabytes: Size of the text, in millions of bytes; the last story is completed.
+        out: File to write, atomically; an existing one is replaced.
+        seed: Equal seeds give equal stories; use different ones for training and validation.
     """
     if not 0 < megabytes < math.inf:
         raise ValueError(f"--megabytes={megabytes} must be positive and finite")
     check_can_write(out)
     num_bytes = round(megabytes * 1e6)
-    bytes_written = write_stories(out, num_bytes, seed, on_progress=progress_printer())
+    bytes_written = write_stories(out, num_bytes, seed, unpacked(progress_printer()))
     print(f"wrote {bytes_written / 1e6:.1f} MB of stories to {out}")
 
 

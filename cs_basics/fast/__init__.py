@@ -1,1 +1,154 @@
-"""fast."""
+"""Fast twins of the book: the same results in less time.
+
+`accelerate(thing)` replaces what the two tables below name. It compares by identity, so that a
+class of the same name that somebody else wrote is never replaced; anything in no table is returned
+unchanged. The twin of a module is a subclass that overrides `forward` and has no parameters of its
+own, so state dicts, optimizers and checkpoints are the book's. `compile_training` compiles the
+training step made of these parts. Every twin is tested for equality with what it replaces.
+docs/performance.md explains where the speed comes from.
+
+layers.py        one matrix product for W1 and W3 of SwiGLU
+attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
+                 compiled code on a CPU, a C++ kernel (native/)
+rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
+chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides
+adamw.py         the update rule of AdamW, compiled
+compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
+cached.py        keys and values kept while a text grows; decoding.py: many texts, one compiled step
+                 per token; sampling.py: sampling for a compiler
+activation_checkpointing.py  less memory for more time
+text/            the tokenizer on arrays and several processes
+
+Every import is local to the function that needs it: encoding a text imports no torch.
+"""
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import torch
+
+    from cs_basics.fast.loss import LossFunction
+    from cs_basics.variants.config import ModelConfig
+
+Thing = TypeVar("Thing")
+
+
+def accelerate(thing: Thing) -> Thing:
+    """Return the fast twin of a class, a function or a model of the book.
+
+    Args:
+        thing: A class or function, whose twin is returned; or a model, whose modules are replaced
+            in place (the parameters stay the same objects). Anything else is returned unchanged.
+    """
+    if hasattr(thing, "named_modules") and not isinstance(thing, type):
+        twins = twins_of_the_model()
+        for module in list(thing.modules()):  # pyright: ignore[reportAttributeAccessIssue]
+            module.__class__ = twins.get(type(module), type(module))
+        return thing
+    # Classes and functions are dictionary keys by identity.
+    of_text = getattr(thing, "__module__", None) in ("cs_basics.tokenizer", "cs_basics.bpe")
+    return (twins_of_the_tokenizer() if of_text else twins_of_the_model()).get(thing, thing)
+
+
+def twins_of_the_model() -> dict[Any, Any]:
+    """Return the table {clear thing: fast twin} of model, optimizer and generation."""
+    from cs_basics.attention import CausalSelfAttention
+    from cs_basics.fast.adamw import OnePassAdamW
+    from cs_basics.fast.attention import FlashGroupedQueryAttention, FlashSelfAttention
+    from cs_basics.fast.cached import generate as generate_with_cache
+    from cs_basics.fast.layers import FusedSwiGLU
+    from cs_basics.fast.native.lookup import OrderedEmbedding
+    from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
+    from cs_basics.fast.transformer import FastTransformerLM
+    from cs_basics.generate import generate
+    from cs_basics.layers import Embedding, SwiGLU
+    from cs_basics.norms import RMSNorm
+    from cs_basics.optim import AdamW
+    from cs_basics.transformer import TransformerLM
+    from cs_basics.variants.attention import GroupedQueryAttention
+    from cs_basics.variants.norms import LlamaRMSNorm
+
+    return {
+        Embedding: OrderedEmbedding,
+        RMSNorm: FusedRMSNorm,
+        LlamaRMSNorm: FusedLlamaRMSNorm,
+        CausalSelfAttention: FlashSelfAttention,
+        GroupedQueryAttention: FlashGroupedQueryAttention,
+        SwiGLU: FusedSwiGLU,
+        TransformerLM: FastTransformerLM,
+        AdamW: OnePassAdamW,
+        generate: generate_with_cache,
+    }
+
+
+def twins_of_the_tokenizer() -> dict[Any, Any]:
+    """Return the table {clear thing: fast twin} of the tokenizer; imports no torch."""
+    from cs_basics.bpe import train_bpe
+    from cs_basics.fast.text.tokenizer import FastTokenizer
+    from cs_basics.fast.text.train_bpe import train_bpe as train_bpe_in_parallel
+    from cs_basics.tokenizer import Tokenizer
+
+    return {
+        Tokenizer: FastTokenizer,
+        train_bpe: train_bpe_in_parallel,
+    }
+
+
+def compile_training(
+    model: "torch.nn.Module",
+    config: "ModelConfig",
+    optimizer: "torch.optim.Optimizer",
+    dtype: "torch.dtype",
+    num_rows: int,
+    *,
+    is_alone: bool = True,
+    checkpoints_activations: bool = False,
+) -> "LossFunction":
+    """Compile the training step: return the compiled loss, and compile the optimizer's update.
+
+    If something cannot be compiled, it runs uncompiled and a logged line says why.
+
+    Args:
+        model: The model to train.
+        config: Configuration that the model was built from.
+        optimizer: The optimizer of its parameters; its update is compiled in place.
+        dtype: Type of the matrix products.
+        num_rows: Sequences of a batch.
+        is_alone: Whether this is the only process that trains the model.
+        checkpoints_activations: Whether `checkpoint_blocks` was called on the model.
+    """
+    from cs_basics.fast.training import compile_training
+
+    return compile_training(
+        model,
+        config,
+        optimizer,
+        dtype,
+        num_rows,
+        is_alone=is_alone,
+        checkpoints_activations=checkpoints_activations,
+    )
+
+
+def checkpoint_blocks(model: "torch.nn.Module") -> None:
+    """Switch on activation checkpointing in every block of a model, in place."""
+    from cs_basics.fast.activation_checkpointing import checkpoint_blocks
+
+    checkpoint_blocks(model)
+
+
+def batch_generator(model: "torch.nn.Module") -> "Callable[..., Iterator[list[int | None]]] | None":
+    """Return `generate_batch` of decoding.py, or None for a model that it does not support."""
+    from cs_basics.fast.cached import decoding_model
+    from cs_basics.fast.decoding import generate_batch
+
+    return None if decoding_model(model) is None else generate_batch
+
+
+def compile_if_possible(function: Thing, device: "torch.device") -> Thing:
+    """Return the compiled function; if it cannot be compiled, warn and return the function."""
+    from cs_basics.fast.compilation import compile_if_possible
+
+    return compile_if_possible(function, device)  # pyright: ignore[reportArgumentType, reportReturnType]

@@ -1,29 +1,28 @@
-"""AdamW of optim.py once more, for a compiler: each number is read once and written once.
+"""AdamW with a compiled update rule: one pass over each parameter and its moments.
 
-The definition goes over a parameter and its moments eight times, and models whose numbers do not
-fit the caches wait for memory each time: 14.0 ms for 8.3 M parameters and one thread, against 6.3
-in one pass, of which a step has 2 % (docs/performance.md). On a GPU eight kernels become one.
+The rule is `adamw_update` in cs_basics/optim.py, and the formula stands only there. Uncompiled it
+is a dozen tensor operations, each of which reads and writes memory once the model exceeds the
+caches; compiled it is one loop on a CPU (docs/performance.md) and one kernel on a GPU.
 
-Tested by `make test ARGS=tests/project/test_one_pass_adamw.py`.
+Tested by `make test ARGS=tests/project/fast/test_one_pass_adamw.py`.
 """
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cs_basics.optim import AdamW, call_closure
-from cs_basics.run.hardware import compile_if_possible
+from cs_basics.fast.compilation import compile_if_possible
+from cs_basics.optim import AdamW, adamw_update, bias_corrected, call_closure
 
 
 class OnePassAdamW(AdamW):
-    """AdamW whose update can be compiled; arguments, errors and state dict are those of AdamW."""
+    """AdamW with a compiled update; arguments, errors and state dict as in AdamW."""
 
-    # PyTorch wraps these so that its compiler leaves them alone, and imports the compiler for it:
-    # 150 MB of a process that may not need one (ahead_of_time.py).
+    # PyTorch wraps these to exclude them from compilation, which imports the whole compiler:
+    # 150 MB, wasted in a process that compiles nothing (native/ahead_of_time.py).
     add_param_group = inspect.unwrap(AdamW.add_param_group)
     zero_grad = inspect.unwrap(AdamW.zero_grad)
     state_dict = inspect.unwrap(AdamW.state_dict)
@@ -32,11 +31,11 @@ class OnePassAdamW(AdamW):
     _update: Callable[..., None] | None = None
 
     def use(self, update: Callable[..., None]) -> None:
-        """Update by a function that does what `update_in_place` does."""
+        """Update with a given function that is equivalent to `update_in_place`."""
         self._update = update
 
     def compile(self, device: torch.device) -> None:
-        """Compile the update, for parameters of any shape; where that is impossible, warn."""
+        """Compile the update for parameters of any shape; warn if that is impossible."""
         update = compile_if_possible(update_in_place, device, is_dynamic=True)
         self._update = None if update is update_in_place else update
 
@@ -56,37 +55,25 @@ class OnePassAdamW(AdamW):
                 if not state:
                     state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
                 state["step"] += 1
-                # Detached: of what it knows as a parameter, a compiler takes the shape for fixed.
+                # Detached, because the compiler assumes a static shape for an nn.Parameter.
                 tensors = (p.detach(), p.grad, state["m"], state["v"])
                 self._update(*tensors, *numbers(group, state["step"]))
         return loss
 
 
 def numbers(group: dict[str, Any], step: int) -> list[Tensor]:
-    """Return the last arguments of `update_in_place`.
+    """Return the scalar arguments of `adamw_update` as tensors.
 
-    As tensors: if one changes, nothing has to be compiled anew.
+    As Python numbers they would be constants of the compiled code, and a new learning rate would
+    compile it again.
     """
     beta1, beta2 = group["betas"]
-    corrected_lr = group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-    kept = 1 - group["lr"] * group["weight_decay"]
-    values = (1 - beta1, beta2, 1 - beta2, corrected_lr, group["eps"], kept)
+    rate = bias_corrected(group["lr"], beta1, beta2, step)
+    values = (beta1, beta2, rate, group["eps"], 1 - group["lr"] * group["weight_decay"])
     return [torch.tensor(value, dtype=torch.float64) for value in values]
 
 
-def update_in_place(
-    p: Tensor,
-    grad: Tensor,
-    m: Tensor,
-    v: Tensor,
-    new_share: Tensor,
-    beta2: Tensor,
-    new_square_share: Tensor,
-    corrected_lr: Tensor,
-    eps: Tensor,
-    kept: Tensor,
-) -> None:
-    """Update a parameter and its moments: the lines of AdamW.step."""
-    m.lerp_(grad, new_share.to(m.dtype))
-    v.mul_(beta2).add_(grad * grad * new_square_share)
-    p.mul_(kept).sub_(corrected_lr * m / (v.sqrt() + eps))
+def update_in_place(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Tensor) -> None:
+    """Apply `adamw_update` to a parameter and its moments in place."""
+    for old, new in zip((p, m, v), adamw_update(p, grad, m, v, *numbers), strict=True):
+        old.copy_(new)

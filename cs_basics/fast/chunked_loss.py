@@ -1,11 +1,12 @@
-"""The loss of the output head without its logits: they are made, used and dropped chunk by chunk.
+"""Output head and cross-entropy in chunks, so that the logits of a batch never exist all at once.
 
-The clear form is `cross_entropy(hidden @ weight.T, targets)`. Its logits, and their gradient, are
-the largest tensors of a small model: 4,096 tokens times a vocabulary of 10,000 are 164 MB each in
-float32. Every row of them is needed twice, for the loss and for the gradient, and both can happen
-while a chunk of rows is at hand, since the gradient of a mean is known before anyone asks for it.
+The reference implementation is `cross_entropy(hidden @ weight.T, targets)`. Its logits and their
+gradient are the largest tensors of a small model: 4,096 tokens times a vocabulary of 10,000 are
+164 MB each in float32. Here the forward computes the loss and the gradient of one chunk of rows
+before it goes on to the next. It can do so because the gradient of a mean over rows does not depend
+on other rows; only its scale comes from outside, and the backward multiplies by that.
 
-Tested by `make test ARGS=tests/project/test_chunked_loss.py`.
+Tested by `make test ARGS=tests/project/fast/test_chunked_loss.py`.
 """
 
 import torch
@@ -25,17 +26,17 @@ def linear_cross_entropy(
     """Average the negative log-likelihood of the targets under softmax(hidden @ weight.T), in nats.
 
     Args:
-        hidden: What the output head reads, (..., d_model). Its dtype is that of the matrix
-            products; everything after them is computed in at least float32.
-        weight: The output head.
-        targets: The right index for each position, (...), integers in [0, vocab_size).
-        chunk_tokens: Positions whose logits exist at the same time.
+        hidden: Input of the output head, (..., d_model). The matrix products are computed in its
+            dtype, everything after them in at least float32.
+        weight: Weight of the output head.
+        targets: Token id to predict at each position, (...), in [0, vocab_size).
+        chunk_tokens: Number of positions whose logits exist at the same time.
 
     Returns:
         The mean over all positions, a scalar in at least float32.
 
     Raises:
-        ValueError: The shapes do not fit, there is no position, or chunk_tokens is below 1.
+        ValueError: The shapes do not fit, targets is empty, or chunk_tokens is below 1.
     """
     if hidden.shape[:-1] != targets.shape:
         raise ValueError(
@@ -61,9 +62,9 @@ class LinearCrossEntropy(torch.autograd.Function):
         dL/dh = dL/dz W           a row needs its own logits only
         dL/dW = (dL/dz)^T h       a sum over rows, so a sum over chunks
 
-    All three are computed on the way; the backward only multiplies by what comes from above, which
-    is 1 unless the loss is a part of something larger. The price: a loss whose gradient nobody
-    wants must be asked for under `no_grad`, or it costs three times its products.
+    The forward computes all three; the backward only multiplies by the incoming gradient, which is
+    1 unless the loss is part of a larger expression. So compute a loss without its gradient under
+    `no_grad`: otherwise it costs three matrix products instead of one.
     """
 
     @staticmethod
@@ -94,8 +95,8 @@ class LinearCrossEntropy(torch.autograd.Function):
             if not with_gradient:
                 continue
             probabilities = (weights * (1 / (total * num_rows))).to(hidden.dtype)
-            # Set at the target afterwards: comparing every column with it would take as long as
-            # all the rest.
+            # Subtracting a one-hot row would compare every column with the target, which takes as
+            # long as everything else here; so the target's entry is written afterwards.
             at_target = (log_chosen.exp() - 1) / num_rows
             grad_logits = probabilities.scatter(-1, column, at_target.to(hidden.dtype))
             grads_hidden.append(grad_logits @ head)

@@ -1,19 +1,18 @@
-"""Continue several texts at once, a compiled step for each token. Read generate.py before.
+"""Batched generation: several texts at once, with one compiled step per token.
 
-What costs time when a small model writes is not arithmetic: it is the weights, which every token
-reads once, and the calls, some hundred of them from Python for a token. So
+Read generate.py and cached.py first. Generation with a small model is not limited by arithmetic,
+but by reading the weights, once per token, and by calls from Python, some hundred per token. So
 
-- several texts grow side by side: the weights are read once for a token of each of them;
-- the whole step, from the embedding to the drawn token, is one compiled function;
-- its shapes never change (SlotKVCache), so that it is compiled once; only of the places for keys
-  and values it is told how many to look at, a multiple of PLACES, and compiled for any number;
-- a prompt goes through the model in one piece and leaves only keys and values: its last token is
-  the first step's, so that the output head is never applied to a prompt.
+- texts are generated in batches: the weights are read once for one token of each text;
+- the whole step, from the embedding to the sampled token, is one compiled function;
+- the step is compiled once, since its shapes are static (SlotKVCache) but for the number of cached
+  positions that attention reads: a multiple of PLACES, and a dynamic dimension to the compiler;
+- a prompt is read in one forward pass without its last token, which is the input of the first step:
+  the output head is never applied to a prompt.
 
-Tested by `make test ARGS=tests/project/test_decoding.py`.
+Tested by `make test ARGS=tests/project/fast/test_decoding.py`.
 """
 
-import copy
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -21,37 +20,33 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from cs_basics.attention import SlotKVCache
+from cs_basics.fast.cached import DecodingLM, KVCache, copy_sharing_tensors, decoding_model
+from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.fast.sampling import Knobs, sample_fast
-from cs_basics.generate import LIKELIEST, checked_prompt, draw_uniforms, seen_tokens
+from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, seen_tokens
 from cs_basics.layers import Linear
-from cs_basics.run.config import Sampling
-from cs_basics.run.hardware import compile_if_possible
-from cs_basics.run.text_stream import TextStream
-from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 PLACES = 32
-"""Attention reads a multiple of so many places."""
+"""Attention reads a multiple of this many cached positions."""
 
 ROW_OPTIONS = {"realize_acc_reads_threshold": 2}
-"""What is made of more than two tensors is computed once, and kept.
+"""Inductor option for a batch of one row: store each intermediate made of more than two tensors.
 
-For one row, where a product is a loop as any other, a compiler would compute its input inside that
-loop, to save the memory: the norm of the same vector once for each of the weight's rows, with its
-divisions, which take longer than the product.
+RowLinear is a loop like any other, so Inductor would fuse the norm before it into that loop, and
+compute the norm of the same vector again for every row of the weight.
 """
 
 IsEnd = Callable[[int, int], bool]
-"""Told a row and its new token: is the text of that row complete with it?"""
+"""Called with a row and its new token; returns whether the text of that row ends with it."""
 
 
 class RowLinear(Linear):
-    """Linear for one row and a compiler: sums of products instead of a call of a library.
+    """Linear for one row in compiled code: a multiplication and a sum instead of a library call.
 
-    With one row nothing is used twice, and the product takes as long as reading the weight. The
-    libraries' matrix products, made for many rows, read it at a third of the speed of this loop
-    (docs/performance.md), which the compiler also fuses with what comes before and after it.
+    With one row the product takes as long as reading the weight. Library matrix products are tuned
+    for many rows and read it at a third of the speed of this loop (docs/performance.md), which the
+    compiler can also fuse with the operations around it.
     """
 
     def forward(self, x: Float[Tensor, "... {self.d_in}"]) -> Float[Tensor, "... {self.d_out}"]:
@@ -60,55 +55,93 @@ class RowLinear(Linear):
         return (self.weight.to(wide) * x.to(wide).unsqueeze(-2)).sum(dim=-1).to(x.dtype)
 
 
-def with_row_linears(model: TransformerLM) -> TransformerLM:
-    """Return the same model, with the same tensors, whose every Linear is a RowLinear."""
-    tensors = itertools.chain(model.parameters(), model.buffers())
-    copied = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
-    for module in copied.modules():
-        if type(module) is Linear:
-            module.__class__ = RowLinear
-    return copied
+class SlotKVCache(KVCache):
+    """A KV cache with static shapes, whose rows may hold sequences of different lengths.
+
+    KVCache returns one more position each time, and compiled code would be compiled again for every
+    length. Here new keys and values are written at given positions, and all positions are returned:
+    those not written yet come after the new token, so the causal mask hides them.
+
+    Args:
+        keys: Keys of all positions, (batch, heads, max_seq_len, d_head); written in place.
+        values: Values of all positions, likewise.
+        positions: Positions of the new tokens of each row, (batch, new).
+    """
+
+    def __init__(
+        self,
+        keys: Float[Tensor, "batch heads max_seq_len d_head"],
+        values: Float[Tensor, "batch heads max_seq_len d_head"],
+        positions: Int[Tensor, "batch new"],
+    ) -> None:
+        self.keys, self.values, self.positions = keys, values, positions
+        self.length = 0
+
+    def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
+        """Return the positions of the new tokens, (batch, 1, new)."""
+        assert self.positions.shape[-1] == num_new
+        return self.positions.unsqueeze(1)
+
+    def append(
+        self,
+        k: Float[Tensor, "batch heads new d_head"],
+        v: Float[Tensor, "batch heads new d_head"],
+    ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
+        """Write new keys and values at their positions and return those of all positions."""
+        rows = torch.arange(k.shape[0], device=k.device).unsqueeze(1)
+        self.keys[rows, :, self.positions] = k.transpose(1, 2).to(self.keys.dtype)
+        self.values[rows, :, self.positions] = v.transpose(1, 2).to(self.values.dtype)
+        return self.keys, self.values
 
 
 class Decoder:
-    """The state of several texts that grow side by side, and the step that makes them grow.
+    """Batched generation of several texts: their KV caches and the step that adds a token to each.
 
     Args:
         model: The language model.
         batch_size: Number of texts.
-        sampling: How to draw.
-        is_compiled: Compile the step; where that is impossible a warning says why.
+        sampling: How to sample.
+        is_compiled: Compile the step, or warn if that is impossible.
     """
 
     def __init__(
         self, model: TransformerLM, batch_size: int, sampling: Sampling, is_compiled: bool = False
     ) -> None:
-        self.model = model
-        self.device = model.token_embeddings.weight.device
+        decoder = decoding_model(model)
+        if decoder is None:
+            raise TypeError(
+                f"{type(model).__name__} has other parts than those known to decoding.py"
+            )
+        self.model = decoder
+        self.device = decoder.token_embeddings.weight.device
         self.knobs = Knobs.of(sampling, self.device)
-        caches = model.empty_caches(batch_size)
+        caches = decoder.empty_caches(batch_size)
         self.keys = [_one_place_longer(cache.keys) for cache in caches]
         self.values = [_one_place_longer(cache.values) for cache in caches]
         self._num_places = 0
         self._views: tuple[list[Tensor], list[Tensor]] = ([], [])
-        self._step, self._stepping_model = decode_step, model
+        self._step, self._stepping_model = decode_step, decoder
         if is_compiled:
             has_one_row = batch_size == 1 and self.device.type == "cpu"
             options = ROW_OPTIONS if has_one_row else None
             self._step = compile_if_possible(decode_step, self.device, options)
             if has_one_row and self._step is not decode_step:
-                self._stepping_model = with_row_linears(model)
+                # A copy, since a prompt has many rows and is read with library products.
+                self._stepping_model = copy_sharing_tensors(decoder)
+                for module in self._stepping_model.modules():
+                    if type(module) is Linear:
+                        module.__class__ = RowLinear
 
     @torch.no_grad()
     def read(self, contexts: Sequence[Sequence[int]], first_row: int = 0) -> None:
-        """Let rows, one after the other, begin with these tokens, whatever they held before."""
+        """Fill consecutive rows of the caches with these contexts, replacing what they held."""
         longest = max(map(len, contexts))
         if longest == 0:
             return
-        # What is written for the padding lies behind the row's end: its next tokens replace it.
+        # The padding is cached after the end of a row, where the next tokens overwrite it.
         padded = [[*context, *[0] * (longest - len(context))] for context in contexts]
         positions = torch.arange(longest, device=self.device).expand(len(contexts), -1)
-        # Views: what is written to them is written to the rows, and no place behind is looked at.
+        # Views of the caches: writes go through, and later positions are not read.
         rows = slice(first_row, first_row + len(contexts))
         caches = [
             SlotKVCache(keys[rows, :, :longest], values[rows, :, :longest], positions)
@@ -124,19 +157,19 @@ class Decoder:
         uniform: Float[Tensor, " batch"],
         seen: Bool[Tensor, "batch vocab_size"] | None = None,
     ) -> list[int]:
-        """Read one token of each row and draw the next.
+        """Read the newest token of each row and sample the next.
 
         Args:
             tokens: The newest token of each row.
-            positions: Where it stands in its row.
-            uniform: A random number of each row, from [0, 1).
-            seen: Tokens that the rows hold; the newest are added.
+            positions: Its position in the row.
+            uniform: A random number in [0, 1) for each row.
+            seen: Which tokens each row holds; the newest are added.
 
         Returns:
-            A token of each row.
+            The next token of each row.
         """
         needed = max(positions) + 1
-        # What lies behind the longest text is masked; not even to read it is cheaper.
+        # Positions after the longest text would be masked; it is cheaper not to read them.
         keys, values = self._first(min(needed + -needed % PLACES, self.model.context_length))
         drawn = self._step(
             self._stepping_model,
@@ -151,9 +184,9 @@ class Decoder:
         return drawn.tolist()
 
     def _first(self, num_places: int) -> tuple[list[Tensor], list[Tensor]]:
-        """Return views of the first places of keys and values, made anew when their number grows.
+        """Return views of the first num_places positions of keys and values.
 
-        They tell a compiler that the number varies.
+        They are made once for each number, which is marked as a dynamic dimension.
         """
         if num_places != self._num_places:
             self._num_places = num_places
@@ -170,15 +203,15 @@ class Decoder:
 def _one_place_longer(
     cache: Float[Tensor, "batch heads max_seq_len d_head"],
 ) -> Float[Tensor, "batch heads longer d_head"]:
-    """Return an empty cache whose last place is never looked at.
+    """Return an empty cache with one more position, which is never read.
 
-    A view of all places would be contiguous, which a compiler takes for a case of its own.
+    A view of all positions would be contiguous, and the compiler would treat that as another case.
     """
     return torch.zeros_like(cache[:, :, :1]).repeat(1, 1, cache.shape[2] + 1, 1)
 
 
 def decode_step(
-    model: TransformerLM,
+    model: DecodingLM,
     keys: list[Tensor],
     values: list[Tensor],
     tokens: Int[Tensor, " batch"],
@@ -187,9 +220,9 @@ def decode_step(
     seen: Bool[Tensor, "batch vocab_size"] | None,
     knobs: Knobs,
 ) -> Int[Tensor, " batch"]:
-    """Read one token of each row and draw the next: everything that happens for a token.
+    """Read the newest token of each row and sample the next: everything that one token costs.
 
-    keys, values and seen are written in place.
+    keys, values and seen are changed in place.
     """
     if seen is not None:
         seen.scatter_(1, tokens.unsqueeze(1), value=True)
@@ -203,26 +236,26 @@ def generate_batch(
     model: TransformerLM,
     prompts: Sequence[Sequence[int]],
     max_tokens: int,
-    sampling: Sampling = LIKELIEST,
+    sampling: Sampling = GREEDY,
     stop_ids: Collection[int] = (),
     seed: int | None = None,
     *,
     is_compiled: bool = False,
     is_end: IsEnd | None = None,
 ) -> Iterator[list[int | None]]:
-    """Continue several prompts at once, which may be of different lengths.
+    """Continue several prompts, which may differ in length, in one batch.
 
-    A row's text does not depend on its neighbours: row r is what `generate` writes with seed + r.
+    Rows are independent: row r is what `generate` returns with seed + r.
 
     Args:
         model: The language model.
         prompts: Token ids of each text, at least one; the last context_length - 1 are read.
-        max_tokens: Tokens to write at the most, each text.
-        sampling: How to draw, and what to do when a context is full.
-        stop_ids: A token of these ends its text and is not yielded.
-        seed: The same seed gives the same texts; None draws afresh.
-        is_compiled: Compile the step first: it pays from some thousand tokens on.
-        is_end: Ends the text of a row after the token that it is told of.
+        max_tokens: Largest number of new tokens per text.
+        sampling: How to sample, and what to do when a context is full.
+        stop_ids: Any of these tokens ends its text and is not yielded.
+        seed: Equal seeds give equal texts; None: a random seed.
+        is_compiled: Compile the step first, which is worth it from some thousand tokens on.
+        is_end: Decides after each token of a row whether its text ends there.
 
     Yields:
         The next token of each row, None where the text has ended.
@@ -237,14 +270,19 @@ def generate_batch(
     decoder = Decoder(model, len(prompts), sampling, is_compiled)
     seeds = [None if seed is None else seed + row for row in rows]
     uniforms = torch.stack([draw_uniforms(max_tokens, seed, decoder.device) for seed in seeds], 1)
-    seen = seen_tokens(model, contexts, sampling)
+    each_seen = [seen_tokens(model, context, sampling) for context in contexts]
+    seen = (
+        torch.stack([s for s in each_seen if s is not None])
+        if sampling.repetition_penalty != 1
+        else None
+    )
     growing = set(rows)
     decoder.read([context[:-1] for context in contexts])
     for uniform in uniforms:
         _make_room(decoder, contexts, growing, sampling)
         if not growing:
             return
-        # A row that has ended goes on in its last place, and nobody looks.
+        # Rows that have ended stay in the batch; their tokens are ignored.
         places = [min(len(context), model.context_length) - 1 for context in contexts]
         drawn = decoder.step([context[-1] for context in contexts], places, uniform, seen)
         growing -= {row for row in growing if drawn[row] in stop_ids}
@@ -260,62 +298,12 @@ def generate_batch(
 def _make_room(
     decoder: Decoder, contexts: list[list[int]], growing: set[int], sampling: Sampling
 ) -> None:
-    """End the texts whose context is full, or let them go on from its second half."""
+    """End the texts whose context is full, or continue them from its second half."""
     max_length = decoder.model.context_length
     full = [row for row in growing if len(contexts[row]) > max_length]
     if sampling.when_full == "stop":
         growing -= set(full)
         return
     for row in full:
-        contexts[row] = contexts[row][-(max_length // 2) :]
+        contexts[row] = contexts[row][-max(max_length // 2, 1) :]
         decoder.read([contexts[row][:-1]], row)
-
-
-def generate_texts(
-    model: TransformerLM,
-    tokenizer: Tokenizer,
-    prompts: Sequence[Sequence[int]],
-    max_tokens: int,
-    sampling: Sampling = LIKELIEST,
-    stop_ids: Collection[int] = (),
-    stop_strings: Collection[str] = (),
-    seed: int | None = None,
-    *,
-    is_compiled: bool = False,
-) -> Iterator[tuple[int, str]]:
-    """Continue several prompts at once as text, piece by piece.
-
-    Args:
-        model: The language model.
-        tokenizer: Knows the bytes of each token.
-        prompts: Token ids of each text.
-        max_tokens: Tokens to write at the most, each text.
-        sampling: As in `generate_batch`.
-        stop_ids: As in `generate_batch`.
-        stop_strings: A text ends before the first of these, wherever tokens begin and end.
-        seed: As in `generate_batch`.
-        is_compiled: As in `generate_batch`.
-
-    Yields:
-        The number of a prompt and the next piece of its continuation, never a part of a character.
-
-    Raises:
-        ValueError: As in `generate_batch`, or a stop string is empty.
-    """
-    streams = [TextStream(tokenizer, stop_strings) for _ in prompts]
-    for tokens in generate_batch(
-        model,
-        prompts,
-        max_tokens,
-        sampling,
-        stop_ids,
-        seed,
-        is_compiled=is_compiled,
-        is_end=lambda row, _: streams[row].is_finished,
-    ):
-        for row, token_id in enumerate(tokens):
-            if token_id is not None and (piece := streams[row].push(token_id)):
-                yield row, piece
-    for row, stream in enumerate(streams):
-        if rest := stream.close():
-            yield row, rest

@@ -1,17 +1,18 @@
-"""Causal attention that never holds the whole square of scores. The clear form: functional.py.
+"""FlashAttention-style causal attention: tensor operations on tiles, never all scores at once.
 
-Flash attention (Dao et al. 2022, algorithm 1, https://arxiv.org/abs/2205.14135; the order of its
-loops is that of Dao 2023, sec. 3.1, https://arxiv.org/abs/2307.08691), as tensor operations on
-tiles. Three things make it cheaper than the clear form:
+FlashAttention is Dao et al. 2022, algorithm 1 (https://arxiv.org/abs/2205.14135); the loop order is
+that of Dao 2023, sec. 3.1 (https://arxiv.org/abs/2307.08691). It differs from the reference
+implementation, `scaled_dot_product_attention` in functional.py, in three ways:
 
-- a softmax can be corrected afterwards: if a later tile holds a higher score, what was summed so
-  far is scaled down (online softmax, Milakov and Gimelshein 2018, https://arxiv.org/abs/1805.02867);
-- tiles above the diagonal are not computed at all, and only those on it need a mask;
-- the backward computes the scores anew instead of keeping them: of each row the logarithm of its
-  normaliser is enough. Kept for the backward: seq numbers a head and not seq^2.
+- online softmax (Milakov and Gimelshein 2018, https://arxiv.org/abs/1805.02867): if a later tile
+  has a higher score, the sums so far are scaled down;
+- tiles above the diagonal are skipped, and only tiles on the diagonal need a mask;
+- the backward recomputes the scores from the log-normaliser of each row, so that the forward keeps
+  seq numbers per head instead of seq^2.
 
-On a CUDA device whose installation has Triton, kernels do the same (triton_attention.py). Tested by
-`make test ARGS=tests/project/test_tiled_attention.py`.
+On CUDA devices with Triton installed, Triton kernels do the same (triton_attention.py).
+
+Tested by `make test ARGS=tests/project/fast/test_flash_attention.py`.
 """
 
 import importlib.util
@@ -28,24 +29,24 @@ TILE = 128
 LARGEST_KERNEL_HEAD = 256  # A kernel holds the rows of its block in registers.
 
 
-def tiled_causal_attention(
+def flash_causal_attention(
     q: Float[Tensor, "... seq d_k"],
     k: Float[Tensor, "... seq d_k"],
     v: Float[Tensor, "... seq d_v"],
     tile: int = TILE,
 ) -> Float[Tensor, "... seq d_v"]:
-    """Average the values up to each query's own position, weighted by how well they match.
+    """Compute causal attention in tiles.
 
-    Same as `scaled_dot_product_attention` with a causal mask, up to rounding.
+    Equal to `scaled_dot_product_attention` with a causal mask, up to rounding.
 
     Args:
         q: Queries; the products are computed in their dtype, the softmax in at least float32.
         k: Keys, as many as queries.
-        v: Values.
-        tile: Queries, and keys, of one tile; kernels have tiles of their own.
+        v: Values, as many as queries.
+        tile: Queries, and keys, of one tile; Triton kernels choose their own.
 
     Raises:
-        ValueError: There are not as many queries, keys and values, or tile is below 1.
+        ValueError: The numbers of queries, keys and values differ, or tile is below 1.
     """
     if not q.shape[-2] == k.shape[-2] == v.shape[-2]:
         raise ValueError(
@@ -58,13 +59,13 @@ def tiled_causal_attention(
         from cs_basics.fast.triton_attention import TritonCausalAttention
 
         return TritonCausalAttention.apply(q, k, v)
-    return TiledCausalAttention.apply(q, k, v, tile)
+    return FlashCausalAttention.apply(q, k, v, tile)
 
 
 def runs_on_triton(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Tell whether the kernels take queries, keys and values.
+    """Tell whether the Triton kernels support these tensors.
 
-    They compute in float32, too little for float64, and know one shape and one dtype for all.
+    They compute in float32, so float64 is excluded, and need equal shapes and dtypes.
     """
     return (
         q.is_cuda
@@ -75,10 +76,10 @@ def runs_on_triton(q: Tensor, k: Tensor, v: Tensor) -> bool:
     )
 
 
-class TiledCausalAttention(torch.autograd.Function):
+class FlashCausalAttention(torch.autograd.Function):
     """o = softmax(s) v with s = q k^T / sqrt(d), causal, tile by tile.
 
-    Backward: with p = softmax(s), computed anew as exp(s - lse), lse = log sum exp(s) being saved,
+    Backward: with p = softmax(s), recomputed as exp(s - lse) from the saved lse = log sum exp(s),
 
         dL/dv = p^T dL/do
         dL/dp = dL/do v^T
@@ -95,17 +96,17 @@ class TiledCausalAttention(torch.autograd.Function):
         v: Float[Tensor, "... seq d_v"],
         tile: int,
     ) -> Float[Tensor, "... seq d_v"]:
-        """Return the mixture of values for each query."""
+        """Return the weighted mean of the values for each query."""
         outputs: list[Tensor] = []
         log_normalisers: list[Tensor] = []
         tiles = list(zip(k.split(tile, dim=-2), v.split(tile, dim=-2), strict=True))
         for number, q_tile in enumerate(q.split(tile, dim=-2)):
-            # The tile on the diagonal first: every query sees a key there, so that the highest
-            # score is a number from then on.
+            # The diagonal tile first: every query sees a key there, so the highest score is finite
+            # from then on.
             k_tile, v_tile = tiles[number]
             scores = _scores(q_tile, k_tile, is_diagonal=True)
             highest = scores.amax(dim=-1, keepdim=True)
-            # Rounded before they are summed: the sum is that of the weights that are used.
+            # Rounded before they are summed, so that the sum is that of the weights in use.
             weights = torch.exp(scores - highest).to(v.dtype)
             total = weights.sum(dim=-1, keepdim=True, dtype=scores.dtype)
             mixture = (weights @ v_tile).to(scores.dtype)
@@ -169,9 +170,9 @@ class TiledCausalAttention(torch.autograd.Function):
 def _scores(
     q: Float[Tensor, "... queries d_k"], k: Float[Tensor, "... keys d_k"], is_diagonal: bool = False
 ) -> Float[Tensor, "... queries keys"]:
-    """Return the scores of a tile in at least float32; on the diagonal the future gets -inf."""
+    """Return the scores of a tile in at least float32; future keys get -inf on the diagonal."""
     scores = q @ k.transpose(-2, -1)
-    # Multiplied by the reciprocal: a division takes a processor ten times as long.
+    # Multiplication by the reciprocal: a division takes ten times as long.
     scores = scores.to(torch.promote_types(q.dtype, torch.float32)) * (1 / math.sqrt(q.shape[-1]))
     if not is_diagonal:
         return scores
@@ -180,6 +181,6 @@ def _scores(
 
 
 def _plus(total: Float[Tensor, "..."] | None, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Add in at least float32: rounding every partial sum to bfloat16 would add up."""
+    """Add in at least float32, so that rounding errors of bfloat16 do not accumulate."""
     part = part.to(torch.promote_types(part.dtype, torch.float32))
     return part if total is None else total + part

@@ -1,75 +1,90 @@
-"""RMSNorm with a backward derived by hand, and the choice of a norm by its name.
+"""RMSNorm with a backward derived by hand, which keeps fewer tensors in uncompiled code.
 
-The clear version is RMSNorm in norms.py; the tests demand that both agree. This one is here for
-what autograd does not know: which numbers the backward can do without. Tested by
-`make test ARGS="-k norms"`.
+The reference implementation is RMSNorm in norms.py. Autograd keeps every intermediate of it; the
+derived backward needs x and one number per vector. A compiler finds that out by itself, so in
+compiled code FusedRMSNorm computes the book's formula.
+
+Tested by `make test ARGS=tests/project/fast/test_rms_norm.py`.
 """
 
 import importlib.util
-from typing import get_args
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import BackwardCFunction, once_differentiable
 
-from cs_basics.norms import (
-    GroupRMSNorm,
-    LayerNorm,
-    PartialRMSNorm,
-    RMSNorm,
-    check_last_axis,
-    check_same_shape,
-    root_mean_square,
-    widen,
-)
-from cs_basics.run.config import NormKind
+from cs_basics.norms import RMSNorm
+from cs_basics.variants.norms import LlamaRMSNorm, reciprocal_rms, widen
 
-# The kernels are imported where they are called: without Triton this file works too.
+# The kernels are imported in the functions that call them, so that Triton is optional.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 ROWS_PER_GROUP = 64
 LONGEST_KERNEL_ROW = 65_536  # A kernel holds its whole vector in registers.
 
 
 class FusedRMSNorm(RMSNorm):
-    """RMSNorm, computed by RMSNormFunction: same arguments, same results, less memory.
+    """RMSNorm computed by RMSNormFunction: same arguments, same results, less memory.
 
-    Of the clear version, autograd keeps three float32 numbers per coordinate for the backward (x,
-    widened and shrunk, and its normalised form). The function keeps x as it came, which what made
-    it often holds anyway, and one float32 per vector: for x in bfloat16 2 bytes per coordinate
-    instead of 12. A compiler finds that by itself; this is for where operations run one by one.
+    For the reference implementation autograd keeps two float32 tensors of the size of x. Here it
+    keeps x itself and one float32 per vector: for bfloat16 2 bytes per coordinate instead of 8.
 
-    On a CUDA device whose installation has Triton, a kernel does each pass in one reading.
+    On CUDA devices with Triton installed, forward and backward are one kernel each.
     """
 
     def forward(
         self, x: Float[Tensor, "... {self.d_model}"]
     ) -> Float[Tensor, "... {self.d_model}"]:
-        """Return the normalised x, same shape and dtype.
+        """Return the normalised x, same shape and dtype."""
+        if torch.compiler.is_compiling():
+            return super().forward(x)
+        return RMSNormFunction.apply(x, self.weight, self.eps, False)
 
-        Raises:
-            ValueError: The last axis of x is not d_model.
-        """
-        check_last_axis(x, self.d_model)
-        return RMSNormFunction.apply(x, self.weight, self.eps, self.cast_before_gain)
 
-    def add_rms_norm(
-        self, x: Float[Tensor, "... {self.d_model}"], residual: Float[Tensor, "... {self.d_model}"]
-    ) -> tuple[Float[Tensor, "... {self.d_model}"], Float[Tensor, "... {self.d_model}"]]:
-        """Add x to the residual stream and normalise the sum: (normalised, new_residual).
+class FusedLlamaRMSNorm(LlamaRMSNorm):
+    """LlamaRMSNorm computed by RMSNormFunction."""
 
-        Raises:
-            ValueError: x and residual differ in shape, or their last axis is not d_model.
-        """
-        check_last_axis(x, self.d_model)
-        check_same_shape("residual", residual, x)
-        return AddRMSNormFunction.apply(x, residual, self.weight, self.eps, self.cast_before_gain)
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the normalised x, same shape and dtype."""
+        if torch.compiler.is_compiling():
+            return super().forward(x)
+        return RMSNormFunction.apply(x, self.weight, self.eps, True)
+
+
+def add_rms_norm(
+    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
+) -> tuple[Float[Tensor, "... d_model"], Float[Tensor, "... d_model"]]:
+    """Add x to the residual stream and normalise the sum: (normalised, new_residual).
+
+    In a pre-norm block the new residual stream is written to memory and read again by the next
+    norm. In one call, a kernel or a compiler can normalise it while it is still in registers. The
+    sum is rounded to the wider of the two dtypes before it is normalised.
+
+    Args:
+        norm: RMSNorm or LlamaRMSNorm; for their fused twins AddRMSNormFunction is used.
+        x: Output of an attention or feed-forward part.
+        residual: The residual stream, same shape.
+
+    Raises:
+        ValueError: x and residual differ in shape.
+    """
+    if residual.shape != x.shape:
+        raise ValueError(
+            f"residual of shape {tuple(residual.shape)} must be like x, {tuple(x.shape)}"
+        )
+    if not isinstance(norm, FusedRMSNorm | FusedLlamaRMSNorm):
+        new_residual = residual + x
+        return norm(new_residual), new_residual
+    casts_first = isinstance(norm, LlamaRMSNorm)
+    return AddRMSNormFunction.apply(x, residual, norm.weight, norm.eps, casts_first)
 
 
 class RMSNormFunction(torch.autograd.Function):
     """RMSNorm of x (..., d) with the gain w (d): y_i = n_i w_i, n_i = x_i / R.
 
-    R = sqrt(mean(x^2) + eps) is the root, one number per vector. Let g_i = dL/dy_i.
+    R = sqrt(mean(x^2) + eps) is one number per vector. Let g_i = dL/dy_i.
 
     The gain: w_i meets the n_i of every vector, so that dL/dw_i = sum over the vectors of g_i n_i.
 
@@ -81,12 +96,11 @@ class RMSNormFunction(torch.autograd.Function):
                 = h_j / R - sum_i h_i (x_i / R^2) n_j / d
                 = (h_j - n_j mean(h n)) / R
 
-    The mean removes from h the part that would make x longer (all of it, if eps = 0: dL/dx is then
-    at right angles to x), since the norm undoes any stretching. And the gradient shrinks as x, and
-    so R, grows. n is x / R: x, w and R are all that is saved. R and not its reciprocal, which is
-    below the normal numbers for the largest vectors.
+    The mean removes from h its component along x, since the norm undoes any scaling of x: for
+    eps = 0, dL/dx is orthogonal to x. The larger x and so R, the smaller the gradient. Only x, w
+    and 1 / R are saved, since n = x / R.
 
-    Casts are treated as if they did not round, in both orders of cast and gain.
+    Casts are differentiated as the identity, in both orders of cast and gain.
     """
 
     @staticmethod
@@ -101,10 +115,10 @@ class RMSNormFunction(torch.autograd.Function):
         if runs_on_triton(x):
             from cs_basics.fast import triton_norms
 
-            y, _, root = triton_norms.forward(x, weight, eps, cast_before_gain)
+            y, _, reciprocal = triton_norms.forward(x, weight, eps, cast_before_gain)
         else:
-            y, root = normalise(x, weight, eps, cast_before_gain)
-        ctx.save_for_backward(x, weight, root)
+            y, reciprocal = normalise(x, weight, eps, cast_before_gain)
+        ctx.save_for_backward(x, weight, reciprocal)
         return y
 
     @staticmethod
@@ -113,16 +127,16 @@ class RMSNormFunction(torch.autograd.Function):
         ctx: BackwardCFunction, grad: Float[Tensor, "... d"]
     ) -> tuple[Tensor, Tensor, None, None]:
         """Return the gradients of x and of the gain."""
-        x, weight, root = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        grad_x, grad_weight = gradients(grad, x, weight, root)
+        x, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
+        grad_x, grad_weight = gradients(grad, x, weight, reciprocal)
         return grad_x, grad_weight, None, None
 
 
 class AddRMSNormFunction(torch.autograd.Function):
-    """RMSNorm of residual + x, which is returned too: (normalised, new_residual).
+    """RMSNorm of residual + x, returned together with that sum: (normalised, new_residual).
 
-    The sum passes its gradient on to both terms unchanged: dL/dx = dL/d(residual) = what comes
-    through the norm (see RMSNormFunction) plus what comes along the residual stream.
+    Both terms of the sum have the same gradient: dL/dx = dL/d(residual) = the gradient through the
+    norm (see RMSNormFunction) plus the gradient of new_residual.
     """
 
     @staticmethod
@@ -138,11 +152,13 @@ class AddRMSNormFunction(torch.autograd.Function):
         if runs_on_triton(x):
             from cs_basics.fast import triton_norms
 
-            y, new_residual, root = triton_norms.forward(x, weight, eps, cast_before_gain, residual)
+            y, new_residual, reciprocal = triton_norms.forward(
+                x, weight, eps, cast_before_gain, residual
+            )
         else:
             new_residual = residual + x
-            y, root = normalise(new_residual, weight, eps, cast_before_gain)
-        ctx.save_for_backward(new_residual, weight, root)
+            y, reciprocal = normalise(new_residual, weight, eps, cast_before_gain)
+        ctx.save_for_backward(new_residual, weight, reciprocal)
         return y, new_residual
 
     @staticmethod
@@ -153,50 +169,50 @@ class AddRMSNormFunction(torch.autograd.Function):
         grad_new_residual: Float[Tensor, "... d"],
     ) -> tuple[Tensor, Tensor, Tensor, None, None]:
         """Return the gradients of x, of the residual stream and of the gain."""
-        new_residual, weight, root = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        grad_sum, grad_weight = gradients(grad, new_residual, weight, root, grad_new_residual)
+        new_residual, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
+        grad_sum, grad_weight = gradients(grad, new_residual, weight, reciprocal, grad_new_residual)
         return grad_sum, grad_sum, grad_weight, None, None  # Autograd casts to each term's type.
 
 
 def normalise(
     x: Float[Tensor, "... d"], weight: Float[Tensor, " d"], eps: float, cast_before_gain: bool
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
-    """Return the normalised x and the root of each vector."""
+    """Return the normalised x, and 1 / R of each vector."""
     wide = widen(x)
-    root = root_mean_square(wide, eps)
-    normalised = wide / root
+    reciprocal = reciprocal_rms(wide, eps)
+    normalised = wide * reciprocal
     if cast_before_gain:
         normalised = normalised.to(x.dtype)
-    return (normalised * weight).to(x.dtype), root
+    return (normalised * weight).to(x.dtype), reciprocal
 
 
 def gradients(
     grad: Float[Tensor, "... d"],
     x: Float[Tensor, "... d"],
     weight: Float[Tensor, " d"],
-    root: Float[Tensor, "... 1"],
+    reciprocal: Float[Tensor, "... 1"],
     grad_x: Float[Tensor, "... d"] | None = None,
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
-    """Return the gradients of x (added to grad_x where that is given) and of the gain."""
+    """Return the gradients of x (plus grad_x, if given) and of the gain."""
     if runs_on_triton(x):
         from cs_basics.fast import triton_norms
 
-        return triton_norms.backward(grad, x, weight, root, grad_x)
-    normalised = widen(x) / root
+        return triton_norms.backward(grad, x, weight, reciprocal, grad_x)
+    normalised = widen(x) * reciprocal
     grad_normalised = widen(grad) * weight
     grad_weight = sum_rows((widen(grad) * normalised).reshape(-1, x.shape[-1]))
     along_x = (grad_normalised * normalised).mean(dim=-1, keepdim=True)
-    grad_input = (grad_normalised - normalised * along_x) / root
+    grad_input = (grad_normalised - normalised * along_x) * reciprocal
     if grad_x is not None:
         grad_input = grad_input + grad_x
     return grad_input.to(x.dtype), grad_weight.to(weight.dtype)
 
 
 def sum_rows(products: Float[Tensor, "rows d"]) -> Float[Tensor, " d"]:
-    """Return the sum of all rows, taken in groups.
+    """Return the sum of all rows, summed in groups that fit the cache.
 
-    In one go, compiled code walks down all rows for a few columns, and for the next few again:
-    every step is on another page of memory. A group of rows stays in the cache meanwhile.
+    Compiled code for a plain sum walks down all rows for 16 columns at a time, and every step
+    touches another page of memory.
     """
     num_groups = products.shape[0] // ROWS_PER_GROUP
     num_grouped = num_groups * ROWS_PER_GROUP
@@ -207,10 +223,10 @@ def sum_rows(products: Float[Tensor, "rows d"]) -> Float[Tensor, " d"]:
 
 
 def runs_on_triton(x: Tensor) -> bool:
-    """Tell whether the kernels take x.
+    """Tell whether the Triton kernels are used for x.
 
-    They compute in float32, too little for float64. To a compiler they would be a wall: it fuses
-    the formulas above with what stands around them, so that it gets those.
+    They compute in float32, so float64 is excluded. Compiled code uses the formulas above, which a
+    compiler can fuse with the operations around them.
     """
     return (
         x.is_cuda
@@ -219,45 +235,3 @@ def runs_on_triton(x: Tensor) -> bool:
         and not torch.compiler.is_compiling()
         and HAS_TRITON
     )
-
-
-def make_norm(
-    kind: NormKind,
-    d_model: int,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
-    *,
-    eps: float = 1e-5,
-    fraction: float = 0.0625,
-    num_groups: int = 8,
-) -> nn.Module:
-    """Build the norm of a name.
-
-    Args:
-        kind: `rmsnorm-llama` casts before the gain; `rmsnorm-function` is FusedRMSNorm.
-        d_model: Size of the last axis.
-        device: Where its parameters live.
-        dtype: Float type of its parameters.
-        eps: Added to the mean square.
-        fraction: For `partial-rmsnorm`: share of the coordinates that is measured.
-        num_groups: For `group-rmsnorm`: a divisor of d_model.
-
-    Raises:
-        ValueError: There is no such kind, or its own argument is out of range.
-    """
-    match kind:
-        case "rmsnorm":
-            return RMSNorm(d_model, eps, device=device, dtype=dtype)
-        case "rmsnorm-llama":
-            return RMSNorm(d_model, eps, device=device, dtype=dtype, cast_before_gain=True)
-        case "rmsnorm-function":
-            return FusedRMSNorm(d_model, eps, device=device, dtype=dtype)
-        case "layernorm":
-            return LayerNorm(d_model, eps, device=device, dtype=dtype)
-        case "layernorm-no-bias":
-            return LayerNorm(d_model, eps, device=device, dtype=dtype, bias=False)
-        case "partial-rmsnorm":
-            return PartialRMSNorm(d_model, eps, device=device, dtype=dtype, fraction=fraction)
-        case "group-rmsnorm":
-            return GroupRMSNorm(d_model, eps, device=device, dtype=dtype, num_groups=num_groups)
-    raise ValueError(f"norm={kind!r} must be one of {', '.join(get_args(NormKind))}")

@@ -1,11 +1,15 @@
-"""`sample` of generate.py once more, so that a compiler can make a few passes of it.
+"""Sampling for compiled code: `sample` of generate.py without sorting the vocabulary.
 
-The definition sorts the whole vocabulary, which takes longer than the model where that is small.
-Only the least probability that is kept has to be known. With top_k it is among k values, which lie
-in k blocks of the vocabulary. With top_p alone it is found by halving: 31 sums over the
-probabilities, each a fast pass over memory that is in the cache, for every row. The token is drawn
-in two steps: its block, then its place in there. And numbers are tensors here, so that other
-settings are no reason to compile again.
+The reference implementation sorts all probabilities, which takes longer than a small model. But
+only the smallest probability that is kept has to be known:
+
+- with top_k it is among the k largest, which lie in at most k blocks of the vocabulary;
+- with top_p alone it is found by bisection: 30 sums over probabilities that stay in the cache.
+
+A token is drawn in two steps, first its block and then its place in the block. Settings are passed
+as tensors, so that other values do not compile the step again.
+
+Tested by `make test ARGS=tests/project/fast/test_sampling.py`.
 """
 
 from dataclasses import dataclass
@@ -15,25 +19,25 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from cs_basics.run.config import Sampling
+from cs_basics.generate import Sampling
 
 BLOCK = 16
-"""Tokens of a block: few enough that the blocks of a row are few, and few are left to search."""
+"""Tokens per block: a compromise between the number of blocks and the work within them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Knobs:
-    """The settings of Sampling as a compiled function takes them; None: switched off."""
+    """The settings of Sampling as arguments of a compiled function; None switches one off."""
 
     temperature: Float[Tensor, ""] | None
-    """None: always the likeliest."""
+    """None: greedy decoding."""
     top_k: int | None
     top_p: Float[Tensor, ""] | None
     repetition_penalty: Float[Tensor, ""] | None
 
     @classmethod
     def of(cls, sampling: Sampling, device: torch.device) -> Self:
-        """Return the knobs that stand for a Sampling."""
+        """Convert a Sampling."""
 
         def knob(value: float | None, off: float | None) -> Tensor | None:
             return None if value in (None, off) else torch.tensor(value, device=device)
@@ -61,7 +65,7 @@ def sample_fast(
     if knobs.temperature is None:
         return logits.argmax(dim=-1)
     scores = logits - logits.amax(dim=-1, keepdim=True)
-    # Probabilities but for a factor, by which nothing below would change: the highest is 1.
+    # Unnormalised probabilities, the highest 1: nothing below depends on their sum.
     weights = torch.exp(scores / knobs.temperature)
     if knobs.top_k is None and knobs.top_p is None:
         return draw_fast(weights, uniform)
@@ -74,8 +78,8 @@ def draw_fast(
 ) -> Int[Tensor, " batch"]:
     """Draw an index per row; arguments and result as in `draw`.
 
-    A running sum adds one number after the other, each waiting for the last. Here it runs over the
-    sums of blocks, and then over a single block.
+    A cumulative sum is sequential, so it is taken over the sums of blocks, and then within the one
+    block that is drawn.
     """
     blocks = in_blocks(weights)
     sums = blocks.sum(dim=-1)
@@ -84,18 +88,18 @@ def draw_fast(
     number = (ends <= place).sum(dim=-1, keepdim=True)
     before = torch.where(number > 0, ends.gather(-1, (number - 1).clamp(min=0)), 0)
     inner_ends = blocks.take_along_dim(number.unsqueeze(-1), dim=-2).squeeze(-2).cumsum(dim=-1)
-    # Both sums of a block are rounded, each in its own way.
+    # The sum of the block and its cumulative sum may be rounded differently.
     inner_place = _below(place - before, inner_ends[:, -1:])
     return (number * BLOCK).squeeze(-1) + (inner_ends <= inner_place).sum(dim=-1)
 
 
 def _below(place: Float[Tensor, "batch 1"], end: Float[Tensor, "batch 1"]) -> Tensor:
-    """Return the place, or the last number below the end."""
+    """Return the place, but at most the largest float below the end."""
     return torch.minimum(place, torch.nextafter(end, end * 0))
 
 
 def in_blocks(weights: Float[Tensor, "batch vocab_size"]) -> Float[Tensor, "batch blocks size"]:
-    """Return each row as blocks, the last one filled up with zeros."""
+    """Split each row into blocks; the last one is padded with zeros."""
     missing = -weights.shape[-1] % BLOCK
     filling = weights.new_zeros(weights.shape[0], missing)
     return torch.cat([weights, filling], dim=-1).unflatten(-1, (-1, BLOCK))
@@ -106,8 +110,8 @@ def largest(
 ) -> Float[Tensor, "batch num_largest"]:
     """Return the largest weights of each row, the largest first; all must be 0 or greater.
 
-    They lie in the blocks with the largest maxima: a weight of another block would have as many
-    weights above it as there are such blocks. So few of the weights have to be put in order.
+    They lie in the num_largest blocks with the largest maxima, since no weight of another block is
+    larger than any of these maxima. So only the weights of these blocks have to be sorted.
     """
     blocks = in_blocks(weights)
     if num_largest >= blocks.shape[-2]:
@@ -122,7 +126,7 @@ def least_kept(
     top_k: int | None,
     top_p: Float[Tensor, ""] | None,
 ) -> Float[Tensor, "batch 1"]:
-    """Return the lowest weight that top_k, and then top_p, leaves in each row."""
+    """Return the lowest weight of each row that passes top_k and then top_p."""
     if top_k is None:
         assert top_p is not None
         return _least_of_nucleus(weights, top_p)
@@ -137,10 +141,10 @@ def least_kept(
 def _least_of_nucleus(
     weights: Float[Tensor, "batch vocab_size"], top_p: Float[Tensor, ""]
 ) -> Float[Tensor, "batch 1"]:
-    """Return the least weight w such that those above w sum to less than top_p.
+    """Return the smallest weight w such that the weights above w sum to less than top_p.
 
-    The bits of a positive float, read as an integer, are in the order of the floats, and below
-    2^30 up to 1.0: so halving an interval of integers thirty times names the float exactly.
+    Positive floats are ordered like their bits read as integers, which are below 2^30 up to 1.0. So
+    thirty bisections of that range of integers find the float exactly.
     """
     bits = weights.view(torch.int32)
     enough = top_p * weights.sum(dim=-1, keepdim=True)

@@ -1,22 +1,22 @@
-"""Causal attention as Triton kernels for GPUs: of the square of scores, nothing leaves the chip.
+"""FlashAttention-style causal attention as Triton kernels: scores stay in registers.
 
-The algorithm is that of tiled_attention.py (read it first); what is different here:
+The algorithm is that of flash_attention.py; read it first. The differences:
 
-- a program is one block of rows of one head: each passes over the other side's rows, `step` at a
-  time, so that all heads and blocks run at once (Dao 2023, sec. 3.2,
+- one program handles one block of queries (or keys) of one head and loops over the keys (or
+  queries), `step` at a time, so that all heads and blocks run in parallel (Dao 2023, sec. 3.2,
   https://arxiv.org/abs/2307.08691);
-- the backward is two kernels, one whose blocks are queries and one whose blocks are keys. It
-  computes the scores twice, but every sum is one program's own: no atomics, the same bits each run;
-- scores are held in powers of two, as a GPU raises 2 to a power faster than e.
+- the backward is two kernels, one per block of queries and one per block of keys. The scores are
+  computed twice, but no sum needs atomic additions, so every run gives the same bits;
+- exponentials are powers of two, which a GPU computes faster than powers of e.
 
-Products are rounded as their operands are: float32 is multiplied as float32 ("ieee"), not in the
-19 bits of TF32, which would be faster and not be what the definition says.
+float32 is multiplied as float32 ("ieee") and not as TF32, which would be faster but less precise
+than the reference implementation.
 
 Without a GPU the tests run the kernels in Triton's interpreter:
-`make test ARGS=tests/project/test_triton_attention.py`.
+`make test ARGS=tests/project/fast/test_triton_attention.py`.
 """
 
-# A kernel's annotations say what it sees, not what it is launched with (and pointers lack a type).
+# Annotations describe the values inside a kernel, not the launch arguments (pointers have no type).
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false
 
 import contextlib
@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction, once_differentiable
 
 LOG2_E = tl.constexpr(math.log2(math.e))
-SMALLEST_PRODUCT = 16  # No axis of a product on a tensor core is shorter.
+SMALLEST_PRODUCT = 16  # The shortest axis of a product on a tensor core.
 
 
 @triton.jit
@@ -42,7 +42,7 @@ def load_rows(
     d_head: tl.constexpr,
     block_d: tl.constexpr,
 ) -> tl.tensor:
-    """Return rows of a head, with zeros beyond its last row and its last column."""
+    """Load rows of a head, with zeros beyond its last row and column."""
     columns = tl.arange(0, block_d)
     inside = (rows < seq_len)[:, None] & (columns < d_head)[None, :]
     return tl.load(pointer + rows[:, None] * d_head + columns[None, :], mask=inside, other=0.0)
@@ -57,7 +57,7 @@ def store_rows(
     d_head: tl.constexpr,
     block_d: tl.constexpr,
 ) -> None:
-    """Write rows of a head, rounded to its type, and nothing beyond its last row and column."""
+    """Store rows of a head, rounded to its dtype, up to its last row and column."""
     columns = tl.arange(0, block_d)
     inside = (rows < seq_len)[:, None] & (columns < d_head)[None, :]
     tl.store(pointer + rows[:, None] * d_head + columns[None, :], values, mask=inside)
@@ -77,10 +77,10 @@ def forward_kernel(
     block: tl.constexpr,
     step: tl.constexpr,
 ) -> None:
-    """Mix the values for a block of queries."""
+    """Compute the weighted mean of the values for a block of queries."""
     num_blocks = tl.cdiv(seq_len, block)
-    head = (tl.program_id(0) // num_blocks).to(tl.int64)  # Times its size it may be beyond 2^31.
-    # The last queries see the most keys. They go first, so that no long program runs alone.
+    head = (tl.program_id(0) // num_blocks).to(tl.int64)  # head * size may exceed 2^31.
+    # The last queries see the most keys; they start first, so that no long program runs alone.
     first = (num_blocks - 1 - tl.program_id(0) % num_blocks) * block
     queries = first + tl.arange(0, block)
     at = head * seq_len * d_head
@@ -88,8 +88,8 @@ def forward_kernel(
     highest = tl.full([block], float("-inf"), tl.float32)
     total = tl.zeros([block], tl.float32)
     mixture = tl.zeros([block, block_d], tl.float32)
-    # First the keys that all these queries see (key 0 is one that each sees, so that the highest
-    # score is a number from then on), then those around the diagonal.
+    # First the keys that all these queries see, then those around the diagonal. Every query sees
+    # key 0, so the highest score is finite after the first step.
     for on_diagonal in tl.static_range(2):
         for start in range(first * on_diagonal, first + block * on_diagonal, step):
             keys = start + tl.arange(0, step)
@@ -97,11 +97,11 @@ def forward_kernel(
             v = load_rows(v_pointer + at, keys, seq_len, d_head, block_d)
             scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2_E)
             if on_diagonal:
-                # Keys beyond the end are later than every query, and so hidden too.
+                # Keys beyond the end are later than every query, so they are masked, too.
                 scores = tl.where(keys[None, :] <= queries[:, None], scores, float("-inf"))
             higher = tl.maximum(highest, tl.max(scores, axis=1))
             shrink = tl.exp2(highest - higher)
-            # Rounded before they are summed: the sum is that of the weights that are used.
+            # Rounded before they are summed, so that the sum is that of the weights in use.
             weights = tl.exp2(scores - higher[:, None]).to(v.dtype)
             total = total * shrink + tl.sum(weights.to(tl.float32), axis=1)
             mixture = tl.dot(weights, v, mixture * shrink[:, None], input_precision="ieee")
@@ -129,7 +129,7 @@ def query_gradient_kernel(
     block: tl.constexpr,
     step: tl.constexpr,
 ) -> None:
-    """Return dL/dq = dL/ds k of a block of queries, and leave delta for the other kernel."""
+    """Compute dL/dq = dL/ds k of a block of queries, and delta for the other kernel."""
     num_blocks = tl.cdiv(seq_len, block)
     head = (tl.program_id(0) // num_blocks).to(tl.int64)
     first = (num_blocks - 1 - tl.program_id(0) % num_blocks) * block
@@ -175,13 +175,13 @@ def key_value_gradient_kernel(
     block: tl.constexpr,
     step: tl.constexpr,
 ) -> None:
-    """Return dL/dk = dL/ds^T q and dL/dv = p^T dL/do of a block of keys and values.
+    """Compute dL/dk = dL/ds^T q and dL/dv = p^T dL/do of a block of keys and values.
 
-    Scores and weights are computed as (keys, queries), which is how the products need them.
+    Scores and weights are computed transposed, (keys, queries), as the products need them.
     """
     num_blocks = tl.cdiv(seq_len, block)
     head = (tl.program_id(0) // num_blocks).to(tl.int64)
-    # The first keys are seen by the most queries: here the order of the blocks is the right one.
+    # The first keys are seen by the most queries, so the longest programs start first here.
     first = tl.program_id(0) % num_blocks * block
     keys = first + tl.arange(0, block)
     at = head * seq_len * d_head
@@ -194,7 +194,7 @@ def key_value_gradient_kernel(
         end = seq_len if is_below else first + block
         for start in range(first + block * is_below, end, step):
             queries = start + tl.arange(0, step)
-            # A query beyond the end is zero and so is its gradient: it adds nothing.
+            # Queries beyond the end are loaded as zeros, as are their gradients: they add nothing.
             q = load_rows(q_pointer + at, queries, seq_len, d_head, block_d)
             grad = load_rows(grad_pointer + at, queries, seq_len, d_head, block_d)
             at_row = head * seq_len + queries
@@ -214,9 +214,9 @@ def key_value_gradient_kernel(
 
 
 class TritonCausalAttention(torch.autograd.Function):
-    """TiledCausalAttention, computed by the kernels. Formulas there.
+    """FlashCausalAttention computed by the Triton kernels; see there for the formulas.
 
-    A compiler takes the kernels as they are: they stand in its graph, with no break around them.
+    torch.compile includes the kernels in its graph, without a graph break.
     """
 
     @staticmethod
@@ -226,8 +226,8 @@ class TritonCausalAttention(torch.autograd.Function):
         k: Float[Tensor, "... seq d_head"],
         v: Float[Tensor, "... seq d_head"],
     ) -> Float[Tensor, "... seq d_head"]:
-        """Return the mixture of values for each query."""
-        # Kept like this, too: a view would hold on to the whole projection that it is a part of.
+        """Return the weighted mean of the values for each query."""
+        # Saved contiguous, too: a view would keep the whole fused QKV result alive.
         q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
         output, log2_normaliser = forward(q, k, v)
         ctx.save_for_backward(q, k, v, output, log2_normaliser)
@@ -248,7 +248,7 @@ def forward(
     k: Float[Tensor, "... seq d_head"],
     v: Float[Tensor, "... seq d_head"],
 ) -> tuple[Float[Tensor, "... seq d_head"], Float[Tensor, "... seq"]]:
-    """Average the values up to each query's own position.
+    """Run the forward kernel of causal attention.
 
     Args:
         q: Queries of any float dtype up to float32, contiguous, on a GPU.
@@ -256,7 +256,7 @@ def forward(
         v: Values, of the same shape and dtype.
 
     Returns:
-        The mixtures; of each query the logarithm to base 2 of its softmax's normaliser, float32.
+        The weighted means of the values; log2 of the softmax normaliser of each query, float32.
     """
     output = torch.empty_like(q)
     log2_normaliser = q.new_empty(q.shape[:-1], dtype=torch.float32)
@@ -283,8 +283,8 @@ def backward(
         q: As for forward.
         k: As for forward.
         v: As for forward.
-        output: As forward returned it.
-        log2_normaliser: As forward returned it.
+        output: The first result of forward.
+        log2_normaliser: The second result of forward.
     """
     grad_q, grad_k, grad_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     delta = torch.empty_like(log2_normaliser)
@@ -300,8 +300,8 @@ def launch(
     """Run a kernel with one program for each block of rows of each head.
 
     Args:
-        kernel: What to run.
-        num_sums: How many results a program sums up, each of the shape of its block.
+        kernel: The kernel.
+        num_sums: Number of sums that a program accumulates, each of the shape of its block.
         q: Queries.
         others: The kernel's other tensors, in its order.
     """
@@ -311,26 +311,26 @@ def launch(
     num_programs = math.prod(q.shape[:-2]) * -(-seq_len // options["block"])
     if not num_programs:
         return
-    # A compiler sees to the device by itself.
+    # Compiled code selects the device itself.
     is_compiling = torch.compiler.is_compiling()
     with contextlib.nullcontext() if is_compiling else torch.cuda.device_of(q):
         kernel[(num_programs,)](q, *others, seq_len, 1 / math.sqrt(d_head), d_head, **options)
 
 
 def launch_options(d_head: int, element_size: int, num_sums: int) -> dict[str, int]:
-    """Return the sizes of the blocks, and the warps and pipeline stages of a program.
+    """Return the block sizes, and the warps and pipeline stages of a program.
 
-    They fit: the sums lie in registers, `block` rows of float32 each, and the compiler spills none
-    of 16-bit inputs; the rows of a step wait in shared memory, and two stages of them are below
-    the 99 KiB of a laptop's GPU. That was read off the kernels as compiled for compute
-    capabilities 8.6 and 9.0. Whether other sizes are faster was not measured, for lack of a GPU.
+    The sums (`block` rows of float32 each) fit the registers without spills for 16-bit inputs, and
+    two stages of the rows of a step fit the 99 KiB of shared memory of a laptop's GPU. This was
+    read off the kernels compiled for compute capabilities 8.6 and 9.0; the speed of other sizes was
+    not measured, for lack of a GPU.
 
     Args:
         d_head: Size of a head.
-        element_size: Bytes of a number that is read.
-        num_sums: How many results a program sums up.
+        element_size: Bytes of one number of the inputs.
+        num_sums: Number of sums that a program accumulates.
     """
-    # Without tensor cores, float32 has its operands in registers too: fewer rows fit.
+    # float32 runs without tensor cores and keeps its operands in registers, so fewer rows fit.
     room, longest = (4096, 64) if element_size == 4 else (16_384, 128)
     block_d = max(SMALLEST_PRODUCT, triton.next_power_of_2(d_head))
     block = min(longest, max(SMALLEST_PRODUCT, room // (block_d * num_sums)))

@@ -1,11 +1,11 @@
-"""RMSNorm as Triton kernels for GPUs: a vector is read once, and all the rest is registers.
+"""RMSNorm as Triton kernels for GPUs: each vector is read once and stays in registers.
 
-The formulas are those of norms.py and norm_function.py (read them first). One program holds one
-vector; everything is computed in float32. Without a GPU the tests run the kernels in Triton's
-interpreter: `make test ARGS="-k triton"`.
+The formulas are those of norms.py and rms_norm.py; read them first. One program holds one vector;
+everything is computed in float32. Without a GPU the tests run the kernels in Triton's interpreter:
+`make test ARGS=tests/project/fast/test_triton_norms.py`.
 """
 
-# A kernel's annotations say what it sees, not what it is launched with (and pointers lack a type).
+# Annotations describe the values inside a kernel, not the launch arguments (pointers have no type).
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false
 
 import torch
@@ -14,11 +14,6 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from cs_basics import norms
-
-SHRINK = tl.constexpr(norms.SHRINK)
-LARGE_MEAN_SQUARE = tl.constexpr(norms.LARGE_MEAN_SQUARE)
-LARGEST = tl.constexpr(torch.finfo(torch.float32).max)
 ELEMENTS_PER_WARP = 512  # 16 numbers for each of 32 threads.
 MAX_WARPS = 16
 PROGRAMS_PER_PROCESSOR = 4  # Enough to hide the wait for memory, few enough partial sums.
@@ -31,7 +26,7 @@ def forward_kernel(
     weight_pointer: tl.tensor,
     y_pointer: tl.tensor,
     new_residual_pointer: tl.tensor,
-    root_pointer: tl.tensor,
+    reciprocal_pointer: tl.tensor,
     d_model: tl.tensor,
     eps: tl.tensor,
     has_residual: tl.constexpr,
@@ -39,29 +34,24 @@ def forward_kernel(
     block: tl.constexpr,
 ) -> None:
     """Normalise the vector of this program, after adding the residual stream if there is one."""
-    row = tl.program_id(0).to(tl.int64)  # Times d_model it may be beyond 2^31.
+    row = tl.program_id(0).to(tl.int64)  # row * d_model may exceed 2^31.
     columns = tl.arange(0, block)
     inside = columns < d_model
     at = row * d_model + columns
     x = tl.load(x_pointer + at, mask=inside, other=0.0).to(tl.float32)
     if has_residual:
         x += tl.load(residual_pointer + at, mask=inside, other=0.0).to(tl.float32)
-        # What is normalised is the sum as it is stored: the backward sees nothing else.
+        # The rounded sum is normalised, since the backward has only that.
         rounded = x.to(new_residual_pointer.dtype.element_ty)
         tl.store(new_residual_pointer + at, rounded, mask=inside)
         x = rounded.to(tl.float32)
 
     mean_square = tl.sum(x * x, axis=0) / d_model
-    shrunk = x * SHRINK
-    shrunk_mean_square = tl.sum(shrunk * shrunk, axis=0) / d_model
-    if mean_square > LARGE_MEAN_SQUARE:
-        root = tl.minimum(tl.sqrt(shrunk_mean_square) / SHRINK, LARGEST)
-    else:
-        root = tl.sqrt(mean_square + eps)
-    tl.store(root_pointer + row, root)
+    reciprocal = tl.rsqrt(mean_square + eps)
+    tl.store(reciprocal_pointer + row, reciprocal)
 
     weight = tl.load(weight_pointer + columns, mask=inside, other=0.0).to(tl.float32)
-    normalised = x / root
+    normalised = x * reciprocal
     if cast_before_gain:
         normalised = normalised.to(y_pointer.dtype.element_ty).to(tl.float32)
     tl.store(y_pointer + at, normalised * weight, mask=inside)  # store casts.
@@ -72,7 +62,7 @@ def backward_kernel(
     grad_pointer: tl.tensor,
     x_pointer: tl.tensor,
     weight_pointer: tl.tensor,
-    root_pointer: tl.tensor,
+    reciprocal_pointer: tl.tensor,
     grad_residual_pointer: tl.tensor,
     grad_x_pointer: tl.tensor,
     partial_grad_weight_pointer: tl.tensor,
@@ -81,7 +71,7 @@ def backward_kernel(
     has_residual: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """Take every num_programs-th vector; the gain's gradient of these is one partial sum."""
+    """Compute the gradients of every num_programs-th vector and their share of the gain's."""
     program = tl.program_id(0)
     columns = tl.arange(0, block)
     inside = columns < d_model
@@ -92,12 +82,12 @@ def backward_kernel(
     for row in range(program, num_rows, tl.num_programs(0)):
         x = tl.load(x_pointer + at, mask=inside, other=0.0).to(tl.float32)
         grad = tl.load(grad_pointer + at, mask=inside, other=0.0).to(tl.float32)
-        root = tl.load(root_pointer + row)
-        normalised = x / root
+        reciprocal = tl.load(reciprocal_pointer + row)
+        normalised = x * reciprocal
         grad_weight += grad * normalised
         grad_normalised = grad * weight
         along_x = tl.sum(grad_normalised * normalised, axis=0) / d_model
-        grad_x = (grad_normalised - normalised * along_x) / root
+        grad_x = (grad_normalised - normalised * along_x) * reciprocal
         if has_residual:
             grad_x += tl.load(grad_residual_pointer + at, mask=inside, other=0.0).to(tl.float32)
         tl.store(grad_x_pointer + at, grad_x, mask=inside)
@@ -123,8 +113,8 @@ def forward(
         residual: Added to x first; the sum has the wider of the two dtypes.
 
     Returns:
-        The normalised vectors; what was normalised (x itself without a residual); the root of
-        each vector, float32.
+        The normalised vectors; the sum residual + x (x itself without a residual); the reciprocal
+        root mean square of each vector, float32.
     """
     x = x.contiguous()
     d_model = x.shape[-1]
@@ -135,8 +125,8 @@ def forward(
         dtype = torch.promote_types(x.dtype, residual.dtype)
         new_residual = torch.empty_like(x, dtype=dtype)
     y = torch.empty_like(new_residual)
-    root = x.new_empty((*x.shape[:-1], 1), dtype=torch.float32)
-    if num_rows := root.numel():
+    reciprocal = x.new_empty((*x.shape[:-1], 1), dtype=torch.float32)
+    if num_rows := reciprocal.numel():
         with torch.cuda.device_of(x):
             forward_kernel[(num_rows,)](
                 x,
@@ -144,37 +134,37 @@ def forward(
                 weight,
                 y,
                 new_residual,
-                root,
+                reciprocal,
                 d_model,
                 eps,
                 has_residual=residual is not None,
                 cast_before_gain=cast_before_gain,
                 **launch_options(d_model),
             )
-    return y, new_residual, root
+    return y, new_residual, reciprocal
 
 
 def backward(
     grad: Float[Tensor, "... d"],
     x: Float[Tensor, "... d"],
     weight: Float[Tensor, " d"],
-    root: Float[Tensor, "... 1"],
+    reciprocal: Float[Tensor, "... 1"],
     grad_residual: Float[Tensor, "... d"] | None = None,
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
-    """Return the gradients of what was normalised and of the gain.
+    """Return the gradients of x and of the gain.
 
-    Adding up the gain's gradient with atomics would give other bits in every run. Instead each
-    program sums its own vectors, and the partial sums are added at the end, in a fixed order.
+    Each program sums the gain's gradient over its own vectors, and the partial sums are added in a
+    fixed order. Atomic additions would make the result differ in its last bits from run to run.
 
     Args:
         grad: Gradient of the normalised vectors.
-        x: What was normalised.
+        x: The vectors before the norm: the second result of forward.
         weight: The gain.
-        root: As forward returned it.
-        grad_residual: Gradient that comes along the residual stream, added to the first result.
+        reciprocal: The third result of forward.
+        grad_residual: Gradient of the residual stream, added to the gradient of x.
     """
     x, grad = x.contiguous(), grad.contiguous()
-    d_model, num_rows = x.shape[-1], root.numel()
+    d_model, num_rows = x.shape[-1], reciprocal.numel()
     if grad_residual is not None:
         grad_residual = grad_residual.contiguous()
     grad_x = torch.empty_like(x)
@@ -186,7 +176,7 @@ def backward(
                 grad,
                 x,
                 weight,
-                root,
+                reciprocal,
                 grad_residual,
                 grad_x,
                 partial_grad_weight,
@@ -199,13 +189,13 @@ def backward(
 
 
 def launch_options(d_model: int) -> dict[str, int]:
-    """Return the block, a power of two that holds a vector, and the warps that share it."""
+    """Return the block size, a power of two that holds a vector, and the number of warps."""
     block = triton.next_power_of_2(d_model)
     return {"block": block, "num_warps": min(max(block // ELEMENTS_PER_WARP, 1), MAX_WARPS)}
 
 
 def num_processors(device: torch.device) -> int:
-    """Return the number of multiprocessors; the interpreter on a CPU is one."""
+    """Return the number of multiprocessors; 1 for Triton's interpreter on a CPU."""
     if device.type == "cpu":
         return 1
     return torch.cuda.get_device_properties(device).multi_processor_count

@@ -1,25 +1,27 @@
 """The config.json of a Llama folder, and which models have one.
 
-Test: pytest tests/project/test_interop.py
+Tested by `make test ARGS=tests/project/interop/test_llama.py`.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-from cs_basics.run.config import TrainConfig, resolve_num_kv_heads
-from cs_basics.tokenizer import read_json
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.json_file import read_json
+from cs_basics.variants.config import ModelConfig
 
-REQUIRED: dict[str, tuple[str, ...]] = {
-    "norm": ("rmsnorm", "rmsnorm-llama", "rmsnorm-function"),
+REQUIRED: dict[str, tuple[str | bool, ...]] = {
+    "norm": ("rmsnorm", "rmsnorm-llama"),
     "placement": ("pre",),
     "positions": ("rope",),
     "ffn": ("swiglu",),
+    "qk_norm": (False,),
 }
-"""What a Llama model is, as values of an Architecture; the three norms differ in speed only."""
+"""The choices of ModelConfig that Llama makes. The two norms differ in where they round."""
 
 
-def check_has_llama_form(config: TrainConfig) -> None:
+def check_has_llama_form(config: ModelConfig) -> None:
     """Refuse a model that Llama's architecture cannot express.
 
     Raises:
@@ -28,14 +30,13 @@ def check_has_llama_form(config: TrainConfig) -> None:
     for name, allowed in REQUIRED.items():
         if (value := getattr(config, name)) not in allowed:
             raise ValueError(
-                f"{name}={value} has no form in a Llama folder, only {' or '.join(allowed)} has"
+                f"{name}={value} has no form in a Llama folder, only "
+                f"{' or '.join(map(str, allowed))} has"
             )
-    if config.qk_norm:
-        raise ValueError("qk_norm=True has no form in a Llama folder: Llama has no such norms")
 
 
-def to_llama_config(config: TrainConfig) -> dict[str, Any]:
-    """Return what stands in config.json, special tokens aside."""
+def to_llama_config(config: ModelConfig) -> dict[str, Any]:
+    """Return the contents of config.json, except for the special tokens."""
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -44,12 +45,12 @@ def to_llama_config(config: TrainConfig) -> dict[str, Any]:
         "intermediate_size": config.d_ff,
         "num_hidden_layers": config.num_layers,
         "num_attention_heads": config.num_heads,
-        "num_key_value_heads": resolve_num_kv_heads(config.num_heads, config.num_kv_heads),
-        "head_dim": config.d_model // config.num_heads,
+        "num_key_value_heads": config.num_kv_heads or config.num_heads,
+        "head_dim": config.d_head,
         "hidden_act": "silu",
         "max_position_embeddings": config.context_length,
         "rms_norm_eps": config.norm_eps,
-        # transformers before 5 reads the first, from 5 on the second.
+        # The first is read by transformers before version 5, the second since then.
         "rope_theta": config.rope_theta,
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "attention_bias": False,
@@ -60,7 +61,7 @@ def to_llama_config(config: TrainConfig) -> dict[str, Any]:
 
 
 def read_llama_config(path: Path, **settings: Any) -> TrainConfig:  # noqa: ANN401
-    """Read the config.json of a Llama folder.
+    """Return the configuration of a run with the model of a config.json.
 
     Args:
         path: The file.
@@ -68,13 +69,13 @@ def read_llama_config(path: Path, **settings: Any) -> TrainConfig:  # noqa: ANN4
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is damaged, or describes a model that is not of this architecture.
+        ValueError: It is damaged, or describes a model of another architecture.
     """
     values = read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path} is not a configuration")
     try:
-        return TrainConfig(**_llama_settings(values) | settings)
+        return TrainConfig.of(**_llama_settings(values) | settings)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -87,7 +88,7 @@ def _llama_settings(values: dict[str, Any]) -> dict[str, Any]:
         ("mlp_bias", False),
         ("quantization_config", None),
     ):
-        # Only the first has to be there: the rest are what transformers takes where nothing stands.
+        # Only the first must be there; the others are what transformers assumes by default.
         if (value := values.get(name, None if name == "model_type" else only)) != only:
             raise ValueError(f"{name}={_shown(value)} is not supported, only {_shown(only)}")
     d_model, num_heads = _count(values, "hidden_size"), _count(values, "num_attention_heads")
@@ -110,7 +111,7 @@ def _llama_settings(values: dict[str, Any]) -> dict[str, Any]:
         "norm": "rmsnorm-llama",
         "norm_eps": _number("rms_norm_eps", values.get("rms_norm_eps", 1e-6)),
         "tie_embeddings": values.get("tie_word_embeddings") is True,
-        # Every run has an end, and this is where training it further would find it.
+        # A run needs an end; this is the one of further training.
         "max_steps": 1_000,
     }
 
@@ -143,5 +144,5 @@ def _number(name: str, value: object) -> float:
 
 
 def _shown(value: object) -> str:
-    """Write a value of a damaged file such that it fits the line."""
+    """Write a value so that it fits into one line of a message, whatever it is."""
     return json.dumps(value)[:60]

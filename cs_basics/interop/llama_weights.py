@@ -1,11 +1,11 @@
 """The weights of a Llama folder: names, shapes, the order of rotated rows, safetensors files.
 
-The rotary embedding turns the coordinates 2i and 2i + 1 of a head here (Su et al. 2021, eq. 34,
-https://arxiv.org/abs/2104.09864), and i and i + d_head / 2 in such folders. A score is a sum over
-the head, whose order is free: reordering the rows of the query and key weights makes one model out
-of the other, bit for bit.
+RoPE turns the coordinates 2i and 2i + 1 of a head here (Su et al. 2021, eq. 34,
+https://arxiv.org/abs/2104.09864), and i and i + d_head / 2 in these folders (half-split RoPE). A
+score is a sum over the coordinates of a head, in any order: reordering the rows of the query and
+key weights turns one model into the other, bit for bit.
 
-Test: pytest tests/project/test_interop.py
+Tested by `make test ARGS=tests/project/interop/test_llama.py`.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from cs_basics.run.config import TrainConfig, resolve_num_kv_heads
-from cs_basics.tokenizer import read_json
+from cs_basics.run.json_file import read_json
+from cs_basics.variants.config import ModelConfig
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -41,15 +41,14 @@ class Weight:
     shape: tuple[int, ...]
     """The same in both."""
     rotated_heads: int | None = None
-    """Heads whose rows the rotary embedding turns in pairs; None: rows have the same order."""
+    """Heads whose rows RoPE turns in pairs; None: the rows have the same order in both."""
 
 
-def llama_weights(config: TrainConfig) -> Iterator[Weight]:
+def llama_weights(config: ModelConfig) -> Iterator[Weight]:
     """Name the weights of a model of this configuration, in the order of the forward pass."""
     vocab_size, d_model, d_ff = config.vocab_size, config.d_model, config.d_ff
-    num_heads = config.num_heads
-    num_kv_heads = resolve_num_kv_heads(num_heads, config.num_kv_heads)
-    d_kv = num_kv_heads * (d_model // num_heads)
+    d_kv, num_heads = config.d_kv, config.num_heads
+    num_kv_heads = config.num_kv_heads or num_heads
     block = (
         ("ln1", "input_layernorm", (d_model,), None),
         ("attn.q_proj", "self_attn.q_proj", (d_model, d_model), num_heads),
@@ -72,7 +71,7 @@ def llama_weights(config: TrainConfig) -> Iterator[Weight]:
 
 
 def to_half_split(weight: Float[Tensor, "rows d_in"], num_heads: int) -> Float[Tensor, "rows d_in"]:
-    """Reorder the rows of each head: the pairs (2i, 2i + 1) go to the pairs (i, i + d_head / 2)."""
+    """Reorder the rows of each head: (2i, 2i + 1) go to (i, i + d_head / 2)."""
     return rearrange(
         weight, "(heads half pair) d_in -> (heads pair half) d_in", heads=num_heads, pair=2
     )
@@ -87,7 +86,7 @@ def to_interleaved(
     )
 
 
-def save_llama_weights(state: dict[str, Tensor], config: TrainConfig, path: Path) -> int:
+def save_llama_weights(state: dict[str, Tensor], config: ModelConfig, path: Path) -> int:
     """Write a state dict of TransformerLM as safetensors under the names of Llama.
 
     Returns:
@@ -104,20 +103,20 @@ def save_llama_weights(state: dict[str, Tensor], config: TrainConfig, path: Path
     path.touch()
     mode = path.stat().st_mode
     save_file(weights, path, metadata={"format": "pt"})
-    # The library makes files that nobody else can read.
+    # The library makes files that only their owner can read.
     path.chmod(mode)
     return sum(weight.numel() for weight in weights.values())
 
 
-def read_llama_weights(folder: Path, config: TrainConfig) -> dict[str, Tensor]:
+def read_llama_weights(folder: Path, config: ModelConfig) -> dict[str, Tensor]:
     """Read the weights of a Llama folder as a state dict of TransformerLM, in float32.
 
-    Names and shapes are looked at before a tensor is read.
+    All names, shapes and types are checked before the first tensor is read.
 
     Raises:
         OSError: A file is missing or cannot be read.
-        ValueError: A file is damaged, or a weight is missing, left over, or of another shape or
-            kind than the configuration says.
+        ValueError: A file is damaged, or a weight is missing, not expected, or of another shape or
+            type than the configuration says.
     """
     with contextlib.ExitStack() as files:
         try:
@@ -136,20 +135,20 @@ def read_llama_weights(folder: Path, config: TrainConfig) -> dict[str, Tensor]:
 
 
 def _open_weights(folder: Path, files: contextlib.ExitStack) -> dict[str, Any]:
-    """Return for each weight the open file that holds it."""
+    """Open the files; return the one that holds each weight."""
     places = _read_index(folder / INDEX) if (folder / INDEX).exists() else None
     paths = {WEIGHTS} if places is None else set(places.values())
     opened = {name: files.enter_context(_open_safetensors(folder / name)) for name in paths}
     if places is None:
         return dict.fromkeys(opened[WEIGHTS].keys(), opened[WEIGHTS])
     for name, file in places.items():
-        if name not in opened[file].keys():  # noqa: SIM118  it is no dictionary
+        if name not in opened[file].keys():  # noqa: SIM118  not a dictionary
             raise ValueError(f"{folder / file} has no weight {name}, which {INDEX} puts there")
     return {name: opened[file] for name, file in places.items()}
 
 
-def _open_safetensors(path: Path) -> Any:  # noqa: ANN401  a class of the library's own
-    # The library names no file where one is missing.
+def _open_safetensors(path: Path) -> Any:  # noqa: ANN401  the library's own class
+    # The library's error does not name the missing file.
     with path.open("rb"):
         pass
     try:
@@ -188,7 +187,7 @@ def _check_weight(folder: Path, weight: Weight, found: dict[str, Any]) -> None:
 def _check_nothing_is_left(folder: Path, wanted: list[Weight], found: dict[str, Any]) -> None:
     names = {weight.llama_name for weight in wanted}
     for name in found:
-        # Old files hold the angles too, and those of tied models sometimes the table twice.
+        # Old files also hold RoPE's angles, and those of tied models sometimes the table twice.
         if name not in names and not name.endswith(("rotary_emb.inv_freq", "lm_head.weight")):
             raise ValueError(
                 f"{folder} has a weight {name}, which its config.json does not ask for"

@@ -1,9 +1,9 @@
 """Tokenizers in the formats of other libraries: Hugging Face's tokenizer.json and tiktoken's ranks.
 
-Only files are read and written; neither library is needed. Both must then give the ids that ours
-gives, so that what a format cannot say is refused and not written.
+Neither library is needed to read or write their files. With a file that is written here they give
+the same ids as our tokenizer; one that a format cannot express is refused.
 
-Test: pytest tests/project/test_interchange.py
+Tested by `make test ARGS=tests/project/interop/test_tokenizer_files.py`.
 """
 
 import base64
@@ -14,16 +14,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from cs_basics.bpe import SINGLE_BYTES, Merge, Ranks, merge_lowest_first
+from cs_basics.bpe import SINGLE_BYTES, Merge
+from cs_basics.fast import accelerate
 from cs_basics.pretokenize import PRETOKEN
 from cs_basics.run.atomic import atomic_writer
-from cs_basics.tokenizer import (
-    Tokenizer,
-    from_printable,
-    read_at_once,
-    read_json,
-    to_printable,
-)
+from cs_basics.run.json_file import read_at_once, read_json
+from cs_basics.tokenizer import Tokenizer, from_printable, to_printable
 
 _BYTE_LEVEL = {
     "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True
@@ -35,7 +31,7 @@ def save_tokenizer_json(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> N
 
     Raises:
         OSError: The file cannot be written.
-        ValueError: Two ids have the same bytes, or a byte has no token (they drop it, we refuse).
+        ValueError: Two ids have the same bytes, or a byte has no token (the library would drop it).
     """
     _check_bytes(tokenizer)
     specials = {token: tokenizer.encode(token)[0] for token in tokenizer.special_tokens}
@@ -72,16 +68,16 @@ def save_tokenizer_json(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> N
 
 
 def load_tokenizer_json(path: str | os.PathLike[str]) -> Tokenizer:
-    """Read a tokenizer.json of GPT-2's kind: byte-level BPE, without anything that changes text.
+    """Read a tokenizer.json like GPT-2's: byte-level BPE that leaves the text unchanged.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is no such file, or asks for something that this library does not do.
+        ValueError: It is not such a file, or uses a feature that is not supported.
     """
     content = read_json(path)
     try:
         model = content["model"]
-        _check_kind(content, model)
+        _check_supported(content, model)
         specials = {token["content"]: token["id"] for token in content["added_tokens"]}
         vocab = {
             token_id: token.encode("utf-8") if token in specials else from_printable(token)
@@ -90,43 +86,43 @@ def load_tokenizer_json(path: str | os.PathLike[str]) -> Tokenizer:
         # Older files write a merge as one string.
         pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
         merges: list[Merge] = [(from_printable(a), from_printable(b)) for a, b in pairs]
-    except _NotOfThisKindError as error:
+    except _UnsupportedError as error:
         raise ValueError(f"{path} {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{path} is not a tokenizer.json of byte-level BPE: {error!r}") from None
-    return Tokenizer(vocab, merges, list(specials))
+    return accelerate(Tokenizer)(vocab, merges, list(specials))
 
 
-class _NotOfThisKindError(Exception):
-    """A tokenizer.json says something that this library cannot do."""
+class _UnsupportedError(Exception):
+    """A tokenizer.json uses a feature that is not supported."""
 
 
-def _check_kind(content: Mapping[str, Any], model: Mapping[str, Any]) -> None:
+def _check_supported(content: Mapping[str, Any], model: Mapping[str, Any]) -> None:
     if model["type"] != "BPE" or model.get("byte_fallback"):
-        raise _NotOfThisKindError(f"has a model of type {model['type']}, not byte-level BPE")
+        raise _UnsupportedError(f"has a model of type {model['type']}, not byte-level BPE")
     if content.get("normalizer"):
-        raise _NotOfThisKindError("changes text before it splits it (normalizer)")
+        raise _UnsupportedError("changes text before it splits it (normalizer)")
     if model.get("dropout") or model.get("ignore_merges"):
-        raise _NotOfThisKindError("does not apply its merges in order (dropout, ignore_merges)")
+        raise _UnsupportedError("does not apply its merges in order (dropout, ignore_merges)")
     steps = content["pre_tokenizer"]
     steps = steps["pretokenizers"] if steps["type"] == "Sequence" else [steps]
     patterns = [step["pattern"].get("Regex") for step in steps if step["type"] == "Split"]
     byte_level = [step for step in steps if step["type"] == "ByteLevel"]
     if len(byte_level) != 1 or byte_level[0].get("add_prefix_space"):
-        raise _NotOfThisKindError("does not take text as it is (pre_tokenizer)")
+        raise _UnsupportedError("does not take text as it is (pre_tokenizer)")
     if byte_level[0].get("use_regex", True) == bool(patterns) or patterns not in (
         [],
         [PRETOKEN.pattern],
     ):
-        raise _NotOfThisKindError("splits text by another pattern than GPT-2's")
+        raise _UnsupportedError("splits text by another pattern than GPT-2's")
 
 
 def tiktoken_arguments(tokenizer: Tokenizer, name: str = "cs_basics") -> dict[str, Any]:
-    """Return the arguments with which `tiktoken.Encoding(**arguments)` gives our ids.
+    """Return arguments with which `tiktoken.Encoding(**arguments)` gives our ids.
 
-    tiktoken has no merges: it joins the two neighbours whose bytes together are the token of lowest
-    id. That is what merges do if the ids of their products ascend and every token has its merge, as
-    with all tokenizers that are trained here, and with GPT-2's.
+    tiktoken has no merges: it joins the two neighbours whose bytes together are the token with the
+    lowest id. Merges do the same if the ids of their products ascend and every token has a merge:
+    so in GPT-2's tokenizer, and in all that are trained here.
 
     Raises:
         ValueError: The ids do not ascend with the merges, a token has none, or a byte has no token.
@@ -153,7 +149,7 @@ def tiktoken_arguments(tokenizer: Tokenizer, name: str = "cs_basics") -> dict[st
 
 
 def save_tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> None:
-    """Write the ranks as tiktoken stores them: on each line a token in base64 and its id.
+    """Write ranks as tiktoken stores them: on each line a token in base64 and its id.
 
     The format holds neither the pattern nor the special tokens: see `tiktoken_arguments`.
 
@@ -170,10 +166,10 @@ def save_tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> None:
 def load_tiktoken(
     path: str | os.PathLike[str], special_tokens: Mapping[str, int] | None = None
 ) -> Tokenizer:
-    """Read ranks as tiktoken stores them, to be used with GPT-2's pattern.
+    """Read ranks as tiktoken stores them, for use with GPT-2's pattern.
 
-    The merge that makes a token is found by encoding its bytes with the merges before it: what is
-    left are its two parts.
+    The merge that makes a token is found by encoding its bytes with the merges before it, which
+    leaves its two parts.
 
     Args:
         path: The file.
@@ -183,6 +179,9 @@ def load_tiktoken(
         OSError: The file cannot be read.
         ValueError: The file is not in this format, or a token cannot be made by a merge.
     """
+    # Here and not above: the student edition has all of this file but this function's need.
+    from cs_basics.bpe import merge_by_rank
+
     vocab: dict[int, bytes] = {}
     for number, line in enumerate(read_at_once(path).splitlines(), 1):
         try:
@@ -190,26 +189,21 @@ def load_tiktoken(
             vocab[int(rank)] = base64.b64decode(token, validate=True)
         except (ValueError, binascii.Error):
             raise ValueError(f"{path} line {number} is not a token and its rank") from None
-    ids = {token: rank for rank, token in vocab.items()}
-    if any(byte not in ids for byte in SINGLE_BYTES):
+    if not set(SINGLE_BYTES) <= set(vocab.values()):
         raise ValueError(f"{path} lacks a token of a single byte")
-    ranks: Ranks = {}
-    products: list[int] = []
-    merges: list[Merge] = []
+    merges: dict[Merge, int] = {}
     for rank, token in sorted(vocab.items()):
         if len(token) == 1:
             continue
-        parts = merge_lowest_first([ids[bytes([byte])] for byte in token], ranks, products)
+        parts = merge_by_rank(token, merges)
         if len(parts) != 2:
             raise ValueError(f"{path} has no merge that makes {token!r}, rank {rank}")
-        ranks[parts[0], parts[1]] = len(products)
-        products.append(rank)
-        merges.append((vocab[parts[0]], vocab[parts[1]]))
+        merges[parts[0], parts[1]] = len(merges)
     specials = special_tokens or {}
     both = vocab | {rank: token.encode("utf-8") for token, rank in specials.items()}
     if len(both) < len(vocab) + len(specials):
         raise ValueError(f"special_tokens={dict(specials)} take ids that {path} gives to others")
-    return Tokenizer(both, merges, list(specials))
+    return accelerate(Tokenizer)(both, merges, list(specials))
 
 
 def _check_bytes(tokenizer: Tokenizer) -> None:

@@ -1,1 +1,19 @@
-"""run."""
+"""Training runs: from text to a run folder.
+
+config.py, presets.py              every setting, by subject; complete configurations
+folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
+corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py)
+training_run.py, trainer.py        a whole run; the book's loop with logging, evaluation,
+                                   checkpoints and a clock (random_state.py: the generators)
+epochs.py                          batches that read a text from end to end
+evaluation.py                      loss and bits per byte of a text
+distributed.py, fsdp.py            several processes: DDP, FSDP
+metrics.py, report.py              metrics.jsonl, console, plot, wandb; report.html (curves.py,
+                                   document.py)
+samples.py, writing.py             samples; generation for several prompts (text_stream.py: tokens
+                                   -> text)
+hardware.py                        device, fastest dtype, memory
+clock.py, spikes.py, stopping.py   time, spikes of the loss, Ctrl-C
+atomic.py, json_file.py, tokenizer_folder.py, download.py   files and folders
+progress.py                        progress callbacks
+"""

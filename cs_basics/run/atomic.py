@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, whatever kill or full disk comes between."""
+"""Atomic writes: files and folders that appear complete or not at all, even after a kill."""
 
 import contextlib
 import os
@@ -10,13 +10,13 @@ from typing import IO
 
 @contextlib.contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
-    """Open a file that takes its name only when complete; after an error nothing is left of it.
+    """Open a file that gets its name only when it is complete; an error deletes it.
 
-    The new name is on the disk, too, before this returns: not even a power cut takes it back.
+    The file and its name are synced to the disk on return, so that a power cut loses neither.
 
     Raises:
         OSError: The file cannot be written.
-        ValueError: Something other than an ordinary file, such as a device, has this name.
+        ValueError: The path exists and is not an ordinary file (a device, for example).
     """
     path = Path(path)
     if path.exists() and not path.is_file():
@@ -35,14 +35,14 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Generator[Path]:
-    """Make a folder that takes its name only when complete; after an error nothing is left of it.
+    """Make a folder that gets its name only when it is complete; an error deletes it.
 
     Yields:
-        The folder under a temporary name, to be filled.
+        The folder under a temporary name.
 
     Raises:
         OSError: The folder cannot be made or written.
-        ValueError: There is something of this name already.
+        ValueError: The path exists already.
     """
     path = Path(path).absolute()
     if path.exists():
@@ -62,16 +62,16 @@ def atomic_folder(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what processes that were killed while writing left in a folder.
+    """Delete the temporary files and folders of killed processes.
 
-    Nothing else may be writing there.
+    No other process may be writing to the folder.
     """
     for path in folder.glob("*.tmp"):
         path.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk, where the system can do that."""
+    """Sync the entries of a folder to the disk, where the operating system supports it."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""How long a run still has, and how fast it goes."""
+"""Clocks of a run: progress towards its limits, and time per update."""
 
 import math
 import time
@@ -7,48 +7,48 @@ from dataclasses import dataclass
 
 @dataclass
 class Clock:
-    """How far along a run is: by its updates, by the time, or by whichever runs out first."""
+    """Measures the progress of a run towards its limits of updates and seconds."""
 
     max_steps: int | None
     max_seconds: float | None
     elapsed_before: float = 0.0
-    """Seconds spent before the run was resumed."""
+    """Seconds that the run took before it was last resumed."""
     agreed_s: float | None = None
-    """The time that all processes of a run agreed on, which then counts; None: the clock's."""
+    """Elapsed seconds that all processes of the run agreed on; None: read the clock."""
 
     def __post_init__(self) -> None:
         self._start = time.monotonic()
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the run began, pauses left out."""
+        """Seconds since the run began, without the time between a stop and a resume."""
         return self.read_s() if self.agreed_s is None else self.agreed_s
 
     def read_s(self) -> float:
-        """Return what the clock of this process says."""
+        """Return the elapsed seconds by the clock of this process."""
         return self.elapsed_before + time.monotonic() - self._start
 
     def progress(self, step: int) -> float:
-        """Return the share of the run that is done; from 1 on it is over."""
+        """Return the finished share of the run; the run is over at 1 or above."""
         by_steps = step / self.max_steps if self.max_steps else 0.0
         by_time = self.elapsed_s / self.max_seconds if self.max_seconds else 0.0
         return max(by_steps, by_time)
 
     def expected_steps(self, step: int) -> float:
-        """Return the number of updates the whole run will have, if it goes on at its mean speed."""
+        """Estimate the number of updates of the whole run from its mean speed so far."""
         by_steps = self.max_steps or math.inf
         by_time = step * self.max_seconds / self.elapsed_s if self.max_seconds else math.inf
         return min(by_steps, by_time)
 
     def seconds_left(self, step: int, seconds_per_step: float) -> float:
-        """Return the time until the run is over, at the given speed."""
+        """Estimate the seconds until the run is over at the given speed."""
         by_steps = (self.max_steps - step) * seconds_per_step if self.max_steps else math.inf
         by_time = self.max_seconds - self.elapsed_s if self.max_seconds else math.inf
         return max(0.0, min(by_steps, by_time))
 
 
 class Speed:
-    """The time that updates take, with the pauses between them left out."""
+    """Measures the seconds per update, without the time of evaluations and checkpoints."""
 
     def __init__(self) -> None:
         self._num_steps = 0
@@ -56,18 +56,18 @@ class Speed:
         self.restart()
 
     def restart(self) -> None:
-        """Leave out the time since the last update."""
+        """Start timing now, so that the time since the last update does not count."""
         self._last = time.monotonic()
 
     def count_step(self) -> None:
-        """Count one update."""
+        """Count an update that ends now."""
         now = time.monotonic()
         self._elapsed_s += now - self._last
         self._last = now
         self._num_steps += 1
 
     def seconds_per_step(self) -> float:
-        """Return the mean since this was last asked."""
+        """Return the mean since the last call of this method."""
         mean = self._elapsed_s / self._num_steps
         self._num_steps, self._elapsed_s = 0, 0.0
         return mean

@@ -1,4 +1,4 @@
-"""From text to token files: what a run does before its first step."""
+"""The corpus of a run: texts, tokenizer and token files, prepared before the first step."""
 
 import logging
 import shutil
@@ -6,25 +6,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
-from cs_basics.data import TokenFile, open_token_file
+from cs_basics.fast import accelerate
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.progress import OnProgress
+from cs_basics.run.progress import OnProgress, unpacked
+from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.stories.grammar import write_stories
 from cs_basics.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
-# Megabytes of validation text that the grammar writes.
+# Megabytes of validation text from the embedded corpus.
 _VALID_MEGABYTES = 0.5
-# Validation stories come from seeds far from any that training uses.
+# Seeds of validation stories are far from those of training stories.
 _VALID_SEED_OFFSET = 1_000_003
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text as ids, ready for batches."""
+    """Tokenizer and token files of a run."""
 
     tokenizer: Tokenizer
     train: TokenFile
@@ -32,28 +34,34 @@ class Corpus:
 
 
 def prepare_corpus(
-    config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None = None
+    config: TrainConfig,
+    folder: RunFolder,
+    on_progress: OnProgress | None = None,
+    *,
+    is_fast: bool = True,
 ) -> Corpus:
-    """Return the token files of a run; what it lacks is written, trained or encoded first.
+    """Return the corpus of a run; missing texts, tokenizer and token files are made first.
 
-    After an error nothing is left behind that the next attempt might take for its own.
+    All files are written atomically, so that an attempt after an error never reads partial files.
 
     Args:
-        config: Names the texts (or none, for the grammar's) and the vocabulary size.
-        folder: Where everything is kept.
-        on_progress: Told how far each part of the work is.
+        config: Settings of the run, with its texts (or none) and vocabulary size.
+        folder: Folder of the run.
+        on_progress: Called with the progress of each stage.
+        is_fast: Whether to use the fast twins of the book's tokenizer and `train_bpe`.
 
     Raises:
         FileNotFoundError: A text is missing.
-        ValueError: A text is empty or shorter than one context, or a token file is another's.
+        ValueError: A text is empty or shorter than one context, or a token file is of another text
+            or tokenizer.
     """
     parts = (folder.path, folder.corpus, folder.tokenizer, folder.tokens)
     missing = [path for path in parts if not path.exists()]
     try:
         texts = _texts(config, folder, on_progress)
-        tokenizer = _tokenizer(texts[0], config.vocab_size, folder, on_progress)
+        tokenizer = _tokenizer(texts[0], config.model.vocab_size, folder, on_progress, is_fast)
         train, valid = (
-            _tokens(tokenizer, text, folder.tokens / name, config.context_length, on_progress)
+            _tokens(tokenizer, text, folder.tokens / name, config.model.context_length, on_progress)
             for text, name in zip(texts, ("train.bin", "valid.bin"), strict=True)
         )
     except BaseException:
@@ -64,18 +72,22 @@ def prepare_corpus(
 
 
 def _tokenizer(
-    text: Path, vocab_size: int, folder: RunFolder, on_progress: OnProgress | None
+    text: Path, vocab_size: int, folder: RunFolder, on_progress: OnProgress | None, is_fast: bool
 ) -> Tokenizer:
-    """Return the run's tokenizer, trained on the text if there is none yet."""
-    # The file that comes last: without it a kill came in between, and the others are written anew.
+    """Return the tokenizer of the run; train it on the text if there is none yet."""
+    # vocab.json is written last: without it the folder is incomplete, and is written again.
     if (folder.tokenizer / "vocab.json").exists():
-        tokenizer = folder.load_tokenizer()
+        tokenizer = folder.load_tokenizer(is_fast)
         logger.info("using %s, %s tokens", folder.tokenizer, f"{tokenizer.vocab_size:,}")
         return tokenizer
     logger.info("training a tokenizer of %s tokens on %s", f"{vocab_size:,}", text)
-    vocab, merges = train_bpe(text, vocab_size, [END_OF_TEXT], on_progress=on_progress)
-    tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT])
-    tokenizer.save(folder.tokenizer)
+    train = accelerate(train_bpe) if is_fast else train_bpe
+    # Only the fast twin reports progress.
+    told = {} if train is train_bpe else {"on_progress": unpacked(on_progress)}
+    vocab, merges = train(text, vocab_size, [END_OF_TEXT], **told)
+    tokenizer_class = accelerate(Tokenizer) if is_fast else Tokenizer
+    tokenizer = tokenizer_class(vocab, merges, [END_OF_TEXT])
+    save_tokenizer(tokenizer, folder.tokenizer)
     return tokenizer
 
 
@@ -86,12 +98,12 @@ def _tokens(
     context_length: int,
     on_progress: OnProgress | None,
 ) -> TokenFile:
-    """Return the token file of a text, encoded if it is not there yet, and checked in any case."""
+    """Return the token file of a text, encoding it if there is none yet, and verify it."""
     if not path.exists():
         logger.info("encoding %s", text)
         path.parent.mkdir(parents=True, exist_ok=True)
         encode_file(tokenizer, text, path, on_progress=on_progress)
-    token_file = open_token_file(path, tokenizer_checksum=tokenizer.checksum)
+    token_file = open_token_file(path, tokenizer_checksum(tokenizer))
     if token_file.num_bytes != text.stat().st_size:
         raise ValueError(
             f"{path} was encoded from {token_file.num_bytes:,} bytes, but {text} has "
@@ -113,9 +125,9 @@ def _tokens(
 def _texts(
     config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None
 ) -> tuple[Path, Path]:
-    """Return the texts that were given, or have the grammar write them into the run's folder."""
-    if config.train_text is not None and config.valid_text is not None:
-        for path in (config.train_text, config.valid_text):
+    """Return the given texts, or write those of the embedded corpus into the folder of the run."""
+    if config.data.train_text is not None and config.data.valid_text is not None:
+        for path in (config.data.train_text, config.data.valid_text):
             if not path.is_file():
                 hint = (
                     " (scripts/download.py tinystories fetches it)"
@@ -125,13 +137,13 @@ def _texts(
                 raise FileNotFoundError(f"{path} does not exist{hint}")
             if path.stat().st_size == 0:
                 raise ValueError(f"{path} is empty")
-        return config.train_text, config.valid_text
+        return config.data.train_text, config.data.valid_text
     texts = (folder.corpus / "train.txt", folder.corpus / "valid.txt")
-    amounts = (config.corpus_megabytes, _VALID_MEGABYTES)
-    seeds = (config.seed, config.seed + _VALID_SEED_OFFSET)
+    amounts = (config.data.corpus_megabytes, _VALID_MEGABYTES)
+    seeds = (config.run.seed, config.run.seed + _VALID_SEED_OFFSET)
     for path, megabytes, seed in zip(texts, amounts, seeds, strict=True):
         if not path.exists():
             logger.info("writing %g MB of stories to %s", megabytes, path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_stories(path, round(megabytes * 1e6), seed, on_progress)
+            write_stories(path, round(megabytes * 1e6), seed, unpacked(on_progress))
     return texts

@@ -1,6 +1,6 @@
-"""Curves as SVG, written by hand: small, sharp at any size, drawn in milliseconds.
+"""Line charts as SVG, without a plotting library: drawing one takes milliseconds.
 
-Tested by `make test ARGS=tests/project/test_watching.py`.
+Test: pytest tests/project/run/test_watching.py
 """
 
 import html
@@ -13,31 +13,35 @@ Point = tuple[float, float]
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 26, 44
 MAX_POINTS = 400
-# Where the beginning is to be cut off, what comes before this share of the axis does not decide how
-# high the picture reaches: the fall from the first losses would press all the others flat.
+# With is_start_cut, points in this first share of the x axis do not affect the range of the y axis:
+# the steep fall of the first losses would flatten the rest of the curve.
 UNSETTLED = 0.1
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a picture."""
+    """One line of a chart."""
 
     label: str
     color: str
     points: Sequence[Point]
-    """From left to right; values that are not finite are left out."""
+    """(x, y) in order of x; points whose y is not finite are left out."""
 
 
 def draw_curves(
     curves: Iterable[Curve], x_label: str, y_label: str, is_start_cut: bool = False
 ) -> str:
-    """Draw lines over a common axis; return an <svg> element, without lines if there is no point.
+    """Draw curves into one chart.
 
     Args:
-        curves: The lines.
-        x_label: Stands below.
-        y_label: Stands above the vertical axis.
-        is_start_cut: Let the lines begin outside of the picture, if they begin far from the rest.
+        curves: Curves that share both axes; without any points only the axes are drawn.
+        x_label: Text below the x axis.
+        y_label: Text above the y axis.
+        is_start_cut: Whether the curves may start outside the chart, so that high first values do
+            not flatten the rest.
+
+    Returns:
+        An <svg> element.
     """
     thinned = [Curve(curve.label, curve.color, _thinned(curve.points)) for curve in curves]
     points = [point for curve in thinned for point in curve.points]
@@ -68,7 +72,7 @@ def draw_curves(
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Return at most MAX_POINTS: each the mean of neighbours, at the place of the last of them."""
+    """Reduce to MAX_POINTS by averaging neighbours; a group keeps the x of its last point."""
     finite = [point for point in points if math.isfinite(point[1])]
     size = math.ceil(len(finite) / MAX_POINTS)
     groups = (finite[begin : begin + size] for begin in range(0, len(finite), size or 1))
@@ -81,7 +85,7 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return three to eight round numbers between two others."""
+    """Return three to eight round numbers in a range, the labels of an axis."""
     rough = (high - low) / 5
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(s * magnitude for s in (1, 2, 5, 10) if s * magnitude >= rough)

@@ -1,12 +1,12 @@
-"""One model trained by several processes, started by torchrun.
+"""Training by several processes, started by torchrun.
 
-Every process draws the same batch and works on its own rows of it. Then either each holds the whole
-model and the gradients are averaged (`Replicas`: data parallel), or each holds a part of every
-weight (`Shards`, in sharding.py). Both take the same steps as one process with the same batch, up
-to rounding, and both write the same checkpoint as one process: a run can go on with another number
-of processes, in another way.
+Every process draws the same batch and computes its own rows of it. With `DDP` (distributed data
+parallel) each process holds the whole model and the gradients are averaged; with `FSDP` (fsdp.py)
+each holds a shard of every weight. Both make the same updates as one process with the same batch,
+up to rounding, and write the same checkpoints, so that a run can be resumed with another number of
+processes or the other method.
 
-Tested by `make test ARGS=tests/project/test_distributed.py`.
+Tested by `make test ARGS=tests/project/run/test_distributed.py`.
 """
 
 import os
@@ -14,7 +14,6 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,34 +22,33 @@ from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImport
 from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 
-from cs_basics.checkpoint import check_optimizer_state, load_weights
 from cs_basics.optim import clip_grad_norm
-from cs_basics.transformer import TransformerLM
+from cs_basics.run.checkpoint_file import Checkpoint
 
-# While the first process prepares a large text the others wait. One that dies is noticed by
-# torchrun at once, however long this is.
+# Long, since the other processes wait while the first one prepares a large text. torchrun notices a
+# process that dies at once, whatever the timeout.
 TIMEOUT = timedelta(hours=24)
-# Gradients travel in pieces of about this size: large enough that the way costs little, small
-# enough that copying one and sending another overlap.
+# Gradients are reduced in buckets of about this size: large enough to make latency negligible,
+# small enough that copying one bucket and reducing another overlap.
 BUCKET_BYTES = 25 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All processes of a run, seen from one of them."""
+    """The process group of a run, seen from one process."""
 
     rank: int = 0
-    """Number of this process."""
+    """Rank of this process."""
     size: int = 1
-    """How many there are."""
+    """Number of processes."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes files and talks."""
+        """Whether this is the process that writes files and logs."""
         return self.rank == 0
 
     def sum(self, values: Iterable[float]) -> list[float]:
-        """Add up what all processes give, place by place; each gets the sums."""
+        """Return the element-wise sums over all processes, on every process."""
         if self.size == 1:
             return list(values)
         tensor = torch.tensor(list(values), dtype=torch.float64)
@@ -58,19 +56,19 @@ class World:
         return tensor.tolist()
 
     def mean(self, value: float) -> float:
-        """Return the mean of what all processes give."""
+        """Return the mean over all processes."""
         return self.sum([value])[0] / self.size
 
     def from_first(self, value: float) -> float:
-        """Return what the first process gives."""
+        """Return the value of the first process."""
         return self.sum([value if self.is_first else 0.0])[0]
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait for all processes (a barrier)."""
         self.sum([0.0])
 
     def share(self, count: int) -> slice:
-        """Return which of so many things are for this process; all get equally many."""
+        """Return the slice of `count` items that belongs to this process; all are of equal size."""
         each = count // self.size
         return slice(self.rank * each, (self.rank + 1) * each)
 
@@ -80,7 +78,7 @@ ALONE = World()
 
 @contextmanager
 def join() -> Generator[World]:
-    """Join the other processes that torchrun started, if it did; leave them in the end."""
+    """Join the process group if torchrun started this process; leave it at the end."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield ALONE
@@ -90,68 +88,57 @@ def join() -> Generator[World]:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl"
     store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
-    # torchrun keeps its store when it starts processes again: without names of their own they
-    # would find the addresses of the dead there.
+    # torchrun keeps its store across restarts: without a prefix per restart, the new processes
+    # would find the addresses of dead ones.
     store = PrefixStore(f"attempt {num_restarts()}", store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
     world = World(rank, size)
     yield world
-    # Together: one that leaves while another is at work may abort on its way out. And not after an
-    # error: then the others may be waiting for something that will not come.
+    # Leave together, since a process that leaves while another still works may abort. After an
+    # error this line is not reached: the others might never arrive at it.
     world.wait()
     dist.destroy_process_group()
 
 
 def num_restarts() -> int:
-    """How often torchrun has started these processes anew because one of them had died."""
+    """Return how often torchrun has restarted the processes because one of them died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
-class Replicas:
-    """Every process holds the whole model; with one process, there is nothing else to it.
+class DDP:
+    """Distributed data parallel: every process holds the whole model; also used for one process.
 
     Args:
         model: The model; all processes get the weights of the first.
-        world: The processes.
+        world: The process group.
     """
 
     is_split = False
-    """Whether the model can be called by all processes together only."""
+    """Whether a call of the model needs all processes to take part."""
 
-    def __init__(self, model: TransformerLM, world: World) -> None:
+    def __init__(self, model: nn.Module, world: World) -> None:
         self.model, self.world = model, world
         if world.size > 1:
             for parameter in model.parameters():
                 dist.broadcast(parameter.detach(), 0)
 
-    def held(self, parameter: Tensor) -> Tensor:
-        """Return what this process holds of a weight, for the optimizer to change."""
-        return parameter
-
-    def finish_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:  # noqa: ARG002
-        """Average the gradients over all processes and clip them; return their joint norm."""
+    def clip(self, optimizer: Optimizer, max_norm: float) -> float:  # noqa: ARG002
+        """Average the gradients over all processes and clip them; return their global norm."""
         if self.world.size > 1:
             average([p.grad for p in self.model.parameters() if p.grad is not None], self.world)
-        return clip_grad_norm(self.model.parameters(), max_norm)
+        return float(clip_grad_norm(self.model.parameters(), max_norm))
 
     def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Return model and optimizer to be saved; all processes have to ask together."""
+        """Return the whole model and optimizer for saving; all processes call this together."""
         return self.model, optimizer
 
-    def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
-        """Take up the state of a checkpoint.
-
-        Args:
-            optimizer: Takes its part.
-            state: What `read_checkpoint` returned.
-            source: Where it comes from, for messages.
+    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
+        """Load a checkpoint; return the number of updates made.
 
         Raises:
-            ValueError: It is not of this model.
+            ValueError: The checkpoint does not fit this model or optimizer.
         """
-        load_weights(self.model, state["model"], source)
-        check_optimizer_state(optimizer, state["optimizer"], source)
-        optimizer.load_state_dict(state["optimizer"])
+        return checkpoint.load_into(self.model, optimizer)
 
 
 def average(gradients: list[Tensor], world: World) -> None:
@@ -171,7 +158,7 @@ def average(gradients: list[Tensor], world: World) -> None:
 
 
 def _buckets(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
-    """Group tensors of one type, in order, to about BUCKET_BYTES each."""
+    """Group tensors of equal dtype, in order, into buckets of about BUCKET_BYTES."""
     bucket: list[Tensor] = []
     num_bytes = 0
     for tensor in tensors:

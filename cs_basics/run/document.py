@@ -1,6 +1,6 @@
-"""A small report, written once and rendered as Markdown and as HTML.
+"""Reports as lists of blocks (heading, paragraph, table...), rendered as Markdown or HTML.
 
-Tested by `make test ARGS=tests/project/test_document.py`.
+Test: pytest tests/project/run/test_document.py
 """
 
 import base64
@@ -24,7 +24,7 @@ pre { overflow-x: auto; font-size: 0.85rem; }
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading inside the report."""
+    """A heading of the second level."""
 
     text: str
 
@@ -38,14 +38,14 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of plain texts."""
+    """A bulleted list of plain texts."""
 
     texts: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the first and last columns hold words, the others numbers."""
+    """A table; the first and last columns are aligned left, the others right, for numbers."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -53,27 +53,27 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG: a file beside the Markdown, embedded in the HTML."""
+    """A PNG image, embedded in the HTML; Markdown links to a file of this name beside it."""
 
     name: str
     text: str
-    """What it shows, for those who do not see it."""
+    """Description of the image, for screen readers."""
     png: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """An SVG, drawn in the HTML; Markdown only names it."""
+    """An SVG image, embedded in the HTML; Markdown shows only its description."""
 
     text: str
-    """What it shows, for those who do not see it."""
+    """Description of the image, for screen readers."""
     svg: str = field(repr=False)
-    """An <svg> element, whose words are escaped already."""
+    """An <svg> element, inserted as it is: the texts inside must be escaped."""
 
 
 @dataclass(frozen=True)
 class Details:
-    """Text as it is, folded away until it is asked for."""
+    """Preformatted text that is collapsed until the reader opens it."""
 
     title: str
     text: str
@@ -88,12 +88,12 @@ def to_markdown(title: str, blocks: Iterable[Block]) -> str:
 
 
 def to_html(title: str, blocks: Iterable[Block], refresh_s: int | None = None) -> str:
-    """Render a report as one HTML file that loads nothing from anywhere.
+    """Render a report as one HTML file that needs no other file and no network.
 
     Args:
-        title: Its title.
-        blocks: What it says.
-        refresh_s: Seconds after which the page loads itself again; None: never.
+        title: Title of the report.
+        blocks: Contents of the report.
+        refresh_s: Seconds after which a browser reloads the page; None: never.
     """
     body = "\n".join(map(_html, blocks))
     refresh = f'<meta http-equiv="refresh" content="{refresh_s}">\n' if refresh_s else ""
@@ -171,7 +171,7 @@ def _html_row(tag: str, cells: Iterable[str]) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Keep Markdown from reading more into a text than it says."""
+    """Escape the characters that Markdown takes for markup, and join lines."""
     for character in "\\`*_|<>[]#":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())

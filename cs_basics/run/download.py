@@ -1,4 +1,4 @@
-"""Fetch a large file over HTTP: resumable, with progress, verified where the server says how."""
+"""Resumable HTTP downloads, verified if the server announces a checksum."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ _TIMEOUT_S = 30.0
 
 
 class _RememberHeaders(urllib.request.HTTPRedirectHandler):
-    """Keeps the headers of every answer on the way: a hub names the checksum before redirecting."""
+    """Keeps the headers of every response, since a hub may announce the checksum in a redirect."""
 
     def __init__(self) -> None:
         self.headers: dict[str, str] = {}
@@ -31,26 +31,26 @@ class _RememberHeaders(urllib.request.HTTPRedirectHandler):
         headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Follow as usual, remembering."""
+        """Follow the redirect and keep its headers."""
         self.headers.update({name.lower(): value for name, value in headers.items()})
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def download(url: str, path: Path, on_progress: OnProgress | None = None) -> None:
-    """Fetch a file, going on where an earlier attempt stopped.
+    """Download a file, resuming an earlier attempt.
 
-    The bytes collect in `path` + ".part" and get their name once size and SHA-256 are what the
+    The bytes are written to `path` + ".part", which is renamed when size and SHA-256 match what the
     server announced (the latter in an ETag or X-Linked-ETag of 64 hexadecimal digits).
 
     Args:
         url: An http or https address.
-        path: Where the file goes; its folder is made.
-        on_progress: Told the bytes that have come.
+        path: The file to write; its folder is made if missing.
+        on_progress: Called with the number of bytes received.
 
     Raises:
-        ConnectionError: The server cannot be reached, refuses, or breaks off; what has come stays
-            for the next attempt.
-        ValueError: What came is not what was announced; it is deleted.
+        ConnectionError: The server cannot be reached, refuses, or closes the connection; the bytes
+            received stay for the next attempt.
+        ValueError: Size or checksum do not match; the file is deleted.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")

@@ -1,30 +1,34 @@
-"""Encode texts of any size to token files: by many processes, on many machines, and after a kill.
+"""Encode texts of any size to token files, with several processes or machines, resumable.
 
-Memory does not grow with the text: processes are told which part of the file is theirs
-(cs_basics.fast.text.blocks), and what they return is written in order.
+A FastTokenizer (cs_basics.fast.text) encodes with several processes. Any other tokenizer needs only
+`encode_iterable`; it encodes in one process and cannot resume.
 
-The unfinished file stands beside the place of the finished one, with ".part" after its name. Its
-header says how far it has come, every few seconds; the same call goes on from there, also after a
-worker process was killed. An ordinary error leaves nothing behind.
+The unfinished file has the suffix ".part" and a header that records the progress every few seconds.
+After a kill, of this process or of a worker, the same call resumes from there. An ordinary error
+deletes the unfinished file.
 
-Test: pytest tests/project/test_encoding_files.py
+Test: pytest tests/project/run/test_encoding_files.py
 """
 
+import codecs
 import contextlib
+import errno
 import json
 import os
 import shutil
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.data import (
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.progress import OnProgress, Progress, unpacked
+from cs_basics.run.token_file import (
     HEADER_BYTES,
     VERSION,
     TokenFile,
@@ -33,45 +37,42 @@ from cs_basics.data import (
     packed_header,
     packed_ids,
     token_dtype,
+    tokenizer_checksum,
 )
-from cs_basics.fast.text.blocks import Block, file_blocks, share_of_file
-from cs_basics.fast.text.cuts import Span
-from cs_basics.fast.text.parallel import default_num_workers, map_in_order
-from cs_basics.pretokenize import file_size
-from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.progress import OnProgress, Progress
 from cs_basics.tokenizer import Tokenizer
 
-BLOCK_BYTES = 1 << 21
-"""Bytes of text that are one task of a worker process."""
+READ_BYTES = 1 << 19
+"""Bytes of text passed at once to a tokenizer without `encode_blocks`."""
+IDS_AT_ONCE = 1 << 16
+"""Ids taken at once from a tokenizer without `encode_blocks`."""
 
 SAVE_INTERVAL_S = 5.0
-"""Seconds between notes of how far an unfinished file has come: what a kill costs at most."""
+"""Seconds between two records of the progress: the most work that a kill can cost."""
 
-_Encoded = tuple[int, npt.NDArray[np.integer[Any]]]
-"""Size of a block in bytes, and its ids in an array, which travels between processes fast."""
+_Encoded = tuple[int, npt.NDArray[np.integer[Any]] | list[int]]
+"""Size in bytes of a chunk of the text, and its ids."""
 
 _PART_MAGIC = b"cs_basics unfinished tokens\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """What an unfinished token file is to become, and how far it is."""
+    """Header of an unfinished token file: its source and its progress."""
 
     text_bytes: int
     """Size of the text."""
     text_changed_ns: int
-    """When the text was last written to."""
+    """Modification time of the text."""
     tokenizer_checksum: str
     """Checksum of the tokenizer."""
     rank: int
-    """Which share of the text."""
+    """Index of the share of the text, from 0."""
     num_shares: int
-    """How many shares it has."""
+    """Number of shares of the text."""
     bytes_done: int = 0
-    """Bytes of the share that are encoded."""
+    """Bytes of the share encoded so far."""
     tokens_done: int = 0
-    """Their ids, which follow the header."""
+    """Ids written so far, which follow the header."""
 
 
 def encode_file(
@@ -86,63 +87,55 @@ def encode_file(
 ) -> TokenFile:
     """Encode a text file of any size to a token file.
 
-    Every byte of the text is kept: decoding the file's ids gives it back. After a kill or an
-    interrupt, the same call goes on where the text and the tokenizer are still the same.
+    The encoding is lossless: decoding the ids gives back every byte of the text. After a kill or an
+    interrupt, the same call resumes if text and tokenizer are unchanged.
 
     Args:
         tokenizer: The tokenizer; its special tokens are recognised in the text.
         text_path: Text file, any bytes.
         out_path: Token file to write; an existing one is replaced once the new one is complete.
-        num_workers: Processes; None chooses by the file's size. The result is always the same.
-        on_progress: Called now and then.
-        rank: Which share of the text to encode, from 0.
-        num_shares: Equal shares that it has; `join_token_files` joins what becomes of them.
+        num_workers: Number of processes, which does not change the result; None: by file size.
+        on_progress: Called with the progress now and then.
+        rank: Index of the share of the text to encode, from 0.
+        num_shares: Number of equal shares; `join_token_files` joins their token files.
 
     Returns:
         The finished token file, opened.
 
     Raises:
-        OSError: The text cannot be read or the token file not be written; or a worker was killed.
+        OSError: The text cannot be read, the token file cannot be written, or a worker was killed.
         ValueError: The text is empty, has a byte for which the tokenizer has no token, or is being
-            encoded to this place by another process; or there is no such share.
+            encoded to this file by another process; or rank is not below num_shares.
     """
-    size = file_size(text_path)
     text_path, out_path = Path(text_path), Path(out_path)
-    share = share_of_file(text_path, tokenizer.special_tokens, rank, num_shares)
-    if out_path.exists() and out_path.samefile(text_path):
-        raise ValueError(f"out_path={out_path} is the text itself: choose another name")
-    if out_path.exists() and not out_path.is_file():
-        raise ValueError(f"{out_path} is not an ordinary file and will not be replaced")
-    workers = default_num_workers(num_workers, share.end - share.start)
+    encode_blocks = getattr(tokenizer, "encode_blocks", None)
+    can_seek = encode_blocks is not None and text_path.is_file()
+    _check_paths(text_path, out_path)
+    if num_workers is not None and num_workers < 1:
+        raise ValueError(f"num_workers={num_workers} must be at least 1")
+    if not 0 <= rank < num_shares:
+        raise ValueError(f"rank={rank} must be at least 0 and below num_shares={num_shares}")
+    if num_shares > 1 and not can_seek:
+        raise ValueError(f"{text_path} cannot be shared out: that needs a file and a FastTokenizer")
     fresh = Attempt(
-        text_bytes=size,
+        text_bytes=text_path.stat().st_size,
         text_changed_ns=text_path.stat().st_mtime_ns,
-        tokenizer_checksum=tokenizer.checksum,
+        tokenizer_checksum=tokenizer_checksum(tokenizer),
         rank=rank,
         num_shares=num_shares,
     )
     out_path.parent.mkdir(parents=True, exist_ok=True)
     part_path = out_path.with_name(out_path.name + ".part")
     with _unfinished(part_path) as file:
-        attempt = _resumed(file, fresh, np.dtype(token_dtype(tokenizer.vocab_size)).itemsize)
-        rest = Span(share.start + attempt.bytes_done, share.end)
-        blocks = file_blocks(text_path, tokenizer.special_tokens, BLOCK_BYTES, rest)
-        encoded = map_in_order(partial(_encode_block, tokenizer), blocks, workers)
-        if on_progress:
-            encoded = _reported(encoded, rest.end - rest.start, on_progress)
+        id_bytes = np.dtype(token_dtype(tokenizer.vocab_size)).itemsize
+        attempt = _resumed(file, fresh, id_bytes, can_seek)
+        if encode_blocks is None:
+            encoded = _encode_from_start(tokenizer, text_path, on_progress)
+        else:
+            share = {"rank": rank, "num_shares": num_shares, "start": attempt.bytes_done}
+            encoded = encode_blocks(text_path, num_workers, unpacked(on_progress), **share)
         attempt = _append(file, encoded, attempt, tokenizer.vocab_size)
-        header = TokenHeader(
-            version=VERSION,
-            dtype=token_dtype(tokenizer.vocab_size),
-            vocab_size=tokenizer.vocab_size,
-            tokenizer_checksum=tokenizer.checksum,
-            num_tokens=attempt.tokens_done,
-            num_bytes=attempt.bytes_done,
-        )
-        file.seek(0)
-        file.write(packed_header(header))
-        file.flush()
-        os.fsync(file.fileno())
+        _finish(file, attempt, tokenizer.vocab_size)
         part_path.replace(out_path)
     return open_token_file(out_path)
 
@@ -150,10 +143,10 @@ def encode_file(
 def join_token_files(
     paths: Sequence[str | os.PathLike[str]], out_path: str | os.PathLike[str]
 ) -> TokenFile:
-    """Join token files of one tokenizer to one, in the order given.
+    """Concatenate token files of one tokenizer, in the order given.
 
     Args:
-        paths: The files, such as what became of the shares of a text.
+        paths: The files, such as those of the shares of a text.
         out_path: The file to write.
 
     Returns:
@@ -161,7 +154,7 @@ def join_token_files(
 
     Raises:
         OSError: A file cannot be read or written.
-        ValueError: There are none, one is no token file, or they are of different tokenizers.
+        ValueError: paths is empty, one is no token file, or they are of different tokenizers.
     """
     if not paths:
         raise ValueError("paths is empty: name the token files to join")
@@ -185,26 +178,46 @@ def join_token_files(
     return open_token_file(out_path)
 
 
-def _encode_block(tokenizer: Tokenizer, block: Block) -> _Encoded:
-    return block.num_bytes, tokenizer.encode_bytes(block.read())
+def _check_paths(text_path: Path, out_path: Path) -> None:
+    if text_path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder where a text file is needed", text_path)
+    if text_path.stat().st_size == 0 and text_path.is_file():
+        raise ValueError(f"{text_path} is empty: there is no text to encode")
+    if out_path.exists() and out_path.samefile(text_path):
+        raise ValueError(f"out_path={out_path} is the text itself: choose another name")
+    if out_path.exists() and not out_path.is_file():
+        raise ValueError(f"{out_path} is not an ordinary file and will not be replaced")
 
 
-def _reported(
-    encoded: Iterator[_Encoded], num_bytes: int, on_progress: OnProgress
+def _encode_from_start(
+    tokenizer: Tokenizer, path: Path, on_progress: OnProgress | None
 ) -> Iterator[_Encoded]:
-    """Pass blocks on and tell how much of the text they are."""
-    started, done = time.monotonic(), 0
-    for block_bytes, ids in encoded:
-        yield block_bytes, ids
-        done += block_bytes
-        elapsed_s = time.monotonic() - started
-        on_progress(Progress("encoding", "bytes", done, num_bytes, elapsed_s))
+    """Encode a text with `encode_iterable` alone, and report the progress."""
+    started, total = time.monotonic(), path.stat().st_size
+    num_read = num_done = 0
+
+    def text() -> Iterator[str]:
+        nonlocal num_read
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        with path.open("rb") as file:
+            while data := file.read(READ_BYTES):
+                num_read += len(data)
+                yield decoder.decode(data)
+        yield decoder.decode(b"", final=True)
+
+    ids = iter(tokenizer.encode_iterable(text()))
+    while batch := list(islice(ids, IDS_AT_ONCE)):
+        yield num_read - num_done, batch
+        num_done = num_read
+        if on_progress:
+            elapsed_s = time.monotonic() - started
+            on_progress(Progress("encoding", "bytes", num_done, total, elapsed_s))
 
 
 def _append(
     file: IO[bytes], encoded: Iterator[_Encoded], attempt: Attempt, vocab_size: int
 ) -> Attempt:
-    """Write blocks as they come, and now and then how far it is; return how far it has come."""
+    """Append blocks of ids, recording the progress now and then; return the final state."""
     saved = time.monotonic()
     try:
         for num_bytes, ids in encoded:
@@ -223,9 +236,25 @@ def _append(
     return attempt
 
 
+def _finish(file: IO[bytes], attempt: Attempt, vocab_size: int) -> None:
+    """Replace the record of the progress by the header of a finished token file."""
+    header = TokenHeader(
+        version=VERSION,
+        dtype=token_dtype(vocab_size),
+        vocab_size=vocab_size,
+        tokenizer_checksum=attempt.tokenizer_checksum,
+        num_tokens=attempt.tokens_done,
+        num_bytes=attempt.bytes_done,
+    )
+    file.seek(0)
+    file.write(packed_header(header))
+    file.flush()
+    os.fsync(file.fileno())
+
+
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Generator[IO[bytes]]:
-    """Open an unfinished file for this process alone; an error removes it, except a killed worker.
+    """Open and lock an unfinished file; any error but a killed worker deletes it.
 
     Raises:
         ValueError: Another process has it open.
@@ -242,9 +271,9 @@ def _unfinished(path: Path) -> Generator[IO[bytes]]:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Claim a file until it is closed, where the system can; the claim ends with this process.
+    """Lock a file until it is closed, where the operating system supports it.
 
-    (That of `flock` would end with the last worker, which is a little later after a kill.)
+    Not with `flock`, whose lock is inherited by the workers and outlives a killed parent process.
     """
     try:
         import fcntl
@@ -256,11 +285,11 @@ def _lock(file: IO[bytes]) -> None:
         raise ValueError(f"{file.name} is being written by another process") from None
 
 
-def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int) -> Attempt:
-    """Return how far the file has come, if it is of the same attempt, and go to its end."""
+def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int, can_resume: bool) -> Attempt:
+    """Return the progress of an earlier attempt at the same work; seek to the end of its ids."""
     attempt = fresh
     head = file.read(HEADER_BYTES)
-    if head.startswith(_PART_MAGIC) and fresh.text_bytes > 0:
+    if head.startswith(_PART_MAGIC) and can_resume:
         with contextlib.suppress(ValueError, TypeError):
             found = Attempt(**json.loads(head.removeprefix(_PART_MAGIC)))
             is_same = replace(found, bytes_done=0, tokens_done=0) == fresh
@@ -273,7 +302,7 @@ def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int) -> Attempt:
 
 
 def _save(file: IO[bytes], attempt: Attempt) -> None:
-    """Say in the file how far it has come, once the ids up to there are safe, and go to its end."""
+    """Record the progress, after the ids are synced to the disk, and seek to the end."""
     file.flush()
     if attempt.bytes_done:
         os.fsync(file.fileno())

@@ -1,4 +1,7 @@
-"""How well a model predicts a text. Tested by `make test ARGS="-k evaluation"`."""
+"""Evaluation of a model on a text: loss and bits per byte.
+
+Tested by `make test ARGS="-k evaluation"`.
+"""
 
 import math
 import time
@@ -9,15 +12,13 @@ from itertools import islice
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from cs_basics.data import TokenFile
-from cs_basics.fast.chunked_loss import linear_cross_entropy
 from cs_basics.functional import cross_entropy
 from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.metrics import bits_per_byte
 from cs_basics.run.progress import OnProgress, Progress
-from cs_basics.transformer import TransformerLM
+from cs_basics.run.token_file import TokenFile
 
 Loss = Float[Tensor, ""]
 LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
@@ -25,20 +26,20 @@ LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Lo
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate` found."""
+    """The result of `evaluate`."""
 
     loss: float
-    """Mean over the predicted tokens, in nats."""
+    """Mean cross-entropy over the predicted tokens, in nats."""
     num_tokens: int
-    """Tokens predicted."""
+    """Number of predicted tokens."""
     bytes_per_token: float
-    """Mean length of a token of the text."""
+    """Mean length of a token of the text, in bytes."""
     elapsed_s: float
     """Time it took."""
 
     @property
     def bits_per_byte(self) -> float:
-        """The loss in a unit that does not depend on the vocabulary."""
+        """The loss in bits per byte, which does not depend on the vocabulary."""
         return bits_per_byte(self.loss, self.bytes_per_token)
 
     @property
@@ -47,17 +48,14 @@ class Evaluation:
         return math.exp(self.loss)
 
 
-def make_loss_function(
-    model: TransformerLM, dtype: torch.dtype, in_chunks: bool = False
-) -> LossFunction:
+def make_loss_function(model: nn.Module, dtype: torch.dtype) -> LossFunction:
     """Return the mean loss of a batch as a function of inputs and targets.
 
     Args:
         model: The language model.
         dtype: Type of the matrix products; weights, norms, softmax and loss stay float32.
-        in_chunks: Never hold all logits (chunked_loss.py).
     """
-    device_type = model.token_embeddings.weight.device.type
+    device_type = next(model.parameters()).device.type
     is_mixed = dtype != torch.float32
 
     def loss_of(inputs: Tensor, targets: Tensor) -> Loss:
@@ -65,16 +63,10 @@ def make_loss_function(
             logits = model(inputs)
         return cross_entropy(logits, targets)
 
-    def chunked_loss_of(inputs: Tensor, targets: Tensor) -> Loss:
-        with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
-            hidden = model.hidden(inputs)
-        if is_mixed:
-            hidden = hidden.to(dtype)
-        return linear_cross_entropy(hidden, model.lm_head.weight, targets)
-
-    return chunked_loss_of if in_chunks else loss_of
+    return loss_of
 
 
+@torch.no_grad()
 def evaluate(
     loss_of: LossFunction,
     text: TokenFile,
@@ -85,30 +77,25 @@ def evaluate(
     loss_of_rest: LossFunction | None = None,
     on_progress: OnProgress | None = None,
     world: World = ALONE,
-    *,
-    as_in_training: bool = False,
 ) -> Evaluation:
-    """Measure the loss over a text, every token but the first predicted exactly once.
+    """Measure the loss of a text, predicting every token but the first exactly once.
 
-    The text is cut into windows of context_length that do not overlap.
+    The text is split into windows of context_length tokens that do not overlap.
 
     Args:
-        loss_of: Gives the mean loss of a batch.
+        loss_of: Returns the mean loss of a batch.
         text: The text, at least two tokens.
-        context_length: Length of a window.
-        batch_size: Windows at a time.
-        device: Where the batches go.
-        max_tokens: Read no more than the first so many; None reads all.
-        loss_of_rest: Used for the last, smaller batches instead of loss_of, which, if compiled,
-            would be compiled again for their shapes.
-        on_progress: Told how far it is.
-        world: The processes that share the windows out, each with the same arguments.
-        as_in_training: Keep gradients switched on: a graph that was compiled for training then
-            serves here as well, where compiling another one would take longer than it saves. Not
-            for a loss in chunks, which computes its gradients on the way and would do so here.
+        context_length: Tokens in a window.
+        batch_size: Windows in a batch.
+        device: Device of the batches.
+        max_tokens: Largest number of tokens to read; None reads all.
+        loss_of_rest: Loss for the last batches, which are smaller: a compiled loss_of would be
+            compiled again for their shapes.
+        on_progress: Called with the progress.
+        world: The process group that shares the windows; all pass the same arguments.
 
     Raises:
-        ValueError: The text is shorter than two tokens: there is nothing to predict.
+        ValueError: The text is shorter than two tokens.
     """
     tokens = text.tokens[:max_tokens]
     if len(tokens) < 2:
@@ -120,8 +107,7 @@ def evaluate(
     ):
         is_full = inputs.shape == (batch_size, context_length)
         function = loss_of if is_full or loss_of_rest is None else loss_of_rest
-        with torch.set_grad_enabled(as_in_training):
-            loss = function(inputs.to(device), targets.to(device)).item()
+        loss = function(inputs.to(device), targets.to(device)).item()
         if is_counted:
             total += loss * targets.numel()
             num_tokens += targets.numel()
@@ -138,10 +124,10 @@ def evaluate(
 def _own_batches(
     batches: Iterator[tuple[Tensor, Tensor]], world: World
 ) -> Iterator[tuple[tuple[Tensor, Tensor], bool]]:
-    """Deal batches out to the processes; yield those of this one, and whether they count.
+    """Distribute batches over the processes; yield those of this process, and whether they count.
 
-    All get equally many, since those that hold parts of one model have to call it together: where
-    the batches run out, the first of the round is computed again and not counted.
+    All processes get equally many, since with FSDP they must call the model together. If the number
+    of batches is not divisible, the last round repeats its first batch, which is not counted.
     """
     while dealt := list(islice(batches, world.size)):
         has_own = world.rank < len(dealt)
@@ -151,7 +137,7 @@ def _own_batches(
 def _windows(
     tokens: np.ndarray, context_length: int, batch_size: int
 ) -> Iterator[tuple[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]]]:
-    """Yield full batches of windows, then the windows left over, then the last, shorter one."""
+    """Yield full batches of windows, then the remaining windows, then the last, shorter window."""
     num_targets = len(tokens) - 1
     end_of_whole = num_targets - num_targets % context_length
     begin = 0

@@ -2,18 +2,24 @@
 
 import json
 import logging
-import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
+from torch import nn
+from torch.optim import Optimizer
 
-from cs_basics.checkpoint import load_weights, read_checkpoint
+from cs_basics.fast import accelerate
+from cs_basics.optim import AdamW
 from cs_basics.run.atomic import atomic_writer, remove_leftovers
+from cs_basics.run.checkpoint_file import Checkpoint, read_checkpoint
 from cs_basics.run.config import TrainConfig
-from cs_basics.study.accounting import FLOAT32_BYTES, parameters, shape_of, total
-from cs_basics.tokenizer import Tokenizer, read_json
+from cs_basics.run.json_file import read_json
+from cs_basics.run.tokenizer_folder import load_tokenizer
+from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
 
 logger = logging.getLogger(__name__)
 
@@ -67,12 +73,12 @@ class RunFolder:
 
     def _check_size(self, config: TrainConfig) -> None:
         """Refuse sizes that the checkpoint cannot hold, before memory is taken for the model."""
-        num_bytes = FLOAT32_BYTES * total(parameters(shape_of(config)))
+        num_bytes = least_bytes(config.model)
         for path in self.all_checkpoints()[-1:]:
             if num_bytes > (size := path.stat().st_size):
                 raise ValueError(
-                    f"{self.config} describes a model of {num_bytes:,} bytes, but {path} has only "
-                    f"{size:,}: one of them is damaged"
+                    f"{self.config} describes a model of at least {num_bytes:,} bytes, but {path} "
+                    f"has only {size:,}: one of them is damaged"
                 )
 
     def checkpoint_of(self, step: int) -> Path:
@@ -104,9 +110,7 @@ class RunFolder:
             raise FileNotFoundError(f"{self.checkpoints} holds no best checkpoint: use the latest")
         return path
 
-    def read_newest_checkpoint(
-        self, device: torch.device | str = "cpu"
-    ) -> tuple[Path, dict[str, Any]]:
+    def read_newest_checkpoint(self) -> Checkpoint:
         """Read the checkpoint of the highest step that is whole; damaged ones are skipped aloud.
 
         Raises:
@@ -114,9 +118,11 @@ class RunFolder:
             ValueError: All are damaged.
         """
         latest = self.latest_checkpoint()
+        if self.all_checkpoints() == [latest]:
+            return read_checkpoint(latest)
         for path in reversed(self.all_checkpoints()):
             try:
-                return path, read_checkpoint(path, device)
+                return read_checkpoint(path)
             except ValueError as error:
                 logger.warning("%s: skipped", error)
         raise ValueError(f"{latest} and all checkpoints before it are damaged: start another run")
@@ -161,14 +167,14 @@ class RunFolder:
             return None, None
         return self.checkpoints / name, loss
 
-    def load_tokenizer(self) -> Tokenizer:
-        """Return the run's tokenizer.
+    def load_tokenizer(self, is_fast: bool = True) -> Tokenizer:
+        """Return the run's tokenizer, or its fast twin.
 
         Raises:
             FileNotFoundError: The run has none.
             ValueError: Its files are damaged.
         """
-        return Tokenizer.load(self.tokenizer)
+        return load_tokenizer(self.tokenizer, is_fast)
 
     def load_model(
         self, device: torch.device | str = "cpu", which: Which = "latest"
@@ -179,26 +185,41 @@ class RunFolder:
             FileNotFoundError: There is no run or no checkpoint.
             ValueError: A file is damaged, or the weights do not fit the configuration.
         """
-        model = build_model(self.read_config(), device)
+        config = self.read_config()
         if which == "best":
-            path = self.best_checkpoint()
-            state = read_checkpoint(path, device)
+            checkpoint = read_checkpoint(self.best_checkpoint())
         else:
-            path, state = self.read_newest_checkpoint(device)
-        load_weights(model, state["model"], os.fspath(path))
+            checkpoint = self.read_newest_checkpoint()
+        model = build_model(config.model, device)
+        checkpoint.load_into(model, make_optimizer(model, config, accelerate(AdamW)))
         return model
 
 
-def build_model(config: TrainConfig, device: torch.device | str = "cpu") -> TransformerLM:
-    """Return a freshly initialised model of the configured sizes."""
-    return TransformerLM(
-        vocab_size=config.vocab_size,
-        context_length=config.context_length,
-        d_model=config.d_model,
-        num_layers=config.num_layers,
-        num_heads=config.num_heads,
-        d_ff=config.d_ff,
-        rope_theta=config.rope_theta,
-        device=device,
-        architecture=config,
+def make_optimizer(
+    model: nn.Module, config: TrainConfig, optimizer_class: type[AdamW] = AdamW
+) -> Optimizer:
+    """Return the optimizer of a run; the embedding table has a learning rate of its own.
+
+    Args:
+        model: Whose weights are updated.
+        config: Rates, betas, decay.
+        optimizer_class: The book's AdamW or its fast twin.
+    """
+    optim = config.optim
+    # Under the name that the contract gives it (docs/handout.md).
+    table = model.get_parameter("token_embeddings.weight")
+    others = [parameter for parameter in model.parameters() if parameter is not table]
+    ratio = 1.0 if table is model.get_parameter("lm_head.weight") else optim.embedding_lr_ratio
+    groups = [
+        {"params": others, "lr_ratio": 1.0},
+        {"params": [table], "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
+    ]
+    return optimizer_class(
+        groups, lr=optim.lr, betas=(optim.beta1, optim.beta2), weight_decay=optim.weight_decay
     )
+
+
+def least_bytes(config: ModelConfig) -> int:
+    """Return a number of bytes below which no model of these sizes can be kept."""
+    per_layer = 2 * config.d_model**2 + 2 * config.d_model * config.d_ff
+    return 4 * (config.vocab_size * config.d_model + config.num_layers * per_layer)

@@ -1,10 +1,10 @@
-"""A model of which each process holds a part of every weight, of its gradient and its moments.
+"""Fully sharded data parallel (Zhao et al. 2023, https://arxiv.org/abs/2304.11277).
 
-Fully sharded data parallel (Zhao et al. 2023, https://arxiv.org/abs/2304.11277): the weights of a
-block are collected when the block is called, and forgotten after it; each process gets its part of
-the averaged gradients. Read distributed.py first.
+Each process holds a shard of every weight, of its gradient and of its moments. The weights of a
+block are gathered when the block is called and freed after it; each process gets its shard of the
+averaged gradients. Read distributed.py first.
 
-Tested by `make test ARGS=tests/project/test_distributed.py`.
+Tested by `make test ARGS=tests/project/run/test_distributed.py`.
 """
 
 import math
@@ -18,60 +18,71 @@ from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from cs_basics.checkpoint import check_optimizer_state, load_weights
 from cs_basics.optim import clip_grad_norm
-from cs_basics.run.distributed import Replicas, World
-from cs_basics.transformer import TransformerLM
+from cs_basics.run.checkpoint_file import Checkpoint
+from cs_basics.run.distributed import DDP, World
+
+BuildWhole = Callable[[], tuple[nn.Module, Optimizer]]
 
 
-class Shards(Replicas):
-    """Each process holds a part of every weight, of its gradient and of the optimizer's state.
+class FSDP(DDP):
+    """Each process holds a shard of every weight, of its gradient and of the optimizer state.
 
-    The optimizer is given those parts, as plain tensors, and need not know of the others.
+    The optimizer gets the local shards as plain tensors and needs no support for sharding.
 
     Args:
-        model: The model; it is changed in place.
-        world: The processes, two or more.
+        model: The model; sharded in place.
+        optimizer: Optimizer of the model; its parameters are replaced by the local shards.
+        world: The process group, two processes or more.
+        build: Returns a whole model and its optimizer on the CPU, into which checkpoints are read.
     """
 
     is_split = True
 
-    def __init__(self, model: TransformerLM, world: World) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, world: World, build: BuildWhole
+    ) -> None:
         super().__init__(model, world)
-        mesh = init_device_mesh(model.token_embeddings.weight.device.type, (world.size,))
-        for block in model.layers:
+        self._build = build
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        mesh = init_device_mesh(next(model.parameters()).device.type, (world.size,))
+        for block in model.layers:  # pyright: ignore[reportGeneralTypeIssues]
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
-        # Called by itself where the loss is computed without logits.
-        register_fsdp_forward_method(model, "hidden")
+        if hasattr(model, "hidden"):
+            # The chunked loss calls `hidden` instead of `forward`.
+            register_fsdp_forward_method(model, "hidden")
         self._whole_of: dict[int, DTensor] = {}
-        """By the identity of the part that the optimizer has."""
+        """The sharded weight of each local shard, by the id of the shard."""
+        sharded = dict(model.named_parameters())
+        for group in optimizer.param_groups:
+            group["params"] = [self._held(sharded[names[id(p)]]) for p in group["params"]]
 
-    def held(self, parameter: Tensor) -> Tensor:
-        """Return the part of a weight that is here; called once for each."""
+    def _held(self, parameter: Tensor) -> Tensor:
+        """Return the local shard of a weight; called once for each weight."""
         assert isinstance(parameter, DTensor)
         with torch.no_grad():
             part = parameter.to_local()
         self._whole_of[id(part)] = parameter
         return part
 
-    def finish_gradients(self, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Clip the gradients, which are averaged already; return their joint norm."""
+    def clip(self, optimizer: Optimizer, max_norm: float) -> float:
+        """Clip the gradients, which are averaged already; return their global norm."""
         parts = self._parts(optimizer)
         for part in parts:
             gradient = self._whole_of[id(part)].grad
             assert isinstance(gradient, DTensor)
             part.grad = gradient.to_local()
-        norm_here = clip_grad_norm(parts, math.inf).item()
+        norm_here = float(clip_grad_norm(parts, math.inf))
         norm = math.sqrt(self.world.sum([norm_here**2])[0])
         if norm > max_norm:
             for part in parts:
                 assert part.grad is not None
                 part.grad.mul_(max_norm / (norm + 1e-6))
-        return torch.tensor(norm)
+        return norm
 
     def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Collect both from all processes; of what is returned only the state can be asked."""
+        """Gather both from all processes; the results support `state_dict` only."""
         model_state = {
             name: value.full_tensor() if isinstance(value, DTensor) else value
             for name, value in self.model.state_dict().items()
@@ -79,21 +90,22 @@ class Shards(Replicas):
         optimizer_state = self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
         return cast(nn.Module, _Saved(model_state)), cast(Optimizer, _Saved(optimizer_state))
 
-    def load(self, optimizer: Optimizer, state: dict[str, Any], source: str) -> None:
-        """Take up this process's part of a checkpoint; arguments and errors as in Replicas."""
-        weights = dict(state["model"])
+    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
+        """Load the shards of this process from a checkpoint; errors as in DDP."""
+        whole_model, whole_optimizer = self._build()
+        iteration = checkpoint.load_into(whole_model, whole_optimizer)
+        weights = whole_model.state_dict()
         for name, own in self.model.state_dict().items():
-            if name in weights and weights[name].shape == own.shape:
-                weights[name] = distribute_tensor(
-                    weights[name], own.device_mesh, own.placements, src_data_rank=None
-                )
-        load_weights(self.model, weights, source)
-        optimizer_state = self._map_optimizer_state(optimizer, state["optimizer"], _part)
-        check_optimizer_state(optimizer, optimizer_state, source)
-        optimizer.load_state_dict(optimizer_state)
+            weights[name] = distribute_tensor(
+                weights[name], own.device_mesh, own.placements, src_data_rank=None
+            )
+        self.model.load_state_dict(weights)
+        state = whole_optimizer.state_dict()
+        optimizer.load_state_dict(self._map_optimizer_state(optimizer, state, _part))
+        return iteration
 
     def _parts(self, optimizer: Optimizer) -> list[Tensor]:
-        """Return what the optimizer changes, in the order in which its state numbers them."""
+        """Return the local shards in the order of the indices in the optimizer state."""
         return [part for group in optimizer.param_groups for part in group["params"]]
 
     def _map_optimizer_state(
@@ -102,7 +114,7 @@ class Shards(Replicas):
         state: dict[str, Any],
         convert: Callable[[Tensor, DTensor], Tensor],
     ) -> dict[str, Any]:
-        """Convert what the optimizer keeps for each element of a weight, such as its moments."""
+        """Convert the tensors of the optimizer state, such as moments, to or from shards."""
         parts = self._parts(optimizer)
         per_weight = {
             number: {
@@ -117,18 +129,18 @@ class Shards(Replicas):
 
 
 class _Saved:
-    """What was collected, as something that can be saved."""
+    """A gathered state with the `state_dict` method that `save_checkpoint` calls."""
 
     def __init__(self, state: dict[str, Any]) -> None:
         self._state = state
 
     def state_dict(self) -> dict[str, Any]:
-        """Return it."""
+        """Return the gathered state."""
         return self._state
 
 
 def _whole(part: Tensor, like: DTensor) -> Tensor:
-    """Collect from all processes what belongs to the parts of a weight."""
+    """Gather a tensor from its shards, which are sharded like a weight."""
     mesh, placements = like.device_mesh, like.placements
     distributed = DTensor.from_local(
         part, mesh, placements, run_check=False, shape=like.shape, stride=like.stride()
@@ -137,7 +149,7 @@ def _whole(part: Tensor, like: DTensor) -> Tensor:
 
 
 def _part(whole: Tensor, like: DTensor) -> Tensor:
-    """Take from something whole what belongs to this process's part of a weight."""
+    """Return the local shard of a whole tensor, sharded like a weight."""
     return distribute_tensor(
         whole, like.device_mesh, like.placements, src_data_rank=None
     ).to_local()

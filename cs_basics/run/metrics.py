@@ -1,4 +1,4 @@
-"""What a run shows of itself: metrics.jsonl (the truth), console lines, plots, wandb."""
+"""Metrics of a run: stored in metrics.jsonl; shown on the console, as a plot and by wandb."""
 
 import contextlib
 import json
@@ -19,21 +19,21 @@ logger = logging.getLogger(__name__)
 
 Row = dict[str, float]
 Sample = tuple[int, str]
-"""A step, and what the model wrote after it."""
+"""A step, and a text that the model generated after it."""
 
 
 def bits_per_byte(loss: float, bytes_per_token: float) -> float:
-    """Turn a loss in nats per token into bits per byte of text, which no vocabulary can flatter."""
+    """Convert a loss in nats per token to bits per byte, comparable between vocabularies."""
     return loss / math.log(2) / bytes_per_token
 
 
 def read_metrics(path: Path) -> list[Row]:
-    """Return the rows of numbers in a metrics.jsonl; a line that was cut off is left out."""
+    """Return the rows of metrics of a metrics.jsonl; a broken line is skipped with a warning."""
     return [row for row in _read_lines(path) if "sample" not in row]
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """Return what the model wrote on the way, out of a metrics.jsonl."""
+    """Return the sampled texts of a metrics.jsonl."""
     return [(row["step"], row["sample"]) for row in _read_lines(path) if "sample" in row]
 
 
@@ -57,9 +57,9 @@ class MetricsLog:
 
     Args:
         path: The metrics.jsonl; None: nothing is stored, shown or sent.
-        config: Names the run for wandb and says whether to use it.
-        num_bytes: Length of the file when the checkpoint was made that the run goes on from. What
-            comes after that is of updates that were lost, and is cut off.
+        config: Settings of the run, which say whether to use wandb.
+        num_bytes: Length of the file when the checkpoint was saved that the run resumes from. Rows
+            after that belong to updates that will be repeated, and are removed.
     """
 
     def __init__(self, path: Path | None, config: TrainConfig, num_bytes: int = 0) -> None:
@@ -74,7 +74,7 @@ class MetricsLog:
         self._wandb = _Wandb(config, path.parent)
 
     def log(self, **values: float) -> None:
-        """Store and show one row; keys are written with `__` for the slash in `train/loss`."""
+        """Store and show one row; `__` in a key stands for the slash of `train/loss`."""
         if self._file is None:
             return
         row = {name.replace("__", "/"): value for name, value in values.items()}
@@ -84,7 +84,7 @@ class MetricsLog:
         self._wandb.log(row)
 
     def log_sample(self, step: int, text: str) -> None:
-        """Store what the model wrote after a step."""
+        """Store a text that the model generated after a step."""
         self.samples.append((step, text))
         self._append({"step": step, "sample": text})
 
@@ -94,7 +94,7 @@ class MetricsLog:
         self._file.flush()
 
     def sync(self) -> int:
-        """Put all rows on the disk; return the length of the file in bytes."""
+        """Flush all rows to the disk (fsync); return the length of the file in bytes."""
         assert self._file is not None
         os.fsync(self._file.fileno())
         return os.fstat(self._file.fileno()).st_size
@@ -119,7 +119,7 @@ class MetricsLog:
 
 
 def _cut(path: Path, num_bytes: int) -> None:
-    """Shorten a file to so many bytes, and further where that would leave part of a line."""
+    """Truncate a file to at most num_bytes, at the end of a line."""
     with path.open("rb+") as file:
         content = file.read(num_bytes)
         whole = content.rfind(b"\n") + 1
@@ -129,17 +129,17 @@ def _cut(path: Path, num_bytes: int) -> None:
 
 
 class _Wandb:
-    """Sends a run to Weights & Biases. Its first failure is told, and the last that is heard of it.
+    """Sends a run to Weights & Biases, until the first failure: that is logged and turns it off.
 
     Args:
-        config: Says whether to use it.
-        run_dir: Names the run, and keeps what is not uploaded.
+        config: Settings of the run, which say whether to use wandb.
+        run_dir: Folder of the run: names the run for wandb and holds its local files.
     """
 
     def __init__(self, config: TrainConfig, run_dir: Path) -> None:
         self._run: Any = None
         self._has_failed = False
-        if config.wandb != "disabled":
+        if config.run.wandb != "disabled":
             self._guard(lambda: self._start(config, run_dir))
 
     def log(self, row: Row) -> None:
@@ -148,23 +148,23 @@ class _Wandb:
             self._guard(lambda: self._run.log(row, step=int(row["step"])))
 
     def log_results(self, plot: Path, samples: list[str]) -> None:
-        """Send the plot and the stories."""
+        """Send the plot and the samples."""
         if self._run is not None:
             self._guard(lambda: self._send_results(plot, samples))
 
     def finish(self, exit_code: int) -> None:
-        """End the run there."""
+        """Finish the wandb run."""
         if self._run is not None:
             self._guard(lambda: self._run.finish(exit_code=exit_code))
         if self._has_failed:
-            # Otherwise its own exit hook would meet the same failure, and print a traceback.
+            # Otherwise the exit hook of wandb would fail likewise and print a traceback.
             with contextlib.suppress(Exception, SystemExit):
                 import wandb
 
                 wandb.teardown(exit_code=exit_code)
 
     def _guard(self, act: Callable[[], None]) -> None:
-        """Watching never stops a training: whatever goes wrong here ends only the watching."""
+        """Call wandb; any error turns wandb off, but never stops the training."""
         try:
             act()
         except (Exception, SystemExit) as error:
@@ -175,7 +175,7 @@ class _Wandb:
     def _start(self, config: TrainConfig, run_dir: Path) -> None:
         import wandb
 
-        mode = config.wandb
+        mode = config.run.wandb
         if mode == "online" and not (wandb.api.api_key or os.environ.get("WANDB_API_KEY")):
             logger.warning(
                 "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
@@ -198,7 +198,7 @@ class _Wandb:
 
 
 def _console_line(row: Row) -> str:
-    """Write a row for people, the same width each time."""
+    """Format a row for the console."""
     parts = [f"step {row['step']:>6,.0f}"]
     if "train/loss" in row:
         parts.append(f"loss {row['train/loss']:.3f}")
@@ -220,7 +220,7 @@ def _console_line(row: Row) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Write seconds as people say them: 45s, 3m 20s, 2h 05m."""
+    """Format seconds as 45s, 3m 20s or 2h 05m."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -233,10 +233,10 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
 
     Args:
         rows: Rows of metrics.jsonl.
-        path: The PNG to write.
-        title: Stands above both panels.
+        path: The PNG file to write.
+        title: Text above both panels.
     """
-    # Here and not above: of several processes only one draws, and none needs it to start.
+    # Imported here, since only one process draws, and importing it takes long.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
@@ -260,7 +260,7 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
     panels[0].set_ylabel("loss (nats per token)")
     if validated := [row for row in rows if "val/loss" in row]:
         losses = [row[key] for row in rows for key in ("train/loss", "val/loss") if key in row]
-        # From the first validation on: the fall before it would press the rest flat.
+        # The range of the losses since the first validation: earlier ones would flatten the rest.
         high = max(validated[0]["val/loss"], losses[-1] + 0.5)
         panels[0].set_ylim(min(losses) - 0.1, high + 0.4)
         ratio = validated[-1]["val/bits_per_byte"] / validated[-1]["val/loss"]

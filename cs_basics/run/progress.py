@@ -1,4 +1,4 @@
-"""How far a long piece of work has come, told by the library and shown by scripts."""
+"""Progress of long work, reported by the library to callbacks and shown by the scripts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a long piece of work has come; handed to `on_progress` callbacks."""
+    """Progress of a stage of work, the argument of `on_progress` callbacks."""
 
     stage: str
-    """What is being done, such as "counting words"."""
+    """Name of the stage, such as "counting pre-tokens"."""
     unit: str
-    """What `done` and `total` count, such as "bytes"."""
+    """Unit of `done` and `total`, such as "bytes"."""
     done: int
     """Units finished in this stage."""
     total: int
-    """Units in the whole stage; 0 if unknown, as for a pipe."""
+    """Units of the whole stage; 0 if unknown, as for a pipe."""
     elapsed_s: float
     """Seconds since the stage began."""
 
@@ -26,10 +26,21 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds left at this rate; None if it cannot be told."""
+        """Seconds left at this rate; None if unknown."""
         if self.total == 0 or self.done == 0:
             return None
         return max(self.total - self.done, 0) / self.rate if self.rate > 0 else None
 
 
 OnProgress = Callable[[Progress], None]
+
+
+def unpacked(on_progress: OnProgress | None) -> Callable[[str, str, int, int, float], None] | None:
+    """Return a callback that takes the fields of `Progress` one by one, as fast/text calls it."""
+    if on_progress is None:
+        return None
+
+    def report(stage: str, unit: str, done: int, total: int, elapsed_s: float) -> None:
+        on_progress(Progress(stage, unit, done, total, elapsed_s))
+
+    return report

@@ -1,6 +1,6 @@
-"""report.html: a page to watch a run with while it goes on, and to keep afterwards.
+"""report.html of a run: curves, latest metrics, samples and settings, updated during the run.
 
-Tested by `make test ARGS=tests/project/test_watching.py`.
+Test: pytest tests/project/run/test_watching.py
 """
 
 import json
@@ -26,7 +26,7 @@ from cs_basics.run.metrics import MetricsLog, Row, format_duration
 
 logger = logging.getLogger(__name__)
 
-# The page is written, and loads itself, at most so often while the run goes on.
+# During the run, the page is rewritten, and reloads itself in a browser, at most this often.
 INTERVAL_S = 10
 MAX_SAMPLES = 20
 
@@ -34,12 +34,12 @@ BLUE, RED, GREY = "#4c72b0", "#c44e52", "#555555"
 
 
 class Report:
-    """Keeps report.html of a run up to date. What goes wrong with it never stops the run.
+    """Keeps the report.html of a run up to date; a failure to write it never stops the run.
 
     Args:
-        folder: The run.
-        config: Its settings.
-        log: Its metrics and samples, read whenever the page is written.
+        folder: Folder of the run, which names the file to write.
+        config: Settings of the run, shown on the page.
+        log: Metrics and samples of the run, read each time the page is written.
     """
 
     def __init__(self, folder: RunFolder, config: TrainConfig, log: MetricsLog) -> None:
@@ -48,7 +48,7 @@ class Report:
         self._has_failed = False
 
     def refresh(self) -> None:
-        """Write the page of a run that goes on, if the last one is old enough."""
+        """Write the page of a running run, unless it was written in the last INTERVAL_S seconds."""
         if time.monotonic() - self._written_at >= INTERVAL_S:
             self.write("running", is_running=True)
 
@@ -56,8 +56,8 @@ class Report:
         """Write the page.
 
         Args:
-            state: How the run is, for people.
-            is_running: The page will change, and should load itself again.
+            state: State of the run, such as "running", "finished" or the error that ended it.
+            is_running: Whether the page will still change and should reload itself.
         """
         title = f"Run {self.folder.path.name}"
         blocks = report_blocks(state, self.config, self.log.rows, self.log.samples)
@@ -75,13 +75,13 @@ class Report:
 def report_blocks(
     state: str, config: TrainConfig, rows: list[Row], samples: list[tuple[int, str]]
 ) -> list[Block]:
-    """Return what the page says.
+    """Return the contents of the page.
 
     Args:
-        state: How the run is.
-        config: Its settings.
-        rows: Its metrics.
-        samples: What the model wrote, each with the step.
+        state: See Report.write.
+        config: Settings of the run.
+        rows: Rows of metrics.jsonl.
+        samples: Texts that the model generated, each with its step.
     """
     now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     return [
@@ -124,7 +124,7 @@ def report_blocks(
 
 
 def _table(rows: list[Row]) -> Table:
-    """Return the latest of each number."""
+    """Make a table of the latest value of each metric."""
     latest: Row = {name: value for row in rows for name, value in row.items()}
     named = [
         ("step", "step", "{:,.0f}"),
@@ -147,7 +147,7 @@ def _points(rows: list[Row], name: str) -> list[tuple[float, float]]:
 
 
 def _sample_blocks(samples: list[tuple[int, str]]) -> list[Block]:
-    """Show the samples, newest first; of many, some from the whole run."""
+    """Show at most MAX_SAMPLES samples, newest first, evenly spread over the run."""
     if not samples:
         return []
     stride = -(-len(samples) // MAX_SAMPLES)

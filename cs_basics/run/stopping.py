@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM, noted while an update is under way and obeyed after it.
+"""Clean stops: Ctrl-C and SIGTERM are recorded, and the run stops after the current update.
 
-Tested by `make test ARGS=tests/project/test_stopping.py`.
+Test: pytest tests/project/run/test_stopping.py
 """
 
 import signal
@@ -10,16 +10,17 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# A Ctrl-C so soon after the first is the same one: torchrun hands on what its processes got, too.
+# A second SIGINT within this time is the same Ctrl-C: the terminal sends it to every process, and
+# torchrun forwards it to its processes once more.
 SAME_PRESS_S = 1.0
 
 
 class TrainingStoppedError(Exception):
-    """A run was asked to stop, and did: everything is saved.
+    """A run was stopped by a signal, after it saved a checkpoint.
 
     Args:
-        step: The last update that was made.
-        signal_number: The signal that asked for it.
+        step: Number of the last update.
+        signal_number: Number of the signal.
     """
 
     def __init__(self, step: int, signal_number: int) -> None:
@@ -28,14 +29,14 @@ class TrainingStoppedError(Exception):
 
 
 class StopSignals:
-    """Note Ctrl-C and SIGTERM while the context lasts; a second Ctrl-C ends it at once.
+    """Context manager that records Ctrl-C and SIGTERM; a second Ctrl-C raises KeyboardInterrupt.
 
-    Outside the main thread, where Python allows no handlers, nothing is noted.
+    Outside the main thread it records nothing, since Python allows signal handlers only there.
     """
 
     def __init__(self) -> None:
         self.received = 0
-        """Number of the signal that came; 0: none."""
+        """Number of the first signal; 0: none came."""
         self._received_at = 0.0
         self._previous: dict[int, Any] = {}
 

@@ -1,23 +1,22 @@
-"""Tokens to text as they arrive: never a part of a character, never a part of a stop string."""
+"""Streaming detokenization: text never ends within a character or within a stop string."""
 
-import codecs
 from collections.abc import Collection, Iterable, Iterator
 
 from cs_basics.tokenizer import Tokenizer
 
 
 class TextStream:
-    """The text of one sequence, given out as soon as nothing that follows can change it.
+    """The text of one sequence, returned as soon as no later token can change it.
 
-    A token may end within a character, and a text may end with the beginning of a stop string:
-    both wait for the next token.
+    An incomplete character at the end, or the beginning of a stop string, is held back until the
+    next token.
 
     Args:
-        tokenizer: Knows the bytes of each token.
-        stop_strings: The text ends before the first of these, wherever tokens begin and end.
+        tokenizer: The tokenizer of the tokens.
+        stop_strings: The text ends before the first of these, even if it spans several tokens.
 
     Raises:
-        ValueError: A stop string is empty: the text would end before it begins.
+        ValueError: A stop string is empty.
     """
 
     def __init__(self, tokenizer: Tokenizer, stop_strings: Collection[str] = ()) -> None:
@@ -25,21 +24,29 @@ class TextStream:
             raise ValueError("a stop string is empty: every text would end before it begins")
         self.is_finished = False
         self._tokenizer, self._stop_strings = tokenizer, stop_strings
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._ids: list[int] = []  # since the last complete character
+        self._num_taken = 0  # characters of their text returned so far
         self._waiting = ""
 
     def push(self, token_id: int) -> str:
-        """Take a token and return the text that is certain now; "" after a stop string."""
+        """Add a token and return the new text that is certain; "" after a stop string."""
         if self.is_finished:
             return ""
-        self._waiting += self._decoder.decode(self._tokenizer.decode_bytes([token_id]))
+        self._ids.append(token_id)
+        text = self._tokenizer.decode(self._ids)
+        # U+FFFD at the end may be an incomplete character.
+        settled = text.removesuffix("\ufffd")
+        self._waiting += settled[self._num_taken :]
+        self._num_taken = len(settled)
+        if settled == text:
+            self._ids, self._num_taken = [], 0
         return self._certain()
 
     def close(self) -> str:
-        """Return what was still waiting: no token follows."""
+        """Return the text that was held back, when no token follows."""
         if self.is_finished:
             return ""
-        self._waiting += self._decoder.decode(b"", final=True)
+        self._waiting += self._tokenizer.decode(self._ids)[self._num_taken :]
         rest = self._certain() + self._waiting
         self.is_finished, self._waiting = True, ""
         return rest
@@ -56,7 +63,7 @@ class TextStream:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Return the length of the longest end of the text with which the stop string begins."""
+    """Return the length of the longest suffix of the text that is a prefix of the stop string."""
     return next(
         (length for length in range(len(stop) - 1, 0, -1) if text.endswith(stop[:length])), 0
     )
@@ -65,15 +72,15 @@ def _overlap(text: str, stop: str) -> int:
 def stream_text(
     tokenizer: Tokenizer, ids: Iterable[int], stop_strings: Collection[str] = ()
 ) -> Iterator[str]:
-    """Turn tokens into text as they arrive, never a part of a character.
+    """Decode tokens as they arrive, in whole characters.
 
     Args:
-        tokenizer: Knows the bytes of each token.
-        ids: Token ids; none is asked for after a stop string.
+        tokenizer: The tokenizer of the tokens.
+        ids: Token ids; not read further after a stop string.
         stop_strings: The text ends before the first of these.
 
     Yields:
-        Pieces of text; joined they are `tokenizer.decode` of all ids, up to the stop string.
+        Chunks of text; joined they are `tokenizer.decode` of all ids, up to the stop string.
     """
     stream = TextStream(tokenizer, stop_strings)
     for token_id in ids:

@@ -1,1 +1,9 @@
-"""study."""
+"""Experiments on models, and what a model costs.
+
+accounting.py        parameters, operations and memory of a model, computed from its ModelConfig
+ablation.py          the suites: named variants of a configuration that differ in one thing each
+ablation_run.py      one run: train a variant for its budget, then measure
+ablation_summary.py  all runs together: means over seeds, and which differences are noise
+ablation_plot.py     the training losses of all runs in one picture
+ablation_report.py   report.html and report.md
+"""

@@ -1,6 +1,6 @@
-"""What the runs of an ablation say together: means over seeds, and which differences are noise.
+"""All runs of an ablation together: means over seeds, and which differences are noise.
 
-Tested by `make test ARGS=tests/project/test_ablation_summary.py`.
+Tested by `make test ARGS=tests/project/study/test_ablation_summary.py`.
 """
 
 import statistics
@@ -11,28 +11,37 @@ from cs_basics.run.config import TrainConfig
 from cs_basics.run.metrics import Row
 from cs_basics.study.ablation_run import RunResult
 
-ERRATIC_SPREAD = 4.0
 STANDARD_ERRORS = 2.0
+"""A difference of fewer standard errors than these counts as noise."""
+ERRATIC_SPREAD = 4.0
+"""A variant is erratic if its standard deviation is over this many times the median one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One run as it lies on disk."""
+    """One run, as far as it is done."""
 
     variant: str
     """Name in the suite."""
     config: TrainConfig
     """Its settings."""
     result: RunResult | None
-    """Its numbers; None: it is not done, or it crashed."""
+    """What was measured; None: it is not done, or it crashed."""
     rows: Sequence[Row]
     """Its metrics.jsonl."""
     crash: str | None = None
     """How it ended, if it crashed."""
 
     @property
+    def score(self) -> float | None:
+        """Bits per byte of a run that is done and did not diverge."""
+        if self.result is None or self.result.diverged_at is not None:
+            return None
+        return self.result.bits_per_byte
+
+    @property
     def status(self) -> str:
-        """One phrase on how the run ended; empty if it just trained."""
+        """How the run ended, in a few words; empty if there is nothing to remark."""
         if self.result is None:
             return self.crash or "not run yet"
         if self.result.diverged_at is not None:
@@ -50,8 +59,11 @@ class Summary:
     """Name in the suite."""
     runs: tuple[Run, ...]
     """Its runs."""
-    scores: tuple[float, ...]
-    """Bits per byte of the runs that did not diverge."""
+
+    @property
+    def scores(self) -> list[float]:
+        """The scores of its runs, without those that have none."""
+        return [run.score for run in self.runs if run.score is not None]
 
     @property
     def is_sound(self) -> bool:
@@ -61,24 +73,24 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """Mean bits per byte; defined if there is a score."""
+        """Mean score; there must be one."""
         return statistics.fmean(self.scores)
 
     @property
     def variance(self) -> float | None:
-        """Variance of the bits per byte between seeds; None for fewer than two."""
+        """Variance of the scores; None for fewer than two."""
         return statistics.variance(self.scores) if len(self.scores) > 1 else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """How far one variant is behind another, and whether that means anything."""
+    """How far one variant is behind another, and whether it is noise."""
 
     ahead: str
     behind: str
     bits_per_byte: float
     standard_error: float | None
-    """None where one seed leaves no way to tell."""
+    """Of the difference; None where no variant has two scores."""
 
     @property
     def is_noise(self) -> bool | None:
@@ -89,29 +101,25 @@ class Difference:
 
 
 def summarise(runs: Iterable[Run]) -> list[Summary]:
-    """Group runs by variant; the best first, then those with lost runs, then those with no score.
+    """Group the runs of a suite by variant, the best first.
 
-    Args:
-        runs: All runs of a suite.
+    Variants of which a run diverged or crashed come after those, variants without any score last.
     """
     by_variant: dict[str, list[Run]] = {}
     for run in runs:
         by_variant.setdefault(run.variant, []).append(run)
-    summaries = [
-        Summary(variant=name, runs=tuple(group), scores=tuple(_scores(group)))
-        for name, group in by_variant.items()
-    ]
+    summaries = [Summary(variant=name, runs=tuple(group)) for name, group in by_variant.items()]
     return sorted(summaries, key=_rank)
 
 
 class Noise:
-    """What chance does to the score of a run, from the spread between seeds.
+    """How much the score of a run varies by chance, from the spread between seeds.
 
-    With two seeds a variant's own variance says next to nothing, so the variances of all variants
-    are pooled. A variant whose standard deviation is over ERRATIC_SPREAD times the median one is
-    left out of the pool and judged by its own: one that nearly diverges would otherwise drown the
-    differences of all the others. All variants share their seeds, and with them their batches; as
-    what the seeds have in common is not taken out, the judgement errs on the side of noise.
+    With two seeds a variant's own variance says almost nothing, so the variances of all variants
+    are pooled. An erratic variant is left out of the pool and judged by its own variance: one that
+    nearly diverges would otherwise hide the differences between all the others. All variants share
+    their seeds and so their batches. What is common to a seed is not taken out, so the judgement
+    errs on the side of noise.
 
     Args:
         summaries: The variants.
@@ -154,13 +162,6 @@ class Noise:
             bits_per_byte=behind.mean - ahead.mean,
             standard_error=error,
         )
-
-
-def _scores(runs: Iterable[Run]) -> Iterable[float]:
-    for run in runs:
-        result = run.result
-        if result is not None and result.diverged_at is None and result.bits_per_byte is not None:
-            yield result.bits_per_byte
 
 
 def _rank(summary: Summary) -> tuple[bool, bool, float, str]:

@@ -1,137 +1,88 @@
 """What a model costs before it exists: parameters, floating-point operations, memory, time.
 
-Stands alone: nothing here builds a model. Counted is the plain model of transformer.py; matrix
-products are all that is counted as work, the convention of PyTorch's FLOP counter, which the tests
-demand agreement with. Try it: python scripts/account.py stories
+Everything is computed from a ModelConfig; no model is built. Memory is that of the book's code, not
+of its fast twins. Only matrix products count as work, as in PyTorch's FLOP counter, with which the
+tests compare. Try it: python scripts/account.py stories
 """
 
-from dataclasses import dataclass
-
-from cs_basics.run.config import Architecture, TrainConfig, resolve_num_kv_heads
+from cs_basics.variants.config import ModelConfig
 
 FLOAT32_BYTES = 4
 BACKWARD_PER_FORWARD = 2
-"""Each product y = W x needs two for its gradient, one by x and one by W."""
+"""Each product y = W x needs two in the backward pass: one for the gradient by x, one by W."""
 
-ARRAYS_PER_NORM = 3
-"""Kept of each norm's input: itself, scaled down against overflow, and normalised."""
+ARRAYS_PER_NORM = 2
+"""Kept for the backward pass of each norm: its input, and the normalised input."""
 
 Parts = dict[str, int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelShape(Architecture):
-    """The sizes and choices that determine what a model costs."""
-
-    vocab_size: int
-    """Number of token ids."""
-    context_length: int
-    """Longest sequence."""
-    d_model: int
-    """Size of the residual stream."""
-    num_layers: int
-    """Number of blocks."""
-    num_heads: int
-    """Attention heads per block, a divisor of d_model."""
-    d_ff: int
-    """Hidden size of the feed-forward parts."""
-
-    def __post_init__(self) -> None:
-        Architecture.__post_init__(self)
-        for name in ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.d_model % self.num_heads:
-            raise ValueError(
-                f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
-            )
-        resolve_num_kv_heads(self.num_heads, self.num_kv_heads)
-
-    @property
-    def d_head(self) -> int:
-        """Size of one head."""
-        return self.d_model // self.num_heads
-
-    @property
-    def d_kv(self) -> int:
-        """Size of the keys of all heads together, and of the values."""
-        return self.d_head * resolve_num_kv_heads(self.num_heads, self.num_kv_heads)
-
-    @property
-    def ffn_matrices(self) -> int:
-        """Matrices of a feed-forward part, each d_model x d_ff."""
-        return 3 if self.ffn == "swiglu" else 2
-
-    @property
-    def norms_per_block(self) -> int:
-        """Norms of a block, those of single heads aside."""
-        return {"pre": 2, "post": 2, "sandwich": 4, "none": 0}[self.placement]
-
-    @property
-    def has_final_norm(self) -> bool:
-        """Whether the stream is normalised before the output head."""
-        return self.placement in ("pre", "sandwich")
-
-
-def shape_of(config: TrainConfig) -> ModelShape:
-    """Take from a run's configuration what determines the cost of its model."""
-    return ModelShape(**{name: getattr(config, name) for name in ModelShape.__dataclass_fields__})
-
-
-def parameters(shape: ModelShape) -> Parts:
+def parameters(config: ModelConfig) -> Parts:
     """Count the parameters of each part of the model, over all blocks.
 
-    A table that is also the output head is counted once, as the embedding.
+    Tied weights are counted once, as the embedding.
     """
-    d_model, num_layers = shape.d_model, shape.num_layers
-    per_norm = 2 * d_model if shape.norm == "layernorm" else d_model
-    num_norms = num_layers * shape.norms_per_block + shape.has_final_norm
-    head_norms = num_layers * 2 * shape.d_head if shape.qk_norm else 0
+    d_model, num_layers = config.d_model, config.num_layers
+    per_norm = 2 * d_model if config.norm == "layernorm" else d_model
+    head_norms = num_layers * 2 * config.d_head if config.qk_norm else 0
     return {
-        "token embeddings": shape.vocab_size * d_model,
-        "attention": num_layers * 2 * d_model * (d_model + shape.d_kv),
-        "feed-forward": num_layers * shape.ffn_matrices * d_model * shape.d_ff,
-        "norms": num_norms * per_norm + head_norms,
-        "output head": 0 if shape.tie_embeddings else shape.vocab_size * d_model,
+        "token embeddings": config.vocab_size * d_model,
+        "attention": num_layers * 2 * d_model * (d_model + config.d_kv),
+        "feed-forward": num_layers * num_ffn_matrices(config) * d_model * config.d_ff,
+        "norms": num_norms(config) * per_norm + head_norms,
+        "output head": 0 if config.tie_embeddings else config.vocab_size * d_model,
     }
 
 
-def forward_flops(shape: ModelShape, seq_len: int | None = None) -> Parts:
+def num_norms(config: ModelConfig) -> int:
+    """Return the number of norms of the residual stream, the final one included."""
+    per_block, num_final = {"pre": (2, 1), "post": (2, 0), "sandwich": (4, 1), "none": (0, 0)}[
+        config.placement
+    ]
+    return config.num_layers * per_block + num_final
+
+
+def num_ffn_matrices(config: ModelConfig) -> int:
+    """Return the number of matrices of a feed-forward part, each d_model x d_ff."""
+    return 3 if config.ffn == "swiglu" else 2
+
+
+def forward_flops(config: ModelConfig, seq_len: int | None = None) -> Parts:
     """Count the operations of one forward pass over one sequence, by part.
 
     An (m, n) by (n, p) product costs 2 m n p: a multiplication and an addition for each of the n
-    terms of each of the m p results. Scores are computed for all pairs of positions, also for
-    those that the causal mask then hides.
+    terms of each of the m p results. Scores are counted for all pairs of positions, including
+    those that the causal mask hides.
 
     Args:
-        shape: The model.
+        config: The model.
         seq_len: Tokens in the sequence; None fills the context.
     """
-    seq_len = shape.context_length if seq_len is None else seq_len
-    d_model, num_layers = shape.d_model, shape.num_layers
+    seq_len = config.context_length if seq_len is None else seq_len
+    d_model, num_layers = config.d_model, config.num_layers
     pairs = num_layers * 2 * seq_len**2 * d_model
-    ffn = num_layers * 2 * seq_len * shape.ffn_matrices * d_model * shape.d_ff
+    ffn = num_layers * 2 * seq_len * num_ffn_matrices(config) * d_model * config.d_ff
     return {
-        "attention projections": num_layers * 2 * seq_len * 2 * d_model * (d_model + shape.d_kv),
+        "attention projections": num_layers * 2 * seq_len * 2 * d_model * (d_model + config.d_kv),
         "attention scores": pairs,
         "attention-weighted values": pairs,
         "feed-forward": ffn,
-        "output head": 2 * seq_len * d_model * shape.vocab_size,
+        "output head": 2 * seq_len * d_model * config.vocab_size,
     }
 
 
-def training_flops(shape: ModelShape, batch_size: int) -> Parts:
+def training_flops(config: ModelConfig, batch_size: int) -> Parts:
     """Count the operations of one training step, forward and backward, by part.
 
-    The optimizer's handful of operations per parameter are no products and not counted.
+    The optimizer's few operations per parameter are no matrix products and are not counted.
     """
     factor = batch_size * (1 + BACKWARD_PER_FORWARD)
-    return {part: factor * flops for part, flops in forward_flops(shape).items()}
+    return {part: factor * flops for part, flops in forward_flops(config).items()}
 
 
-def generation_flops(shape: ModelShape, position: int) -> Parts:
-    """Count the operations of one token at a position, the earlier ones being in the KV cache."""
-    one_token = forward_flops(shape, seq_len=1)
+def generation_flops(config: ModelConfig, position: int) -> Parts:
+    """Count the operations of generating the token at a position, with a KV cache, by part."""
+    one_token = forward_flops(config, seq_len=1)
     pairs = {
         part: one_token[part] * (position + 1)
         for part in ("attention scores", "attention-weighted values")
@@ -139,56 +90,55 @@ def generation_flops(shape: ModelShape, position: int) -> Parts:
     return one_token | pairs
 
 
-def training_memory(shape: ModelShape, batch_size: int) -> Parts:
-    """Estimate the bytes that a training step in float32, not compiled, holds at its peak.
+def training_memory(config: ModelConfig, batch_size: int) -> Parts:
+    """Count the bytes that a training step holds at its peak, by part: float32, the book's code.
 
-    Weights, gradients and the two moments of AdamW are exact. Activations are what the operations
-    of the plain model keep for the backward pass, term by term; every norm counts as RMSNorm. The
-    peak is where the backward pass begins: the loss keeps two arrays of the size of the logits
-    (shifted, and their exponentials), and the gradient of each stands beside it.
+    Weights, gradients and the two moments of AdamW are exact. Activations are the arrays that
+    autograd keeps for the backward pass; left out are those with one number per position or head,
+    about 1 %. The peak is at the start of the backward pass: the loss has kept two arrays of the
+    size of the logits (the shifted logits and their exponentials), and the gradient of each is
+    allocated beside it.
     """
-    tokens = batch_size * shape.context_length
-    stream, hidden = tokens * shape.d_model, tokens * shape.d_ff
-    num_parameters = total(parameters(shape))
-    norms = shape.norms_per_block * ARRAYS_PER_NORM * stream
-    # The input; queries and keys as rotated; values; what the heads put together. Keys and values
-    # count once for each head that reads them.
-    projections = 5 * stream
-    if shape.qk_norm:
-        projections += ARRAYS_PER_NORM * tokens * (shape.d_model + shape.d_kv)
-    # exp(scores) and, for the product with the values, the probabilities.
-    scores = 2 * tokens * shape.num_heads * shape.context_length
-    # SwiGLU: gate, its sigmoid, its SiLU, up, and their product; without a gate no two of these.
-    ffn = stream + (5 if shape.ffn == "swiglu" else 3) * hidden
-    # The final norm, and what the output head reads.
-    head = (shape.has_final_norm * ARRAYS_PER_NORM + 1) * stream
-    logits = tokens * shape.vocab_size
+    tokens = batch_size * config.context_length
+    stream, hidden = tokens * config.d_model, tokens * config.d_ff
+    num_parameters = total(parameters(config))
+    # What the projections read; rotated queries and keys; values; what the output projection
+    # reads. Keys and values are repeated for each head of queries that shares them.
+    attention = 5 * stream
+    if config.qk_norm:
+        attention += ARRAYS_PER_NORM * tokens * (config.d_model + config.d_kv)
+    # The exponentials of the scores, and the masked probabilities.
+    attention += 2 * tokens * config.num_heads * config.context_length
+    # SwiGLU: its input; gate, sigmoid of the gate, SiLU of the gate, up, and the gated product.
+    # Without a gate: its input; the hidden layer, its sigmoid and its SiLU.
+    ffn = stream + (5 if config.ffn == "swiglu" else 3) * hidden
+    output_head = stream
     floats = {
         "weights": num_parameters,
         "gradients": num_parameters,
         "optimizer state": 2 * num_parameters,
-        "activations: attention": shape.num_layers * (projections + scores),
-        "activations: feed-forward": shape.num_layers * ffn,
-        "activations: norms": shape.num_layers * norms + head,
-        "activations: logits and loss": 4 * logits,
+        "activations: attention": config.num_layers * attention,
+        "activations: feed-forward": config.num_layers * ffn,
+        "activations: norms, head": num_norms(config) * ARRAYS_PER_NORM * stream + output_head,
+        "activations: logits and loss": 4 * tokens * config.vocab_size,
     }
     return {part: FLOAT32_BYTES * count for part, count in floats.items()}
 
 
 def inference_memory(
-    shape: ModelShape, batch_size: int = 1, bytes_per_value: int = FLOAT32_BYTES
+    config: ModelConfig, batch_size: int = 1, bytes_per_value: int = FLOAT32_BYTES
 ) -> Parts:
-    """Count the bytes that generation holds when the context is full.
+    """Count the bytes that generation holds when the context is full, by part.
 
     Args:
-        shape: The model.
-        batch_size: Texts written side by side.
+        config: The model.
+        batch_size: Texts generated together.
         bytes_per_value: 4 for float32, 2 for bfloat16.
     """
     values = {
-        "weights": total(parameters(shape)),
-        "KV cache": 2 * shape.num_layers * batch_size * shape.context_length * shape.d_kv,
-        "logits": batch_size * shape.vocab_size,
+        "weights": total(parameters(config)),
+        "KV cache": 2 * config.num_layers * batch_size * config.context_length * config.d_kv,
+        "logits": batch_size * config.vocab_size,
     }
     return {part: bytes_per_value * count for part, count in values.items()}
 
@@ -199,12 +149,12 @@ def total(parts: Parts) -> int:
 
 
 def seconds(flops: float, peak_flops_per_s: float, utilisation: float) -> float:
-    """Return how long work takes on hardware of a given peak.
+    """Return how long some work takes on hardware of a given peak.
 
     Args:
-        flops: Operations.
-        peak_flops_per_s: What the hardware could do at best.
-        utilisation: The share of it that is reached, in (0, 1].
+        flops: Floating-point operations.
+        peak_flops_per_s: Peak of the hardware.
+        utilisation: The share of the peak that is reached, in (0, 1].
 
     Raises:
         ValueError: The peak is not positive, or the share is out of its range.
@@ -216,13 +166,13 @@ def seconds(flops: float, peak_flops_per_s: float, utilisation: float) -> float:
     return flops / (peak_flops_per_s * utilisation)
 
 
-def utilisation_of(shape: ModelShape, tokens_per_s: float, peak_flops_per_s: float) -> float:
-    """Return model FLOPs utilisation (MFU) of training at a measured speed.
+def utilisation_of(config: ModelConfig, tokens_per_s: float, peak_flops_per_s: float) -> float:
+    """Return the model FLOPs utilisation (MFU) of training at a measured speed.
 
     Chowdhery et al. 2022, appendix B (https://arxiv.org/abs/2204.02311): only the operations that
-    the model needs count, whatever else the hardware may have been kept busy with.
+    the model needs count, not those that are computed twice to save memory.
     """
     if peak_flops_per_s <= 0:
         raise ValueError(f"peak_flops_per_s={peak_flops_per_s} must be greater than 0")
-    flops_per_token = total(training_flops(shape, batch_size=1)) / shape.context_length
+    flops_per_token = total(training_flops(config, batch_size=1)) / config.context_length
     return tokens_per_s * flops_per_token / peak_flops_per_s

@@ -49,7 +49,7 @@ def main(
         submission: A zip, a folder, or a folder of these.
         out: Folder of the results.
         jobs: Submissions at a time.
-        resume: Go on with what is in --out.
+        resume: Go on with what the folder of the results holds.
         exam_seed: Secret that hidden inputs are drawn from, at least 22 random characters; a fresh
             one is drawn and recorded in batch.json if not given. 0: no hidden inputs.
         require_isolation: Grade only if this wall or a stronger one works; "process" is hardly one

@@ -2,11 +2,11 @@
 
 python scripts/maintain/chaos.py --kills 30
 
-One run is left alone. Another is killed (SIGKILL) at moments drawn at random and at moments waited
-for: while a checkpoint, an evaluation or a line of metrics is being written, at the very end. After
-some kills the disk loses things, too: the end of a line, a byte of the newest checkpoint. Each time
-the run is resumed. In the end both must agree in every bit of weights and optimizer and in every
-row of their metrics.
+One run is left alone. Another is killed (SIGKILL) again and again: at random, during a checkpoint,
+during an evaluation, after a line of metrics, and at the very end. Some kills also damage a file:
+the last line of the metrics is cut off, or a bit of the newest checkpoint flips. Each time the run
+is resumed. In the end both must agree in every bit of weights, optimizer and random states and in
+every row of their metrics.
 """
 
 import os
@@ -23,14 +23,15 @@ from typing import Any, Literal
 
 import torch
 
-sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import run
 
-from cs_basics.checkpoint import read_checkpoint
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.checkpoint_file import read_checkpoint
+from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.metrics import Row, Sample, format_duration, read_metrics, read_samples
 from cs_basics.stories.grammar import write_stories
+from cs_basics.variants.model import build_model
 
 TRAIN_SCRIPT = Path(__file__).parents[1] / "train.py"
 EVAL_EVERY = 12
@@ -67,7 +68,7 @@ def main(kills: int = 30, seed: int = 0, out: Path | None = None) -> None:
 
     Args:
         kills: How often to kill.
-        seed: Decides moments and damages, as far as chance does.
+        seed: Seed of the moments that are drawn at random.
         out: Folder for the runs, kept; none: a temporary one.
     """
     if kills < 1:
@@ -266,9 +267,25 @@ def check_same(victim: RunFolder, whole: RunFolder, max_steps: int) -> None:
     check_prefix(victim, whole)
     if any(len(read(victim)) != len(read(whole)) for read in (timeless_rows, samples_of)):
         raise ValueError(f"{victim.metrics} lacks rows at its end")
-    left, right = (read_checkpoint(run.checkpoint_of(max_steps)) for run in (victim, whole))
+    left, right = (state_of(run, max_steps) for run in (victim, whole))
     if difference := first_difference(left, right):
         raise ValueError(f"{victim.path} and {whole.path} differ in {difference}")
+
+
+def state_of(folder: RunFolder, step: int) -> dict[str, Any]:
+    """Return all that a run would go on with, loaded from the checkpoint of a step.
+
+    The bytes that torch.save writes are not compared: they may differ where the tensors agree.
+    """
+    config, checkpoint = folder.read_config(), read_checkpoint(folder.checkpoint_of(step))
+    model = build_model(config.model)
+    optimizer = make_optimizer(model, config)
+    return {
+        "iteration": checkpoint.load_into(model, optimizer),
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "progress": checkpoint.progress,
+    }
 
 
 def timeless_rows(folder: RunFolder) -> list[Row]:
@@ -285,11 +302,11 @@ def samples_of(folder: RunFolder) -> list[Sample]:
 
 
 def first_difference(left: Any, right: Any, name: str = "checkpoint") -> str | None:  # noqa: ANN401
-    """Name the first part in which two checkpoints differ, but for what the clock decides."""
+    """Name the first part in which two states differ, except what depends on the clock."""
     if name.endswith((".elapsed_s", ".num_metrics_bytes")):
         return None
     if isinstance(left, torch.Tensor):
-        return None if torch.equal(left, right) else name
+        return None if left.dtype == right.dtype and torch.equal(left, right) else name
     if isinstance(left, dict | list | tuple):
         if len(left) != len(right):
             return name

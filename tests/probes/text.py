@@ -189,7 +189,7 @@ def unlike_the_contract(vocab: Any, merges: Any) -> str:
 def train_bpe_in_parallel(
     adapters: Any, text: bytes, vocab_size: int, special_tokens: list[str], workers: list[int]
 ) -> list[Plain]:
-    """Train with each number of workers, if there is a keyword for it."""
+    """Train with each number of workers, if there is a keyword for it; else once without."""
     for keyword in ("num_workers", "num_processes", "n_workers", "n_processes", "num_chunks"):
         try:
             return [
@@ -198,7 +198,7 @@ def train_bpe_in_parallel(
             ]
         except TypeError:
             continue
-    return []
+    return [train_bpe(adapters, text, vocab_size, special_tokens)]
 
 
 def encode_times(adapters: Any, tokenizer: Plain, texts: list[str], lazily: bool) -> list[float]:

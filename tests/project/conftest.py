@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from cs_basics.run.config import PRESETS
+from cs_basics.run.presets import PRESETS
 from cs_basics.stories.grammar import write_stories
 
 ROOT = Path(__file__).parents[2]
+
+pytest.register_assert_rewrite("norm_claims")
+
+
+def pytest_generate_tests(metafunc):
+    """Run what norm_claims.py claims for each norm that a class names."""
+    if "norm_name" in metafunc.fixturenames:
+        metafunc.parametrize("norm_name", metafunc.cls.names)
 
 
 @dataclass
@@ -56,10 +64,7 @@ def texts(tmp_path_factory):
 @pytest.fixture
 def tiny_config(texts, tmp_path):
     """A run of twenty updates that takes about a second."""
-    import dataclasses
-
-    return dataclasses.replace(
-        PRESETS["debug"][1],
+    return PRESETS["debug"][1].replace(
         train_text=texts[0],
         valid_text=texts[1],
         run_dir=tmp_path / "run",

@@ -5,17 +5,11 @@ from typing import Any
 
 import norm_oracles as oracles
 import numpy as np
-import pytest
 import torch
 
-from cs_basics.fast.rms_norm import FusedRMSNorm
-from cs_basics.norms import (
-    GatedRMSNorm,
-    GroupRMSNorm,
-    LayerNorm,
-    PartialRMSNorm,
-    RMSNorm,
-)
+from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
+from cs_basics.norms import LayerNorm, RMSNorm
+from cs_basics.variants.norms import GatedRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
 
 D_MODEL = 24
 # Of the largest value of a result. The low types: two roundings, of the result and (in the order
@@ -49,13 +43,13 @@ def case(build, oracle, build_options=None, **options):
     return Case(lambda **k: build(D_MODEL, **(build_options or {}), **k), oracle, options)
 
 
-CASES = {
+BOOK = {
     "rmsnorm": case(RMSNorm, oracles.rms_norm),
-    "rmsnorm-llama": case(RMSNorm, oracles.rms_norm, {"cast_before_gain": True}),
-    "rmsnorm-function": case(FusedRMSNorm, oracles.rms_norm),
-    "rmsnorm-function-llama": case(FusedRMSNorm, oracles.rms_norm, {"cast_before_gain": True}),
     "layernorm": case(LayerNorm, oracles.layer_norm),
     "layernorm-no-bias": case(LayerNorm, without_bias, {"bias": False}),
+}
+VARIANTS = {
+    "llama": case(LlamaRMSNorm, oracles.rms_norm),
     "partial": case(PartialRMSNorm, oracles.partial_rms_norm, num_measured=2),
     "partial-8th": case(
         PartialRMSNorm, oracles.partial_rms_norm, {"fraction": 1 / 8}, num_measured=3
@@ -64,8 +58,11 @@ CASES = {
     "gated": case(GatedRMSNorm, oracles.gated_rms_norm, gate_first=False),
     "gate-first": case(GatedRMSNorm, oracles.gated_rms_norm, {"gate_first": True}, gate_first=True),
 }
-each_norm = pytest.mark.parametrize("name", CASES)
-each_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+FAST = {
+    "fused": case(FusedRMSNorm, oracles.rms_norm),
+    "fused-llama": case(FusedLlamaRMSNorm, oracles.rms_norm),
+}
+CASES = {**BOOK, **VARIANTS, **FAST}
 
 
 def to_numpy(tensor):
@@ -87,6 +84,16 @@ def inputs_for(name, leading, dtype=torch.float64, seed=0):
     num_inputs = 2 if "gate" in name else 1
     shape = (num_inputs, *leading, D_MODEL)
     return list((0.5 + torch.randn(shape, generator=generator)).to(dtype))
+
+
+def random(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def gradients_of(norm, inputs, cotangent):
+    """Return the gradients of sum(norm(inputs) * cotangent) for inputs, then parameters."""
+    inputs = [x.detach().clone().requires_grad_() for x in inputs]
+    return torch.autograd.grad(norm(*inputs), [*inputs, *norm.parameters()], cotangent)
 
 
 def assert_close(result, expected, tolerance):

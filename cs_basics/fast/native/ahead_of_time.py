@@ -1,14 +1,14 @@
-"""A compiled model in a process without a compiler.
+"""A training step compiled ahead of time, in a process without a compiler.
 
-torch.compile makes its code where the model is trained, and stays there: the compiler, what it
-imports and what it leaves behind are 350 MB for as long as the process lives. Here another process
-compiles (`ahead_of_time_compiler.py`), leaves shared libraries in a folder and ends; this one loads
-them (AOTInductor). Another run of the same configuration finds them there and starts at once.
+torch.compile runs in the process that trains, and the compiler with its imports and caches takes
+350 MB as long as that process lives. Here another process (`ahead_of_time_compiler.py`) compiles
+the step with AOTInductor, writes shared libraries to a cache folder and exits; this process loads
+them. Later runs of the same configuration load them at once.
 
-The code is made for one shape, one configuration, one number of threads. Where anything of it does
-not work, the caller is told so and compiles as usual.
+The libraries are valid for one configuration, batch shape and number of threads. If any of this
+fails, NotCompiledError tells the caller to use torch.compile.
 
-Tested by `make test ARGS=tests/project/test_ahead_of_time.py`.
+Tested by `make test ARGS=tests/project/fast/test_ahead_of_time.py`.
 """
 
 import hashlib
@@ -24,97 +24,60 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from cs_basics.fast.adamw import OnePassAdamW
-from cs_basics.fast.native.attention_kernel import use_kernel
-from cs_basics.fast.native.lookup import look_up_in_order
-from cs_basics.run.config import TrainConfig
-from cs_basics.run.evaluation import LossFunction
-from cs_basics.run.hardware import compile_if_possible, compiled_code_folder, processor
-from cs_basics.transformer import TransformerLM
+from cs_basics.fast.compilation import compiled_code_folder, processor
+from cs_basics.fast.loss import LossFunction
 
 logger = logging.getLogger(__name__)
 
 COMPILER = "cs_basics.fast.native.ahead_of_time_compiler"
+BOOK_FILES = (
+    "functional.py", "layers.py", "norms.py", "rope.py", "attention.py", "transformer.py",
+    "optim.py",
+)  # fmt: skip
+"""The book's files that the compiled code depends on."""
+
 Library = Callable[[list[Tensor]], list[Tensor]]
+Job = dict[str, Any]
+"""A description of the step to compile: config (fields of ModelConfig), dtype, num_rows,
+num_threads, checkpoints_activations."""
 
 
 class NotCompiledError(RuntimeError):
-    """It does not work on this machine, or with this version of torch; says why in one line."""
-
-
-def compile_training(
-    model: TransformerLM,
-    plain_loss_of: LossFunction,
-    optimizer: OnePassAdamW,
-    config: TrainConfig,
-    num_rows: int,
-    *,
-    by_another_process: bool = True,
-) -> LossFunction:
-    """Compile the loss of a model, which is returned, and the update of its weights.
-
-    Args:
-        model: The model that is trained.
-        plain_loss_of: The mean loss of a batch.
-        optimizer: From now on uses the compiled update.
-        config: What plain_loss_of was made from; device and dtype must not be "auto".
-        num_rows: Sequences of a batch.
-        by_another_process: Try that first; torch.compile in this process is what is left.
-    """
-    # Also makes the operation known, which the libraries call, as attention_kernel.py does its own.
-    look_up_in_order(model)
-    loss_of = None
-    if by_another_process:
-        try:
-            loss_of = CompiledLoss(model, config, num_rows, plain_loss_of)
-        except NotCompiledError as error:
-            logger.info("not compiled by another process, so in this one: %s", error)
-    if config.attention_kernel:
-        # Now it is compiled, and if that failed, this is the process that says so.
-        use_kernel(model)
-    if loss_of is not None:
-        optimizer.use(loss_of.update)
-        return loss_of
-    device = model.token_embeddings.weight.device
-    optimizer.compile(device)
-    return compile_if_possible(plain_loss_of, device)
+    """Ahead-of-time compilation failed on this machine or version of torch; one line says why."""
 
 
 class CompiledLoss:
-    """The mean loss of a batch, and its gradients, from libraries that are compiled already.
+    """The mean loss of a batch and its gradients, computed by libraries compiled ahead of time.
 
     Args:
-        model: Its parameters are read at every call.
-        config: What the libraries were made for, or will be; dtype must not be "auto".
-        num_rows: Sequences of a batch.
-        plain_loss_of: Used for batches of another shape.
+        model: The model; its parameters are read at every call.
+        job: The step to compile, or to load if it was compiled before.
+        plain_loss_of: Uncompiled loss, used for batches of another shape.
 
     Raises:
-        NotCompiledError: It cannot be compiled this way.
+        NotCompiledError: It cannot be compiled ahead of time.
     """
 
-    def __init__(
-        self, model: TransformerLM, config: TrainConfig, num_rows: int, plain_loss_of: LossFunction
-    ) -> None:
-        self.model, self.config, self.plain_loss_of = model, config, plain_loss_of
-        self.shape = (num_rows, config.context_length)
-        loader_class()  # Where there is none, nothing need be compiled.
-        folder = compiled_folder(config, num_rows)
+    def __init__(self, model: nn.Module, job: Job, plain_loss_of: LossFunction) -> None:
+        self.model, self.plain_loss_of = model, plain_loss_of
+        self.shape = (job["num_rows"], job["config"]["context_length"])
+        loader_class()  # Raises before anything is compiled if torch has no loader.
+        folder = compiled_folder(job)
         try:
             self.load(folder)
         except (OSError, ValueError, KeyError, RuntimeError):
-            # Damaged, or swept away in part, like other files in a folder for temporary ones.
+            # Damaged, or partly deleted by a cleanup of temporary files: compile it again.
             shutil.rmtree(folder, ignore_errors=True)
             try:
-                self.load(compiled_folder(config, num_rows))
+                self.load(compiled_folder(job))
             except (OSError, ValueError, KeyError, RuntimeError) as error:
                 raise NotCompiledError((str(error) or repr(error)).splitlines()[0]) from error
 
     def load(self, folder: Path) -> None:
-        """Load what is in a folder.
+        """Load the libraries and plans of a folder.
 
         Raises:
             OSError, ValueError, KeyError, RuntimeError: Something is missing or damaged.
@@ -129,7 +92,7 @@ class CompiledLoss:
             self.evaluation = library(folder, "evaluation")
 
     def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean loss; with gradients enabled, everything that they need is kept."""
+        """Return the mean loss; if gradients are enabled, save what the backward needs."""
         if tuple(inputs.shape) != self.shape:
             return self.plain_loss_of(inputs, targets)
         if not torch.is_grad_enabled():
@@ -137,30 +100,31 @@ class CompiledLoss:
         return LoadedLoss.apply(self, *self.plan.arguments(inputs, targets))
 
     def update(self, p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Tensor) -> None:
-        """Do what `one_pass_adamw.update_in_place` does."""
-        # One library for tensors of any shape: element by element, they are all rows.
+        """Update a parameter and its moments like `update_in_place` of adamw.py."""
+        # The update is element-wise, so one library for flat tensors serves every shape.
         self.update_flat([*(tensor.view(-1) for tensor in (p, grad, m, v)), *numbers])
 
 
 class Plan:
-    """What libraries read, and in which order.
+    """The arguments of the compiled libraries, in order.
 
     Args:
-        plan: As the process that compiled them wrote it down.
-        model: Whose parameters and buffers they read.
+        plan: The plan that the compiling process wrote.
+        model: The model whose parameters and buffers are the arguments.
     """
 
-    def __init__(self, plan: dict[str, Any], model: TransformerLM) -> None:
+    def __init__(self, plan: dict[str, Any], model: nn.Module) -> None:
         self.held: dict[str, Tensor] = {**dict(model.named_parameters())}
         self.held |= dict(model.named_buffers())
         self.names: list[str] = plan["arguments"]
         self.saved: list[tuple[str, int]] = plan["saved"]
-        """What the backward reads: arguments and results of the forward by place, the gradient."""
+        """Arguments of the backward: ("argument" or "result" of the forward, index), or the
+        incoming gradient."""
         self.with_gradient: list[int] = plan["with_gradient"]
-        """Places of the arguments whose gradients the backward returns."""
+        """Indices of the arguments whose gradients the backward returns."""
 
     def arguments(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
-        """Return what the forward reads."""
+        """Return the arguments of the forward."""
         tensors = {**self.held, "inputs": inputs, "targets": targets}
         return [tensors[name] for name in self.names]
 
@@ -173,7 +137,7 @@ class LoadedLoss(torch.autograd.Function):
         """Return the loss."""
         results = loss_of.forward(list(arguments))
         sources = {"argument": arguments, "result": results}
-        # Not by save_for_backward, which holds everything until the backward is over.
+        # Not save_for_backward, which keeps every tensor until the backward has ended.
         ctx.saved = [sources[kind][i] for kind, i in loss_of.plan.saved if kind in sources]
         ctx.loss_of = loss_of
         return results[0]
@@ -187,7 +151,7 @@ class LoadedLoss(torch.autograd.Function):
         """Return the gradients of the arguments.
 
         Raises:
-            RuntimeError: It was called before for this loss.
+            RuntimeError: The backward of this loss ran before.
         """
         loss_of: CompiledLoss = ctx.loss_of
         if ctx.saved is None:
@@ -207,10 +171,10 @@ class LoadedLoss(torch.autograd.Function):
 
 
 def loader_class() -> Any:  # noqa: ANN401  torch has no type for it
-    """Return what loads libraries: torch._inductor.aoti_load_package without the compiler.
+    """Return the class behind torch._inductor.aoti_load_package, without importing the compiler.
 
     Raises:
-        NotCompiledError: This version of torch has none.
+        NotCompiledError: This version of torch does not have it.
     """
     try:
         return torch._C._aoti.AOTIModelPackageLoader  # pyright: ignore
@@ -219,11 +183,11 @@ def loader_class() -> Any:  # noqa: ANN401  torch has no type for it
 
 
 def library(folder: Path, name: str) -> Library:
-    """Load a library; what it is called with is freed as soon as it is no longer needed.
+    """Load a library; the function frees its arguments as soon as they are no longer needed.
 
     Raises:
         NotCompiledError: This version of torch loads libraries in another way.
-        RuntimeError: It is missing or damaged.
+        RuntimeError: The library is missing or damaged.
     """
     try:
         return loader_class()(str(folder / f"{name}.pt2"), "model", True, 1, -1).boxed_run
@@ -231,18 +195,13 @@ def library(folder: Path, name: str) -> Library:
         raise NotCompiledError(str(error).splitlines()[0]) from error
 
 
-def compiled_folder(config: TrainConfig, num_rows: int) -> Path:
-    """Return the folder with the libraries, compiled by another process if there is none.
+def compiled_folder(job: Job) -> Path:
+    """Return the folder of the libraries of a job; compile them in another process if necessary.
 
     Raises:
         NotCompiledError: They cannot be compiled.
     """
-    job = {
-        "config": config.to_json(),
-        "num_rows": num_rows,
-        "num_threads": torch.get_num_threads(),
-    }
-    folder = compiled_code_folder() / key(config, job)
+    folder = compiled_code_folder() / key(job)
     if folder.exists():
         return folder
     partial = None
@@ -261,7 +220,7 @@ def compiled_folder(config: TrainConfig, num_rows: int) -> Path:
             raise NotCompiledError(lines[-1][:200] if lines else "the compiler's process ended")
         partial.replace(folder)
     except OSError as error:
-        if folder.exists():  # Another run was first.
+        if folder.exists():  # Another run has compiled it meanwhile.
             return folder
         raise NotCompiledError(str(error)) from error
     finally:
@@ -270,29 +229,20 @@ def compiled_folder(config: TrainConfig, num_rows: int) -> Path:
     return folder
 
 
-def key(config: TrainConfig, job: dict[str, Any]) -> str:
-    """Return a name for all that the libraries depend on."""
-    of_model = {
-        name: value for name, value in config.to_json().items() if name not in NOT_OF_THE_MODEL
-    }
-    sources = sorted(
-        path for path in Path(__file__).parents[2].rglob("*") if path.suffix in (".py", ".cpp")
-    )
+def key(job: Job) -> str:
+    """Return a hash of all that the libraries depend on: job, machine, torch and sources."""
+    library_folder = Path(__file__).parents[2]
+    sources = [
+        *(library_folder / name for name in BOOK_FILES),
+        *sorted((library_folder / "variants").glob("*.py")),
+        *sorted((library_folder / "fast").glob("*.py")),
+        *sorted((library_folder / "fast" / "native").iterdir()),
+    ]
     parts = [
-        json.dumps({**job, "config": of_model}, sort_keys=True),
+        json.dumps(job, sort_keys=True),
         torch.__version__,
         processor(),
         os.environ.get("CXX", ""),
-        *(path.read_text(encoding="utf-8") for path in sources),
+        *(path.read_text(encoding="utf-8") for path in sources if path.suffix in (".py", ".cpp")),
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-NOT_OF_THE_MODEL = frozenset({
-    "train_text", "valid_text", "corpus_megabytes", "run_dir", "max_steps", "max_minutes",
-    "batch_size", "order", "lr", "embedding_lr_ratio", "min_lr_ratio", "warmup_steps",
-    "weight_decay", "beta1", "beta2", "max_grad_norm", "seed", "eval_every", "eval_tokens",
-    "log_every", "checkpoint_every", "accumulate", "parallel", "keep_checkpoints",
-    "sample_tokens", "num_samples", "wandb", "compile", "device",
-})  # fmt: skip
-"""Settings of a run that change nothing of what is compiled."""

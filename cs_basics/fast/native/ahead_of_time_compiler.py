@@ -1,9 +1,9 @@
-"""The process that compiles what `ahead_of_time.py` loads; it ends with the work.
+"""The process that compiles the libraries which `ahead_of_time.py` loads.
 
     python -m cs_basics.fast.native.ahead_of_time_compiler FOLDER < job.json
 
-torch.compile traces the loss and cuts it into a forward and a backward, as it always does; but both
-are handed to AOTInductor, which makes shared libraries of them. plans.json says what they read.
+torch.compile traces the loss and splits it into a forward and a backward graph as usual, but both
+graphs are compiled by AOTInductor to shared libraries. plans.json lists their arguments.
 """
 
 import json
@@ -17,23 +17,23 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from cs_basics.fast import accelerate, checkpoint_blocks
 from cs_basics.fast.adamw import update_in_place
+from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native.attention_kernel import use_kernel
-from cs_basics.fast.native.lookup import look_up_in_order
-from cs_basics.run.config import TrainConfig
-from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.folder import build_model
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
 
 
 class Tracer:
-    """A backend of torch.compile that keeps the graphs."""
+    """A backend of torch.compile that records the forward and backward graphs."""
 
     def __init__(self) -> None:
         self.arguments: tuple[Tensor, ...] = ()
         self.graphs: dict[str, tuple[fx.GraphModule, Sequence[Any]]] = {}
 
     def __call__(self, graph: fx.GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
-        """Compile as torch does, up to the point where code would be made."""
+        """Compile like Inductor, up to the point where it would generate code."""
         from torch._inductor.compile_fx import compile_fx
 
         traced: Any = compile_fx(graph, list(examples), inner_compile=self.keep)
@@ -45,22 +45,22 @@ class Tracer:
         return run
 
     def keep(self, graph: fx.GraphModule, examples: Sequence[Any], **settings: Any) -> Any:  # noqa: ANN401
-        """Keep a graph, and return a function that computes it as it stands."""
+        """Record a graph, and return a function that runs it uncompiled."""
         from functorch.compile import make_boxed_func
 
         self.graphs["backward" if settings.get("is_backward") else "forward"] = (graph, examples)
         return make_boxed_func(graph.forward)
 
 
-def trace(config: TrainConfig, num_rows: int, *, is_training: bool) -> dict[str, Any]:
-    """Run the loss once, and its backward for training; return the graphs, and how to call them."""
-    model = build_model(config)
-    model.recomputes_blocks = config.recompute_blocks
-    look_up_in_order(model)
-    if config.attention_kernel:
-        use_kernel(model)
-    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.dtype]
-    loss_of = make_loss_function(model, dtype, config.chunk_loss)
+def trace(job: dict[str, Any], *, is_training: bool) -> dict[str, Any]:
+    """Trace the loss, and its backward for training; return the graphs and their plan."""
+    config, num_rows = ModelConfig(**job["config"]), job["num_rows"]
+    model = accelerate(build_model(config))
+    if job["checkpoints_activations"]:
+        checkpoint_blocks(model)
+    use_kernel(model)
+    num_positions = num_rows * config.context_length
+    loss_of = loss_function(model, getattr(torch, job["dtype"]), num_positions)
     ids = torch.zeros(2, num_rows, config.context_length, dtype=torch.int64)
     inputs, targets = ids[0].clone(), ids[1].clone()
     tracer = Tracer()
@@ -73,24 +73,28 @@ def trace(config: TrainConfig, num_rows: int, *, is_training: bool) -> dict[str,
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     names = {id(tensor): name for name, tensor in named.items()}
     names |= {id(inputs): "inputs", id(targets): "targets"}
-    return {"plan": plan_and_trim(tracer, names), **tracer.graphs}
+    return {
+        "plan": plan_and_trim(tracer, names),
+        "is_chunked": is_chunked(model, num_positions),
+        **tracer.graphs,
+    }
 
 
 def outputs(graph: fx.GraphModule) -> list[Any]:
-    """Return the nodes that a graph returns, and None where it returns none."""
+    """Return the outputs of a graph: its nodes, or None."""
     return list(next(iter(graph.graph.find_nodes(op="output"))).args[0])
 
 
 def return_only(graph: fx.GraphModule, nodes: list[fx.Node]) -> None:
-    """Let a graph return these nodes."""
+    """Replace the outputs of a graph by these nodes."""
     output = next(iter(graph.graph.find_nodes(op="output")))
     output.args = (tuple(nodes),)
-    output.meta.pop("desc", None)  # Of the former ones.
+    output.meta.pop("desc", None)  # It describes the former outputs.
     graph.recompile()
 
 
 def plan_and_trim(tracer: Tracer, names: dict[int, str]) -> dict[str, Any]:
-    """Take what needs no computing out of the graphs' results; return where to find it."""
+    """Drop outputs that are inputs or None from the graphs; return the plan of their arguments."""
     forward, _ = tracer.graphs["forward"]
     arguments = [node.name for node in forward.graph.find_nodes(op="placeholder")]
     plan: dict[str, Any] = {
@@ -100,7 +104,8 @@ def plan_and_trim(tracer: Tracer, names: dict[int, str]) -> dict[str, Any]:
     }
     if len(arguments) != len(tracer.arguments):
         raise ValueError("the traced forward has other arguments than the loss")
-    # The first is the loss; an argument that is returned, for the backward, is at hand anyway.
+    # The first result is the loss. The forward also returns arguments which the backward needs;
+    # those are dropped here, since the caller has them.
     results = list(dict.fromkeys(n for n in outputs(forward) if n.op != "placeholder"))
     return_only(forward, results)
     if "backward" not in tracer.graphs:
@@ -119,7 +124,7 @@ def plan_and_trim(tracer: Tracer, names: dict[int, str]) -> dict[str, Any]:
 
 
 class Update(nn.Module):
-    """AdamW's update of a row of numbers of any length."""
+    """The update rule of AdamW on flat tensors of any length."""
 
     def forward(self, p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Tensor) -> None:
         """Change p, m and v."""
@@ -127,19 +132,19 @@ class Update(nn.Module):
 
 
 def make_update(path: Path) -> None:
-    """Compile the update of the weights."""
+    """Compile the update rule of AdamW to a library."""
     from torch._inductor import aoti_compile_and_package
 
     rows = [torch.zeros(4096) for _ in range(4)]
-    numbers = [torch.zeros((), dtype=torch.float64) for _ in range(6)]
+    numbers = [torch.zeros((), dtype=torch.float64) for _ in range(5)]
     length = {0: torch.export.Dim("length", min=1, max=2**40)}
-    shapes = {"p": length, "grad": length, "m": length, "v": length, "numbers": (None,) * 6}
+    shapes = {"p": length, "grad": length, "m": length, "v": length, "numbers": (None,) * 5}
     program = torch.export.export(Update(), (*rows, *numbers), dynamic_shapes=shapes)
     aoti_compile_and_package(program, package_path=str(path))
 
 
 def make_library(graph: fx.GraphModule, examples: Sequence[Any], path: Path) -> None:
-    """Compile a graph."""
+    """Compile a graph to a library."""
     from torch._inductor import aot_compile
     from torch._inductor.package import package_aoti  # pyright: ignore[reportPrivateImportUsage]
 
@@ -148,10 +153,10 @@ def make_library(graph: fx.GraphModule, examples: Sequence[Any], path: Path) -> 
 
 
 def do_at_once(works: list[Callable[[], None]]) -> None:
-    """Do every second work here, and the others meanwhile in a copy of this process.
+    """Run half of the jobs here and half in a forked copy of this process, at the same time.
 
     Raises:
-        RuntimeError: The copy failed; the standard error says why.
+        RuntimeError: The copy failed; its standard error says why.
     """
     here, others = works[1::2], works[::2]
     if "fork" not in multiprocessing.get_all_start_methods():
@@ -166,35 +171,35 @@ def do_at_once(works: list[Callable[[], None]]) -> None:
 
 
 def do_in_turn(works: list[Callable[[], None]]) -> None:
-    """Do one after the other."""
+    """Run the jobs one after the other."""
     for work in works:
         work()
 
 
 def main() -> None:
-    """Do the job that the standard input describes."""
+    """Compile the job that the standard input describes."""
     import torch._functorch.config
     import torch._inductor.config
     from torch._inductor.cpp_builder import get_cpp_compiler
 
     job, folder = json.loads(sys.stdin.read()), Path(sys.argv[1])
-    get_cpp_compiler()  # If there is none, that is said before anything is traced.
-    # The code is for as many threads as the training has; this process has none that a fork loses.
+    get_cpp_compiler()  # Raises before anything is traced if there is none.
+    # The code is made for the threads of the training; this process itself must have only one,
+    # since a fork does not copy threads.
     torch.set_num_threads(1)
     torch._inductor.config.cpp.threads = job["num_threads"]
-    # The graphs are wanted, not what was made of them once.
+    # A cache hit would skip the tracing that records the graphs.
     torch._functorch.config.enable_autograd_cache = False
     torch._inductor.config.fx_graph_cache = False
-    config = TrainConfig.from_json(job["config"])
-    made = trace(config, job["num_rows"], is_training=True)
+    made = trace(job, is_training=True)
     plans = {"training": made["plan"]}
     works = [
         partial(make_library, *made[name], folder / f"{name}.pt2")
         for name in ("forward", "backward")
     ]
-    if config.chunk_loss:
-        # Which computes gradients on the way: a loss without them is worth code of its own.
-        made = trace(config, job["num_rows"], is_training=False)
+    if made["is_chunked"]:
+        # The chunked loss computes gradients in its forward; a library without them is faster.
+        made = trace(job, is_training=False)
         plans["evaluation"] = made["plan"]
         works.append(partial(make_library, *made["forward"], folder / "evaluation.pt2"))
     do_at_once([*works, partial(make_update, folder / "update.pt2")])

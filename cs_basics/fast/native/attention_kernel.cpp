@@ -1,20 +1,20 @@
-// Causal attention for a processor, with the rotation of queries and keys; attention_kernel.py
-// says what it is for and calls it. The algorithm is that of tiled_attention.py (read it first).
+// RoPE and FlashAttention-style causal attention on a CPU. attention_kernel.py compiles and calls
+// it; the algorithm is that of flash_attention.py (read it first).
 //
 // What makes it fast:
 //
-// - A tile of 64 keys by 64 queries never leaves the innermost cache: its scores, weights and
-//   gradients are at most 16 KiB each. As tensor operations, each of these steps goes through all
-//   heads and all sequences before the next begins, and so through memory.
-// - Tiles are held transposed, keys down and queries across: 16 queries side by side fill a
-//   register, and maximum, sum and shrinking of 16 softmaxes are one instruction each.
-// - Products are blocks of 4 x 64 (or 8 x 32) sums, which fit the registers: of what is loaded, a
-//   vector is used four (eight) times and a number of the other factor four (two) times.
+// - A tile of 64 keys by 64 queries stays in the L1 cache: its scores, weights and gradients are
+//   at most 16 KiB each. As tensor operations, each of these steps runs over all heads and all
+//   sequences before the next begins, and so goes through memory.
+// - Tiles are stored transposed, keys down and queries across: 16 neighbouring queries fill a
+//   register, and maximum, sum and rescaling of 16 softmaxes are one instruction each.
+// - Products are computed in blocks of 4 x 64 (or 8 x 32) sums, which fit the registers: each
+//   loaded vector is used four (eight) times, each number of the other factor four (two) times.
 //
-// These are the numbers with AVX-512. All is written with the vectors of the compiler (GCC, Clang),
-// hence for any processor; only the product of pairs of bfloat16 and its rounding name instructions,
-// where there are such. Each sequence and head of keys belongs to one thread: the same bits in
-// every run, for any number of threads.
+// These are the sizes for AVX-512. The code uses the vector extensions of GCC and Clang and so runs
+// on any processor; only the product of pairs of bfloat16 and the rounding to bfloat16 use
+// intrinsics where they exist. Each sequence and head of keys is computed by one thread, so the
+// result has the same bits in every run, for any number of threads.
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +29,8 @@
 
 namespace {
 
-// A vector has as many lanes as a register. A block of sums has ROWS rows of VECTORS vectors; with
-// what is multiplied it has to fit the registers, of which AVX2 has 16 and the others 32.
+// A vector has as many lanes as a register. A block of sums has ROWS rows of VECTORS vectors; it
+// and its operands have to fit the registers, of which AVX2 has 16 and the others 32.
 #if defined(__AVX512F__)
 constexpr int LANES = 16, ROWS = 4;
 #elif defined(__AVX2__)
@@ -58,8 +58,8 @@ void store(void* target, Vector vector) {
     std::memcpy(target, &vector, sizeof vector);
 }
 
-// A *unit* is 32 bits of a factor: what one lane multiplies and adds up at once. Two neighbouring
-// numbers of 16 bits (the first one in the low bits), or one of 32.
+// A *unit* is 32 bits of a factor, which one lane multiplies and adds in one instruction: two
+// neighbouring numbers of 16 bits (the first one in the low bits), or one of 32.
 
 struct BFloat16 {
     typedef uint16_t Number;
@@ -80,7 +80,7 @@ struct BFloat16 {
 #ifdef __AVX512BF16__
         return (Halves)_mm512_cvtneps_pbh((__m512)x);
 #else
-        // To nearest, ties to even; what is not a number stays so.
+        // To nearest, ties to even; NaN stays NaN.
         Bits bits = (Bits)x;
         Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
         return __builtin_convertvector(x == x ? rounded : (bits >> 16) | 0x40u, Halves);
@@ -89,7 +89,7 @@ struct BFloat16 {
 
     static Bits widen(Halves x) {
 #ifdef __AVX512BF16__
-        return (Bits)_mm512_cvtepu16_epi32((__m256i)x);  // GCC makes four instructions of it.
+        return (Bits)_mm512_cvtepu16_epi32((__m256i)x);  // GCC would emit four instructions.
 #else
         return __builtin_convertvector(x, Bits);
 #endif
@@ -98,7 +98,7 @@ struct BFloat16 {
     static void store_rounded(Number* target, Floats x) { store(target, round(x)); }
     static Floats load_wide(const Number* source) { return low(widen(load<Halves>(source))); }
 
-    // Join PER_UNIT rows, of which x holds one vector each.
+    // Interleave PER_UNIT rows to units; x holds one vector of each row.
     static Bits join(const Floats* x) { return widen(round(x[0])) | widen(round(x[1])) << 16; }
 
     static Floats sum_of(Bits units) { return low(units) + high(units); }
@@ -115,7 +115,7 @@ struct Float32 {
     static Floats sum_of(Bits units) { return (Floats)units; }
 };
 
-// Keep a vector in a register: GCC would load it once more for each use.
+// Keep a vector in a register: GCC would load it again for each use.
 inline Bits hold(Bits vector) {
 #ifdef __AVX2__
     asm("" : "+v"(vector));
@@ -123,8 +123,8 @@ inline Bits hold(Bits vector) {
     return vector;
 }
 
-// sums[row][LANES column ...] += a[row][unit] b[unit][LANES column ...], for a block of sums that
-// fits the registers.
+// sums[row][LANES column ...] += a[row][unit] b[unit][LANES column ...], for one block of sums in
+// registers.
 template <class Type, int BLOCK_ROWS, int COLUMNS>
 inline __attribute__((always_inline)) void add_product(
     Floats (&sums)[BLOCK_ROWS][COLUMNS], const uint32_t* a, long a_stride, const uint32_t* b,
@@ -144,7 +144,7 @@ inline __attribute__((always_inline)) void add_product(
     }
 }
 
-// target[rows][columns] += a b, all of it, block by block.
+// target[rows][columns] += a b, the whole matrix, block by block.
 template <class Type, int BLOCK_ROWS, int COLUMNS>
 void add_whole_product(float* target, long rows, long columns, const uint32_t* a, long a_stride,
                        const uint32_t* b, long b_stride, long units) {
@@ -180,8 +180,8 @@ inline Floats exp2_of(Floats x) {
     return x < -126.0f ? Floats{} : power * (Floats)exponent;
 }
 
-// Exchange the rows and columns of a square of units: blocks of half the rows, then of a quarter,
-// and so on, change places with those across the diagonal.
+// Transpose a square of units: swap blocks of half the rows across the diagonal, then of a quarter,
+// and so on.
 template <int DISTANCE, size_t... LANE>
 void exchange(Bits (&rows)[LANES], std::index_sequence<LANE...> lanes) {
 #pragma GCC unroll 16
@@ -219,12 +219,13 @@ struct Sizes {
     long out_row() const { return heads * d_head; }
 };
 
-// Angles of each position, (seq, d_head / 2); none: nothing is rotated.
+// cos and sin of each position, (seq, d_head / 2); null: no RoPE.
 struct Angles {
     const float *cos, *sin;
 };
 
-// Turn a row whose pairs lie half a head apart (rope.py, rotate_halves); back, if direction is -1.
+// Apply RoPE to a row in half-split order (attention.py, rotate_half_split); the inverse rotation
+// if direction is -1.
 template <class Read, class Write>
 inline void rotate(long d_head, Angles angles, long position, float direction, Read read,
                    Write write) {
@@ -243,7 +244,7 @@ inline void rotate(long d_head, Angles angles, long position, float direction, R
     }
 }
 
-// Copy the rows of a head, rotated; behind the last one come zeros, up to a whole tile.
+// Copy the rows of a head, rotated, padded with zeros to a whole tile.
 template <class Type>
 void gather(const typename Type::Number* source, long source_stride, const Sizes& sizes,
             Angles angles, uint32_t* target) {
@@ -273,7 +274,7 @@ void scatter(const float* source, const Sizes& sizes, Angles angles, typename Ty
     }
 }
 
-// Join neighbouring rows to rows of units: (rows, d) numbers -> (rows / PER_UNIT, d) units.
+// Interleave neighbouring rows to rows of units: (rows, d) numbers -> (rows / PER_UNIT, d) units.
 template <class Type>
 void join_rows(const uint32_t* source, long rows, long d, uint32_t* target) {
     auto* numbers = (const typename Type::Number*)source;
@@ -287,7 +288,7 @@ void join_rows(const uint32_t* source, long rows, long d, uint32_t* target) {
     }
 }
 
-// Memory of one thread: parts of it are handed out one after the other.
+// Scratch memory of one thread (an arena).
 class Memory {
   public:
     explicit Memory(long num_units)
@@ -307,15 +308,16 @@ class Memory {
     uint32_t *begin_, *next_;
 };
 
-// Whether the query of each lane sees a key of the band on its diagonal: none that is later.
+// Causal mask of a band on the diagonal: whether the query of each lane sees a key.
 inline Ints is_visible(long key) {
     Ints lane;
     for (int i = 0; i < LANES; ++i) lane[i] = i;
     return lane >= (int32_t)key;
 }
 
-// A band is LANES keys of a tile. On the diagonal the first queries see none of them, with each band
-// LANES queries more: FIRST is the first vector of queries that does. `call` gets it as a constant.
+// A band is LANES keys of a tile. In a tile on the diagonal, band i is hidden from the first i
+// vectors of queries: FIRST is the first vector of queries that sees the band, a compile-time
+// constant.
 template <class Call>
 inline void for_each_band(bool is_diagonal, Call call) {
     for (long band = 0; band < VECTORS; ++band) {
@@ -332,7 +334,7 @@ struct Softmax {
     Floats highest[VECTORS], total[VECTORS];
 };
 
-// Scores of a tile, its weights, and the mixture of values, corrected for what came before.
+// Scores and weights of a tile, added to the weighted sum of values by online softmax.
 template <class Type>
 void attend_tile(const uint32_t* keys, const uint32_t* queries_across, const uint32_t* values_down,
                  long values_stride, long d, bool is_diagonal, float scale, float* scores,
@@ -367,7 +369,7 @@ void attend_tile(const uint32_t* keys, const uint32_t* queries_across, const uin
                 Floats score = load<Floats>(scores + (key + part) * TILE + c * LANES);
                 rows[part] = exp2_of((score - highest[c]) * scale);
             }
-            // Rounded before they are summed: the sum is that of the weights that are used.
+            // Rounded before they are summed, so that the sum is that of the weights in use.
             Bits joined = Type::join(rows);
             total += Type::sum_of(joined);
             store(weights + key / Type::PER_UNIT * TILE + c * LANES, joined);
@@ -396,7 +398,7 @@ template <class Type>
 void forward(const typename Type::Number* qkv, Angles angles, typename Type::Number* out,
              float* log_normalisers, Sizes sizes) {
     const long d = sizes.d_head, n = sizes.padded(), units = d / Type::PER_UNIT;
-    // Powers of two are cheaper than those of e.
+    // Powers of two are cheaper than powers of e.
     const float scale = LOG2_E / std::sqrt((float)d);
 #pragma omp parallel
     {
@@ -460,7 +462,7 @@ void forward(const typename Type::Number* qkv, Angles angles, typename Type::Num
     }
 }
 
-// Weights of a tile and the gradients of its scores, which are zero where nothing is seen.
+// Weights of a tile and the gradients of its scores, both zero where the mask hides a key.
 template <class Type>
 void attend_tile_backward(const uint32_t* keys, const uint32_t* values,
                           const uint32_t* queries_across, const uint32_t* grads_across,
@@ -501,7 +503,7 @@ void attend_tile_backward(const uint32_t* keys, const uint32_t* values,
     });
 }
 
-// target[keys of a tile][d] += tile^T rows, of which a band on the diagonal meets only some.
+// target[keys of a tile][d] += tile^T rows, skipping rows that the causal mask hides from a band.
 template <class Type>
 void add_rows(float* target, const typename Type::Number* tile, const uint32_t* rows, long d,
               bool is_diagonal) {
@@ -536,7 +538,7 @@ void backward(const typename Type::Number* qkv, Angles angles, const typename Ty
         uint32_t* grads = memory.units(n * units);
         uint32_t* grads_across = memory.units(n * units);
         uint32_t* grads_joined = memory.units(joined_units);
-        float* grad_queries = memory.floats(n * d);  // of each tile: d_head down, queries across
+        float* grad_queries = memory.floats(n * d);  // per tile: d_head down, queries across
         float* grad_keys = memory.floats(n * d);
         float* grad_values = memory.floats(n * d);
         float* normalisers = memory.floats(n);
@@ -571,7 +573,7 @@ void backward(const typename Type::Number* qkv, Angles angles, const typename Ty
                                   TILE, units);
                     }
                     std::memset(grad_queries, 0, n * d * sizeof(float));
-                    // Behind the last query: weights of 1, which meet gradients of 0.
+                    // Padding after the last query: weights of 1 times gradients of 0.
                     std::memset(normalisers, 0, n * sizeof(float));
                     std::memset(deltas, 0, n * sizeof(float));
                     std::memcpy(normalisers,

@@ -1,33 +1,39 @@
-"""Causal attention of a compiled model on a processor: attention_kernel.cpp, and when it is used.
+"""The C++ kernel of RoPE and causal attention, for compiled models on a CPU.
 
-A compiler makes of tiled_attention.py a row of loops over all heads and sequences, each of which
-reads and writes tiles in memory, and of the rotation and of "heads side by side" further ones. The
-kernel takes queries, keys and values as the projection leaves them, and keeps a tile in the
-innermost cache from its scores to its part of the result: docs/performance.md has the figures.
+torch.compile turns flash_attention.py into a sequence of loops over all heads and sequences, each
+of which reads and writes its tiles in memory; RoPE and the split into heads are further loops. The
+kernel reads the output of the fused QKV projection directly and keeps a tile in the L1 cache from
+its scores to its share of the result. docs/performance.md has the figures.
 
-`load_kernel` compiles it, with the compiler that torch.compile needs in any case (3 seconds), or
-finds it compiled; `use_kernel` lets a model use it. Tested by
-`make test ARGS=tests/project/test_attention_kernel.py`.
+`load_kernel` compiles attention_kernel.cpp with the C++ compiler that torch.compile needs anyway
+(3 seconds, cached); `use_kernel` switches it on in a model.
+
+Tested by `make test ARGS=tests/project/fast/test_attention_kernel.py`.
 """
 
 import ctypes
 import hashlib
 import logging
+import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.hardware import compiled_code_folder, processor
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.fast.attention import (
+    FlashGroupedQueryAttention,
+    FlashSelfAttention,
+    has_qk_norm,
+)
+from cs_basics.fast.compilation import compiled_code_folder, processor
 
 logger = logging.getLogger(__name__)
 
 SOURCE = Path(__file__).with_suffix(".cpp")
-FLAGS = ("-ffp-contract=fast",)  # A product and a sum are one instruction and one rounding.
-HEAD_STEP = 32  # Half a head is rotated in whole vectors of 16 numbers.
+FLAGS = ("-ffp-contract=fast",)  # Fused multiply-add: one instruction and one rounding.
+HEAD_STEP = 32  # Each half of a head must consist of whole vectors of 16 numbers.
 LARGEST_HEAD = 256
 NAMES = {torch.bfloat16: "bfloat16", torch.float32: "float32"}
 
@@ -35,7 +41,7 @@ _kernel: ctypes.CDLL | None = None
 
 
 def load_kernel() -> bool:
-    """Load the kernel, compiled if that was not done before; where it fails, warn.
+    """Load the kernel, compiling it unless it is cached; warn if that fails.
 
     Returns:
         Whether it is loaded.
@@ -51,51 +57,56 @@ def load_kernel() -> bool:
 
 
 def compiled_kernel(*flags: str) -> ctypes.CDLL:
-    """Return the kernel, compiled with further flags if there are any."""
+    """Return the kernel, compiled with additional flags if any are given."""
     code = SOURCE.read_text(encoding="ascii")
     parts = [code, *FLAGS, *flags, torch.__version__, processor()]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     library = compiled_code_folder() / f"attention_kernel_{name}.so"
     if not library.exists():
-        # Not of torch's public interface, which has no way to compile with the flags and the OpenMP
-        # of torch.compile; with another version of torch, expect any error. Kept in a place of our
-        # own, since importing this takes 200 MB.
+        # A private interface: torch has no public way to compile with the flags and the OpenMP of
+        # torch.compile, so another version of torch may raise any error here. The library is copied
+        # to our own cache, since importing this module takes 200 MB.
         from torch._inductor.codecache import CppCodeCache
 
         made: str = CppCodeCache.load(code, extra_flags=(*FLAGS, *flags))._name
         library.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_writer(library) as file:
-            file.write(Path(made).read_bytes())
+        # Renamed only when complete, since another run may load it at any time.
+        partial = library.with_suffix(f".{os.getpid()}.tmp")
+        partial.write_bytes(Path(made).read_bytes())
+        partial.replace(library)
     try:
         return ctypes.CDLL(str(library))
     except OSError:
-        library.unlink()  # Damaged: the next run compiles it anew.
+        library.unlink()  # Damaged: the next run compiles it again.
         raise
 
 
 def use_kernel(model: nn.Module) -> bool:
-    """Let a model that is going to be compiled attend by the kernel, wherever it can.
+    """Switch the kernel on in every attention of a model that supports it; compile the model after.
 
-    That is in merged projections in tiles without qk_norm, of heads of 32, 64, ... 256.
+    Supported is the attention of fast/attention.py without QK-norm, with heads of 32, 64, ... 256.
 
     Returns:
-        Whether it will anywhere.
+        Whether any attention uses the kernel.
     """
-    # Asked for by name: a student's model has other classes.
-    able = [m for m in model.modules() if hasattr(m, "kernel") and can_use_kernel(m)]
+    able = [
+        module
+        for module in model.modules()
+        if isinstance(module, FlashSelfAttention | FlashGroupedQueryAttention)
+        and can_use_kernel(module)
+    ]
     if not able or not load_kernel():
         return False
     for attention in able:
-        attention.kernel = rotated_causal_attention  # pyright: ignore[reportArgumentType]
+        attention.kernel = rotated_causal_attention
     return True
 
 
-def can_use_kernel(attention: Any) -> bool:  # noqa: ANN401  MergedCausalSelfAttention
-    """Tell whether the kernel can do the work of an attention."""
-    weight, d_head = attention.qkv_proj.weight, attention.d_head
+def can_use_kernel(attention: CausalSelfAttention) -> bool:
+    """Tell whether the kernel supports an attention."""
+    weight, d_head = attention.q_proj.weight, attention.d_head
     return (
-        attention.is_tiled
-        and not attention.has_qk_norm
+        not has_qk_norm(attention)
         and weight.device.type == "cpu"
         and weight.dtype in NAMES
         and d_head % HEAD_STEP == 0
@@ -110,21 +121,20 @@ def rotated_causal_attention(
     num_heads: int,
     num_kv_heads: int,
 ) -> Float[Tensor, "... seq d_model"]:
-    """Rotate queries and keys, and average the values up to each query's own position.
+    """Apply RoPE and causal attention to the output of a fused QKV projection.
 
-    Same as `RotaryPositionalEmbedding.rotate_halves` and `tiled_causal_attention` on the heads, up
-    to rounding. For what `can_use_kernel` describes.
+    Equal to `rotate_half_split` followed by `flash_causal_attention`, up to rounding.
 
     Args:
-        qkv: Queries of all heads side by side, then keys, then values; bfloat16 or float32.
-            Products are computed in this dtype, everything else in float32.
-        cos: Cosines of the angles at positions 0, 1, ... in float32; None: nothing is rotated.
-        sin: Their sines.
+        qkv: Concatenated queries of all heads, keys and values; bfloat16 or float32. Products are
+            computed in this dtype, everything else in float32.
+        cos: Cosines of the angles at positions 0, 1, ... in float32; None: no RoPE.
+        sin: Sines of the same angles.
         num_heads: Heads of queries.
         num_kv_heads: Heads of keys and values, a divisor of num_heads.
 
     Returns:
-        The heads' results side by side, in the dtype of qkv.
+        The concatenated results of all heads, in the dtype of qkv.
     """
     rows = qkv.reshape(-1, *qkv.shape[-2:])
     operator = torch.ops.cs_basics.rotated_causal_attention
@@ -132,7 +142,8 @@ def rotated_causal_attention(
     return attended.reshape(*qkv.shape[:-1], attended.shape[-1])
 
 
-# What a compiler takes for one operation. Not by torch.library.custom_op, which imports a compiler.
+# Custom operators, opaque to torch.compile. Not made by torch.library.custom_op, which imports the
+# compiler.
 _OPERATORS = torch.library.Library("cs_basics", "FRAGMENT")
 _FORWARD, _BACKWARD = "rotated_causal_attention", "rotated_causal_attention_backward"
 _ARGUMENTS = "Tensor qkv, Tensor? cos, Tensor? sin, {}int num_heads, int num_kv_heads"
@@ -144,10 +155,10 @@ _OPERATORS.define(f"{_BACKWARD}({_ARGUMENTS.format(_SAVED)}) -> Tensor")
 def _forward(
     qkv: Tensor, cos: Tensor | None, sin: Tensor | None, num_heads: int, num_kv_heads: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the results, and the logarithm (to base 2) of each softmax's normaliser.
+    """Return the results, and log2 of the normaliser of each softmax.
 
     Raises:
-        ValueError: The kernel would read what is not there.
+        ValueError: As in `check`.
     """
     check(qkv, cos, sin, num_heads, num_kv_heads)
     qkv = qkv.contiguous()
@@ -160,10 +171,10 @@ def _forward(
 def check(
     qkv: Tensor, cos: Tensor | None, sin: Tensor | None, num_heads: int, num_kv_heads: int
 ) -> None:
-    """Refuse what the kernel cannot take; it would not notice by itself.
+    """Validate the arguments of the kernel, which does no checks and would read out of bounds.
 
     Raises:
-        ValueError: The sizes do not fit, or there is no kernel for them.
+        ValueError: The sizes do not fit together, or the kernel does not support them.
     """
     seq, d_qkv = qkv.shape[1:]
     d_head, rest = divmod(d_qkv, num_heads + 2 * num_kv_heads)
@@ -260,7 +271,7 @@ def _call(
     num_heads: int,
     num_kv_heads: int,
 ) -> None:
-    """Call one of the kernel's functions, with the addresses of tensors and the sizes."""
+    """Call a function of the kernel with the addresses of tensors and the sizes."""
     if not load_kernel():
         raise RuntimeError("compiled with the C++ kernel of attention, which cannot be loaded now")
     batch, seq, d_model = attended.shape

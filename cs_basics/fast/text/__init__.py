@@ -1,1 +1,17 @@
-"""text."""
+"""Tokenizing large texts fast: the same results as the book's `train_bpe` and `Tokenizer`.
+
+In reading order:
+
+- boundaries: places where a text can be cut without changing a token.
+- blocks: a text file cut in blocks, one for a process at a time, and these in chunks.
+- parallel: work shared out among processes, with results in order.
+- segments: the text between spaces, each different one numbered, by arrays.
+- counting: pre-tokens of a file counted.
+- train_bpe: merges learned from these counts with a heap.
+- merging: merges applied to one pre-token, or to many at once.
+- pretoken_table: ids of the pre-tokens that were met before.
+- token_bytes: many ids turned into bytes at once.
+- tokenizer: all of it together, `FastTokenizer`.
+
+Nothing here imports torch.
+"""

@@ -1,26 +1,30 @@
-"""Parts of a text file that processes can work on apart from each other, at any speed they like.
+"""Blocks: parts of a text file that processes can work on apart from each other.
 
-An ordinary file is mapped into memory and cut where no token crosses (cs_basics.fast.text.cuts). What travels
-to a process is only where its part is; the text comes from the file when it is wanted, a little at
-a time. A pipe cannot be mapped: its text is read in order and travels itself.
+An ordinary file is mapped into memory and cut at boundaries (boundaries.py). What travels to a
+process is only where its block is; the text comes from the file when it is wanted, a chunk at a
+time. A pipe cannot be mapped: its text is read in order and travels itself.
 
-Test: pytest tests/project/test_blocks.py
+Test: pytest tests/project/fast/text/test_blocks.py
 """
 
+import codecs
 import contextlib
+import errno
 import mmap
 import os
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_basics.fast.text.cuts import Bytes, Span, share_of, spans
-from cs_basics.pretokenize import independent_blocks, read_text, text_to_bytes
+from cs_basics.fast.text.boundaries import Bytes, Span, share_of, spans
+from cs_basics.pretokenize import independent_chunks, text_to_bytes
 
-PIECE_BYTES = 1 << 17
+CHUNK_BYTES = 1 << 17
 """Bytes of text handled at once: so few that its words stay in the processor's cache."""
-FIRST_PIECE_BYTES = 1 << 13
+FIRST_CHUNK_BYTES = 1 << 13
 """The first ones are shorter, so that less of a new text is met before anything is known of it."""
+PIPE_BYTES = 1 << 19
+"""Bytes read at once from what cannot be mapped into memory, such as a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,53 +41,57 @@ class Block:
         """Size in bytes."""
         return self.span.end - self.span.start
 
-    def read(self) -> bytes:
-        """Return the text.
+    def chunks(self, special_tokens: Sequence[str]) -> Iterator[bytes]:
+        """Yield the text as bytes, in chunks in order, again cut at boundaries.
 
         Raises:
             OSError: The file cannot be read.
         """
         if isinstance(self.source, bytes):
-            return self.source
-        with _mapped(self.source) as data:
-            return data[self.span.start : self.span.end]
-
-    def pieces(self, special_tokens: Sequence[str]) -> Iterator[bytes]:
-        """Yield the text as bytes, in short pieces in order, again cut where no token crosses.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
-        if isinstance(self.source, bytes):
-            yield from byte_pieces(self.source, special_tokens)
+            yield from byte_chunks(self.source, special_tokens)
         else:
             with _mapped(self.source) as data:
-                yield from _short_pieces(data, self.span, special_tokens)
+                yield from _chunks(data, self.span, special_tokens)
 
 
-def byte_pieces(data: bytes, special_tokens: Sequence[str]) -> Iterator[bytes]:
-    """Cut a text in short pieces where no token crosses."""
-    if len(data) <= FIRST_PIECE_BYTES:
+def byte_chunks(data: bytes, special_tokens: Sequence[str]) -> Iterator[bytes]:
+    """Cut a text in chunks at boundaries."""
+    if len(data) <= FIRST_CHUNK_BYTES:
         yield data
         return
-    yield from _short_pieces(data, Span(0, len(data)), special_tokens)
+    yield from _chunks(data, Span(0, len(data)), special_tokens)
 
 
-def _short_pieces(data: Bytes, span: Span, special_tokens: Sequence[str]) -> Iterator[bytes]:
+def _chunks(data: Bytes, span: Span, special_tokens: Sequence[str]) -> Iterator[bytes]:
     for start, end in spans(
-        data, span, PIECE_BYTES, _encoded(special_tokens), first_bytes=FIRST_PIECE_BYTES
+        data, span, CHUNK_BYTES, _encoded(special_tokens), first_bytes=FIRST_CHUNK_BYTES
     ):
         yield data[start:end]
+
+
+def file_size(path: str | os.PathLike[str]) -> int:
+    """Size of a text file in bytes; 0 means unknown, as for a pipe.
+
+    Raises:
+        OSError: There is no such file, or it is a folder.
+        ValueError: It is an ordinary file and empty.
+    """
+    size = Path(path).stat().st_size
+    if Path(path).is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder where a text file is needed", str(path))
+    if size == 0 and Path(path).is_file():
+        raise ValueError(f"{path} is empty: there is no text to work on")
+    return size
 
 
 def share_of_file(
     path: str | os.PathLike[str], special_tokens: Sequence[str], rank: int, num_shares: int
 ) -> Span:
-    """Return which part of a text file is one of several equal shares, none of which cuts a token.
+    """Return which part of a text file is one of several equal shares, each cut at boundaries.
 
     Args:
         path: Text file, any bytes; or a pipe, which is one share of unknown size 0.
-        special_tokens: Strings that must not be cut.
+        special_tokens: Strings that must not be split.
         rank: Which share, from 0.
         num_shares: How many there are.
 
@@ -111,7 +119,7 @@ def file_blocks(
 
     Args:
         path: Text file, any bytes; or a pipe.
-        special_tokens: Strings that no block may cut.
+        special_tokens: Strings that no block may split.
         block_bytes: About the size of a block.
         span: The part of the file to cut, if not the whole; of no meaning for a pipe.
 
@@ -119,7 +127,7 @@ def file_blocks(
         OSError: The file cannot be read.
     """
     if not Path(path).is_file():
-        for text in independent_blocks(read_text(path), special_tokens):
+        for text in independent_chunks(_read_text(path), special_tokens):
             data = text_to_bytes(text)
             yield Block(data, Span(0, len(data)))
         return
@@ -127,6 +135,14 @@ def file_blocks(
         whole = span or Span(0, len(data))
         for part in spans(data, whole, block_bytes, _encoded(special_tokens)):
             yield Block(Path(path), part)
+
+
+def _read_text(path: str | os.PathLike[str]) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    with Path(path).open("rb") as file:
+        while data := file.read(PIPE_BYTES):
+            yield decoder.decode(data)
+        yield decoder.decode(b"", final=True)
 
 
 def _encoded(special_tokens: Sequence[str]) -> list[bytes]:

@@ -1,39 +1,84 @@
-"""Apply merges to many words at once: a step in every word in each round. Read bpe.py before.
+"""Apply merges to many pre-tokens at once: a step in every pre-token in each round.
 
-`merge_lowest_first` takes about half a microsecond for a merge, most of which goes into handling
-Python's objects. Here the words lie one behind the other in an array, and an operation of NumPy
-does for all of them what a step of `merge_by_rank` does for one.
+`merge_one` takes about half a microsecond for a merge, most of which goes into handling Python's
+objects. In `Merger` the pre-tokens lie one behind the other in an array, and an operation of NumPy
+does for all of them what a step of `merge_one` does for one. Tokens are ids here, not bytes.
 
-Test: pytest tests/project/test_merging.py
+Test: pytest tests/project/fast/text/test_merging.py
 """
 
-from collections.abc import Sequence
-from itertools import chain
+import heapq
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.bpe import NO_TOKEN, SINGLE_BYTES, Ranks, merge_word
-
+Ranks = Mapping[tuple[int, int], int]
 Integers = npt.NDArray[np.int64]
 _Keys = npt.NDArray[np.uint64]
 
-MIN_WORDS = 24
-"""Fewer words are merged faster one by one."""
+NO_TOKEN = -1
+"""In the place of the token of a byte that a vocabulary lacks."""
+
+MIN_PRETOKENS = 24
+"""Fewer pre-tokens are merged faster one by one."""
 
 _BITS = 21
 """A pair and its rank, three numbers of so many bits, make one of 64 that is not negative."""
 MAX_IDS = (1 << _BITS) - 1
-"""A tokenizer with ids or ranks from here on encodes words one by one."""
+"""A tokenizer with ids or ranks from here on encodes pre-tokens one by one."""
 
+_SWALLOWED = -2
+"""In `merge_one`, in the place of a token that a merge has joined to the one before it."""
 _SEPARATOR = MAX_IDS
-"""In the place of a token where there is none: between words, and where a merge has taken one."""
+"""In the place of a token where there is none: between pre-tokens, and where a merge took one."""
 _EMPTY = (1 << 63) - 1  # two separators
 _IS_SHARED = np.int64(-1 << 63)  # the sign
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, without pattern
 _SLOTS_PER_PAIR = 8
 _PLACE_BITS = 32
 _PLACE_MASK = (1 << _PLACE_BITS) - 1
+
+
+def merge_one(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list[int]:
+    """Apply the merge of lowest rank, leftmost first, until none applies.
+
+    For merges in the order in which they were learned this is what the book's `merge_by_rank` does,
+    in time about linear in the length. A heap says which merge is next; a merge changes only its
+    two neighbours, which a linked list finds at once. What a merge has made out of date stays in
+    the heap and is skipped when its turn comes.
+
+    Args:
+        ids: Tokens of a pre-token's single bytes.
+        ranks: Position in the list of merges of each pair of tokens.
+        products: Token that the merge of each rank makes.
+
+    Returns:
+        Tokens of the pre-token.
+    """
+    tokens = list(ids)
+    end = len(tokens)
+    following, preceding = list(range(1, end + 1)), list(range(-1, end - 1))
+    # Rank and place as one number, the least of which is the next step.
+    steps = [ranks[p] * end + place for place, p in enumerate(pairwise(tokens)) if p in ranks]
+    heapq.heapify(steps)
+    while steps:
+        rank, place = divmod(heapq.heappop(steps), end)
+        swallowed = following[place]
+        if swallowed == end or ranks.get((tokens[place], tokens[swallowed])) != rank:
+            continue
+        product = tokens[place] = products[rank]
+        tokens[swallowed] = _SWALLOWED
+        after, before = following[swallowed], preceding[place]
+        following[place] = after
+        if after < end:
+            preceding[after] = place
+            if (new := ranks.get((product, tokens[after]))) is not None:
+                heapq.heappush(steps, new * end + place)
+        if before >= 0 and (new := ranks.get((tokens[before], product))) is not None:
+            heapq.heappush(steps, new * end + before)
+    return [token for token in tokens if token != _SWALLOWED]
 
 
 class PairRanks:
@@ -90,7 +135,7 @@ def _joined(left: Integers, right: Integers) -> Integers:
 
 
 class Merger:
-    """Encodes many words at once.
+    """Encodes pre-tokens, one or many at once.
 
     Args:
         byte_ids: Token of each byte, or NO_TOKEN.
@@ -99,6 +144,7 @@ class Merger:
     """
 
     def __init__(self, byte_ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> None:
+        self._ids_of_bytes = list(byte_ids)
         self._byte_ids = np.array(byte_ids, np.int64)
         self._ranks, self._products = ranks, products
         largest = max(chain([len(products)], byte_ids, products, chain.from_iterable(ranks)))
@@ -108,29 +154,40 @@ class Merger:
         right, left = np.divmod(np.arange(1 << 16), 1 << 8)
         self._rank_of_bytes = self._rank_of(self._byte_ids[left], self._byte_ids[right])
 
-    def encode(self, words: Sequence[bytes]) -> tuple[Integers, Integers]:
-        """Encode words, each as `merge_by_rank` merges its bytes.
-
-        Args:
-            words: Bytes of each word, at least one.
-
-        Returns:
-            Tokens of the words, one word behind the other, and the number of each word's.
+    def encode_one(self, pretoken: bytes) -> list[int]:
+        """Encode a pre-token as `merge_one` merges its bytes.
 
         Raises:
             ValueError: A byte has no token.
         """
-        if len(words) < MIN_WORDS or self._is_too_large:
-            merged = [self._encode_one(word) for word in words]
+        ids = list(map(self._ids_of_bytes.__getitem__, pretoken))
+        if NO_TOKEN in ids:
+            raise self._no_token_error(pretoken)
+        return merge_one(ids, self._ranks, self._products)
+
+    def encode(self, pretokens: Sequence[bytes]) -> tuple[Integers, Integers]:
+        """Encode pre-tokens, each as `merge_one` merges its bytes.
+
+        Args:
+            pretokens: Bytes of each, at least one byte.
+
+        Returns:
+            The tokens of all, one pre-token behind the other, and how many each pre-token has.
+
+        Raises:
+            ValueError: A byte has no token.
+        """
+        if len(pretokens) < MIN_PRETOKENS or self._is_too_large:
+            merged = [self.encode_one(pretoken) for pretoken in pretokens]
             lengths = np.array(list(map(len, merged)), np.int64)
             return np.array(list(chain.from_iterable(merged)), np.int64), lengths
-        # With some byte between two words, in the place of which a separator is put.
-        data = b" ".join([*words, b" "])
-        ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)) + 1)
+        # With some byte between two pre-tokens, in the place of which a separator is put.
+        data = b" ".join([*pretokens, b" "])
+        ends = np.cumsum(np.fromiter(map(len, pretokens), np.int64, len(pretokens)) + 1)
         tokens = self._byte_ids.take(np.frombuffer(data, np.uint8)[:-1])
         tokens[ends - 1] = _SEPARATOR
         if (tokens == NO_TOKEN).any():
-            raise no_token_error(b"".join(words), self._byte_ids.tolist())
+            raise self._no_token_error(b"".join(pretokens))
         # The two bytes at each place as one number, without a copy.
         pairs = np.ndarray((len(tokens),), "<u2", data, strides=(1,))
         ranks = self._rank_of_bytes.take(pairs)
@@ -143,30 +200,31 @@ class Merger:
     def _merge(self, tokens: Integers, ranks: Integers, starts: Integers, ends: Integers) -> None:
         """Merge in rounds, in place.
 
-        Each round merges one pair in every word: that of the lowest rank, the leftmost of several.
-        This is a step of the definition, so that nothing has to be proven about ranks or products.
-        A pair is known by one number, its rank followed by its place; the least of a word is its
-        next merge. Each token knows the places of the next one and of the one before.
+        Each round merges one pair in every pre-token: that of the lowest rank, the leftmost of
+        several. This is a step of `merge_one`, so that nothing has to be proven about ranks or
+        products. A pair is known by one number, its rank followed by its place; the least of a
+        pre-token is its next merge. Each token knows the places of the next one and of the one
+        before.
 
-        The rounds are as many as the longest word has merges. When few words are left, they are
+        The rounds are as many as the longest pre-token has merges. When few are left, they are
         finished one by one.
 
         Args:
-            tokens: Tokens of single bytes, a separator behind each word. What becomes of them; in
-                the places of those that were merged to one before them are separators, too.
+            tokens: Tokens of single bytes, a separator behind each pre-token. What becomes of them;
+                in the places of those that were merged to one before them are separators, too.
             ranks: Rank of the pair that begins at each place.
-            starts: Where each word begins.
+            starts: Where each pre-token begins.
             ends: Behind its separator.
         """
         places = np.arange(len(tokens))
         following, preceding = places + 1, places - 1
-        preceding[0] = len(places) - 1  # a separator, as before every other word
+        preceding[0] = len(places) - 1  # a separator, as before every other pre-token
         steps = (ranks << _PLACE_BITS) | places
         nothing = self._rank_of.none << _PLACE_BITS
         unfinished = starts
-        while len(unfinished) >= MIN_WORDS:
-            # A finished word has no step that is less than nothing, so that it may be taken for a
-            # part of the word before it.
+        while len(unfinished) >= MIN_PRETOKENS:
+            # A finished pre-token has no step that is less than nothing, so that it may be taken
+            # for a part of the one before it.
             lowest = np.minimum.reduceat(steps, unfinished)
             goes_on = np.flatnonzero(lowest < nothing)
             unfinished, lowest = unfinished.take(goes_on), lowest.take(goes_on)
@@ -182,19 +240,12 @@ class Merger:
             steps[swallowed] = nothing
             steps[changed] = self._rank_of(left, right) << _PLACE_BITS | changed
         for index in np.searchsorted(starts, unfinished).tolist():
-            word = tokens[starts[index] : ends[index]]
-            merged = merge_word(word[word != _SEPARATOR].tolist(), self._ranks, self._products)
-            word[:] = _SEPARATOR
-            word[: len(merged)] = merged
+            pretoken = tokens[starts[index] : ends[index]]
+            ids = pretoken[pretoken != _SEPARATOR].tolist()
+            merged = merge_one(ids, self._ranks, self._products)
+            pretoken[:] = _SEPARATOR
+            pretoken[: len(merged)] = merged
 
-    def _encode_one(self, word: bytes) -> list[int]:
-        ids = self._byte_ids[np.frombuffer(word, np.uint8)].tolist()
-        if NO_TOKEN in ids:
-            raise no_token_error(word, self._byte_ids.tolist())
-        return merge_word(ids, self._ranks, self._products)
-
-
-def no_token_error(data: bytes, byte_ids: Sequence[int]) -> ValueError:
-    """Return the error that says for which byte the vocabulary has no token."""
-    byte = next(SINGLE_BYTES[byte] for byte in data if byte_ids[byte] == NO_TOKEN)
-    return ValueError(f"the vocabulary has no token for byte {byte!r}")
+    def _no_token_error(self, data: bytes) -> ValueError:
+        byte = next(byte for byte in data if self._byte_ids[byte] == NO_TOKEN)
+        return ValueError(f"the vocabulary has no token for byte {bytes([byte])!r}")

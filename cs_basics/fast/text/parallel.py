@@ -11,6 +11,10 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
+OnProgress = Callable[[str, str, int, int, float], None]
+"""Called now and then with what is being done, in which unit, how many are done, how many there are
+in all (0 if unknown), and the seconds since this began."""
+
 MIN_BYTES_PER_WORKER = 1 << 22
 """Below this, starting another worker process costs about as much time as it saves."""
 

@@ -1,6 +1,6 @@
 """Turn many token ids into their bytes at once.
 
-Test: pytest tests/project/test_token_bytes.py
+Test: pytest tests/project/fast/text/test_token_bytes.py
 """
 
 from collections.abc import Mapping

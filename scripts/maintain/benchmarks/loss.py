@@ -1,31 +1,30 @@
 """Who has the lower loss after the same time? Ours, and the model of the transformers package.
 
 Same text, tokenizer, batches, schedule and clock; each with the rate that won a sweep of its own,
-and each in a process of its own (loss_worker.py), in turns of a few seconds, so that both share
-what else the machine does. A time that is asked for is a run of its own, with a schedule that ends
-there.
+in turns of a few seconds (loss_worker.py). Each time that is asked for is a run of its own, with a
+schedule that ends there.
 """
 
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cs_basics.run.config import PRESETS, TrainConfig
+from matplotlib.figure import Figure
+
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.presets import PRESETS
 
-from .loss_plot import draw
 from .loss_worker import Attempt, Kind
 from .measuring import Report, Row
+from .worker import Worker, command_of, environment_of
 
-SCRIPTS = Path(__file__).parents[1]
 TURN_S = 10.0
 SWEEP_SHARE = 0.15
 """Each rate of the sweep is tried for this share of the longest time."""
@@ -35,6 +34,7 @@ RATES: dict[Kind, tuple[float, ...]] = {
 }
 LEAD = 0.02
 """Bits per byte."""
+COLORS = {"ours": "#c44e52", "transformers": "#4c72b0"}
 
 
 @dataclass
@@ -62,7 +62,7 @@ def settings_of(train_text: Path | None, valid_text: Path | None) -> TrainConfig
     Raises:
         ValueError: One of the texts is missing.
     """
-    return replace(PRESETS["stories"][1], train_text=train_text, valid_text=valid_text)
+    return PRESETS["stories"][1].replace(train_text=train_text, valid_text=valid_text)
 
 
 def measure(minutes: Sequence[float], config: TrainConfig) -> Report:
@@ -81,7 +81,7 @@ def measure(minutes: Sequence[float], config: TrainConfig) -> Report:
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch))
         corpus = prepare_corpus(config, folder)
-        config = replace(config, vocab_size=corpus.tokenizer.vocab_size)
+        config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
         tokens, settings = str(folder.tokens), config.to_json()
 
         def attempt(kind: Kind, lr: float, minutes: float) -> Attempt:
@@ -146,47 +146,46 @@ def race(attempts: list[Attempt]) -> list[Run]:
     """
     runs = [Run(attempt) for attempt in attempts]
     with ExitStack() as stack:
-        workers: list[subprocess.Popen[str]] = []
-        for run in runs:
-            print(f"starting: {run.attempt.kind}, rate {run.attempt.lr:g}", file=sys.stderr)
-            worker = stack.enter_context(_started(run.attempt))
-            _answer(worker)  # One after the other: each compiles first.
+        workers: list[Worker] = []
+        for attempt in attempts:
+            name = f"{attempt.kind}, rate {attempt.lr:g}"
+            print(f"starting: {name}", file=sys.stderr)
+            command = command_of("loss_worker", attempt.to_json())
+            worker = stack.enter_context(Worker(name, command, environment_of()))
+            worker.ask("begin")  # One after the other: each compiles first.
             workers.append(worker)
         unfinished = list(zip(runs, workers, strict=True))
         while unfinished:
             for run, worker in unfinished:
-                run.rows.append(_answer(worker, str(TURN_S)))
+                run.rows.append(worker.ask(TURN_S))
             unfinished = [
                 (run, worker)
                 for run, worker in unfinished
                 if run.rows[-1]["elapsed_s"] < 60 * run.attempt.minutes
             ]
         for run, worker in zip(runs, workers, strict=True):
-            run.bits_per_byte = _answer(worker, "evaluate")["bits_per_byte"]
-            assert worker.stdin is not None
-            worker.stdin.close()
+            run.bits_per_byte = worker.ask("evaluate")
     return runs
 
 
-def _started(attempt: Attempt) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.loss_worker", attempt.to_json()],
-        cwd=SCRIPTS,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPTS.parent), *sys.path])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _answer(worker: subprocess.Popen[str], question: str | None = None) -> dict[str, float]:
-    """Ask a worker, or only listen, and return what it says."""
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    if question is not None:
-        worker.stdin.write(f"{question}\n")
-        worker.stdin.flush()
-    line = worker.stdout.readline()
-    if not line:
-        raise ValueError("a process of the loss benchmark ended early, see above")
-    return json.loads(line)
+def draw(races: Sequence[Sequence[Run]], path: Path) -> None:
+    """Draw training loss against time, a panel for each race, into a PNG."""
+    figure = Figure(figsize=(7 * len(races), 5), layout="constrained")
+    (panels,) = figure.subplots(1, len(races), squeeze=False)
+    for panel, runs in zip(panels, races, strict=True):
+        for run in runs:
+            attempt = run.attempt
+            label = (
+                f"{attempt.kind}, rate {attempt.lr:g}: validation "
+                f"{run.bits_per_byte:.4f} bits per byte"
+            )
+            minutes = [row["elapsed_s"] / 60 for row in run.rows]
+            losses = [row["loss"] for row in run.rows]
+            panel.plot(minutes, losses, label=label, color=COLORS[attempt.kind])
+        panel.set_title(f"{runs[0].attempt.minutes:g} minutes each")
+        panel.set_xlabel("minutes of training")
+        panel.set_ylabel("training loss (nats per token)")
+        panel.legend()
+        panel.grid(alpha=0.3)
+    with atomic_writer(path) as file:
+        figure.savefig(file, dpi=130, format="png")

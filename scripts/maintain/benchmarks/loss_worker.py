@@ -1,11 +1,9 @@
 """One contender for the lowest loss, in a process of its own that takes turns with others.
 
-Everything but the model, its loss and its optimizer is the same code for all: batches, clipping,
-schedule, clock, evaluation. The clock runs only while it is this process's turn; compiling comes
-before it starts, and evaluating does not count. For each line "SECONDS" that it reads it trains so
-long; for "evaluate" it reads the whole validation text. It answers each by one line.
-
-    cd scripts/maintain; python -m benchmarks.loss_worker '{"kind": "ours", ...}'
+Everything but the model, its loss and its optimizer is the same code for all: batches, the book's
+loop, schedule, clock, evaluation. The clock runs only while it is this process's turn; neither
+compiling nor evaluating counts. To a number it answers where so many seconds of training led, to
+"evaluate" the bits per byte on the whole validation text, to "begin" nothing, once it is compiled.
 """
 
 import json
@@ -13,27 +11,29 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from process import keep_freed_memory
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from cs_basics.data import get_batch, open_token_file
-from cs_basics.fast.adamw import OnePassAdamW
-from cs_basics.fast.native.ahead_of_time import compile_training
+from cs_basics.data import get_batch
+from cs_basics.fast import accelerate, compile_if_possible, compile_training
 from cs_basics.functional import cross_entropy
-from cs_basics.optim import clip_grad_norm, cosine_schedule
+from cs_basics.optim import AdamW, cosine_schedule
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import LossFunction, evaluate, make_loss_function
-from cs_basics.run.hardware import compile_if_possible, resolve_dtype
-from cs_basics.run.trainer import parameter_groups
-from cs_basics.transformer import TransformerLM
+from cs_basics.run.folder import make_optimizer
+from cs_basics.run.hardware import resolve_dtype
+from cs_basics.run.token_file import open_token_file
+from cs_basics.training import Batch, Update, train
 
-from .peer import llama, ours
+from .models import llama, ours
+from .worker import answer_all
 
 CPU = torch.device("cpu")
 Kind = Literal["ours", "transformers"]
@@ -49,7 +49,7 @@ class Attempt:
     tokens: str
     """Folder with train.bin and valid.bin."""
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """A TrainConfig as JSON."""
+    """A TrainConfig as JSON; with fast=off nothing is compiled."""
 
     def to_json(self) -> str:
         """Return the fields as one line."""
@@ -68,92 +68,99 @@ class Racer:
         self.max_s, self.lr = 60 * attempt.minutes, attempt.lr
         folder = Path(attempt.tokens)
         self.train, self.valid = (open_token_file(folder / f"{n}.bin") for n in ("train", "valid"))
-        torch.manual_seed(config.seed)
-        self.model, loss_of, self.optimizer = make(attempt.kind, config)
-        self.plain_loss_of = loss_of
-        self.loss_of = loss_of
-        if config.compile:
-            self.loss_of = self.compiled()
-        self.batches = torch.Generator().manual_seed(config.seed)
+        make = make_ours if attempt.kind == "ours" else make_peer
+        self.model, self.optimizer, self.loss_of, self.plain_loss_of = make(config)
         self.step, self.elapsed_s = 0, 0.0
         # Compiled before the clock starts; no update is made.
-        self.loss_of(*self.batch(torch.Generator())).backward()
+        self.loss_of(*self.batch()).backward()
+        torch.manual_seed(config.run.seed)
 
-    def compiled(self) -> LossFunction:
-        """Return the loss, compiled; ours as it is for training."""
-        if not isinstance(self.model, TransformerLM):
-            return compile_if_possible(self.plain_loss_of, CPU)
-        assert isinstance(self.optimizer, OnePassAdamW)
-        is_bfloat16 = resolve_dtype(self.config.dtype, CPU) == torch.bfloat16
-        config = replace(self.config, dtype="bfloat16" if is_bfloat16 else "float32")
-        return compile_training(
-            self.model, self.plain_loss_of, self.optimizer, config, config.batch_size
-        )
-
-    def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def batch(self) -> Batch:
         """Draw a batch."""
         config = self.config
         return get_batch(
-            self.train.tokens, config.batch_size, config.context_length, CPU, generator
+            self.train.tokens, config.data.batch_size, config.model.context_length, "cpu"
         )
 
     def run(self, seconds: float) -> dict[str, float]:
         """Make updates for so long, but not beyond the end; return where that led."""
-        until = min(self.elapsed_s + seconds, self.max_s)
+        before, start = self.elapsed_s, time.perf_counter()
+        until = min(before + seconds, self.max_s)
         losses: list[float] = []
-        while self.elapsed_s < until:
-            start = time.perf_counter()
-            losses.append(self.update())
-            self.elapsed_s += time.perf_counter() - start
+
+        def batches() -> Iterator[Batch]:
+            while self.elapsed_s < until:
+                yield self.batch()
+
+        def after(update: Update) -> None:
+            self.step = update.step
+            self.elapsed_s = before + time.perf_counter() - start
+            losses.append(update.loss)
+
+        train(
+            self.model, self.optimizer, batches(), self.lr_at, loss_of=self.loss_of,
+            max_grad_norm=self.config.optim.max_grad_norm, first_step=self.step + 1,
+            on_update=after,
+        )  # fmt: skip
         return {
             "elapsed_s": self.elapsed_s, "step": self.step, "loss": statistics.fmean(losses)
         }  # fmt: skip
 
-    def update(self) -> float:
-        """Make one update; return the loss before it."""
-        config = self.config
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss_of(*self.batch(self.batches))
-        loss.backward()
-        clip_grad_norm(self.model.parameters(), config.max_grad_norm)
-        self.step += 1
+    def lr_at(self, step: int) -> float:
+        """Return the rate of a step: the schedule ends with the time."""
+        optim = self.config.optim
         # As many updates as there will be, if it goes on at this speed.
-        whole = self.step * self.max_s / self.elapsed_s if self.elapsed_s else math.inf
-        rate = cosine_schedule(
-            self.step, self.lr, config.min_lr_ratio * self.lr, config.warmup_steps, whole
+        length = step * self.max_s / self.elapsed_s if self.elapsed_s else math.inf
+        return cosine_schedule(
+            step, self.lr, optim.min_lr_ratio * self.lr, optim.warmup_steps, length
         )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group.get("lr_ratio", 1.0)
-        self.optimizer.step()
-        return loss.item()
 
     def bits_per_byte(self) -> float:
         """Measure on the whole validation text."""
+        config = self.config
         result = evaluate(
             self.loss_of,
             self.valid,
-            self.config.context_length,
-            self.config.batch_size,
+            config.model.context_length,
+            config.data.batch_size,
             CPU,
             loss_of_rest=self.plain_loss_of,
-            as_in_training=not self.config.chunk_loss,
         )
         return result.bits_per_byte
 
 
-def make(kind: Kind, config: TrainConfig) -> tuple[nn.Module, LossFunction, torch.optim.Optimizer]:
-    """Return a model, its loss and its optimizer; all but the rates are the same for all kinds."""
-    dtype = resolve_dtype(config.dtype, CPU)
-    settings: dict[str, Any] = {
-        "betas": (config.beta1, config.beta2), "weight_decay": config.weight_decay
-    }  # fmt: skip
-    if kind == "ours":
-        model = ours(config, config.seed)
-        optimizer = OnePassAdamW(parameter_groups(model, config), **settings)
-        return model, make_loss_function(model, dtype, config.chunk_loss), optimizer
-    peer = llama(config).train()
-    adamw = torch.optim.AdamW(peer.parameters(), fused=True, **settings)  # noqa: TID251 (a peer)
-    return peer, peer_loss(peer, dtype), adamw
+Training = tuple[nn.Module, Optimizer, LossFunction, LossFunction]
+"""A model, its optimizer, its loss as it is trained, and not compiled."""
+
+
+def make_ours(config: TrainConfig) -> Training:
+    """Return what scripts/train.py trains."""
+    dtype = resolve_dtype(config.run.dtype, CPU)
+    model = ours(config.model)
+    plain_loss_of = make_loss_function(model, dtype)
+    if config.run.fast == "off":
+        return model, make_optimizer(model, config), plain_loss_of, plain_loss_of
+    model = accelerate(model)
+    optimizer = make_optimizer(model, config, accelerate(AdamW))
+    rows = config.data.batch_size
+    loss_of = compile_training(model, config.model, optimizer, dtype, rows)
+    return model, optimizer, loss_of, plain_loss_of
+
+
+def make_peer(config: TrainConfig) -> Training:
+    """Return the model of transformers; all but the rates is as in ours."""
+    dtype, optim = resolve_dtype(config.run.dtype, CPU), config.optim
+    peer = llama(config.model).train()
+    adamw = torch.optim.AdamW(  # noqa: TID251 (a peer)
+        peer.parameters(),
+        betas=(optim.beta1, optim.beta2),
+        weight_decay=optim.weight_decay,
+        fused=True,
+    )
+    plain_loss_of = peer_loss(peer, dtype)
+    is_compiled = config.run.fast == "auto"
+    loss_of = compile_if_possible(plain_loss_of, CPU) if is_compiled else plain_loss_of
+    return peer, adamw, loss_of, plain_loss_of
 
 
 def peer_loss(peer: Callable[..., Any], dtype: torch.dtype) -> LossFunction:
@@ -169,15 +176,16 @@ def peer_loss(peer: Callable[..., Any], dtype: torch.dtype) -> LossFunction:
 
 
 def main() -> None:
-    """Take turns until the input ends."""
+    """Answer until there are no more questions."""
     keep_freed_memory()
     racer = Racer(Attempt(**json.loads(sys.argv[1])))
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        if line.strip() == "evaluate":
-            print(json.dumps({"bits_per_byte": racer.bits_per_byte()}), flush=True)
-        else:
-            print(json.dumps(racer.run(float(line))), flush=True)
+
+    def answer(question: str | float) -> object:
+        if question == "begin":
+            return None
+        return racer.bits_per_byte() if question == "evaluate" else racer.run(float(question))
+
+    answer_all(answer)
 
 
 if __name__ == "__main__":

@@ -145,20 +145,37 @@ def alternating_times(
     return [statistics.median(elapsed) for elapsed in times]
 
 
-def peak_memory_of(command: list[str]) -> float:
-    """Run a command; return the largest sum of the resident memory of its processes, in MB."""
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+def peak_memory_of(
+    command: list[str], text: str = "", environment: dict[str, str] | None = None
+) -> float:
+    """Run a command; return the largest sum of the resident memory of its processes, in MB.
+
+    Args:
+        command: What to run.
+        text: What it reads from stdin.
+        environment: Its environment variables; None: those of this process.
+
+    Raises:
+        ValueError: It failed.
+    """
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    with process.stdin as stdin:
+        stdin.write(text)
     peak = 0.0
     while process.poll() is None:
         peak = max(peak, sum(resident_megabytes(pid) for pid in with_children(process.pid)))
-        time.sleep(0.05)
+        time.sleep(0.02)
     if process.returncode:
         raise ValueError(f"exit code {process.returncode} from {' '.join(command)}")
     return peak
 
 
 def with_children(pid: int) -> list[int]:
-    """Return a process and all that descend from it (Linux)."""
+    """Return a process and all its descendants (Linux)."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:

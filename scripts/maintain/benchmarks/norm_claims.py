@@ -1,6 +1,5 @@
 """What is said of normalisation layers, measured: kernels, passes over memory, training, eps."""
 
-import dataclasses
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,15 +11,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from cs_basics.norms import LayerNorm, RMSNorm
-from cs_basics.run.config import PRESETS, NormKind, TrainConfig
+from cs_basics.optim import AdamW
+from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.folder import build_model
 from cs_basics.run.hardware import resolve_dtype
+from cs_basics.run.presets import PRESETS
 from cs_basics.transformer import TransformerLM
+from cs_basics.variants.config import NormKind
+from cs_basics.variants.model import build_model
 
 from .measuring import Row, alternating_times, compare
+from .models import ours, random_batch, training_step
 from .norm_contenders import EPS
-from .training_step import random_batch, training_step
 
 NUM_ROWS, D_MODEL = 256, 512
 """Kernels and passes do not depend on the size."""
@@ -142,11 +144,11 @@ def measure_training(preset: TrainConfig, device: torch.device, can_compile: boo
     kinds: tuple[NormKind, ...] = ("rmsnorm", "layernorm")
     for kind in kinds:
         torch.manual_seed(0)
-        model = build_model(dataclasses.replace(preset, norm=kind), device)
+        model = build_model(preset.replace(norm=kind).model, device)
         loss_of = make_loss_function(model, dtype)
         if can_compile:
             loss_of = torch.compile(loss_of, dynamic=False)
-        steps.append(training_step(model, loss_of, batch))
+        steps.append(training_step(model, AdamW(model.parameters()), loss_of, batch))
     rmsnorm_s, layernorm_s = alternating_times(steps, rounds=11, device=device)
     how = "compiled" if can_compile else "eager"
     name = f"training step, stories preset, {how}: RMSNorm (peer: LayerNorm)"
@@ -161,8 +163,7 @@ def measure_eps(config: TrainConfig) -> list[Row]:
         inside = RMSNorm(D_MODEL, EPS)(x).square().mean().sqrt().item()
         name = f"RMS of the output where that of x is {rms}: eps inside (peer: outside)"
         rows.append(compare(name, inside, eps_outside(x, EPS).square().mean().sqrt().item(), ""))
-    torch.manual_seed(0)
-    model = build_model(config)
+    model = ours(config.model)
     inputs, targets = random_batch(config)
     seen: list[float] = []
     with torch.no_grad():

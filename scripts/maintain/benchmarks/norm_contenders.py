@@ -8,27 +8,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cs_basics.fast.rms_norm import FusedRMSNorm
+from cs_basics.fast.rms_norm import FusedRMSNorm, add_rms_norm
 from cs_basics.norms import LayerNorm, RMSNorm
+from cs_basics.variants.norms import LlamaRMSNorm
 
 EPS = 1e-5
 OURS, OURS_COMPILED = "RMSNorm", "RMSNorm, compiled"
-OURS_FUNCTION, FUNCTION_COMPILED = "FusedRMSNorm", "FusedRMSNorm, compiled"
+FUSED = "FusedRMSNorm"
+"""Compiled it is the formula of RMSNorm."""
+LLAMA, LLAMA_PEER = "LlamaRMSNorm", "LlamaRMSNorm (transformers)"
 TORCH, TORCH_COMPILED = "torch.nn.RMSNorm", "torch.nn.RMSNorm, compiled"
 LAYERNORM, LAYERNORM_COMPILED = "LayerNorm", "LayerNorm, compiled"
 TORCH_LAYERNORM = "torch.nn.LayerNorm"
-LLAMA = "LlamaRMSNorm (transformers)"
-COMPILED = {
-    OURS: OURS_COMPILED,
-    OURS_FUNCTION: FUNCTION_COMPILED,
-    TORCH: TORCH_COMPILED,
-    LAYERNORM: LAYERNORM_COMPILED,
-}
-PAIR, FUSED, FUSED_FUNCTION = "add, RMSNorm", "RMSNorm.add", "FusedRMSNorm.add"
-"""The second and third: add_rms_norm of the class."""
-PAIR_COMPILED, FUSED_COMPILED = "add, RMSNorm, both compiled", "RMSNorm.add, compiled"
-FUNCTION_PAIR_COMPILED = "add, FusedRMSNorm, both compiled"
-FUNCTION_FUSED_COMPILED = "FusedRMSNorm.add, compiled"
+COMPILED = {OURS: OURS_COMPILED, TORCH: TORCH_COMPILED, LAYERNORM: LAYERNORM_COMPILED}
+ADD_THEN_NORM, ADD_NORM_FUSED = "add, RMSNorm", "add_rms_norm, FusedRMSNorm"
+ADD_THEN_NORM_COMPILED = "add, RMSNorm, each compiled"
+ADD_NORM_COMPILED = "add_rms_norm, RMSNorm, compiled"
+ADD_NORM_FUSED_COMPILED = "add_rms_norm, FusedRMSNorm, compiled"
 
 
 class Contender(NamedTuple):
@@ -54,13 +50,14 @@ def norm_contenders(
     """Return every implementation of a norm over d_model coordinates."""
     modules: dict[str, nn.Module] = {
         OURS: RMSNorm(d_model, EPS),
-        OURS_FUNCTION: FusedRMSNorm(d_model, EPS),
+        FUSED: FusedRMSNorm(d_model, EPS),
+        LLAMA: LlamaRMSNorm(d_model, EPS),
         TORCH: nn.RMSNorm(d_model, EPS),  # noqa: TID251 (a peer)
         LAYERNORM: LayerNorm(d_model, EPS),
         TORCH_LAYERNORM: nn.LayerNorm(d_model, EPS),  # noqa: TID251 (a peer)
     }
     if (llama := llama_rms_norm()) is not None:
-        modules[LLAMA] = llama(d_model, EPS)
+        modules[LLAMA_PEER] = llama(d_model, EPS)
     contenders: list[Contender] = []
     for name, module in modules.items():
         module.to(device, dtype)
@@ -80,23 +77,19 @@ def add_norm_contenders(
 ) -> list[Contender]:
     """Return every way to add x to the residual stream and normalise the sum."""
     norm = RMSNorm(d_model, EPS, device, dtype)
-    own = FusedRMSNorm(d_model, EPS, device, dtype)
-    of_norm, of_own = list(norm.parameters()), list(own.parameters())
+    fused = FusedRMSNorm(d_model, EPS, device, dtype)
+    of_norm, of_fused = list(norm.parameters()), list(fused.parameters())
     contenders = [
-        Contender(PAIR, partial(_add_then_norm, _add, norm), of_norm),
-        Contender(FUSED, norm.add_rms_norm, of_norm),
-        Contender(FUSED_FUNCTION, own.add_rms_norm, of_own),
+        Contender(ADD_THEN_NORM, partial(_add_then_norm, _add, norm), of_norm),
+        Contender(ADD_NORM_FUSED, partial(add_rms_norm, fused), of_fused),
     ]
     if can_compile:
         torch.compiler.reset()
-        add = _compiled(_add)
-        pair = partial(_add_then_norm, add, _compiled(norm))
-        own_pair = partial(_add_then_norm, add, _compiled(own))
+        each = partial(_add_then_norm, _compiled(_add), _compiled(norm))
         contenders += [
-            Contender(PAIR_COMPILED, pair, of_norm),
-            Contender(FUSED_COMPILED, _compiled(norm.add_rms_norm), of_norm),
-            Contender(FUNCTION_PAIR_COMPILED, own_pair, of_own),
-            Contender(FUNCTION_FUSED_COMPILED, _compiled(own.add_rms_norm), of_own),
+            Contender(ADD_THEN_NORM_COMPILED, each, of_norm),
+            Contender(ADD_NORM_COMPILED, _compiled(partial(add_rms_norm, norm)), of_norm),
+            Contender(ADD_NORM_FUSED_COMPILED, _compiled(partial(add_rms_norm, fused)), of_fused),
         ]
     return contenders
 

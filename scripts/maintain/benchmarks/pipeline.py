@@ -4,22 +4,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from cs_basics.bpe import train_bpe
+from cs_basics.fast import accelerate, compile_training
+from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.fast.text.train_bpe import train_bpe
 from cs_basics.generate import generate
-from cs_basics.run.config import END_OF_TEXT, PRESETS
+from cs_basics.optim import AdamW
+from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.folder import build_model
-from cs_basics.run.hardware import compile_if_possible, matmul_rate, resolve_dtype
+from cs_basics.run.folder import make_optimizer
+from cs_basics.run.hardware import matmul_rate, resolve_dtype
+from cs_basics.run.presets import PRESETS
 from cs_basics.stories.grammar import write_stories
-from cs_basics.tokenizer import Tokenizer
 
 from .measuring import Report, Row, alternating_times, median_time, peak_memory_of
-from .training_step import random_batch, training_step
+from .models import ours, random_batch, training_step
 
 SCRIPTS = Path(__file__).parents[2]
 MEGABYTES = 100
@@ -40,7 +42,7 @@ def measure_corpus_and_tokenizer() -> list[Row]:
         path = Path(folder) / "stories.txt"
         write_s = median_time(lambda: write_stories(path, 4_000_000, seed=0))
         train_s = median_time(lambda: train_bpe(path, 10_000, [END_OF_TEXT], num_workers=1))
-        tokenizer = Tokenizer(*train_bpe(path, 2_000, [END_OF_TEXT]), [END_OF_TEXT])
+        tokenizer = FastTokenizer(*train_bpe(path, 2_000, [END_OF_TEXT]), [END_OF_TEXT])
         text = path.read_text()
     encode_s = median_time(lambda: tokenizer.encode(text))
     ids = tokenizer.encode(text)
@@ -59,7 +61,7 @@ def measure_memory() -> list[Row]:
         folder = Path(name)
         write_stories(folder / "text", MEGABYTES * 1_000_000, seed=0)
         vocab, merges = train_bpe(folder / "text", 2_000, [END_OF_TEXT])
-        Tokenizer(vocab, merges, [END_OF_TEXT]).save(folder / "tokenizer")
+        FastTokenizer(vocab, merges, [END_OF_TEXT]).save(folder / "tokenizer")
         encode = [sys.executable, SCRIPTS / "encode.py", "--tokenizer", folder / "tokenizer"]
         encode += ["--text", folder / "text", "--out", folder / "tokens.bin"]
         start = time.perf_counter()
@@ -82,8 +84,8 @@ def measure_memory() -> list[Row]:
 _ENCODE_LAZILY = """
 import resource, sys
 from pathlib import Path
-from cs_basics.tokenizer import Tokenizer
-tokenizer = Tokenizer.load(sys.argv[1])
+from cs_basics.run.tokenizer_folder import load_tokenizer
+tokenizer = load_tokenizer(sys.argv[1])
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 start = peak()
 with Path(sys.argv[2]).open(newline="") as lines:
@@ -94,25 +96,24 @@ print(peak() - start)
 
 
 def measure_training() -> list[Row]:
-    """Training steps of the stories preset, eager and compiled in turn."""
+    """Training steps of the stories preset, of ours and of the book in turn."""
     config = PRESETS["stories"][1]
     device = torch.device("cpu")
     dtype = resolve_dtype("auto", device)
-    torch.manual_seed(0)
-    model = build_model(config)
     batch = random_batch(config)
-    plain = make_loss_function(model, dtype)
-    compiled = compile_if_possible(plain, device)
-    steps: list[Callable[[], object]] = [
-        training_step(model, loss_of, batch) for loss_of in (plain, compiled)
-    ]
-    eager_s, compiled_s = alternating_times(steps)
-    num_tokens = config.batch_size * config.context_length
-    seconds = median_time(lambda: list(generate(model, [1], 100, seed=0)), rounds=3)
-    name = f"train, {str(dtype)[6:]}, compiled (peer: eager)"
+    book, fast = ours(config.model), accelerate(ours(config.model))
+    optimizer = make_optimizer(fast, config, accelerate(AdamW))
+    loss_of = compile_training(fast, config.model, optimizer, dtype, config.data.batch_size)
+    fast_s, book_s = alternating_times([
+        training_step(fast, optimizer, loss_of, batch),
+        training_step(book, make_optimizer(book, config), make_loss_function(book, dtype), batch),
+    ])  # fmt: skip
+    num_tokens = config.data.batch_size * config.model.context_length
+    seconds = median_time(lambda: list(accelerate(generate)(book, [1], 100, seed=0)), rounds=3)
+    name = f"train, {str(dtype)[6:]} (peer: the book, not compiled)"
     return [
         Row("matrix products, float32", matmul_rate(torch.float32, device) / 1e9, "GFLOP/s"),
         Row("matrix products, bfloat16", matmul_rate(torch.bfloat16, device) / 1e9, "GFLOP/s"),
-        Row(name, num_tokens / compiled_s, "tokens/s", peer=num_tokens / eager_s),
+        Row(name, num_tokens / fast_s, "tokens/s", peer=num_tokens / book_s),
         Row("generate, one story", 100 / seconds, "tokens/s"),
     ]

@@ -3,28 +3,98 @@
 Each contender is a process; they are asked in turns. What they do differently: tokenizers breaks
 ties between equally frequent pairs by its own rule, so that its vocabulary differs a little from
 ours, and reads files line by line; it and we keep what they have seen of a text, tiktoken does not.
-All three give the same ids with the same vocabulary (tests/project/test_interchange.py).
+All three give the same ids with the same vocabulary (tests/project/interop).
 """
 
+import json
 import os
+import re
+import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from cs_basics.tokenizer import Tokenizer
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.tokenizer_folder import load_tokenizer
 
-from .measuring import ROUNDS, Report, Row, compare
-from .tokenizer_plot import draw
-from .tokenizer_team import CLEAR, OURS, TIKTOKEN, TOKENIZERS, Task, Team
+from .measuring import ROUNDS, Report, Row, compare, peak_memory_of
 from .tokenizer_texts import HARD, HARD_BYTES, Text, make_texts
+from .worker import Worker, command_of, environment_of
 
 MEGABYTES = 200
 """Size of the large text."""
 VOCAB_SIZES = (1_000, 10_000, 32_000)
 ALL_THREADS = os.cpu_count() or 1
+
+
+Task = dict[str, str | int]
+OURS, CLEAR, TOKENIZERS, TIKTOKEN = "ours", "clear", "tokenizers", "tiktoken"
+COLORS = {OURS: "#c44e52", TOKENIZERS: "#4c72b0", TIKTOKEN: "#55a868", CLEAR: "#bbbbbb"}
+
+
+class Team(ExitStack):
+    """Processes, one for each contender and number of threads, started when they are first asked.
+
+    Args:
+        scratch: A folder for files of their own.
+        rounds: Turns of which the median counts.
+    """
+
+    def __init__(self, scratch: Path, rounds: int) -> None:
+        super().__init__()
+        self.scratch = scratch
+        self.rounds = rounds
+        self.workers: dict[tuple[str, int], Worker] = {}
+
+    def times(
+        self, names: Sequence[str], num_threads: int, task: Task, *, warm: bool = True
+    ) -> dict[str, float]:
+        """Return the median seconds that each contender takes for a task, asked in turns.
+
+        Args:
+            names: The contenders.
+            num_threads: Threads or processes that each may use.
+            task: What to do; see tokenizer_contender.
+            warm: Whether a first turn does not count.
+        """
+        found: dict[str, list[float]] = {name: [] for name in names}
+        for number in range(self.rounds + warm):
+            for name, seconds in found.items():
+                elapsed_s = self.worker(name, num_threads).ask(task)
+                if number or not warm:
+                    seconds.append(elapsed_s)
+        return {name: statistics.median(seconds) for name, seconds in found.items()}
+
+    def peak_memory(self, name: str, num_threads: int, task: Task) -> float:
+        """Return the most memory, in MB, that all processes of a fresh contender hold in a task."""
+        return peak_memory_of(
+            _command(name, num_threads), json.dumps(task) + "\n", self._environment(num_threads)
+        )
+
+    def worker(self, name: str, num_threads: int) -> Worker:
+        """Return a contender, which is started if it is not yet."""
+        key = (name, num_threads)
+        if key not in self.workers:
+            worker = Worker(name, _command(*key), self._environment(num_threads))
+            self.workers[key] = self.enter_context(worker)
+        return self.workers[key]
+
+    def _environment(self, num_threads: int) -> dict[str, str]:
+        return environment_of(
+            RAYON_NUM_THREADS=str(num_threads),
+            TOKENIZERS_PARALLELISM="true",
+            TOKENIZER_SCRATCH=str(self.scratch),
+        )
+
+
+def _command(name: str, num_threads: int) -> list[str]:
+    return command_of("tokenizer_contender", name, str(num_threads))
 
 
 def measure() -> Report:
@@ -129,9 +199,9 @@ def _whole_file(team: Team, text: Text) -> Task:
 def _decoding(team: Team, texts: dict[str, Text]) -> list[Row]:
     """Decoding."""
     text = texts["sample"]
-    ids = Tokenizer.load(text.tokenizer).encode_bytes(text.path.read_bytes())
+    ids = load_tokenizer(text.tokenizer).encode(text.path.read_text("utf-8"))
     path = team.scratch / "ids.bin"
-    ids.astype(np.uint16).tofile(path)
+    np.array(ids, np.uint16).tofile(path)
     task: Task = {"do": "decode", "ids": str(path), "tokenizer": str(text.tokenizer)}
     times = team.times([OURS, TOKENIZERS, TIKTOKEN], 1, task)
     return _faster("decode", text, times)
@@ -185,3 +255,34 @@ def _memory(team: Team, texts: dict[str, Text]) -> list[Row]:
             title = f"memory, {name}, {MEGABYTES} MB (peer: {peer})"
             rows.append(Row(title, ours, "MB", theirs, f"at most {bound} MB", ours <= bound))
     return rows
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw the speeds in MB/s, a group of bars for each task.
+
+    Args:
+        rows: What was measured; rows of another unit are left out.
+        path: The PNG to write.
+    """
+    speeds: dict[str, dict[str, float]] = {}
+    for row in rows:
+        named = re.fullmatch(r"(?P<task>.*) \(peer: (?P<peer>\w+)\)", row.name)
+        if named and row.unit == "MB/s" and row.peer is not None:
+            bars = speeds.setdefault(named["task"], {"ours": row.ours})
+            bars[named["peer"]] = row.peer
+    figure = Figure(figsize=(10, 1.5 + 0.8 * len(speeds)), layout="constrained")
+    panel = figure.subplots()
+    for place, bars in enumerate(speeds.values()):
+        for index, (name, speed) in enumerate(bars.items()):
+            y = place + 0.2 * (index - (len(bars) - 1) / 2)
+            panel.barh(y, speed, 0.19, color=COLORS[name], label=name if place == 0 else None)
+            panel.text(speed, y, f" {speed:.3g}", va="center", fontsize=7)
+    handles = [panel.barh(0, 0, color=color) for color in COLORS.values()]
+    panel.legend(handles, list(COLORS), loc="lower right", frameon=False)
+    panel.set_yticks(range(len(speeds)), list(speeds))
+    panel.invert_yaxis()
+    panel.set_xscale("log")
+    panel.set_xlabel("MB/s (logarithmic)")
+    panel.grid(axis="x", alpha=0.3)
+    with atomic_writer(path) as file:
+        figure.savefig(file, dpi=130, format="png")

@@ -1,12 +1,10 @@
 """One contender of the tokenizer benchmark, in a process of its own: ours, or another library's.
 
-python tokenizer_contender.py NAME NUM_THREADS reads tasks from stdin, a JSON object on each line,
-and answers each with the seconds that it took. What is loaded stays loaded between tasks.
+It answers each task with the seconds that it took. What is loaded stays loaded between tasks.
 """
 
 # ruff: noqa: D102  what the methods of a contender do stands in the abstract class
 
-import json
 import logging
 import os
 import sys
@@ -19,13 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from cs_basics.bpe import merge_by_recounting, train_bpe
-from cs_basics.fast.text.counting import count_by_pattern
+from cs_basics import bpe
+from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.fast.text.train_bpe import train_bpe
 from cs_basics.interop.tokenizer_files import save_tokenizer_json, tiktoken_arguments
-from cs_basics.pretokenize import special_pattern, text_to_bytes
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.encoding import encode_file
+from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
+
+from .worker import answer_all
 
 CHUNK_CHARACTERS = 1 << 21
 PARAGRAPH_CHARACTERS = 3000
@@ -93,7 +94,7 @@ class Ours(Contender):
     """This library."""
 
     def load(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer = FastTokenizer(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
 
     def train(self, text: str, vocab_size: int) -> None:
         train_bpe(text, vocab_size, [END_OF_TEXT], self.num_threads)
@@ -111,25 +112,26 @@ class Ours(Contender):
         return self.tokenizer.decode(ids)
 
 
-class Clear(Ours):
-    """The definitions of this library, which the fast ways are tested against."""
+class Clear(Contender):
+    """The book's tokenizer, which the fast one is tested against."""
+
+    def load(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = Tokenizer(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
 
     def train(self, text: str, vocab_size: int) -> None:
-        content = Path(text).read_bytes().decode("utf-8", "surrogateescape")
-        counts = count_by_pattern(content, special_pattern([END_OF_TEXT]))
-        words = {text_to_bytes(word): count for word, count in counts.items()}
-        merge_by_recounting(words, vocab_size - 257)
+        bpe.train_bpe(text, vocab_size, [END_OF_TEXT])
 
     def documents(self, texts: list[str]) -> Sequence[object]:
-        return [self.tokenizer.encode_plainly(text) for text in texts]
-
-    batch = documents
+        return [self.tokenizer.encode(text) for text in texts]
 
     def whole(self, text: str, out: str) -> None:
         with Path(out).open("wb") as file:
             for chunk in chunks(text):
                 (ids,) = self.documents([chunk])
                 np.array(ids, np.uint16).tofile(file)
+
+    def decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids)
 
 
 class HuggingFace(Contender):
@@ -211,7 +213,7 @@ def seconds_of(contender: Contender, task: dict[str, Any], loaded: dict[str, Any
     # Long texts without a space, and files for the first time, must not be remembered.
     is_first_time = kind in ("raw", "fresh")
     if kind != "train" and (is_first_time or loaded.get("tokenizer") != task["tokenizer"]):
-        contender.load(Tokenizer.load(task["tokenizer"]))
+        contender.load(load_tokenizer(task["tokenizer"]))
         loaded["tokenizer"] = task["tokenizer"]
     if kind == "fresh":
         kind = "whole"
@@ -236,8 +238,7 @@ def main() -> None:
     logging.disable(logging.WARNING)  # a text with too few pairs for 32,000 tokens is expected
     contender = CONTENDERS[sys.argv[1]](int(sys.argv[2]))
     loaded: dict[str, Any] = {}
-    for line in sys.stdin:
-        print(seconds_of(contender, json.loads(line), loaded), flush=True)
+    answer_all(lambda task: seconds_of(contender, task, loaded))
 
 
 if __name__ == "__main__":

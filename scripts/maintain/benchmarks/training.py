@@ -1,38 +1,40 @@
 """Training steps against the transformers package, and a model of PyTorch's built-in layers.
 
-Every contender lives in a process of its own (training_worker.py) and makes one update at a time,
-in turns with the others, so that all share what else the machine does. docs/performance.md says
-where the time goes and what each of our steps gained.
+Every contender makes one update at a time, in turns with the others (training_worker.py).
+docs/performance.md says where the time goes and what each of our steps gained.
 """
 
-import os
-import statistics
-import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.hardware import matmul_rate
-from cs_basics.study import accounting
+from cs_basics.study.accounting import utilisation_of
 
-from .contender import Contender
 from .measuring import Report, Row, compare
-from .training_plot import draw
+from .training_worker import Contender
+from .worker import Worker, command_of, environment_of
 
-SCRIPTS = Path(__file__).parents[1]
 TURNS = 5
 STARTED_AT_ONCE = 2
 OURS = Contender(kind="ours")
+BOOK = Contender(kind="book")
 PEER = Contender(kind="transformers", is_tuned=False)
 MAIN = {
     "ours, bfloat16": OURS,
     "ours, float32": replace(OURS, dtype="float32"),
-    "ours, bfloat16, not compiled": replace(OURS, is_compiled=False),
+    "book, bfloat16": BOOK,
+    "book, bfloat16, not compiled": replace(BOOK, is_compiled=False),
     "transformers, bfloat16": PEER,
     "transformers, bfloat16, same allocator": replace(PEER, is_tuned=True),
     "transformers, bfloat16, not compiled": replace(PEER, is_compiled=False),
@@ -44,28 +46,23 @@ MAIN = {
 }
 """Compiled unless the name says otherwise."""
 
-PLAIN = replace(
-    OURS,
-    merge_projections=False,
-    chunk_loss=False,
-    tile_attention=False,
-)
 STEPS = {
-    "as the definitions stand": replace(PLAIN, is_compiled=False, dtype="float32", is_tuned=False),
-    "+ bfloat16 products": replace(PLAIN, is_compiled=False, is_tuned=False),
-    "+ compiled": replace(PLAIN, is_tuned=False),
-    "+ freed memory is kept": PLAIN,
-    "+ merged projections": replace(PLAIN, merge_projections=True),
-    "+ attention in tiles": replace(OURS, chunk_loss=False, attention_kernel=False),
-    "+ loss in chunks": replace(OURS, attention_kernel=False),
-    "+ attention in C++": OURS,
+    "the book, float32": replace(BOOK, is_compiled=False, dtype="float32", is_tuned=False),
+    "+ bfloat16 products": replace(BOOK, is_compiled=False, is_tuned=False),
+    "+ compiled": replace(BOOK, is_tuned=False),
+    "+ freed memory is kept": BOOK,
+    "+ fused gate and up": replace(BOOK, fast_parts=("SwiGLU",)),
+    "+ fused QKV, tiles": replace(BOOK, fast_parts=("SwiGLU", "CausalSelfAttention")),
+    "+ C++ attention, chunked loss, one-pass AdamW": OURS,
 }
+"""From the book's code to ours; each is compared with the one before."""
 GROWTH: dict[str, dict[str, Any]] = {
     "context 1,024, batch 4": {"context_length": 1024, "batch_size": 4},
     "vocabulary 32,000": {"vocab_size": 32_000},
     "batch 4": {"batch_size": 4},
     "width 512": {"d_model": 512},
 }
+COLORS = {"ours": "#c44e52", "peer": "#4c72b0"}
 
 
 class Result(NamedTuple):
@@ -74,6 +71,9 @@ class Result(NamedTuple):
     tokens_per_s: float
     first_step_s: float
     peak_mb: float
+
+
+Results = Mapping[str, Result]
 
 
 def measure() -> Report:
@@ -97,114 +97,76 @@ def race(contenders: dict[str, Contender]) -> dict[str, Result]:
     """Let contenders make updates in turns; return the medians.
 
     Raises:
-        ValueError: One of them died; its name and last words.
+        ValueError: One of them died; its name.
     """
     with ExitStack() as stack:
         workers = {
-            name: stack.enter_context(_started(contender)) for name, contender in contenders.items()
+            name: stack.enter_context(_started(name, contenders[name])) for name in contenders
         }
-        first_step_s = _started_up(workers)
+
+        def begin(name: str) -> float:
+            print(f"starting: {name}", file=sys.stderr)
+            return workers[name].ask("begin")
+
+        # The first alone, since its time is shown; then some at once, since compiling hardly uses
+        # a second core. Nothing is measured before all are ready.
+        first, *others = workers
+        first_step_s = {first: begin(first)}
+        with ThreadPoolExecutor(STARTED_AT_ONCE) as pool:
+            first_step_s |= dict(zip(others, pool.map(begin, others), strict=True))
         times: dict[str, list[float]] = {name: [] for name in workers}
         for _ in range(TURNS):
             for name, worker in workers.items():
-                times[name].append(_answer(name, worker, "step\n"))
-        peaks: dict[str, float] = {}
-        for name, worker in workers.items():
-            assert worker.stdin is not None
-            worker.stdin.close()
-            peaks[name] = _answer(name, worker, None)
-    return {
-        name: Result(
-            contender.num_tokens / statistics.median(times[name]), first_step_s[name], peaks[name]
-        )
-        for name, contender in contenders.items()
-    }
+                times[name].append(worker.ask("step"))
+        return {
+            name: Result(
+                contender.num_tokens / median(times[name]),
+                first_step_s[name],
+                workers[name].ask("peak"),
+            )
+            for name, contender in contenders.items()
+        }
 
 
-def _started_up(workers: dict[str, subprocess.Popen[str]]) -> dict[str, float]:
-    """Let every worker make its first update; return the seconds that took.
-
-    The first one alone, since its time is shown; then some at once, since compiling hardly uses a
-    second core. Nothing is measured before all are ready.
-    """
-
-    def begin(name: str) -> float:
-        print(f"starting: {name}", file=sys.stderr)
-        return _answer(name, workers[name], "")
-
-    first, *others = workers
-    first_step_s = {first: begin(first)}
-    with ThreadPoolExecutor(STARTED_AT_ONCE) as pool:
-        return first_step_s | dict(zip(others, pool.map(begin, others), strict=True))
+def _started(name: str, contender: Contender) -> Worker:
+    command = command_of("training_worker", contender.to_json())
+    # scripts/process.py has set it for this process and all that it starts.
+    environment = environment_of() if contender.is_tuned else environment_of(GOMP_SPINCOUNT=None)
+    return Worker(name, command, environment)
 
 
-def _started(contender: Contender) -> subprocess.Popen[str]:
-    places = [str(SCRIPTS), str(SCRIPTS.parent), *sys.path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
-    if not contender.is_tuned:
-        # scripts/process.py sets it, for this process and all that it starts.
-        environment.pop("GOMP_SPINCOUNT", None)
-    return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.training_worker", contender.to_json()],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _answer(name: str, worker: subprocess.Popen[str], question: str | None) -> float:
-    """Ask a worker and return the number that it says; "": begin; None: only listen."""
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    if question is not None:
-        worker.stdin.write(question or "begin\n")
-        worker.stdin.flush()
-    line = worker.stdout.readline()
-    if not line:
-        raise ValueError(f"{name}: the process ended early, see above")
-    return float(line)
-
-
-def main_rows(results: dict[str, Result], peak: float) -> list[Row]:
-    """Compare ours with the peers, by speed, memory, and the share of the machine's peak."""
+def main_rows(results: Results, peak: float) -> list[Row]:
+    """Compare ours with the others, by speed, memory, and the share of the machine's peak."""
     ours, ours_float32 = results["ours, bfloat16"], results["ours, float32"]
-    rows = [Row("matrix products, bfloat16", peak / 1e9, "GFLOP/s")]
-    for name, result in results.items():
-        goal = {
-            "transformers, bfloat16": 1.6,
-            "transformers, bfloat16, same allocator": 1.25,
-            "transformers, float32": 1.2,
-        }.get(name)
+    least_speed = {
+        "transformers, bfloat16": 1.6,
+        "transformers, bfloat16, same allocator": 1.25,
+        "transformers, float32": 1.2,
+    }
+    speeds: list[Row] = []
+    memory: list[Row] = []
+    for name, other in results.items():
+        if name.startswith("ours"):
+            continue
         mine = ours_float32 if "float32" in name else ours
-        if not name.startswith("ours"):
-            row = compare(
-                f"speed (peer: {name})",
-                mine.tokens_per_s,
-                result.tokens_per_s,
-                "tokens/s",
-                at_least=goal,
-            )
-            rows.append(row)
-    for name, result in results.items():
-        if not name.startswith("ours"):
-            mine = ours_float32 if "float32" in name else ours
-            goal = 0.6 if name.startswith("transformers, bfloat16") else None
-            row = compare(
-                f"peak memory (peer: {name})", mine.peak_mb, result.peak_mb, "MB", at_most=goal
-            )
-            rows.append(row)
-    share = accounting.utilisation_of(accounting.shape_of(OURS.config), ours.tokens_per_s, peak)
-    rows.append(Row("share of the bfloat16 peak", share, "", None, "at least 0.65", share >= 0.65))
+        speed = mine.tokens_per_s, other.tokens_per_s
+        at_least = least_speed.get(name)
+        speeds.append(compare(f"speed (peer: {name})", *speed, "tokens/s", at_least=at_least))
+        at_most = 0.6 if name.startswith("transformers, bfloat16") else None
+        peaks = mine.peak_mb, other.peak_mb
+        memory.append(compare(f"peak memory (peer: {name})", *peaks, "MB", at_most=at_most))
+    share = utilisation_of(OURS.config.model, ours.tokens_per_s, peak)
     first = ours.first_step_s
-    rows.append(Row("first step", first, "s", None, "below 90 (warm cache: 30)", first < 90))
-    rows.append(
-        Row("not compiled", results["ours, bfloat16, not compiled"].tokens_per_s, "tokens/s")
-    )
-    return rows
+    return [
+        Row("matrix products, bfloat16", peak / 1e9, "GFLOP/s"),
+        *speeds,
+        *memory,
+        Row("share of the bfloat16 peak", share, "", None, "at least 0.65", share >= 0.65),
+        Row("first step", first, "s", None, "below 90 (warm cache: 30)", first < 90),
+    ]
 
 
-def step_rows(results: dict[str, Result]) -> list[Row]:
+def step_rows(results: Results) -> list[Row]:
     """Show what each step gained; the peer is the step before."""
     rows: list[Row] = []
     before = None
@@ -215,7 +177,7 @@ def step_rows(results: dict[str, Result]) -> list[Row]:
     return rows
 
 
-def growth_rows(growth: dict[str, dict[str, Result]], main: dict[str, Result]) -> list[Row]:
+def growth_rows(growth: Mapping[str, Results], main: Results) -> list[Row]:
     """Compare with transformers at other sizes, with the same allocator settings.
 
     At a longer context and a larger vocabulary the lead has to be no smaller than before.
@@ -231,3 +193,32 @@ def growth_rows(growth: dict[str, dict[str, Result]], main: dict[str, Result]) -
         )
         rows.append(compare("  peak memory", mine.peak_mb, theirs.peak_mb, "MB"))
     return rows
+
+
+def draw(main: Results, steps: Results, growth: Mapping[str, Results], path: Path) -> None:
+    """Draw speed and memory of the contenders, of our steps, and at other sizes, into a PNG."""
+    figure = Figure(figsize=(13, 9), layout="constrained")
+    other_sizes = {
+        f"{name}: {who}": result
+        for name, results in growth.items()
+        for who, result in results.items()
+    }
+    parts = {"contenders": main, "what each step gained": steps, "other sizes": other_sizes}
+    for (left, right), (title, results) in zip(figure.subplots(3, 2), parts.items(), strict=True):
+        _draw_bars(left, {name: result.tokens_per_s for name, result in results.items()})
+        _draw_bars(right, {name: result.peak_mb for name, result in results.items()})
+        left.set_title(f"{title}: tokens/s")
+        right.set_title(f"{title}: peak memory, MB")
+        right.set_yticklabels([])
+    with atomic_writer(path) as file:
+        figure.savefig(file, dpi=110, format="png")
+
+
+def _draw_bars(panel: Axes, values: Mapping[str, float]) -> None:
+    peers = ("transformers", "built-in", "peer")
+    colors = [COLORS["peer" if any(p in name for p in peers) else "ours"] for name in values]
+    bars = panel.barh(list(values), list(values.values()), color=colors)
+    panel.bar_label(bars, fmt="{:,.0f}", fontsize=8, padding=2)
+    panel.invert_yaxis()
+    panel.tick_params(labelsize=8)
+    panel.margins(x=0.15)

@@ -1,55 +1,107 @@
-"""One contender of the training benchmark, in a process of its own that takes turns with others.
+"""One contender of the training benchmark, in a process of its own.
 
-A process of its own, because the memory that a step holds, and the allocator's settings, belong to
-a process. It says how long its first update took; then, for each line that it reads, it makes an
-update and says how long that took; at the end of the input it says what it held at the most.
-
-    cd scripts/maintain; python -m benchmarks.training_worker '{"kind": "ours", "dtype": "bfloat16"}'
+To "begin" it answers how long its first update took, to "step" how long one more took, to "peak"
+the most memory that it held in MB.
 """
 
 import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 import torch
 from process import keep_freed_memory
 from torch import Tensor, nn
 
-from cs_basics.fast.adamw import OnePassAdamW
-from cs_basics.fast.native.ahead_of_time import compile_training
+from cs_basics.fast import accelerate, compile_training
+from cs_basics.optim import AdamW
+from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
 
-from .contender import Contender
-from .peer import llama, ours
-from .plain_model import BuiltInLM
-from .training_step import random_batch, training_step
+from .models import BuiltInLM, llama, ours, random_batch, training_step
+from .worker import answer_all
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contender:
+    """A model, and how it is trained."""
+
+    kind: Literal["ours", "book", "transformers", "built-in layers"]
+    """ours: the fast twins, as --fast auto trains; book: the book's own code, as --fast off."""
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    is_compiled: bool = True
+    is_tuned: bool = True
+    """glibc keeps the blocks that are freed, idle threads spin for less (scripts/process.py)."""
+    fast_parts: tuple[str, ...] = ()
+    """Classes of the book that are exchanged for their fast twins all the same."""
+    batch_size: int = 16
+    context_length: int = 256
+    vocab_size: int = 10_000
+    d_model: int = 256
+
+    @property
+    def config(self) -> TrainConfig:
+        """The sizes as a configuration; heads are 32 wide."""
+        return TrainConfig.of(
+            batch_size=self.batch_size,
+            context_length=self.context_length,
+            vocab_size=self.vocab_size,
+            d_model=self.d_model,
+            d_ff=43 * self.d_model // 16,
+            num_heads=self.d_model // 32,
+            max_steps=1,
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of an update."""
+        return self.batch_size * self.context_length
+
+    def to_json(self) -> str:
+        """Return the fields as one line."""
+        return json.dumps(asdict(self))
 
 
 def make_step(contender: Contender) -> Callable[[], None]:
     """Return an update of the contender's model, compiled if it is to be."""
     config = contender.config
-    torch.manual_seed(0)
-    batch = random_batch(config)
     dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[contender.dtype]
-    if contender.kind == "ours":
-        model = ours(config)
-        loss_of = make_loss_function(model, dtype, config.chunk_loss)
-        optimizer = OnePassAdamW(model.parameters())
-        if contender.is_compiled:
-            loss_of = compile_training(model, loss_of, optimizer, config, config.batch_size)
-        return training_step(model, loss_of, batch, optimizer)
-    peer: nn.Module = llama(config) if contender.kind == "transformers" else BuiltInLM(config)
+    if contender.kind in ("transformers", "built-in layers"):
+        return make_step_of_peer(contender, dtype)
+    model = ours(config.model)
+    if contender.kind == "book":
+        for module in list(model.modules()):
+            if type(module).__name__ in contender.fast_parts:
+                accelerate(module)
+        optimizer = AdamW(model.parameters())
+        loss_of = make_loss_function(model, dtype)
+        loss_of = torch.compile(loss_of) if contender.is_compiled else loss_of
+    else:
+        model = accelerate(model)
+        optimizer = accelerate(AdamW)(model.parameters())
+        loss_of = compile_training(model, config.model, optimizer, dtype, contender.batch_size)
+    return training_step(model, optimizer, loss_of, random_batch(config))
+
+
+def make_step_of_peer(contender: Contender, dtype: torch.dtype) -> Callable[[], None]:
+    """Return an update as one of PyTorch's tutorials makes it."""
+    shape = contender.config.model
+    peer: nn.Module = llama(shape) if contender.kind == "transformers" else BuiltInLM(shape)
     peer.train()
     called = torch.compile(peer) if contender.is_compiled else peer
     optimizer = torch.optim.AdamW(peer.parameters(), fused=True)  # noqa: TID251 (the peer's)
+    inputs, _ = random_batch(contender.config)
     is_mixed = dtype != torch.float32
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", dtype=dtype if is_mixed else None, enabled=is_mixed):
-            loss: Tensor = called(input_ids=batch[0], labels=batch[0]).loss
+            loss: Tensor = called(input_ids=inputs, labels=inputs).loss
         loss.backward()
         nn.utils.clip_grad_norm_(peer.parameters(), 1.0)  # noqa: TID251 (the peer's)
         optimizer.step()
@@ -58,23 +110,29 @@ def make_step(contender: Contender) -> Callable[[], None]:
 
 
 def main() -> None:
-    """Take turns until the input ends."""
+    """Answer until there are no more questions."""
     contender = Contender(**json.loads(sys.argv[1]))
     if contender.is_tuned:
         keep_freed_memory()
-    sys.stdin.readline()  # The first line: begin.
-    start = time.perf_counter()
-    step = make_step(contender)
-    step()
-    print(time.perf_counter() - start, flush=True)
-    step()
-    # What compiling held is not what training holds.
-    forget_peak_memory(torch.device("cpu"))
-    for _ in sys.stdin:
+    step: Callable[[], None] | None = None
+
+    def answer(question: str) -> float | None:
+        nonlocal step
+        if question == "peak":
+            return peak_memory_mb(CPU)
         start = time.perf_counter()
+        if step is None:
+            step = make_step(contender)
+            step()
+            elapsed_s = time.perf_counter() - start
+            step()
+            # The memory that compiling took is not that of training.
+            forget_peak_memory(CPU)
+            return elapsed_s
         step()
-        print(time.perf_counter() - start, flush=True)
-    print(peak_memory_mb(torch.device("cpu")), flush=True)
+        return time.perf_counter() - start
+
+    answer_all(answer)
 
 
 if __name__ == "__main__":

@@ -1,182 +1,24 @@
-"""Token files and batches: exact, refused when damaged, and sampled without a bias."""
-
-import json
-from itertools import pairwise
+"""Batches: windows and what follows them, sampled without a bias."""
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cs_basics.bpe import train_bpe
-from cs_basics.data import (
-    HEADER_BYTES,
-    MAGIC,
-    get_batch,
-    open_token_file,
-    write_token_file,
-)
-from cs_basics.fast.text import blocks
-from cs_basics.run import encoding
-from cs_basics.run.encoding import encode_file
-from cs_basics.tokenizer import Tokenizer
-
-EOT = "<|endoftext|>"
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text") / "text"
-    path.write_text(f"the cat sat on the mat{EOT}the hat" * 3)
-    return Tokenizer(*train_bpe(path, 270, [EOT]), [EOT])
-
-
-def write(path, ids, vocab_size=300, checksum="abc"):
-    return write_token_file(
-        path, [(len(ids), ids)], vocab_size=vocab_size, tokenizer_checksum=checksum
-    )
-
-
-@pytest.mark.parametrize(
-    ("vocab_size", "dtype"), [(300, "uint16"), (65_536, "uint16"), (65_537, "uint32")]
-)
-def test_token_file_survives_a_round_trip(tmp_path, vocab_size, dtype):
-    chunks = [(7, [0, 5, vocab_size - 1]), (0, []), (3, np.array([7], dtype=np.uint8))]
-    path = tmp_path / "new" / "tokens"
-    write_token_file(path, chunks, vocab_size=vocab_size, tokenizer_checksum="abc")
-    opened = open_token_file(path, tokenizer_checksum="abc")
-    assert opened.tokens.tolist() == [0, 5, vocab_size - 1, 7]
-    assert opened.tokens.dtype == opened.dtype == dtype
-    assert (opened.num_tokens, opened.num_bytes, opened.vocab_size) == (4, 10, vocab_size)
-    assert opened.tokenizer_checksum == "abc"
-    assert not opened.tokens.flags.writeable
-    raw = path.read_bytes()
-    assert len(raw) == HEADER_BYTES + 4 * np.dtype(dtype).itemsize
-    assert (
-        raw[HEADER_BYTES + 2 * opened.tokens.itemsize :][:2]
-        == (vocab_size - 1).to_bytes(4, "little")[:2]
-    )
-
-
-def test_token_file_without_tokens_can_be_opened(tmp_path):
-    assert write(tmp_path / "tokens", []).tokens.shape == (0,)
-
-
-@pytest.mark.parametrize("ids", [[300], [-1], [0, 70_000]])
-def test_ids_outside_the_vocabulary_are_refused_and_leave_nothing(tmp_path, ids):
-    with pytest.raises(ValueError, match="vocab_size=300"):
-        write(tmp_path / "tokens", ids)
-    assert not list(tmp_path.iterdir())
-
-
-def damage_version(raw):
-    return raw.replace(b'"version": 1', b'"version": 9')
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda raw: raw[:-1], "1029 bytes where 3 tokens need 1030"),
-        (lambda raw: raw + b"x", "1031 bytes"),
-        (lambda raw: raw[:500], "not a token file"),
-        (lambda _: b"", "not a token file"),
-        (lambda _: b"Once upon a time " * 100, "not a token file"),
-        (damage_version, "version 9 of the format, not 1"),
-        (lambda raw: raw.replace(b'"uint16"', b'"uint32"'), "damaged header"),
-        (lambda raw: raw.replace(b'"num_tokens": 3', b'"num_tokens":-3'), "damaged header"),
-        (lambda raw: raw.replace(b'"dtype"', b'"dtipe"'), "damaged header"),
-        (lambda raw: raw.replace(b"{", b"["), "damaged header"),
-        (lambda raw: raw.replace(MAGIC, MAGIC + b"\xff"), "damaged header"),
-    ],
-)
-def test_damaged_token_files_are_refused_in_one_line(tmp_path, damage, message):
-    path = tmp_path / "tokens"
-    write(path, [1, 2, 3])
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match=message) as refused:
-        open_token_file(path)
-    assert str(path) in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
-def test_token_file_of_another_tokenizer_is_refused_by_both_names(tmp_path):
-    write(tmp_path / "tokens", [1], checksum="first" * 4)
-    with pytest.raises(ValueError, match=r"firstfirstfi.*secondsecond.*encode the text again"):
-        open_token_file(tmp_path / "tokens", tokenizer_checksum="second" * 4)
-
-
-def test_missing_token_file_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        open_token_file(tmp_path / "missing")
-
-
-@given(content=st.binary(min_size=1, max_size=300), block_bytes=st.integers(1, 50))
-def test_encoded_file_holds_the_ids_of_the_whole_text(
-    tokenizer, tmp_path_factory, content, block_bytes
-):
-    folder = tmp_path_factory.mktemp("encode")
-    content += f"the cat{EOT}\r\n".encode()
-    (folder / "text").write_bytes(content)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "PIECE_BYTES", block_bytes)
-        patch.setattr(encoding, "BLOCK_BYTES", 3 * block_bytes)
-        encoded = encode_file(tokenizer, folder / "text", folder / "tokens")
-    assert encoded.tokens.tolist() == tokenizer.encode(content.decode("utf-8", "surrogateescape"))
-    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == content
-    assert encoded.num_bytes == len(content)
-    assert encoded.tokenizer_checksum == tokenizer.checksum
-
-
-def test_encoded_file_is_the_same_with_any_number_of_workers(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "BLOCK_BYTES", 1000)
-    (tmp_path / "text").write_bytes(f"the cat{EOT}\u00e9t\u00e9 mat\r\n".encode() * 700 + b"\xff")
-    reports = []
-    for workers in (1, 2, 3):
-        encode_file(tokenizer, tmp_path / "text", tmp_path / str(workers), workers, reports.append)
-        assert reports[-1].done == reports[-1].total == (tmp_path / "text").stat().st_size
-    contents = {(tmp_path / str(workers)).read_bytes() for workers in (1, 2, 3)}
-    assert len(contents) == 1
-    assert len(reports) > 3 * 10
-    assert all(
-        later.done > earlier.done or later.done < 2000 for earlier, later in pairwise(reports)
-    )
-
-
-def test_texts_that_cannot_be_encoded_leave_nothing(tokenizer, tmp_path):
-    (tmp_path / "empty").touch()
-    (tmp_path / "text").write_text("cats")
-    with pytest.raises(ValueError, match="empty"):
-        encode_file(tokenizer, tmp_path / "empty", tmp_path / "out")
-    with pytest.raises(FileNotFoundError):
-        encode_file(tokenizer, tmp_path / "missing", tmp_path / "out")
-    with pytest.raises(IsADirectoryError):
-        encode_file(tokenizer, tmp_path, tmp_path / "out")
-    with pytest.raises(ValueError, match="is the text itself"):
-        encode_file(tokenizer, tmp_path / "text", tmp_path / "text")
-    for workers in (1, 2):
-        with pytest.raises(ValueError, match="no token for byte b's'"):
-            encode_file(
-                Tokenizer({0: b"c", 1: b"a", 2: b"t"}, []),
-                tmp_path / "text", tmp_path / "out", workers,
-            )  # fmt: skip
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "text"]
-    assert (tmp_path / "text").read_text() == "cats"
+from cs_basics.data import get_batch
 
 
 def test_targets_are_the_inputs_shifted_by_one():
     x, y = get_batch(np.arange(100, 200, dtype=np.uint16), 64, 7, "cpu")
     assert x.shape == y.shape == (64, 7)
     assert x.dtype == y.dtype == torch.int64
-    assert x.is_contiguous()
-    assert y.is_contiguous()
     assert torch.equal(y, x + 1)
     assert torch.equal(x, x[:, :1] + torch.arange(7))
 
 
 def test_every_start_is_drawn_equally_often():
-    generator = torch.Generator().manual_seed(0)
-    x, y = get_batch(np.arange(10), 70_000, 3, "cpu", generator)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        x, y = get_batch(np.arange(10), 70_000, 3, "cpu")
     draws = torch.bincount(x[:, 0], minlength=10)
     # Seven starts, 0 to 6; five standard deviations of a binomial around 10,000.
     assert draws[7:].sum() == 0
@@ -193,27 +35,30 @@ def test_shortest_possible_dataset_gives_its_only_window():
 @pytest.mark.parametrize("dtype", ["uint8", "<u2", ">u2", "uint32", "int16", "int64"])
 def test_any_integer_type_will_do(dtype):
     data = np.arange(50).astype(dtype)
-    x, _ = get_batch(data, 8, 4, "cpu", torch.Generator().manual_seed(1))
-    expected, _ = get_batch(np.arange(50), 8, 4, "cpu", torch.Generator().manual_seed(1))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        x, _ = get_batch(data, 8, 4, "cpu")
+        torch.manual_seed(1)
+        expected, _ = get_batch(np.arange(50), 8, 4, "cpu")
     assert torch.equal(x, expected)
 
 
-def test_token_file_is_a_dataset(tmp_path):
-    tokens = write(tmp_path / "tokens", list(range(200))).tokens
-    x, y = get_batch(tokens, 16, 20, "cpu")
+def test_a_memory_map_is_a_dataset(tmp_path):
+    np.arange(200, dtype=np.uint16).tofile(tmp_path / "tokens")
+    x, y = get_batch(np.memmap(tmp_path / "tokens", np.uint16, "r"), 16, 20, "cpu")
     assert torch.equal(y, x + 1)
     assert x.max() > 20
 
 
-def test_generator_or_global_seed_decides_the_batch():
+def test_global_seed_decides_the_batch():
     data = np.arange(1000)
-    seeded = [get_batch(data, 8, 4, "cpu", torch.Generator().manual_seed(3))[0] for _ in range(2)]
-    assert torch.equal(*seeded)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         first = get_batch(data, 8, 4, "cpu")[0]
         second = get_batch(data, 8, 4, "cpu")[0]
-    assert torch.equal(first, seeded[0])
+        torch.manual_seed(3)
+        again = get_batch(data, 8, 4, "cpu")[0]
+    assert torch.equal(first, again)
     assert not torch.equal(first, second)
 
 
@@ -238,9 +83,3 @@ def test_bad_devices_raise_the_error_of_torch():
         get_batch(np.arange(9), 2, 2, "bogus")
     with pytest.raises((RuntimeError, AssertionError), match=r"CUDA error|CUDA enabled|NVIDIA"):
         get_batch(np.arange(9), 2, 2, "cuda:99")
-
-
-def test_header_is_readable_text(tmp_path):
-    write(tmp_path / "tokens", [1])
-    raw = (tmp_path / "tokens").read_bytes()[:HEADER_BYTES]
-    assert json.loads(raw.removeprefix(MAGIC))["num_tokens"] == 1

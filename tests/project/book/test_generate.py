@@ -1,11 +1,9 @@
-"""Sampling: each setting does what it says, and the cache changes nothing but the time."""
+"""Sampling by definition: each setting does what it says."""
 
 import pytest
 import torch
 
-from cs_basics.fast.sampling import Knobs, draw_fast, largest, least_kept, sample_fast
-from cs_basics.generate import draw, generate, generate_uncached, sample
-from cs_basics.run.config import Sampling
+from cs_basics.generate import GREEDY, Sampling, draw, generate, sample
 from cs_basics.transformer import TransformerLM
 
 
@@ -26,19 +24,10 @@ def continue_by_hand(model, prompt, max_tokens):
     return ids[len(prompt) :]
 
 
-def test_the_cache_gives_the_tokens_of_the_whole_context(model):
+def test_greedy_tokens_are_those_of_the_whole_context(model):
     for start in range(5):
         prompt = [start, 7, 7 + start]
-        expected = continue_by_hand(model, prompt, 13)
-        assert list(generate(model, prompt, 13)) == expected
-        assert list(generate_uncached(model, prompt, 13)) == expected
-
-
-def test_logits_with_a_cache_are_those_without(model):
-    ids = torch.randint(0, 50, (3, 16))
-    caches = model.empty_caches(batch_size=3)
-    pieces = [model(part, caches) for part in ids.split([5, 1, 1, 9], dim=1)]
-    torch.testing.assert_close(torch.cat(pieces, dim=1), model(ids), rtol=1e-4, atol=1e-4)
+        assert list(generate(model, prompt, 13)) == continue_by_hand(model, prompt, 13)
 
 
 def test_a_full_context_forgets_its_first_half_and_goes_on(model):
@@ -70,7 +59,6 @@ def test_a_stop_token_ends_the_text_and_is_left_out(model):
     assert list(generate(model, [1, 2, 3], 13, stop_ids=[stop])) == (ids[: ids.index(stop)])
 
 
-@pytest.mark.parametrize("generate_by", [generate, generate_uncached])
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
@@ -79,9 +67,9 @@ def test_a_stop_token_ends_the_text_and_is_left_out(model):
         ([-1], "token id -1"),
     ],
 )
-def test_bad_prompts_are_named(model, prompt, message, generate_by):
+def test_bad_prompts_are_named(model, prompt, message):
     with pytest.raises(ValueError, match=message):
-        list(generate_by(model, prompt, 3))
+        list(generate(model, prompt, 3))
 
 
 @pytest.mark.parametrize(
@@ -159,8 +147,7 @@ def test_a_penalty_makes_seen_tokens_less_likely_whatever_the_sign_of_their_scor
     )
 
 
-@pytest.mark.parametrize("draw", [draw, draw_fast])
-def test_drawing_never_leaves_the_tokens_that_have_weight(draw):
+def test_drawing_never_leaves_the_tokens_that_have_weight():
     weights = torch.tensor([[0.0, 0.7, 0.0, 1e-30, 0.3, 0.0]])
     for uniform in (0.0, 0.5, 1 - 2**-24):
         assert weights[0, draw(weights, torch.tensor([uniform]))] > 0
@@ -170,43 +157,19 @@ def test_drawing_never_leaves_the_tokens_that_have_weight(draw):
     assert (drawn == 1).all()
 
 
-@pytest.mark.parametrize("vocab_size", [1, 15, 16, 17, 1000])
-def test_drawing_in_blocks_draws_what_the_running_sum_draws(vocab_size):
-    generator = torch.Generator().manual_seed(0)
-    # Whole numbers: every sum is exact, in whatever order.
-    weights = torch.randint(4, (500, vocab_size), generator=generator).float()
-    weights[:, vocab_size // 2] = 1.0
-    uniform = torch.rand(500, generator=generator)
-    assert torch.equal(draw_fast(weights, uniform), draw(weights, uniform))
+def test_a_full_context_ends_the_text_where_that_is_asked(model):
+    stopping = Sampling(temperature=0, when_full="stop")
+    # 16 positions hold the prompt and all but the last token, which nobody has to read.
+    assert list(generate(model, [1, 2, 3], 40, stopping)) == list(generate(model, [1, 2, 3], 14))
 
 
-@pytest.mark.parametrize("num_largest", [1, 3, 20, 64])
-def test_the_largest_are_found_in_blocks(num_largest):
-    generator = torch.Generator().manual_seed(0)
-    # Ten values for a thousand places: ties within blocks and between them.
-    weights = torch.randint(10, (50, 1001), generator=generator).float()
-    weights[0] = 0.0
-    expected = weights.sort(dim=-1, descending=True).values[:, :num_largest]
-    assert torch.equal(largest(weights, num_largest), expected)
+def test_a_penalty_keeps_a_text_from_repeating_itself(model):
+    free = list(generate(model, [1, 2, 3], 12))
+    penalised = Sampling(temperature=0, repetition_penalty=1e6)
+    text = list(generate(model, [1, 2, 3], 12, penalised))
+    assert len(set(text)) == 12 > len(set(free))
+    assert not {1, 2, 3} & set(text)
 
 
-@pytest.mark.parametrize("top_k", [None, 1, 7, 400, 9999])
-@pytest.mark.parametrize("top_p", [None, 1e-6, 0.3, 0.9, 0.999, 1.0])
-@pytest.mark.parametrize("sharpness", [0.0, 1.0, 5.0])
-def test_fast_sampling_draws_what_the_definition_draws(top_k, top_p, sharpness):
-    generator = torch.Generator().manual_seed(0)
-    logits = sharpness * torch.randn(64, 500, generator=generator)
-    uniform = torch.rand(64, generator=generator)
-    seen = torch.rand(64, 500, generator=generator) < 0.3
-    for penalty in (1.0, 1.7):
-        sampling = Sampling(temperature=0.8, top_k=top_k, top_p=top_p, repetition_penalty=penalty)
-        knobs = Knobs.of(sampling, logits.device)
-        expected = sample(logits, sampling, uniform, seen)
-        assert torch.equal(sample_fast(logits, knobs, uniform, seen), expected)
-
-
-def test_halving_finds_the_least_probability_of_the_nucleus_exactly():
-    probabilities = torch.tensor([[0.1, 0.5, 0.15, 0.25], [0.97, 0.01, 0.01, 0.01]])
-    for top_p, least in ((0.4, [0.5, 0.97]), (0.6, [0.25, 0.97]), (0.95, [0.1, 0.97])):
-        found = least_kept(probabilities, None, torch.tensor(top_p))
-        assert torch.equal(found, torch.tensor(least).unsqueeze(1))
+def test_nothing_is_the_same_as_greedy():
+    assert Sampling(temperature=0) == GREEDY

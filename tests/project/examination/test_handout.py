@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import report
 
-from cs_basics.run.config import PRESETS
+from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation import SUITES
-from cs_basics.study.accounting import ModelShape, forward_flops, parameters, total
+from cs_basics.study.accounting import forward_flops, parameters, total
+from cs_basics.variants.config import ModelConfig
 
 ROOT = Path(__file__).parents[3]
 HANDOUT = (ROOT / "docs" / "handout.md").read_text(encoding="utf-8")
@@ -94,11 +95,11 @@ def test_the_command_of_a_problem_finds_its_items(items_of):
 def test_costs_are_those_of_the_accounting(row):
     name, *cells = row
     sizes = dict(zip(SIZES, map(int, cells[:6]), strict=True))
-    shape = ModelShape(**sizes)
-    assert cells[6] == f"{total(parameters(shape)):,}"
-    assert cells[7] == f"{total(forward_flops(shape)) / 1e9:.2f}"
+    config = ModelConfig(**sizes)
+    assert cells[6] == f"{total(parameters(config)):,}"
+    assert cells[7] == f"{total(forward_flops(config)) / 1e9:.2f}"
     if name in PRESETS:
-        assert sizes == {size: getattr(PRESETS[name][1], size) for size in SIZES}
+        assert sizes == {size: getattr(PRESETS[name][1].model, size) for size in SIZES}
 
 
 def test_scripts_and_presets_that_are_named_exist():

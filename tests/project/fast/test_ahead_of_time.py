@@ -1,34 +1,34 @@
 """A model that another process compiled: the plain numbers, and no compiler where it is trained."""
 
 import dataclasses
-import os
+import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from conftest import ROOT
 
+from cs_basics.fast import accelerate, compile_training
+from cs_basics.fast import training as fast_training
 from cs_basics.fast.adamw import OnePassAdamW, numbers, update_in_place
+from cs_basics.fast.compilation import compiled_code_folder, reason_not_to_compile
+from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native import ahead_of_time
-from cs_basics.fast.native.ahead_of_time import (
-    CompiledLoss,
-    NotCompiledError,
-    compile_training,
-    key,
-)
-from cs_basics.run.config import PRESETS
-from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.folder import build_model
-from cs_basics.run.hardware import compiled_code_folder, reason_not_to_compile
+from cs_basics.fast.native.ahead_of_time import BOOK_FILES, CompiledLoss, NotCompiledError, key
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
 
-ROOT = Path(__file__).parents[3]
-CONFIG = dataclasses.replace(
-    PRESETS["debug"][1], vocab_size=300, context_length=32, d_model=32, d_ff=64, num_layers=1,
-    batch_size=4, device="cpu", dtype="float32", merge_projections=True, tile_attention=True,
-    chunk_loss=True, compile=True,
-)  # fmt: skip
+# 2^24 logits: from there on the loss is computed in chunks. Here in one, which compiles sooner.
+CONFIG = ModelConfig(
+    vocab_size=32_768, context_length=64, d_model=32, d_ff=64, num_layers=1, num_heads=1
+)
+NUM_ROWS = 8
+JOB = {
+    "config": dataclasses.asdict(CONFIG), "dtype": "float32", "num_rows": NUM_ROWS,
+    "num_threads": torch.get_num_threads(), "checkpoints_activations": False,
+}  # fmt: skip
 needs_a_compiler = [
     pytest.mark.compile,
     pytest.mark.slow,
@@ -41,10 +41,10 @@ class Compiled:
 
     def __init__(self):
         torch.manual_seed(0)
-        self.model = build_model(CONFIG)
-        self.plain_loss_of = make_loss_function(self.model, torch.float32, in_chunks=True)
-        self.loss_of = CompiledLoss(self.model, CONFIG, 4, self.plain_loss_of)
-        self.batch = torch.randint(300, (2, 4, 32)).unbind()
+        self.model = accelerate(build_model(CONFIG))
+        self.plain_loss_of = loss_function(self.model, torch.float32, NUM_ROWS * 64)
+        self.loss_of = CompiledLoss(self.model, JOB, self.plain_loss_of)
+        self.batch = torch.randint(32_768, (2, NUM_ROWS, 64)).unbind()
 
     def gradients(self, loss):
         self.model.zero_grad()
@@ -72,6 +72,7 @@ class TestCompiled:
     pytestmark = needs_a_compiler
 
     def test_loss_and_gradients_are_the_plain_ones(self, compiled):
+        assert is_chunked(compiled.model, NUM_ROWS * 64)
         plain, loss = compiled.plain_loss_of(*compiled.batch), compiled.loss_of(*compiled.batch)
         torch.testing.assert_close(loss, plain, rtol=1e-5, atol=0)
         expected, found = compiled.gradients(plain / 3), compiled.gradients(loss / 3)
@@ -134,44 +135,38 @@ class TestCompiled:
         assert (folders[0] / name).exists()
 
     @pytest.mark.usefixtures("compiled")
-    def test_a_process_that_trains_holds_no_compiler(self, texts, tmp_path):
-        config = dataclasses.replace(
-            CONFIG, train_text=texts[0], valid_text=texts[1], run_dir=tmp_path / "run",
-            max_steps=3, checkpoint_every=2, eval_every=2, eval_tokens=600,
-        )  # fmt: skip
+    def test_a_process_that_trains_holds_no_compiler(self):
+        # As a run does, and without whatever else a trainer imports.
         program = (
             "import json, sys, torch\n"
-            "from cs_basics.run.config import TrainConfig\n"
-            "from cs_basics.run.trainer import train\n"
+            "from cs_basics.fast import accelerate, compile_training\n"
+            "from cs_basics.optim import AdamW\n"
+            "from cs_basics.variants.config import ModelConfig\n"
+            "from cs_basics.variants.model import build_model\n"
             f"torch.set_num_threads({torch.get_num_threads()})\n"
-            "train(TrainConfig.from_json(json.load(sys.stdin)))\n"
+            "config = ModelConfig(**json.load(sys.stdin))\n"
+            "model = accelerate(build_model(config))\n"
+            "optimizer = accelerate(AdamW)(model.parameters(), lr=1e-2)\n"
+            f"loss_of = compile_training(model, config, optimizer, torch.float32, {NUM_ROWS})\n"
+            "losses = []\n"
+            "for _ in range(4):\n"
+            f"    loss = loss_of(*torch.ones(2, {NUM_ROWS}, 64, dtype=torch.int64))\n"
+            "    losses.append(loss.item())\n"
+            "    optimizer.zero_grad()\n"
+            "    loss.backward()\n"
+            "    optimizer.step()\n"
+            "assert losses[-1] < losses[0] - 0.1, losses\n"
+            "assert optimizer._update is not None\n"
             "print([name for name in ('torch._dynamo', 'triton') if name in sys.modules])\n"
         )
-        assert output_of(program, config) == "[]"
-
-    @pytest.mark.usefixtures("compiled")
-    def test_what_the_libraries_call_is_there_without_the_trainer(self):
-        program = (
-            "import json, sys, torch\n"
-            "from cs_basics.fast.native.ahead_of_time import CompiledLoss\n"
-            "from cs_basics.run.config import TrainConfig\n"
-            "from cs_basics.run.folder import build_model\n"
-            f"torch.set_num_threads({torch.get_num_threads()})\n"
-            "config = TrainConfig.from_json(json.load(sys.stdin))\n"
-            "loss_of = CompiledLoss(build_model(config), config, 4, None)\n"
-            "loss_of(*torch.zeros(2, 4, 32, dtype=torch.int64)).backward()\n"
-            "print('whole')\n"
-        )
-        assert output_of(program) == "whole"
+        assert output_of(program) == "[]"
 
 
-def output_of(program, config=CONFIG):
-    import json
-
+def output_of(program):
     finished = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
-        input=json.dumps(config.to_json()),
+        input=json.dumps(dataclasses.asdict(CONFIG)),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -191,43 +186,64 @@ def test_an_optimizer_imports_no_compiler():
     assert output_of(program) == "False"
 
 
-def test_where_it_fails_it_is_said_why_and_nothing_is_left(monkeypatch, tmp_path):
+@pytest.fixture
+def model():
+    return accelerate(build_model(CONFIG))
+
+
+def test_where_it_fails_it_is_said_why_and_nothing_is_left(model, monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(ahead_of_time, "COMPILER", "no_such_module")
-    model = build_model(CONFIG)
-    plain = make_loss_function(model, torch.float32)
     with pytest.raises(NotCompiledError, match="no_such_module"):
-        CompiledLoss(model, CONFIG, 4, plain)
+        CompiledLoss(model, JOB, None)
     assert list((tmp_path / "cs_basics").iterdir()) == []
 
 
-def test_where_it_fails_this_process_compiles(monkeypatch, tmp_path, caplog):
+@pytest.mark.parametrize("num_rows", [1, NUM_ROWS])
+def test_where_it_fails_this_process_compiles(model, monkeypatch, tmp_path, caplog, num_rows):
+    asked = []
+
+    def keep(function, *_, **__):
+        asked.append(function.__name__)
+        return function
+
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(ahead_of_time, "COMPILER", "no_such_module")
-    monkeypatch.setattr(ahead_of_time, "compile_if_possible", lambda function, _: [function])
-    model = build_model(CONFIG)
-    plain = make_loss_function(model, torch.float32)
+    monkeypatch.setattr(fast_training, "compile_if_possible", keep)
+    monkeypatch.setattr(fast_training, "use_kernel", lambda _: False)
     optimizer = OnePassAdamW(model.parameters())
-    monkeypatch.setattr(optimizer, "compile", lambda _: None)
+    monkeypatch.setattr(optimizer, "compile", lambda _: asked.append("optimizer"))
     with caplog.at_level("INFO"):
-        assert compile_training(model, plain, optimizer, CONFIG, 4) == [plain]
+        loss_of = compile_training(model, CONFIG, optimizer, torch.float32, num_rows)
     assert "no_such_module" in caplog.text
+    is_large = num_rows == NUM_ROWS
+    assert asked == ["optimizer", "chunked_loss_of" if is_large else "loss_of"]
+    batch = torch.ones(2, num_rows, 64, dtype=torch.int64).unbind()
+    with torch.no_grad():  # A small loss takes the graph of training, to compile it once.
+        assert loss_of(*batch).requires_grad is not is_large
 
 
-def test_another_version_of_torch_is_not_fatal_and_nothing_is_compiled_in_vain(monkeypatch):
+def test_one_of_several_processes_compiles_for_itself(model, monkeypatch):
+    monkeypatch.setattr(fast_training, "CompiledLoss", None)
+    monkeypatch.setattr(fast_training, "compile_if_possible", lambda function, _: function)
+    monkeypatch.setattr(fast_training, "use_kernel", lambda _: False)
+    optimizer = torch.optim.SGD(model.parameters())
+    loss_of = compile_training(model, CONFIG, optimizer, torch.float32, 1, is_alone=False)
+    assert loss_of(*torch.ones(2, 1, 64, dtype=torch.int64)).isfinite()
+
+
+def test_another_version_of_torch_is_not_fatal_and_nothing_is_compiled_in_vain(model, monkeypatch):
     monkeypatch.delattr(torch._C._aoti, "AOTIModelPackageLoader")
     monkeypatch.setattr(ahead_of_time, "compiled_folder", None)
-    model = build_model(CONFIG)
     with pytest.raises(NotCompiledError, match="AOTIModelPackageLoader"):
-        CompiledLoss(model, CONFIG, 4, make_loss_function(model, torch.float32))
+        CompiledLoss(model, JOB, None)
 
 
-def test_a_folder_that_cannot_be_written_is_not_fatal(monkeypatch, tmp_path):
+def test_a_folder_that_cannot_be_written_is_not_fatal(model, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file"))
-    model = build_model(CONFIG)
     with pytest.raises(NotCompiledError, match="Not a directory"):
-        CompiledLoss(model, CONFIG, 4, make_loss_function(model, torch.float32))
+        CompiledLoss(model, JOB, None)
 
 
 def test_a_user_without_a_name_has_a_folder(monkeypatch):
@@ -236,15 +252,54 @@ def test_a_user_without_a_name_has_a_folder(monkeypatch):
 
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     monkeypatch.setattr("getpass.getuser", nobody)
-    assert str(os.getuid()) in str(compiled_code_folder())
+    assert compiled_code_folder().parts[-2:][0].startswith("torchinductor_")
 
 
 @pytest.mark.parametrize(
-    ("change", "is_same"),
-    [({"lr": 1.0}, True), ({"seed": 5}, True), ({"dtype": "bfloat16"}, False),
-     ({"num_layers": 2}, False), ({"norm": "layernorm"}, False)],
-)  # fmt: skip
-def test_the_key_is_of_what_is_compiled(change, is_same):
-    changed = dataclasses.replace(CONFIG, **change)
-    assert (key(CONFIG, {"num_rows": 4}) == key(changed, {"num_rows": 4})) is is_same
-    assert key(CONFIG, {"num_rows": 4}) != key(CONFIG, {"num_rows": 8})
+    "change",
+    [
+        {"dtype": "bfloat16"},
+        {"num_rows": 8},
+        {"num_threads": 77},
+        {"checkpoints_activations": True},
+        {"config": {**JOB["config"], "norm": "layernorm"}},
+    ],
+    ids=str,
+)
+def test_the_key_is_of_what_is_compiled(change):
+    assert key(JOB) == key(dict(JOB)) != key(JOB | change)
+
+
+SOURCES = ROOT / "cs_basics"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes_the_key"),
+    [
+        *((name, True) for name in BOOK_FILES),
+        ("variants/norms.py", True),
+        ("fast/loss.py", True),
+        ("fast/native/attention_kernel.cpp", True),
+        ("fast/text/merging.py", False),
+        ("run/trainer.py", False),
+        ("training.py", False),
+        ("tokenizer.py", False),
+        ("generate.py", False),
+    ],
+)
+def test_the_key_is_of_the_sources_that_are_compiled(tmp_path, monkeypatch, name, changes_the_key):
+    copied = tmp_path / "cs_basics"
+    shutil.copytree(SOURCES, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(ahead_of_time, "__file__", str(copied / "fast/native/ahead_of_time.py"))
+    before = key(JOB)
+    with (copied / name).open("a") as file:
+        file.write("\n")
+    assert (key(JOB) != before) is changes_the_key
+
+
+def test_every_file_of_the_book_that_a_model_or_its_update_loads_is_in_the_key():
+    program = (
+        "import sys, cs_basics.transformer, cs_basics.optim\n"
+        "print(*(name.split('.')[1] for name in sys.modules if name.startswith('cs_basics.')))"
+    )
+    assert {f"{name}.py" for name in output_of(program).split()} == set(BOOK_FILES)

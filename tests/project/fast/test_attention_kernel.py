@@ -1,27 +1,29 @@
 """The C++ kernel of attention rotates and attends as the definitions do, on any processor."""
 
-import dataclasses
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from conftest import ROOT
 
+from cs_basics.fast import accelerate
+from cs_basics.fast.attention import rotate_half_split
+from cs_basics.fast.compilation import reason_not_to_compile
+from cs_basics.fast.loss import loss_function
 from cs_basics.fast.native import attention_kernel
 from cs_basics.fast.native.attention_kernel import rotated_causal_attention, use_kernel
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.rope import RotaryPositionalEmbedding
-from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.folder import build_model
-from cs_basics.run.hardware import reason_not_to_compile
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
 
 pytestmark = [
     pytest.mark.compile,
     pytest.mark.filterwarnings("ignore"),  # torch's own, about its internals
 ]
 
-ROOT = Path(__file__).parents[3]
 # What the kernel is written for beside this processor; the narrower registers are another code.
 OTHER_PROCESSORS = ["-mno-avx512bf16", "-mno-avx512f", "-mno-avx"]
 SHAPES = [
@@ -65,8 +67,7 @@ def plain(heads, kv_heads, d_head, rope=None):
         seq = qkv.shape[-2]
         parts = qkv.split([heads * d_head, kv_heads * d_head, kv_heads * d_head], dim=-1)
         q, k, v = (part.unflatten(-1, (-1, d_head)).transpose(1, 2) for part in parts)
-        if rope is not None:
-            q, k = (rope.rotate_halves(x, torch.arange(seq)) for x in (q, k))
+        q, k = rotate_half_split(q, k, rope, None)
         k, v = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (k, v))
         mask = torch.ones(seq, seq, dtype=torch.bool).tril()
         return scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
@@ -193,25 +194,24 @@ def test_tensors_with_other_strides_are_read_as_they_are(strided):
         ({"num_kv_heads": 1}, True),
         ({"positions": "none"}, True),
         ({"d_model": 512}, True),  # heads of 256
-        ({"merge_projections": False}, False),
-        ({"tile_attention": False}, False),
         ({"qk_norm": True}, False),
         ({"num_heads": 4}, False),  # heads of 16
         ({"d_model": 96}, False),  # heads of 48
         ({"d_model": 576}, False),  # heads of 288
     ],
 )
-def test_it_is_used_where_it_can_be(config, change, expected):
-    model = build_model(dataclasses.replace(config, **change))
+def test_it_is_used_where_it_can_be(change, expected):
+    model = fast_model(**change)
     assert use_kernel(model) is expected
-    found = getattr(model.layers[0].attn, "kernel", None)
-    assert (found is rotated_causal_attention) is expected
+    assert (model.layers[0].attn.kernel is rotated_causal_attention) is expected
 
 
-def test_weights_of_other_types_are_left_alone(config):
-    model = build_model(config).double()
-    assert not use_kernel(model)
-    assert model.layers[0].attn.kernel is None
+def test_attention_of_the_book_and_weights_of_other_types_are_left_alone():
+    clear, wide = build_model(ModelConfig(**SIZES)), fast_model().double()
+    assert not use_kernel(clear)
+    assert not hasattr(clear.layers[0].attn, "kernel")
+    assert not use_kernel(wide)
+    assert wide.layers[0].attn.kernel is None
 
 
 @pytest.mark.parametrize(
@@ -231,26 +231,23 @@ def test_what_it_would_read_out_of_bounds_is_refused(width, dtype, positions, he
         rotated_causal_attention(torch.zeros(1, 5, width, dtype=dtype), *angles, *heads)
 
 
-@pytest.fixture
-def config(tiny_config):
-    return dataclasses.replace(
-        tiny_config,
-        num_layers=1,
-        d_model=64,
-        num_heads=2,
-        context_length=100,
-        merge_projections=True,
-        tile_attention=True,
-    )
+SIZES = {
+    "vocab_size": 300, "context_length": 100, "d_model": 64, "d_ff": 64, "num_layers": 1,
+    "num_heads": 2,
+}  # fmt: skip
+
+
+def fast_model(**change):
+    torch.manual_seed(0)
+    return accelerate(build_model(ModelConfig(**{**SIZES, **change})))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("change", [{}, {"num_kv_heads": 1}, {"positions": "none"}])
-def test_a_model_keeps_its_loss_and_gradients_also_compiled(config, change, dtype):
-    torch.manual_seed(0)
-    model = build_model(dataclasses.replace(config, **change))
+@pytest.mark.parametrize("change", [{}, {"num_kv_heads": 1}, {"positions": "none"}], ids=str)
+def test_a_model_keeps_its_loss_and_gradients_also_compiled(change, dtype):
+    model = fast_model(**change)
     ids = torch.randint(0, 300, (3, 101))
-    loss_of = make_loss_function(model, dtype)
+    loss_of = loss_function(model, dtype, num_positions=300)
 
     def loss_and_gradients(function):
         model.zero_grad()
@@ -259,7 +256,7 @@ def test_a_model_keeps_its_loss_and_gradients_also_compiled(config, change, dtyp
         return [loss.detach(), *(p.grad for p in model.parameters())]
 
     expected = loss_and_gradients(loss_of)
-    use_kernel(model)
+    assert use_kernel(model)
     compiled = torch.compile(loss_of, backend="aot_eager", fullgraph=True)
     tolerance = 1e-5 if dtype == torch.float32 else 0.02
     for function in (loss_of, compiled):
@@ -268,35 +265,34 @@ def test_a_model_keeps_its_loss_and_gradients_also_compiled(config, change, dtyp
 
 
 def test_where_it_does_not_compile_a_warning_says_so_and_the_tiles_remain(
-    config, monkeypatch, caplog, tmp_path
+    monkeypatch, caplog, tmp_path
 ):
     broken = tmp_path / "kernel.cpp"
     broken.write_text("this is no C++")
     monkeypatch.setattr(attention_kernel, "SOURCE", broken)
     monkeypatch.setattr(attention_kernel, "_kernel", None)
-    model = build_model(config)
+    model = fast_model()
     assert not use_kernel(model)
     assert "the C++ kernel of attention is not used" in caplog.text
     assert model.layers[0].attn.kernel is None
 
 
 def test_a_damaged_library_is_not_kept(monkeypatch, caplog, tmp_path):
+    # Of the same name in another folder: what is loaded already is never read again.
+    library = tmp_path / "cs_basics" / Path(attention_kernel._kernel._name).name
+    library.parent.mkdir()
+    library.write_bytes(b"no library")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(attention_kernel, "_kernel", None)
-    attention_kernel.compiled_kernel()
-    (library,) = (tmp_path / "cs_basics").glob("attention_kernel_*.so")
-    # Another file: what is loaded already must not be written to.
-    library.unlink()
-    library.write_bytes(b"no library")
     assert not attention_kernel.load_kernel()
     assert "the C++ kernel of attention is not used" in caplog.text
-    assert attention_kernel.load_kernel()
+    assert not library.exists()
 
 
 def test_what_was_compiled_before_is_loaded_without_a_compiler():
     program = (
         "import sys, torch\n"
-        "from cs_basics import attention_kernel\n"
+        "from cs_basics.fast.native import attention_kernel\n"
         "assert attention_kernel.load_kernel()\n"
         "qkv = torch.randn(1, 5, 96, requires_grad=True)\n"
         "attention_kernel.rotated_causal_attention(qkv, None, None, 1, 1).sum().backward()\n"

@@ -1,34 +1,30 @@
-"""Several texts at once, in fixed shapes and compiled: the tokens are those of the definition."""
+"""With a cache, several texts at once, and compiled: the tokens are those of the definition."""
 
+import copy
 import itertools
 import logging
-from pathlib import Path
 
 import pytest
 import torch
+from conftest import ROOT
 from torch import nn
 
-from cs_basics.attention import SlotKVCache
-from cs_basics.fast import decoding
-from cs_basics.fast.decoding import (
-    Decoder,
-    RowLinear,
-    generate_batch,
-    generate_texts,
-    with_row_linears,
-)
-from cs_basics.generate import LIKELIEST, generate, generate_uncached
-from cs_basics.run.config import LLAMA, Architecture, Sampling
-from cs_basics.run.hardware import reason_not_to_compile
-from cs_basics.tokenizer import Tokenizer
+from cs_basics.fast import accelerate, batch_generator, compilation, decoding
+from cs_basics.fast.activation_checkpointing import checkpoint_blocks
+from cs_basics.fast.cached import DecodingLM, KVCache, decoding_model
+from cs_basics.fast.cached import generate as generate_with_cache
+from cs_basics.fast.compilation import reason_not_to_compile
+from cs_basics.fast.decoding import Decoder, RowLinear, SlotKVCache, generate_batch
+from cs_basics.generate import GREEDY, Sampling, generate
+from cs_basics.layers import Linear
 from cs_basics.transformer import TransformerLM
-
-ROOT = Path(__file__).parents[3]
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
 
 PROMPTS = ([1, 2, 3], [7], list(range(20, 31)), [4, 4, 9, 9, 4])
 BOLD = Sampling(temperature=1.3)
 SETTINGS = {
-    "likeliest": LIKELIEST,
+    "greedy": GREEDY,
     "bold": BOLD,
     "top-k": Sampling(temperature=1.3, top_k=7),
     "top-p": Sampling(temperature=1.3, top_p=0.8),
@@ -37,23 +33,30 @@ SETTINGS = {
     "penalty, bold": Sampling(temperature=1.3, repetition_penalty=3.0),
     "stop": Sampling(temperature=0, when_full="stop"),
 }
-ARCHITECTURES = {
-    "pre": Architecture(),
-    "post": Architecture(placement="post"),
-    "sandwich": Architecture(placement="sandwich"),
-    "no norm": Architecture(placement="none"),
-    "fused": Architecture(fuse_add_norm=True),
-    "merged": Architecture(merge_projections=True, norm="rmsnorm-function", fuse_add_norm=True),
-    "qk norm": Architecture(qk_norm=True),
-    "merged, qk norm": Architecture(merge_projections=True, qk_norm=True),
-    "no positions": Architecture(positions="none"),
-    "silu, tied": Architecture(ffn="silu", tie_embeddings=True),
+VARIANTS = {
+    "pre": {},
+    "post": {"placement": "post"},
+    "sandwich": {"placement": "sandwich"},
+    "no norm": {"placement": "none"},
+    "layernorm": {"norm": "layernorm"},
+    "qk norm": {"qk_norm": True},
+    "grouped queries": {"num_kv_heads": 2},
+    "multi-query, qk norm, no positions": {
+        "num_kv_heads": 1,
+        "qk_norm": True,
+        "positions": "none",
+    },
+    "no positions": {"positions": "none"},
+    "silu, tied": {"ffn": "silu", "tie_embeddings": True},
 }
 
 
-def sharp_model(architecture=LLAMA, num_layers=2, seed=0):
+def sharp_model(num_layers=2, seed=0, **choices):
     torch.manual_seed(seed)
-    model = TransformerLM(50, 16, 32, num_layers, 4, 64, architecture=architecture)
+    sizes = {
+        "vocab_size": 50, "context_length": 16, "d_model": 32, "num_heads": 4, "d_ff": 64,
+    }  # fmt: skip
+    model = build_model(ModelConfig(**sizes, num_layers=num_layers, **choices))
     for name, parameter in model.named_parameters():
         if "ln" in name or "norm" in name:  # gains of 1 would hide one that is left out
             nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
@@ -81,15 +84,67 @@ def texts_of(steps, num_rows):
     return texts
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_greedy_tokens_of_a_batch_are_those_without_a_cache(name):
-    model = sharp_model(ARCHITECTURES[name])
+@pytest.mark.parametrize("is_fast", [False, True])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_greedy_tokens_with_a_cache_and_of_a_batch_are_those_of_the_definition(name, is_fast):
+    clear = sharp_model(**VARIANTS[name])
+    model = accelerate(copy.deepcopy(clear)) if is_fast else clear
     # 30 tokens: each row's context fills, at another step than its neighbour's.
     together = texts_of(generate_batch(model, PROMPTS, 30), len(PROMPTS))
     assert len({tuple(text) for text in together}) > 1
     for prompt, text in zip(PROMPTS, together, strict=True):
-        assert text == list(generate_uncached(model, prompt, 30))
-        assert text == list(generate(model, prompt, 30))
+        assert text == list(generate(clear, prompt, 30))
+        assert text == list(generate_with_cache(model, prompt, 30))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_hidden_states_with_a_cache_are_those_of_the_whole_sequence(name):
+    model = sharp_model(**VARIANTS[name])
+    ids = torch.randint(50, (3, 16))
+    decoder = decoding_model(model)
+    caches = decoder.empty_caches(batch_size=3)
+    assert caches[0].keys.shape == (3, VARIANTS[name].get("num_kv_heads", 4), 16, 8)
+    parts = [decoder.hidden(part, caches) for part in ids.split([5, 1, 1, 9], dim=1)]
+    logits = decoder.lm_head(torch.cat(parts, dim=1))
+    torch.testing.assert_close(logits, model(ids), rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_for_decoding_shares_the_weights_and_leaves_the_model_alone(model):
+    decoder = decoding_model(model)
+    assert type(decoder) is DecodingLM
+    assert type(model) is TransformerLM
+    assert decoder.lm_head.weight is model.lm_head.weight
+    assert decoder.layers[1].ffn.w2.weight is model.layers[1].ffn.w2.weight
+
+
+def test_a_model_with_checkpointed_activations_writes_too(model):
+    checkpointed = copy.deepcopy(model)
+    checkpoint_blocks(checkpointed)
+    assert decoding_model(checkpointed) is not None
+    expected = list(generate(model, [1, 2], 8))
+    assert list(generate_with_cache(checkpointed, [1, 2], 8)) == expected
+
+
+def test_of_a_model_with_unknown_parts_the_definition_writes(model):
+    class Own(TransformerLM):
+        pass
+
+    theirs = copy.deepcopy(model)
+    theirs.__class__ = Own
+    assert decoding_model(theirs) is None
+    assert batch_generator(theirs) is None
+    assert batch_generator(model) is generate_batch
+    expected = list(generate(model, [1, 2], 8))
+    assert list(generate_with_cache(theirs, [1, 2], 8)) == expected
+    with pytest.raises(TypeError, match="Own has other parts than those known"):
+        next(generate_batch(theirs, [[1]], 3))
+
+
+def test_a_full_cache_says_so():
+    cache = KVCache(1, 2, 3, 4)
+    cache.append(torch.zeros(1, 2, 2, 4), torch.zeros(1, 2, 2, 4))
+    with pytest.raises(ValueError, match="4 positions do not fit a cache of 3"):
+        cache.append(torch.zeros(1, 2, 2, 4), torch.zeros(1, 2, 2, 4))
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -97,9 +152,9 @@ def test_every_setting_gives_the_tokens_of_the_definition(model, name):
     sampling = SETTINGS[name]
     together = texts_of(generate_batch(model, PROMPTS, 24, sampling, seed=5), len(PROMPTS))
     for row, prompt in enumerate(PROMPTS):
-        assert together[row] == list(generate_uncached(model, prompt, 24, sampling, seed=5 + row))
         assert together[row] == list(generate(model, prompt, 24, sampling, seed=5 + row))
-    if name != "likeliest":
+        assert together[row] == list(generate_with_cache(model, prompt, 24, sampling, seed=5 + row))
+    if name != "greedy":
         assert together != texts_of(generate_batch(model, PROMPTS, 24), len(PROMPTS))
 
 
@@ -143,18 +198,18 @@ def test_is_end_is_told_every_token_and_ends_its_row(model):
 @pytest.mark.parametrize("places", [1, 5, 16])
 def test_places_behind_the_longest_text_are_not_read(model, monkeypatch, places):
     monkeypatch.setattr(decoding, "PLACES", places)
-    decoder = Decoder(model, 3, LIKELIEST)
+    decoder = Decoder(model, 3, GREEDY)
     decoder.read([[1, 2], [3, 4, 5, 6, 7], [6]])
     read = decoder._first(5 + -5 % places)[0][0].shape[2]
     for keys in (*decoder.keys, *decoder.values):
         keys[:, :, read:] = torch.nan
     drawn = decoder.step([3, 8, 7], [2, 4, 1], torch.zeros(3))
     texts = ([1, 2, 3], [3, 4, 5, 6, 8], [6, 7])
-    assert drawn == [next(generate_uncached(model, text, 1)) for text in texts]
+    assert drawn == [next(generate(model, text, 1)) for text in texts]
 
 
 def test_reading_one_row_leaves_its_neighbours_alone(model):
-    decoder = Decoder(model, 3, LIKELIEST)
+    decoder = Decoder(model, 3, GREEDY)
     decoder.read([[1, 2], [3, 4, 5], [6]])
     before = [keys.clone() for keys in decoder.keys]
     decoder.read([[9, 9, 9, 9]], first_row=1)
@@ -167,39 +222,14 @@ def test_reading_one_row_leaves_its_neighbours_alone(model):
 def test_a_slot_cache_gives_the_logits_of_whole_rows_of_different_lengths(model):
     ids = torch.randint(50, (2, 9))
     whole = model(ids)
-    decoder = Decoder(model, 2, LIKELIEST)
+    decoder = Decoder(model, 2, GREEDY)
     decoder.read([ids[0, :3].tolist(), ids[1, :7].tolist()])
     places = torch.tensor([[3, 4], [7, 8]])
     new = ids.gather(1, places)
     caches = [SlotKVCache(*kv, places) for kv in zip(decoder.keys, decoder.values, strict=True)]
-    logits = model(new, caches)
+    logits = model.lm_head(decoder.model.hidden(new, caches))
     expected = torch.stack([whole[0, 3:5], whole[1, 7:9]])
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
-
-
-def bytes_tokenizer():
-    return Tokenizer({i: bytes([i]) for i in range(256)}, [])
-
-
-def test_texts_are_streamed_and_end_before_their_stop_strings():
-    torch.manual_seed(0)
-    model = TransformerLM(128, 32, 32, 1, 4, 64)  # ASCII
-    tokenizer = bytes_tokenizer()
-    prompts = [[65], [66, 67]]
-
-    def texts(**settings):
-        found = ["", ""]
-        for row, piece in generate_texts(model, tokenizer, prompts, 60, BOLD, seed=1, **settings):
-            assert piece
-            found[row] += piece
-        return found
-
-    free = texts()
-    assert [len(text) for text in free] == [60, 60]
-    stop = free[0][20:24]
-    stopped = texts(stop_strings=["never there", stop])
-    assert stopped[0] == free[0][: free[0].index(stop)]
-    assert stopped[1] == free[1].partition(stop)[0]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +245,7 @@ def test_bfloat16_weights_give_the_tokens_of_the_same_model_without_a_cache():
     model = sharp_model().to(torch.bfloat16)
     together = texts_of(generate_batch(model, PROMPTS[:2], 10), 2)
     for prompt, text in zip(PROMPTS, together, strict=False):
-        expected = list(generate_uncached(model, prompt, 10))
+        expected = list(generate(model, prompt, 10))
         # Sums in another order may round to another bfloat16, and two scores may be equal.
         assert text[:3] == expected[:3]
 
@@ -251,20 +281,31 @@ def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows, 
     assert not counters["graph_break"]
 
 
-def test_sums_of_products_are_the_matrix_product_of_one_row(model):
-    same = with_row_linears(model)
-    assert sum(isinstance(module, RowLinear) for module in same.modules()) == 15
-    assert not any(isinstance(module, RowLinear) for module in model.modules())
-    ours, theirs = dict(same.named_parameters()), dict(model.named_parameters())
-    assert all(ours[name] is theirs[name] for name in theirs)
-    ids = torch.randint(50, (1, 9))
-    torch.testing.assert_close(same(ids), model(ids), rtol=1e-5, atol=1e-5)
+def test_sums_of_products_are_the_matrix_product_of_one_row():
+    linear = Linear(9, 5)
+    x = torch.randn(3, 1, 9)
+    expected = linear(x)
+    linear.__class__ = RowLinear
+    torch.testing.assert_close(linear(x), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_one_row_reads_its_prompt_by_matrix_products(model, monkeypatch):
+    monkeypatch.setattr(decoding, "compile_if_possible", lambda step, *_: lambda *a: step(*a))
+    decoder = Decoder(model, 1, GREEDY, is_compiled=True)
+
+    def num_row_linears(model):
+        return sum(isinstance(module, RowLinear) for module in model.modules())
+
+    # In each of two blocks QKV, output, gate and up, down; and the head.
+    assert (num_row_linears(decoder.model), num_row_linears(decoder._stepping_model)) == (0, 9)
+    own = {id(p) for p in decoder.model.parameters()}
+    assert {id(p) for p in decoder._stepping_model.parameters()} == own
+    steps = list(generate_batch(model, PROMPTS[:1], 20, is_compiled=True))
+    assert [token for (token,) in steps] == list(generate(model, PROMPTS[0], 20))
 
 
 def test_without_a_compiler_generation_goes_on_and_says_so(model, monkeypatch, caplog):
-    from cs_basics.run import hardware
-
-    monkeypatch.setattr(hardware, "reason_not_to_compile", lambda _: "no compiler")
+    monkeypatch.setattr(compilation, "reason_not_to_compile", lambda _: "no compiler")
     with caplog.at_level(logging.WARNING):
         steps = list(generate_batch(model, PROMPTS, 3, is_compiled=True))
     assert len(steps) == 3

@@ -11,6 +11,8 @@ from fuzz.damage import (
     Damage,
     another_file,
     change_checkpoint,
+    change_checkpoint_body,
+    change_checkpoint_footer,
     change_ids,
     change_json,
     change_json_line,
@@ -77,7 +79,7 @@ COMMANDS = [
     ),
     Command(("export", "run", "--out", "out"), MODEL, 3),
     Command(
-        ("import", "llama", "--out", "out"),
+        ("import_llama", "llama", "--out", "out"),
         ("llama/config.json", "llama/config.json", "llama/tokenizer.json",
          "llama/model.safetensors", "llama/model.safetensors"),
         6,
@@ -107,7 +109,7 @@ COMMANDS = [
 
 
 def ways_to_damage(name: str) -> list[Damage]:
-    """Return what can be done to a file of this name; what knows its inside counts double."""
+    """Return what can be done to a file of this name; half of it knows the format."""
     match Path(name).suffix:
         case ".json":
             return [*SMALL_ONLY, *[change_json] * len(SMALL_ONLY)]
@@ -120,7 +122,8 @@ def ways_to_damage(name: str) -> list[Damage]:
         case ".bin":
             return [*SMALL_ONLY, *[change_token_header] * len(ANY), *[change_ids] * 2]
         case ".pt":
-            return [*SMALL_ONLY, *[change_checkpoint] * len(ANY), *[malicious] * 2]
+            of_format = [change_checkpoint] * 6 + [change_checkpoint_body] * 3
+            return [*SMALL_ONLY, *of_format, *[change_checkpoint_footer] * 5, *[malicious] * 2]
         case ".safetensors":
             return [*SMALL_ONLY, *[change_safetensors] * len(ANY)]
         case _:

@@ -1,5 +1,7 @@
-"""Ways to damage a file. Each takes a path and a source of randomness and changes the file."""
+"""Ways to damage a file: functions of its path and a source of randomness."""
 
+import hashlib
+import io
 import json
 import math
 import os
@@ -13,7 +15,7 @@ from typing import Any
 
 import torch
 
-from cs_basics.checkpoint import read_checkpoint, save_checkpoint
+from cs_basics.run.checkpoint_file import FOOTER_BYTES, FORMAT_VERSION, read_checkpoint
 
 Damage = Callable[[Path, random.Random], None]
 
@@ -167,11 +169,52 @@ def change_safetensors(path: Path, rng: random.Random) -> None:
 
 
 def change_checkpoint(path: Path, rng: random.Random) -> None:
-    """Save a checkpoint that is whole, but holds something else."""
-    state = read_checkpoint(path)
-    part = rng.choice(("model", "optimizer", "iteration", "progress"))
-    state[part] = _changed(state[part], rng, TENSORS)
-    _save(state, path)
+    """Write a checkpoint that is whole, but holds something else."""
+    content = _checkpoint(path)
+    part = rng.choice(list(content))
+    content[part] = _changed(content[part], rng, TENSORS)
+    _write(content, path)
+
+
+def change_checkpoint_body(path: Path, rng: random.Random) -> None:
+    """Damage what torch.save wrote, and let checksum and sizes fit the damage."""
+    raw = path.read_bytes()
+    size = json.loads(raw[-FOOTER_BYTES:])["state_bytes"]
+    parts = [raw[:size], raw[size:-FOOTER_BYTES]]
+    place, scratch = rng.randrange(2), path.with_name("part")
+    scratch.write_bytes(parts[place])
+    rng.choice((truncate, empty, flip_bits, overwrite, insert, append, noise))(scratch, rng)
+    parts[place] = scratch.read_bytes()
+    scratch.unlink()
+    _seal(parts[0], parts[1], path)
+
+
+def change_checkpoint_footer(path: Path, rng: random.Random) -> None:
+    """Let the footer of a checkpoint be of another version, lie about sizes, or say anything."""
+    raw = path.read_bytes()
+    body, footer = raw[:-FOOTER_BYTES], json.loads(raw[-FOOTER_BYTES:])
+    match rng.choice(("version", "cs_basics 0.1", "sizes", "one size", "anything")):
+        case "version":
+            footer["cs_basics checkpoint"] = rng.choice((0, 1, 2, 4, -3, 3.0, "3", 10**400, [3]))
+        case "cs_basics 0.1":
+            path.write_bytes(body + b"sha256:" + hashlib.sha256(body).hexdigest().encode())
+            return
+        case "sizes":
+            # Their sum still fits, and so does the checksum.
+            moved = rng.choice((1, 100, footer["progress_bytes"], len(body), 2**64))
+            footer["state_bytes"] += moved
+            footer["progress_bytes"] -= moved
+        case "one size":
+            footer[rng.choice(("state_bytes", "progress_bytes"))] = rng.choice(
+                (0, -1, 2**40, 1e300)
+            )
+        case _:
+            footer = _changed(footer, rng)
+    path.write_bytes(body + _footer(footer))
+
+
+def _footer(content: Any) -> bytes:
+    return _dumped(content).encode().ljust(FOOTER_BYTES)
 
 
 class _Malicious:
@@ -184,25 +227,39 @@ def malicious(path: Path, rng: random.Random) -> None:
     if rng.random() < 0.5:
         path.write_bytes(pickle.dumps(_Malicious()))
         return
-    state = read_checkpoint(path)
-    state[rng.choice(("model", "optimizer", "progress"))] = _Malicious()
-    _save(state, path)
+    content = _checkpoint(path)
+    content[rng.choice(("model", "optimizer", "progress"))] = _Malicious()
+    _write(content, path)
 
 
-class _Holder:
-    """What has a state, for save_checkpoint: it may be anything."""
-
-    def __init__(self, state: Any) -> None:
-        self.state = state
-
-    def state_dict(self) -> Any:
-        return self.state
+def _checkpoint(path: Path) -> dict[str, Any]:
+    """Return model, optimizer, iteration and progress of a checkpoint."""
+    checkpoint = read_checkpoint(path)
+    state = torch.load(io.BytesIO(checkpoint.state), weights_only=True)
+    return {**state, "progress": checkpoint.progress}
 
 
-def _save(state: dict[str, Any], path: Path) -> None:
-    """Save as the library does, with a checksum that fits."""
-    model, optimizer = _Holder(state["model"]), _Holder(state["optimizer"])
-    save_checkpoint(model, optimizer, state["iteration"], path, state["progress"])
+def _write(content: dict[str, Any], path: Path) -> None:
+    """Write a checkpoint as the library does."""
+    state = {name: part for name, part in content.items() if name != "progress"}
+    _seal(_saved(state), _saved(content["progress"]), path)
+
+
+def _saved(content: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(content, file)
+    return file.getvalue()
+
+
+def _seal(state: bytes, progress: bytes, path: Path) -> None:
+    """Write a checkpoint whose checksum and sizes fit."""
+    footer = {
+        "cs_basics checkpoint": FORMAT_VERSION,
+        "state_bytes": len(state),
+        "progress_bytes": len(progress),
+        "sha256": hashlib.sha256(state + progress).hexdigest(),
+    }
+    path.write_bytes(state + progress + _footer(footer))
 
 
 TENSORS: list[Any] = [

@@ -1,22 +1,20 @@
-"""Checkpoints on disk: whole or not at all, and never trusted."""
+"""Checkpoints of a run: whole or not at all, never trusted, and around whatever the book saves."""
 
 import hashlib
 import io
+import json
 import pickle
 import resource
-import zipfile
 
 import pytest
 import torch
 
-from cs_basics.checkpoint import (
-    load_checkpoint,
-    read_checkpoint,
-    save_checkpoint,
-)
 from cs_basics.layers import Linear
 from cs_basics.optim import AdamW
-from cs_basics.run.checksum import SealingWriter
+from cs_basics.run import checkpoint_file
+from cs_basics.run.checkpoint_file import FOOTER_BYTES, read_checkpoint, write_checkpoint
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.presets import PRESETS
 
 
 @pytest.fixture
@@ -33,100 +31,156 @@ def optimizer(model):
     return optimizer
 
 
-def test_a_failed_save_leaves_the_old_checkpoint(model, optimizer, tmp_path, monkeypatch):
+@pytest.fixture
+def path(model, optimizer, tmp_path):
+    """A checkpoint after the first update."""
     path = tmp_path / "a.pt"
-    save_checkpoint(model, optimizer, 1, path)
+    write_checkpoint(path, model, optimizer, 1, {"elapsed_s": 1.5, "state": torch.ones(2)})
+    return path
+
+
+def test_everything_comes_back(path, model, optimizer):
+    checkpoint = read_checkpoint(path)
+    assert checkpoint.progress["elapsed_s"] == 1.5
+    assert checkpoint.progress["state"].equal(torch.ones(2))
+    torch.manual_seed(1)
+    other = Linear(3, 2)
+    other_optimizer = AdamW(other.parameters(), lr=0.7)
+    assert checkpoint.load_into(other, other_optimizer) == 1
+    assert other.weight.equal(model.weight)
+    (state,), (expected,) = (o.state.values() for o in (other_optimizer, optimizer))
+    assert state["step"] == 1
+    assert state["m"].equal(expected["m"])
+    assert other_optimizer.param_groups[0]["lr"] == optimizer.param_groups[0]["lr"]
+
+
+def test_without_progress_there_is_none(model, optimizer, tmp_path):
+    write_checkpoint(tmp_path / "a.pt", model, optimizer, 3)
+    assert read_checkpoint(tmp_path / "a.pt").progress == {}
+
+
+def test_the_footer_names_the_format_the_sizes_and_the_checksum(path):
+    content = path.read_bytes()
+    body = content[:-FOOTER_BYTES]
+    footer = json.loads(content[-FOOTER_BYTES:])
+    assert footer["cs_basics checkpoint"] == 3
+    assert footer["sha256"] == hashlib.sha256(body).hexdigest()
+    state = torch.load(io.BytesIO(body[: footer["state_bytes"]]), weights_only=True)
+    assert state["iteration"] == 1
+    assert footer["state_bytes"] + footer["progress_bytes"] == len(body)
+
+
+def save_in_another_format(model, optimizer, iteration, out):
+    """Save as a student may: numbers in a pickle, under names of their own."""
+    weights = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    pickle.dump((iteration, weights, optimizer.state_dict()), out)
+
+
+def load_in_another_format(src, model, optimizer):
+    iteration, weights, state = pickle.load(src)
+    model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+    optimizer.load_state_dict(state)
+    return iteration
+
+
+@pytest.fixture
+def other_format(monkeypatch):
+    """A book whose checkpoints are of another format."""
+    monkeypatch.setattr(checkpoint_file, "save_checkpoint", save_in_another_format)
+    monkeypatch.setattr(checkpoint_file, "load_checkpoint", load_in_another_format)
+
+
+@pytest.mark.usefixtures("other_format")
+def test_whatever_a_student_saves_is_kept_whole_and_loaded_by_their_own_function(
+    model, optimizer, tmp_path
+):
+    path = tmp_path / "a.pt"
+    write_checkpoint(path, model, optimizer, 9, {"elapsed_s": 2.0})
+    checkpoint = read_checkpoint(path)
+    assert checkpoint.progress == {"elapsed_s": 2.0}
+    assert pickle.loads(checkpoint.state)[0] == 9
+    other = Linear(3, 2)
+    other_optimizer = AdamW(other.parameters())
+    assert checkpoint.load_into(other, other_optimizer) == 9
+    assert other.weight.equal(model.weight)
+    content = bytearray(path.read_bytes())
+    content[10] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="checksum does not fit"):
+        read_checkpoint(path)
+
+
+def test_what_a_students_function_raises_is_told_in_one_line(path, model, optimizer, monkeypatch):
+    def broken(*_):
+        raise ArithmeticError("first line\nsecond line")
+
+    monkeypatch.setattr(checkpoint_file, "load_checkpoint", broken)
+    with pytest.raises(ValueError, match=r"a\.pt does not fit this model: first line second line$"):
+        read_checkpoint(path).load_into(model, optimizer)
+
+
+def test_another_shape_is_named(path):
+    other = Linear(4, 2)
+    with pytest.raises(ValueError, match=r"a\.pt does not fit this model: .*size mismatch for wei"):
+        read_checkpoint(path).load_into(other, AdamW(other.parameters()))
+
+
+def test_a_failed_save_leaves_the_old_checkpoint(path, model, optimizer, monkeypatch):
     before = path.read_bytes()
 
-    def write_a_little_and_fail(_state, file):
-        file.write(b"half")
+    def write_a_little_and_fail(*arguments):
+        arguments[-1].write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(torch, "save", write_a_little_and_fail)
+    monkeypatch.setattr(checkpoint_file, "save_checkpoint", write_a_little_and_fail)
     with pytest.raises(OSError, match="No space left"):
-        save_checkpoint(model, optimizer, 2, path)
+        write_checkpoint(path, model, optimizer, 2)
     assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-    assert read_checkpoint(path)["iteration"] == 1
-
-
-def test_progress_comes_back(model, optimizer, tmp_path):
-    path = tmp_path / "a.pt"
-    save_checkpoint(model, optimizer, 3, path, {"elapsed_s": 1.5})
-    assert read_checkpoint(path)["progress"] == {"elapsed_s": 1.5}
-
-
-def test_another_shape_is_named(model, optimizer, tmp_path):
-    path = tmp_path / "a.pt"
-    save_checkpoint(model, optimizer, 1, path)
-    other = Linear(4, 2)
-    with pytest.raises(ValueError, match=r"weight of shape \(2, 3\), the model of shape \(2, 4\)"):
-        load_checkpoint(path, other, AdamW(other.parameters()))
-
-
-def test_the_checksum_is_the_comment_of_the_archive(model, optimizer, tmp_path):
-    path = tmp_path / "a.pt"
-    save_checkpoint(model, optimizer, 1, path)
-    comment = zipfile.ZipFile(path).comment.decode()
-    digest = hashlib.sha256(path.read_bytes()[: -len(comment) - 2]).hexdigest()
-    assert comment == f"sha256:{digest}"
-    assert torch.load(path, weights_only=True)["iteration"] == 1
-
-
-def test_a_checkpoint_may_lie_inside_of_a_longer_file(model, optimizer):
-    file = io.BytesIO()
-    file.write(b"before")
-    save_checkpoint(model, optimizer, 1, file)
-    content = file.getvalue()[6:]
-    assert read_checkpoint(io.BytesIO(content))["iteration"] == 1
-
-
-def test_one_flipped_bit_anywhere_is_noticed(model, optimizer, tmp_path):
-    path = tmp_path / "a.pt"
-    save_checkpoint(model, optimizer, 1, path)
-    content = path.read_bytes()
-    for place in range(0, len(content), 97):
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << place % 8
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="checksum does not fit"):
-            read_checkpoint(path)
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_full_disk_is_an_error_of_the_disk_and_leaves_the_old_checkpoint(tmp_path):
     model = Linear(300, 300)
     optimizer = AdamW(model.parameters())
     path = tmp_path / "a.pt"
-    save_checkpoint(model, optimizer, 1, path)
+    write_checkpoint(path, model, optimizer, 1)
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     # The kernel refuses what is written beyond; Python ignores the signal that comes with it.
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            save_checkpoint(model, optimizer, 2, path)
+            write_checkpoint(path, model, optimizer, 2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_one_flipped_bit_anywhere_is_noticed(path):
+    content = path.read_bytes()
+    for place in range(0, len(content), 97):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"a\.pt (is damaged|has format version)"):
+            read_checkpoint(path)
+
+
 @pytest.mark.parametrize("cut", [0, 1, 100, 700])
-def test_a_damaged_file_is_one_clear_error(model, optimizer, tmp_path, cut):
-    path = tmp_path / "a.pt"
-    save_checkpoint(model, optimizer, 1, path)
+def test_a_file_that_was_cut_off_is_one_clear_error(path, cut):
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(ValueError, match=r"a\.pt is damaged or not a checkpoint"):
         read_checkpoint(path)
 
 
-def sealed(content):
-    """Give bytes the checksum of a checkpoint, as somebody who wants to be believed would."""
-    out = io.BytesIO()
-    writer = SealingWriter(out)
-    writer.write(content)
-    writer.seal()
-    return out.getvalue()
+def sealed(body, **changes):
+    """Give bytes the footer of a checkpoint, as somebody who wants to be believed would."""
+    footer = {
+        "cs_basics checkpoint": 3, "state_bytes": 0, "progress_bytes": len(body),
+        "sha256": hashlib.sha256(body).hexdigest(),
+    }  # fmt: skip
+    return body + json.dumps(footer | changes).encode().ljust(FOOTER_BYTES)
 
 
 def saved(content):
@@ -136,35 +190,70 @@ def saved(content):
 
 
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
-def test_a_hostile_checkpoint_runs_nothing(tmp_path):
+def test_a_hostile_checkpoint_runs_nothing(tmp_path, model, optimizer):
     class Hostile:
         def __reduce__(self):
             return (open, (str(tmp_path / "pwned"), "w"))
 
     path = tmp_path / "evil.pt"
     archive = saved({"model": Hostile(), "optimizer": {}, "iteration": 0})
-    for content in (
-        archive,
-        sealed(archive),
-        pickle.dumps(Hostile()),
-        sealed(pickle.dumps(Hostile()) + bytes(2)),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="damaged or not a checkpoint"):
-            read_checkpoint(path)
+    for content in (archive, pickle.dumps(Hostile())):
+        for whole in (content, sealed(content)):
+            path.write_bytes(whole)
+            with pytest.raises(ValueError, match="is damaged"):
+                read_checkpoint(path)
+        path.write_bytes(sealed(content + saved({}), state_bytes=len(content),
+                                progress_bytes=len(saved({}))))  # fmt: skip
+        with pytest.raises(ValueError, match="does not fit this model"):
+            read_checkpoint(path).load_into(model, optimizer)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.pt"]
 
 
-@pytest.mark.parametrize("content", [[1, 2], {"model": {}}, {"weights": torch.ones(2)}])
-def test_something_else_saved_by_torch_is_no_checkpoint(content):
-    for file in (saved(content), sealed(saved(content))):
-        with pytest.raises(ValueError, match="not a checkpoint of cs_basics"):
-            read_checkpoint(io.BytesIO(file))
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (saved({"model": {}}), "not a checkpoint of cs_basics"),
+        (sealed(saved([1, 2])), "its progress is no dictionary"),
+        (sealed(b"{}"), "its progress cannot be read"),
+        (sealed(saved({}), state_bytes=-1), "checksum does not fit"),
+        (sealed(saved({}), state_bytes="0"), "checksum does not fit"),
+        (sealed(saved({}), progress_bytes=5), "checksum does not fit"),
+        (sealed(saved({}), **{"cs_basics checkpoint": 4}), "has format version 4, not 3"),
+        (b"[1]".ljust(FOOTER_BYTES), "not a checkpoint of cs_basics"),
+    ],
+)
+def test_something_else_is_refused_by_what_is_wrong_with_it(tmp_path, content, message):
+    path = tmp_path / "a.pt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_checkpoint(path)
 
 
-def test_only_an_archive_without_a_comment_is_sealed():
-    with pytest.raises(ValueError, match="cannot end with"):
-        sealed(b"no archive")
+def test_a_checkpoint_of_version_0_1_is_refused_by_the_name_of_the_version(tmp_path):
+    path = tmp_path / "old.pt"
+    # An archive whose comment is its checksum: two bytes of length, then the comment.
+    archive = saved({"model": {}, "optimizer": {}, "iteration": 3})
+    comment = f"sha256:{hashlib.sha256(archive).hexdigest()}".encode()
+    path.write_bytes(archive[:-2] + len(comment).to_bytes(2, "little") + comment)
+    with pytest.raises(ValueError, match=r"old\.pt was written by cs_basics 0\.1: read it with th"):
+        read_checkpoint(path)
+
+
+def test_a_run_of_version_0_1_is_refused_in_one_line(tmp_path):
+    folder = RunFolder(tmp_path)
+    old = {"settings": {"vocab_size": 300, "d_model": 64}, "provenance": {}}
+    folder.config.write_text(json.dumps(old))
+    with pytest.raises(ValueError, match=r"config\.json cannot be read: written by cs_basics 0\.1"):
+        folder.read_config()
+
+
+def test_a_configuration_that_asks_for_more_than_the_checkpoint_holds_is_refused(path):
+    folder = RunFolder(path.parent)
+    folder.checkpoints.mkdir()
+    path.rename(folder.checkpoint_of(1))
+    folder.write_config(PRESETS["debug"][1])
+    with pytest.raises(ValueError, match=r"describes a model of at least .* one of them is damage"):
+        folder.read_config()
 
 
 def test_a_missing_file_is_a_missing_file(tmp_path):

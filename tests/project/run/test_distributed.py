@@ -1,6 +1,5 @@
 """Several processes take the steps of one, and go on where any number of them stopped."""
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -13,12 +12,14 @@ import torch
 from conftest import ROOT
 
 from cs_basics.run.clock import Clock
-from cs_basics.run.config import TrainConfig
+from cs_basics.run.config import SECTION_OF
 from cs_basics.run.distributed import ALONE, BUCKET_BYTES, World, _buckets
 from cs_basics.run.evaluation import _own_batches
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
-from cs_basics.run.trainer import Trainer, train
+from cs_basics.run.presets import PRESETS
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.training_run import train_run
 
 STEPS = 50
 
@@ -26,10 +27,7 @@ STEPS = 50
 @pytest.fixture(scope="module")
 def config(texts, tmp_path_factory):
     """A run of fifty updates, whose losses are all logged."""
-    from cs_basics.run.config import PRESETS
-
-    return dataclasses.replace(
-        PRESETS["debug"][1],
+    return PRESETS["debug"][1].replace(
         train_text=texts[0],
         valid_text=texts[1],
         run_dir=tmp_path_factory.mktemp("runs") / "one",
@@ -54,16 +52,16 @@ def config(texts, tmp_path_factory):
 @pytest.fixture(scope="module")
 def alone(config):
     """The rows of the run in one process."""
-    train(config)
-    return read_metrics(RunFolder(config.run_dir).metrics)
+    train_run(config)
+    return read_metrics(RunFolder(config.run.run_dir).metrics)
 
 
 def command(config, num_restarts=0):
     """Return how torchrun starts a run on two processes."""
     flags = []
-    for field in dataclasses.fields(TrainConfig):
-        value = getattr(config, field.name)
-        name = f"--{field.name.replace('_', '-')}"
+    assert config.settings().keys() == SECTION_OF.keys()
+    for setting, value in config.settings().items():
+        name = f"--{setting.replace('_', '-')}"
         if isinstance(value, bool):
             flags.append(name if value else name.replace("--", "--no-", 1))
         elif value is not None:
@@ -85,27 +83,27 @@ def assert_same_curve(folder, wanted):
 
 @pytest.mark.slow
 def test_two_processes_give_the_curve_of_one_which_goes_on_where_they_stopped(config, alone):
-    other = dataclasses.replace(config, run_dir=config.run_dir.with_name("ddp"), accumulate=2)
+    other = config.replace(run_dir=config.run.run_dir.with_name("ddp"), grad_accum_steps=2)
     result = subprocess.run(command(other), capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "2 processes (ddp)" in result.stdout
     assert result.stdout.count("step     49") == 1, "one process speaks for all"
-    folder = RunFolder(other.run_dir)
+    folder = RunFolder(other.run.run_dir)
     assert_same_curve(folder, alone)
     folder.checkpoint_of(STEPS).unlink()
-    train(other, resume=True)
+    train_run(other, resume=True)
     assert_same_curve(folder, alone)
 
 
 @pytest.mark.slow
 def test_two_processes_with_half_a_model_each_survive_the_death_of_one(config, alone):
-    other = dataclasses.replace(config, run_dir=config.run_dir.with_name("fsdp"))
-    folder = RunFolder(other.run_dir)
-    log = other.run_dir.with_suffix(".log")
+    other = config.replace(run_dir=config.run.run_dir.with_name("fsdp"))
+    folder = RunFolder(other.run.run_dir)
+    log = other.run.run_dir.with_suffix(".log")
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            command(dataclasses.replace(other, parallel="fsdp", chunk_loss=True), num_restarts=1),
+            command(other.replace(parallel="fsdp"), num_restarts=1),
             stdout=output,
             stderr=subprocess.STDOUT,
         ) as torchrun,
@@ -121,26 +119,26 @@ def test_two_processes_with_half_a_model_each_survive_the_death_of_one(config, a
     assert "going on from step 25" in log.read_text()
     assert_same_curve(folder, alone)
     # What they saved is the whole model.
-    models = [RunFolder(run.run_dir).load_model() for run in (config, other)]
+    models = [RunFolder(run.run.run_dir).load_model() for run in (config, other)]
     for one, both in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(both, one, rtol=0, atol=1e-4)
 
 
 def test_parts_of_a_batch_add_up_to_its_update(config, alone):
-    other = dataclasses.replace(config, run_dir=config.run_dir.with_name("parts"), accumulate=4)
-    train(other)
-    assert_same_curve(RunFolder(other.run_dir), alone)
+    other = config.replace(run_dir=config.run.run_dir.with_name("parts"), grad_accum_steps=4)
+    train_run(other)
+    assert_same_curve(RunFolder(other.run.run_dir), alone)
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused(config):
     with pytest.raises(ValueError, match=r"batch_size=8 cannot be shared out evenly among 3"):
-        Trainer(config, RunFolder(config.run_dir), None, Clock(1, None), World(0, 3))
+        Trainer(config, RunFolder(config.run.run_dir), None, Clock(1, None), World(0, 3))
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_prepared(config):
-    other = config.run_dir.with_name("refused")
+    other = config.run.run_dir.with_name("refused")
     with pytest.raises(ValueError, match="cannot be shared out"):
-        train(dataclasses.replace(config, run_dir=other, accumulate=3))
+        train_run(config.replace(run_dir=other, grad_accum_steps=3))
     assert not other.exists()
 
 

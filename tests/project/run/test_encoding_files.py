@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cs_basics.data import HEADER_BYTES, open_token_file
+from cs_basics.fast.text import tokenizer as fast_tokenizer
 from cs_basics.fast.text.parallel import map_in_order
+from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import encoding
 from cs_basics.run.encoding import encode_file, join_token_files
+from cs_basics.run.token_file import HEADER_BYTES, open_token_file
 from cs_basics.tokenizer import Tokenizer
 
 EOT = "<|endoftext|>"
@@ -23,12 +25,12 @@ TEXT = ("one two  three\r\n four" + EOT + "\u00e9t\u00e9 12 \u4e2d\u6587\u3002\x
 
 @pytest.fixture
 def tokenizer():
-    return Tokenizer({i: bytes([i]) for i in range(256)} | {256: b"on"}, [(b"o", b"n")], [EOT])
+    return FastTokenizer({i: bytes([i]) for i in range(256)} | {256: b"on"}, [(b"o", b"n")], [EOT])
 
 
 @pytest.fixture
 def text(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(fast_tokenizer, "BLOCK_BYTES", 200)
     path = tmp_path / "text"
     path.write_bytes(TEXT)
     return path
@@ -89,7 +91,7 @@ def test_what_another_attempt_has_left_is_not_gone_on_with(tokenizer, text, tmp_
     if what == "text":
         change_text(text)
     elif what == "tokenizer":
-        tokenizer = Tokenizer(tokenizer.vocab, [], [EOT])
+        tokenizer = FastTokenizer(tokenizer.vocab, [], [EOT])
     elif what == "header":
         spoil(part)
     elif what == "length":
@@ -105,7 +107,7 @@ def test_what_another_attempt_has_left_is_not_gone_on_with(tokenizer, text, tmp_
 def test_an_ordinary_error_leaves_nothing(text, tmp_path):
     no_q = {i: bytes([i]) for i in range(256) if i != ord("x")}
     with pytest.raises(ValueError, match="no token for byte b'x'"):
-        encode_file(Tokenizer(no_q, [], [EOT]), text, tmp_path / "out")
+        encode_file(FastTokenizer(no_q, [], [EOT]), text, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
 
@@ -225,7 +227,7 @@ def test_shares_that_do_not_exist_are_refused(tokenizer, text, tmp_path, rank, n
 
 def test_files_of_different_tokenizers_are_not_joined(tokenizer, text, tmp_path):
     encode_file(tokenizer, text, tmp_path / "one")
-    encode_file(Tokenizer(tokenizer.vocab, [], [EOT]), text, tmp_path / "two")
+    encode_file(FastTokenizer(tokenizer.vocab, [], [EOT]), text, tmp_path / "two")
     with pytest.raises(ValueError, match="was encoded by the tokenizer"):
         join_token_files([tmp_path / "one", tmp_path / "two"], tmp_path / "joined")
     with pytest.raises(ValueError, match="paths is empty"):
@@ -246,3 +248,26 @@ def test_a_pipe_is_encoded_as_a_whole(tokenizer, tmp_path):
     with pytest.raises(ValueError, match="cannot be shared out"):
         encode_file(tokenizer, pipe, tmp_path / "out", rank=0, num_shares=2)
     assert open_token_file(tmp_path / "out").num_bytes == len(TEXT)
+
+
+def test_a_tokenizer_with_encode_iterable_alone_will_do(tokenizer, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "READ_BYTES", 1000)
+    monkeypatch.setattr(encoding, "IDS_AT_ONCE", 300)
+    plain = Tokenizer(tokenizer.vocab, tokenizer.merges, [EOT])
+    encode_file(tokenizer, text, tmp_path / "fast")
+    interrupted_at(plain, text, tmp_path / "plain", 3)
+    assert (tmp_path / "plain.part").exists()
+    reports = []
+    encode_file(plain, text, tmp_path / "plain", on_progress=reports.append)
+    assert len(reports) > 5
+    assert reports[-1].done == reports[-1].total == len(TEXT)
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "fast").read_bytes()
+    with pytest.raises(ValueError, match="cannot be shared out"):
+        encode_file(plain, text, tmp_path / "share", rank=0, num_shares=2)
+
+
+def test_a_wrong_argument_does_not_cost_what_was_done(tokenizer, text, tmp_path):
+    interrupted_at(tokenizer, text, tmp_path / "out", 7)
+    with pytest.raises(ValueError, match="num_workers=0"):
+        encode_file(tokenizer, text, tmp_path / "out", 0)
+    assert (tmp_path / "out.part").exists()

@@ -1,7 +1,5 @@
 """Epochs: every place of a text once, whoever reads it and wherever a run goes on."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ import torch
 from cs_basics.run.distributed import World
 from cs_basics.run.epochs import epoch_batch
 from cs_basics.run.evaluation import Evaluation
-from cs_basics.run.trainer import train
+from cs_basics.run.training_run import train_run
 
 TOKENS = np.arange(1, 1 + 7 * 12 + 5, dtype=np.uint16)
 
@@ -44,5 +42,5 @@ def test_processes_share_each_batch_so_that_each_position_is_read_by_one(size):
 
 
 def test_a_run_reads_in_epochs(tiny_config):
-    config = dataclasses.replace(tiny_config, order="epochs", num_samples=0)
-    assert isinstance(train(config), Evaluation)
+    config = tiny_config.replace(order="epochs", num_samples=0)
+    assert isinstance(train_run(config), Evaluation)

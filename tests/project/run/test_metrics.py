@@ -5,7 +5,6 @@ import math
 
 import pytest
 
-from cs_basics.run.config import PRESETS
 from cs_basics.run.metrics import (
     MetricsLog,
     bits_per_byte,
@@ -13,6 +12,7 @@ from cs_basics.run.metrics import (
     plot_losses,
     read_metrics,
 )
+from cs_basics.run.presets import PRESETS
 
 CONFIG = PRESETS["debug"][1]
 

@@ -1,6 +1,5 @@
 """Runs that end before their time: by a signal, a full disk, a file that is gone."""
 
-import dataclasses
 import os
 import shlex
 import shutil
@@ -12,17 +11,18 @@ import pytest
 import torch
 from test_training import assert_same_bits, final_state, timeless_rows
 
-from cs_basics.checkpoint import read_checkpoint
+from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.stopping import SAME_PRESS_S, StopSignals, TrainingStoppedError
-from cs_basics.run.trainer import Trainer, train
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.training_run import train_run
 
 
 @pytest.fixture(autouse=True)
 def tiny_config(tiny_config, monkeypatch):
     """A run without what takes most of the time of so short a one: pictures and samples."""
-    monkeypatch.setattr("cs_basics.run.trainer.plot_losses", lambda *_, **__: None)
-    return dataclasses.replace(tiny_config, num_samples=0)
+    monkeypatch.setattr("cs_basics.run.training_run.plot_losses", lambda *_, **__: None)
+    return tiny_config.replace(num_samples=0)
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def whole(tiny_config, tmp_path_factory, made=[]):  # noqa: B006  made once for 
     """The run, left alone."""
     if not made:
         run_dir = tmp_path_factory.mktemp("whole") / "run"
-        made.append(dataclasses.replace(tiny_config, run_dir=run_dir))
-        train(made[0])
+        made.append(tiny_config.replace(run_dir=run_dir))
+        train_run(made[0])
     return made[0]
 
 
@@ -40,7 +40,7 @@ def before_update(monkeypatch):
     """Have something happen once, when the update of a step is due."""
 
     def arrange(at_step, happen):
-        update = Trainer.update
+        next_batch = Trainer.next_batch
         is_due = True
 
         def changed(self):
@@ -48,9 +48,9 @@ def before_update(monkeypatch):
             if is_due and self.step + 1 == at_step:
                 is_due = False
                 happen()
-            return update(self)
+            return next_batch(self)
 
-        monkeypatch.setattr(Trainer, "update", changed)
+        monkeypatch.setattr(Trainer, "next_batch", changed)
 
     return arrange
 
@@ -67,21 +67,21 @@ def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
 ):
     before_update(8, lambda: os.kill(os.getpid(), number))
     with pytest.raises(TrainingStoppedError, match=f"{number.name} after step 8"):
-        train(tiny_config)
+        train_run(tiny_config)
     assert final_state(tiny_config)["iteration"] == 8
-    train(tiny_config, resume=True)
+    train_run(tiny_config, resume=True)
     assert_same_bits(final_state(whole), final_state(tiny_config))
     assert timeless_rows(whole) == timeless_rows(tiny_config)
 
 
 def test_the_random_state_of_torch_goes_on_too(tiny_config, before_update):
     before_update(8, lambda: torch.rand(7))
-    train(dataclasses.replace(tiny_config, max_steps=10))
-    saved = final_state(tiny_config)["progress"]["random"]
+    train_run(tiny_config.replace(max_steps=10))
+    saved = final_state(tiny_config)["progress"]["random"]["torch"]
     torch.manual_seed(99)
     seen = []
     before_update(11, lambda: seen.append(torch.get_rng_state()))
-    train(tiny_config, resume=True)
+    train_run(tiny_config, resume=True)
     assert torch.equal(seen[0], saved)
 
 
@@ -115,12 +115,12 @@ def test_in_another_thread_a_run_goes_without_handlers():
 
 
 def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
-    train(dataclasses.replace(tiny_config, max_steps=15))
-    folder = RunFolder(tiny_config.run_dir)
+    train_run(tiny_config.replace(max_steps=15))
+    folder = RunFolder(tiny_config.run.run_dir)
     older, newest = folder.all_checkpoints()
     damage(newest)
     caplog.set_level("INFO")
-    train(tiny_config, resume=True)
+    train_run(tiny_config, resume=True)
     skipped = [record.message for record in caplog.records if "skipped" in record.message]
     assert len(skipped) == 1
     assert str(newest) in skipped[0]
@@ -129,32 +129,32 @@ def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog)
     assert [row["step"] for row in timeless_rows(whole)] == [
         row["step"] for row in timeless_rows(tiny_config)
     ]
-    assert read_checkpoint(newest)["iteration"] == 15
+    assert read_checkpoint(newest).progress
 
 
 def test_when_all_are_damaged_nothing_is_trained(tiny_config):
-    train(tiny_config)
-    folder = RunFolder(tiny_config.run_dir)
+    train_run(tiny_config)
+    folder = RunFolder(tiny_config.run.run_dir)
     for path in folder.all_checkpoints():
         damage(path)
     with pytest.raises(ValueError, match="all checkpoints before it are damaged"):
-        train(tiny_config, resume=True)
+        train_run(tiny_config, resume=True)
 
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whole):
-    train(dataclasses.replace(tiny_config, max_steps=3))
-    shutil.rmtree(RunFolder(tiny_config.run_dir).checkpoints)
-    train(tiny_config, resume=True)
+    train_run(tiny_config.replace(max_steps=3))
+    shutil.rmtree(RunFolder(tiny_config.run.run_dir).checkpoints)
+    train_run(tiny_config, resume=True)
     assert_same_bits(final_state(whole), final_state(tiny_config))
     assert timeless_rows(whole) == timeless_rows(tiny_config)
 
 
 def test_what_a_killed_process_left_unfinished_is_removed(tiny_config):
-    train(dataclasses.replace(tiny_config, max_steps=10))
-    folder = RunFolder(tiny_config.run_dir)
+    train_run(tiny_config.replace(max_steps=10))
+    folder = RunFolder(tiny_config.run.run_dir)
     left = folder.checkpoints / "step-00000015.pt.99999.tmp"
     left.write_bytes(b"half")
-    train(tiny_config, resume=True)
+    train_run(tiny_config, resume=True)
     assert not left.exists()
 
 
@@ -168,8 +168,8 @@ def test_the_last_checkpoints_and_the_best_are_kept(tiny_config, monkeypatch):
         return result
 
     monkeypatch.setattr(Trainer, "validate", validate_with_a_given_loss)
-    train(dataclasses.replace(tiny_config, eval_every=5))
-    folder = RunFolder(tiny_config.run_dir)
+    train_run(tiny_config.replace(eval_every=5))
+    folder = RunFolder(tiny_config.run.run_dir)
     assert [path.stem for path in folder.all_checkpoints()] == [
         "step-00000010",
         "step-00000015",
@@ -184,12 +184,12 @@ def test_the_last_checkpoints_and_the_best_are_kept(tiny_config, monkeypatch):
 
 @pytest.mark.parametrize("content", ["", '{"checkpoint": 3}'])
 def test_a_damaged_note_of_the_best_stops_nothing(tiny_config, content):
-    train(dataclasses.replace(tiny_config, max_steps=10))
-    folder = RunFolder(tiny_config.run_dir)
+    train_run(tiny_config.replace(max_steps=10))
+    folder = RunFolder(tiny_config.run.run_dir)
     folder.best.write_bytes(content.encode("latin-1"))
     with pytest.raises(FileNotFoundError, match="holds no best checkpoint"):
         folder.best_checkpoint()
-    train(tiny_config, resume=True)
+    train_run(tiny_config, resume=True)
     assert folder.best_checkpoint().exists()
 
 
@@ -209,7 +209,7 @@ def small_disk(tmp_path):
 def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
     tiny_config, whole, small_disk, before_update
 ):
-    config = dataclasses.replace(tiny_config, run_dir=small_disk / "run")
+    config = tiny_config.replace(run_dir=small_disk / "run")
 
     def fill():
         with pytest.raises(OSError, match="No space"), (small_disk / "junk").open("wb") as file:
@@ -217,28 +217,28 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
 
     before_update(7, fill)
     with pytest.raises(OSError, match="No space left") as caught:
-        train(config)
+        train_run(config)
     assert "last checkpoint is" in caught.value.__notes__[0]
-    folder = RunFolder(config.run_dir)
+    folder = RunFolder(config.run.run_dir)
     assert final_state(config)["iteration"] == 5
     assert not list(folder.checkpoints.glob("*.tmp"))
     (small_disk / "junk").unlink()
-    train(config, resume=True)
+    train_run(config, resume=True)
     assert_same_bits(final_state(whole), final_state(config))
     assert timeless_rows(whole) == timeless_rows(config)
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(tiny_config, before_update, is_gone):
-    path = RunFolder(tiny_config.run_dir).tokens / "train.bin"
+    path = RunFolder(tiny_config.run.run_dir).tokens / "train.bin"
     before_update(8, path.unlink if is_gone else lambda: os.truncate(path, 2_000))
     with pytest.raises((FileNotFoundError, ValueError), match=r"train\.bin .*in use"):
-        train(tiny_config)
+        train_run(tiny_config)
     assert final_state(tiny_config)["iteration"] == 5
 
 
 def test_a_folder_that_cannot_be_written_ends_a_run(tiny_config, before_update):
-    folder = RunFolder(tiny_config.run_dir)
+    folder = RunFolder(tiny_config.run.run_dir)
 
     def bar():
         folder.checkpoints.rename(folder.path / "elsewhere")
@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_written_ends_a_run(tiny_config, before_update):
 
     before_update(7, bar)
     with pytest.raises(OSError, match="checkpoints"):
-        train(tiny_config)
+        train_run(tiny_config)
     assert len(list((folder.path / "elsewhere").glob("*.pt"))) == 1
 
 
@@ -254,8 +254,13 @@ def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
     script, tiny_config, before_update
 ):
     before_update(8, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    folder = tiny_config.run_dir
-    given = ["--train-text", tiny_config.train_text, "--valid-text", tiny_config.valid_text]
+    folder = tiny_config.run.run_dir
+    given = [
+        "--train-text",
+        tiny_config.data.train_text,
+        "--valid-text",
+        tiny_config.data.valid_text,
+    ]
     sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
     result = script("train", "debug", *given, *sizes.split(), "--run-dir", folder)
     assert result.code == 128 + signal.SIGTERM
@@ -269,11 +274,17 @@ def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
 def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
     script, tiny_config, before_update
 ):
-    path = RunFolder(tiny_config.run_dir).tokens / "train.bin"
+    path = RunFolder(tiny_config.run.run_dir).tokens / "train.bin"
     before_update(108, path.unlink)
-    given = ["--train-text", tiny_config.train_text, "--valid-text", tiny_config.valid_text]
+    given = [
+        "--train-text",
+        tiny_config.data.train_text,
+        "--valid-text",
+        tiny_config.data.valid_text,
+    ]
     sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
-    result = script("train", "debug", *given, *sizes.split(), "--run-dir", tiny_config.run_dir)
+    folder = tiny_config.run.run_dir
+    result = script("train", "debug", *given, *sizes.split(), "--run-dir", folder)
     assert result.code == 2
     errors = [line for line in result.err.splitlines() if "error" in line]
     assert len(errors) == 1

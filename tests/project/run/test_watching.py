@@ -10,14 +10,15 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from cs_basics.run.config import PRESETS
 from cs_basics.run.curves import MAX_POINTS, Curve, draw_curves
 from cs_basics.run.document import Paragraph, to_html
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
+from cs_basics.run.presets import PRESETS
 from cs_basics.run.report import Report, report_blocks
 from cs_basics.run.spikes import MIN_LOSSES, SpikeDetector
-from cs_basics.run.trainer import Trainer, train
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.training_run import train_run
 
 CONFIG = PRESETS["debug"][1]
 
@@ -69,19 +70,17 @@ def test_a_detector_goes_on_from_its_state():
 
 
 def test_a_spike_is_in_the_metrics_and_on_the_console_once(tiny_config, monkeypatch, caplog):
-    update = Trainer.update
+    after = Trainer.after
 
-    def jump(self):
-        row = update(self)
-        if self.step in {15, 16}:
-            self.recent_losses[-1] = 77.0
-        return row
+    def jump(self, update, *others):
+        is_high = update.step in {15, 16}
+        after(self, dataclasses.replace(update, loss=77.0) if is_high else update, *others)
 
-    monkeypatch.setattr(Trainer, "update", jump)
+    monkeypatch.setattr(Trainer, "after", jump)
     monkeypatch.setattr("cs_basics.run.spikes.MIN_LOSSES", 10)
     caplog.set_level("INFO")
-    train(tiny_config)
-    folder = RunFolder(tiny_config.run_dir)
+    train_run(tiny_config)
+    folder = RunFolder(tiny_config.run.run_dir)
     spikes = [row for row in read_metrics(folder.metrics) if "train/spike" in row]
     assert [(row["step"], row["train/spike"]) for row in spikes] == [(15, 77.0)]
     assert caplog.text.count("SPIKE: the training loss jumped to 77.000") == 1
@@ -113,7 +112,7 @@ class FailingWandb(types.ModuleType):
 def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, caplog, broken):
     fake = FailingWandb(broken)
     monkeypatch.setitem(sys.modules, "wandb", None if broken == "import" else fake)
-    config = dataclasses.replace(CONFIG, wandb="online")
+    config = CONFIG.replace(wandb="online")
     with MetricsLog(tmp_path / "metrics.jsonl", config) as log:
         for step in range(3):
             log.log(step=step, train__loss=1.0)
@@ -126,7 +125,7 @@ def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, capl
 def test_what_wandb_is_sent(tmp_path, monkeypatch):
     fake = FailingWandb(None)
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    with MetricsLog(tmp_path / "m.jsonl", dataclasses.replace(CONFIG, wandb="online")) as log:
+    with MetricsLog(tmp_path / "m.jsonl", CONFIG.replace(wandb="online")) as log:
         log.log(step=1)
         log.finish(tmp_path / "loss.png", ["a story"])
     assert fake.calls == ["Settings", "init", "log", "Table", "Image", "log", "finish"]
@@ -145,8 +144,8 @@ def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):
 
 
 def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
-    train(tiny_config)
-    folder = RunFolder(tiny_config.run_dir)
+    train_run(tiny_config)
+    folder = RunFolder(tiny_config.run.run_dir)
     page = folder.report.read_text()
     samples = read_samples(folder.metrics)
     assert [step for step, _ in samples] == [10, 20]
@@ -167,10 +166,12 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
 
 
 def test_the_report_of_a_run_that_failed_says_why(tiny_config):
-    config = dataclasses.replace(tiny_config, lr=1e30, warmup_steps=0)
+    config = tiny_config.replace(lr=1e30, warmup_steps=0)
     with pytest.raises(ValueError, match="lower lr"):
-        train(config)
-    assert re.search(r"State: step \d+: .*lower lr", RunFolder(config.run_dir).report.read_text())
+        train_run(config)
+    assert re.search(
+        r"State: step \d+: .*lower lr", RunFolder(config.run.run_dir).report.read_text()
+    )
 
 
 def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path):
@@ -200,7 +201,7 @@ def test_a_report_that_cannot_be_written_is_told_of_once(tmp_path, caplog):
 
 def test_the_report_escapes_everything_and_loads_nothing():
     hostile = "</p><script>alert(1)</script><img src=http://x/y>"
-    config = dataclasses.replace(CONFIG, train_text=hostile, valid_text=hostile)
+    config = CONFIG.replace(train_text=hostile, valid_text=hostile)
     page = to_html(hostile, report_blocks(hostile, config, [], [(1, hostile)]))
     assert "<script" not in page
     assert "<img" not in page

@@ -1,6 +1,7 @@
 """scripts/ablate.py from the command line: a small suite, stopped, resumed, refused."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -124,7 +125,7 @@ def test_other_settings_for_the_same_folder_are_one_line(suite, script, texts, m
 def test_a_run_made_by_another_suite_definition_is_one_line(suite, script, texts):
     config = suite / "runs" / "rope-seed0" / "config.json"
     stored = json.loads(config.read_text())
-    stored["settings"]["lr"] = 0.5
+    stored["settings"]["optim"]["lr"] = 0.5
     config.write_text(json.dumps(stored))
     assert_one_line(script("ablate", *command(texts, suite)), "rope-seed0", "lr=0.5")
 
@@ -151,7 +152,7 @@ def test_a_crash_is_a_row_and_the_other_runs_go_on(suite, script, texts, monkeyp
         "    print('out of luck', flush=True)\n"
         "    os._exit(3)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(suite))
+    monkeypatch.setenv("PYTHONPATH", str(suite), prepend=os.pathsep)
     result = script("ablate", *command(texts, suite))
     assert_one_line(result, "a run crashed", "log.txt")
     assert "crashed (exit code 3): out of luck" in (suite / "report.md").read_text()
@@ -163,7 +164,7 @@ def test_a_run_ends_with_the_script_that_started_it(suite):
     stored = json.loads((folder / "config.json").read_text())
     shutil.rmtree(folder)
     folder.mkdir()
-    stored["settings"] |= {"max_steps": 1_000_000}
+    stored["settings"]["run"]["max_steps"] = 1_000_000
     (folder / "config.json").write_text(json.dumps(stored))
     call = [sys.executable, ROOT / "scripts" / "ablation_run.py", folder]
     call += ["--shared", suite / "shared"]

@@ -1,6 +1,5 @@
 """The benchmark of the loss after equal time: sweeps, turns, rows, and a worker that trains."""
 
-import dataclasses
 import importlib
 import json
 import math
@@ -84,28 +83,28 @@ def test_one_text_alone_is_refused_in_one_line(script):
 
 def test_a_worker_trains_for_its_time_and_no_longer(loss, tiny_config, monkeypatch):
     monkeypatch.setattr(loss, "TURN_S", 0.4)
-    config = dataclasses.replace(tiny_config, compile=False, lr=1e-2)
-    corpus = prepare_corpus(config, RunFolder(config.run_dir))
-    config = dataclasses.replace(config, vocab_size=corpus.tokenizer.vocab_size)
+    config = tiny_config.replace(lr=1e-2)
+    corpus = prepare_corpus(config, RunFolder(config.run.run_dir))
+    config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
     (run,) = loss.race([
         loss.Attempt(kind="ours", lr=1e-2, minutes=1 / 60, settings=config.to_json(),
-                     tokens=str(RunFolder(config.run_dir).tokens)),
+                     tokens=str(RunFolder(config.run.run_dir).tokens)),
     ])  # fmt: skip
     assert len(run.rows) == 3
     assert 1.0 <= run.rows[-1]["elapsed_s"] < 2.0
     assert run.rows[0]["step"] < run.rows[1]["step"] < run.rows[2]["step"]
-    assert run.rows[-1]["loss"] < run.rows[0]["loss"] < math.log(config.vocab_size) + 0.5
+    assert run.rows[-1]["loss"] < run.rows[0]["loss"] < math.log(config.model.vocab_size) + 0.5
     assert 0 < run.bits_per_byte < 8
 
 
 @pytest.mark.usefixtures("loss")
 def test_the_clock_stands_still_between_turns(tiny_config, monkeypatch):
     worker = importlib.import_module("benchmarks.loss_worker")
-    config = dataclasses.replace(tiny_config, compile=False)
-    prepare_corpus(config, RunFolder(config.run_dir))
+    config = tiny_config
+    prepare_corpus(config, RunFolder(config.run.run_dir))
     attempt = worker.Attempt(
         kind="ours", lr=1e-2, minutes=0.001, settings=config.to_json(),
-        tokens=str(RunFolder(config.run_dir).tokens),
+        tokens=str(RunFolder(config.run.run_dir).tokens),
     )  # fmt: skip
     racer = worker.Racer(attempt)
     assert (racer.step, racer.elapsed_s) == (0, 0.0)

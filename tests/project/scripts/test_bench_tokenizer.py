@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cs_basics.bpe import train_bpe
+from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[3]
@@ -41,11 +42,11 @@ def test_contenders_give_the_same_ids(benchmarks, text, folder, tmp_path, monkey
     monkeypatch.setenv("TOKENIZER_SCRATCH", str(tmp_path))
     module = benchmarks("tokenizer_contender")
     contender = module.CONTENDERS[name](1)
-    contender.load(Tokenizer.load(folder))
-    expected = Tokenizer.load(folder).encode(text.read_bytes().decode())
+    contender.load(load_tokenizer(folder))
+    expected = load_tokenizer(folder).encode(text.read_bytes().decode())
     documents = module.documents(str(text))
     assert len(documents) == 50
-    in_documents = Tokenizer.load(folder).encode("".join(documents))
+    in_documents = load_tokenizer(folder).encode("".join(documents))
     for found in (contender.documents(documents), contender.batch(documents)):
         assert [token_id for ids in found for token_id in ids] == in_documents
     contender.whole(str(text), str(tmp_path / "out"))
@@ -56,14 +57,14 @@ def test_contenders_give_the_same_ids(benchmarks, text, folder, tmp_path, monkey
 
 
 def test_the_team_measures_in_turns_in_processes_of_their_own(benchmarks, text, folder, tmp_path):
-    module = benchmarks("tokenizer_team")
+    module = benchmarks("tokenizer")
     task = {"do": "documents", "text": str(text), "tokenizer": str(folder)}
     with module.Team(tmp_path, rounds=3) as team:
         times = team.times(["ours", "clear"], 1, task)
         assert set(times) == {"ours", "clear"}
         assert all(0 < seconds < 10 for seconds in times.values())
         assert 10 < team.peak_memory("ours", 1, task) < 2000
-        with pytest.raises(ValueError, match="ours has failed"):
+        with pytest.raises(ValueError, match="ours: the process ended early"):
             team.times(["ours"], 1, {"do": "raw", "text": "missing", "tokenizer": str(folder)})
 
 
@@ -84,7 +85,7 @@ def test_the_picture_shows_speeds(benchmarks, tmp_path):
         measuring.compare("encode, tiny (peer: clear)", 9.0, 1.0, "MB/s"),
         measuring.Row("memory (peer: tokenizers)", 1.0, "MB", 2.0),
     ]
-    benchmarks("tokenizer_plot").draw(rows, tmp_path / "plot.png")
+    benchmarks("tokenizer").draw(rows, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 

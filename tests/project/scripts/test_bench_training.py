@@ -1,8 +1,6 @@
 """The training benchmark: what its rows claim, and a worker that takes turns."""
 
 import importlib
-import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -67,28 +65,64 @@ def test_the_picture_is_drawn(training, tmp_path):
     assert (tmp_path / "training.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_worker_says_its_first_update_every_turn_and_its_memory():
-    contender = {"kind": "ours", "is_compiled": False, "batch_size": 1, "context_length": 8,
-                 "vocab_size": 300, "d_model": 32, "dtype": "float32"}  # fmt: skip
-    finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.training_worker", json.dumps(contender)],
-        cwd=ROOT / "scripts",
-        input="begin\nstep\nstep\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    first, one, two, peak_mb = map(float, finished.stdout.split())
-    assert 0 < one < 10
-    assert 0 < two < 10
-    assert first > 0
-    assert 100 < peak_mb < 5000
+CONTENDER = {"batch_size": 1, "context_length": 8, "vocab_size": 300, "d_model": 32,
+             "dtype": "float32"}  # fmt: skip
+
+
+def test_a_worker_tells_its_first_update_every_turn_and_its_memory(training):
+    contender = training.Contender(kind="book", is_compiled=False, **CONTENDER)
+    with training._started("book", contender) as worker:
+        assert worker.ask("begin") > 0
+        assert 0 < worker.ask("step") < 10
+        assert 100 < worker.ask("peak") < 5000
+
+
+def losses_of_three_updates(monkeypatch, contender):
+    """Return the loss before each of the first three updates of a contender, not compiled."""
+    worker = importlib.import_module("benchmarks.training_worker")
+    losses = []
+
+    def training_step(model, optimizer, loss_of, batch):
+        def noted_loss_of(*tensors):
+            losses.append(loss_of(*tensors))
+            return losses[-1]
+
+        return models.training_step(model, optimizer, noted_loss_of, batch)
+
+    models = importlib.import_module("benchmarks.models")
+    monkeypatch.setattr(worker, "training_step", training_step)
+    monkeypatch.setattr(worker, "compile_training", lambda model, _config, _optimizer, dtype, _: (
+        worker.make_loss_function(model, dtype)
+    ))  # fmt: skip
+    step = worker.make_step(contender)
+    for _ in range(3):
+        step()
+    return [loss.item() for loss in losses]
+
+
+@pytest.mark.parametrize("fast_parts", [(), ("SwiGLU", "CausalSelfAttention")])
+def test_ours_and_the_book_train_the_same_model_on_the_same_batch(
+    training, monkeypatch, fast_parts
+):
+    sizes = CONTENDER | {"is_compiled": False}
+    ours = losses_of_three_updates(monkeypatch, training.Contender(kind="ours", **sizes))
+    book = training.Contender(kind="book", fast_parts=fast_parts, **sizes)
+    assert losses_of_three_updates(monkeypatch, book) == pytest.approx(ours, rel=1e-5)
+    assert ours[2] < ours[1] < ours[0]
+
+
+def test_a_part_is_exchanged_for_its_twin_alone(training, monkeypatch):
+    worker, kinds = importlib.import_module("benchmarks.training_worker"), set()
+    monkeypatch.setattr(worker, "training_step", lambda model, *_: kinds.update(
+        type(module).__name__ for module in model.modules()
+    ))  # fmt: skip
+    parts = {"is_compiled": False, "fast_parts": ("SwiGLU",)}
+    worker.make_step(training.Contender(kind="book", **CONTENDER | parts))
+    assert {"FusedSwiGLU", "CausalSelfAttention", "RMSNorm", "TransformerLM"} <= kinds
+    assert "SwiGLU" not in kinds
 
 
 def test_a_worker_that_dies_is_named(training, monkeypatch):
-    monkeypatch.setattr(training, "_started", lambda _: subprocess.Popen(
-        [sys.executable, "-c", "input()"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ))  # fmt: skip
+    monkeypatch.setattr(training, "command_of", lambda *_: [sys.executable, "-c", "input()"])
     with pytest.raises(ValueError, match="short-lived: the process ended early"):
         training.race({"short-lived": training.OURS})

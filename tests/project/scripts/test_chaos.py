@@ -1,8 +1,12 @@
 """kill -9 changes nothing: the short form of `make chaos`, and what chaos would notice."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import torch
+
+from cs_basics.run.checkpoint_file import write_checkpoint
 
 
 @pytest.mark.slow
@@ -43,18 +47,46 @@ def test_doubled_missing_and_surplus_rows_are_noticed(chaos, tmp_path, steps, co
             chaos.check_prefix(*folders)
 
 
-def test_one_bit_of_a_weight_is_noticed(chaos):
-    import torch
+@pytest.fixture
+def finished(chaos, tiny_config, tmp_path):
+    """Return a function that writes a run of one update and lets a change happen before saving."""
 
-    left = {"model": {"w": torch.ones(3)}, "optimizer": [{"step": 1}], "progress": {"elapsed_s": 1}}
-    right = {
-        "model": {"w": torch.ones(3)},
-        "optimizer": [{"step": 1}],
-        "progress": {"elapsed_s": 2},
-    }
-    assert chaos.first_difference(left, right) is None
-    right["model"]["w"][1] = torch.nextafter(torch.tensor(1.0), torch.tensor(2.0))
-    assert chaos.first_difference(left, right) == "checkpoint.model.w"
-    right["model"]["w"][1] = 1
-    right["optimizer"][0]["step"] = 2
-    assert chaos.first_difference(left, right) == "checkpoint.optimizer.0.step"
+    def make(name, change=None):
+        config = tiny_config.replace(run_dir=tmp_path / name)
+        folder = chaos.RunFolder(config.run.run_dir)
+        folder.write_config(config)
+        folder.checkpoints.mkdir()
+        torch.manual_seed(0)
+        model = chaos.build_model(config.model)
+        optimizer = chaos.make_optimizer(model, config)
+        model(torch.arange(8)).square().mean().backward()
+        optimizer.step()
+        progress = {"elapsed_s": float(len(name)), "random": {"torch": torch.get_rng_state()}}
+        if change is not None:
+            change(SimpleNamespace(model=model, optimizer=optimizer, progress=progress))
+        write_checkpoint(folder.checkpoint_of(1), model, optimizer, 1, progress)
+        return folder
+
+    return make
+
+
+def one_bit_up(tensor):
+    tensor.view(-1)[0] = torch.nextafter(tensor.view(-1)[0], torch.tensor(torch.inf))
+
+
+CHANGES = {
+    "model.ln_final.weight": lambda run: one_bit_up(run.model.ln_final.weight.data),
+    "optimizer.state.0.v": lambda run: one_bit_up(run.optimizer.state_dict()["state"][0]["v"]),
+    "optimizer.state.0.step": lambda run: run.optimizer.state_dict()["state"][0].update(step=2),
+    "optimizer.param_groups.0.lr": lambda run: run.optimizer.param_groups[0].update(lr=0.5),
+    "progress.random.torch": lambda run: run.progress["random"]["torch"].view(-1)[9].add_(1),
+}
+
+
+@pytest.mark.parametrize("part", CHANGES)
+def test_one_bit_of_a_checkpoint_is_noticed(chaos, finished, part):
+    whole, killed = chaos.state_of(finished("whole"), 1), chaos.state_of(finished("killed"), 1)
+    assert whole["progress"]["elapsed_s"] != killed["progress"]["elapsed_s"]
+    assert chaos.first_difference(killed, whole) is None
+    changed = chaos.state_of(finished("changed", CHANGES[part]), 1)
+    assert chaos.first_difference(changed, whole) == f"checkpoint.{part}"

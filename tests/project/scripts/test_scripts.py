@@ -18,7 +18,7 @@ SCRIPTS = sorted(
     str(path.relative_to(ROOT / "scripts").with_suffix(""))
     for pattern in ("*.py", "instructor/*.py", "maintain/*.py")
     for path in (ROOT / "scripts").glob(pattern)
-    if "def main(" in path.read_text()
+    if "run(main)" in path.read_text()
 )
 
 TINY = shlex.split("""
@@ -182,7 +182,7 @@ def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, tm
     given = ["--train-text", text, "--valid-text", text, "--run-dir", tmp_path / "run"]
     result = script("train", "debug", *given, *TINY)
     assert result.code == 0, result.err
-    assert RunFolder(tmp_path / "run").read_config().vocab_size < 300
+    assert RunFolder(tmp_path / "run").read_config().model.vocab_size < 300
     assert "300" in result.out + result.err
 
 
@@ -211,9 +211,9 @@ def test_a_checkpoint_of_another_shape_is_one_line(train, script, tmp_path):
     folder = tmp_path / "run"
     assert train().code == 0
     settings = json.loads((folder / "config.json").read_text())
-    settings["settings"]["d_ff"] = 96
+    settings["settings"]["model"]["d_ff"] = 96
     (folder / "config.json").write_text(json.dumps(settings))
-    assert_one_line(script("generate", folder), "ffn.w1.weight", "(64, 32)", "(96, 32)")
+    assert_one_line(script("generate", folder), "ffn.w1.weight", "[64, 32]", "[96, 32]")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {"d_model": 7}}'])
@@ -243,7 +243,15 @@ def test_without_a_compiler_the_run_goes_on_uncompiled_and_says_so(texts, tmp_pa
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
     }
     given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
-    command = [sys.executable, ROOT / "scripts" / "train.py", "debug", *given, *TINY, "--compile"]
+    command = [
+        sys.executable,
+        ROOT / "scripts" / "train.py",
+        "debug",
+        *given,
+        *TINY,
+        "--fast",
+        "auto",
+    ]
     result = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, env=environment, check=False
     )

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from cs_basics.bpe import train_bpe
-from cs_basics.data import open_token_file
+from cs_basics.run.token_file import open_token_file, tokenizer_checksum
+from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +47,7 @@ def test_trained_tokenizer_is_that_of_the_library(tmp_path, text):
     done = run("train_tokenizer.py", "--text", text, "--vocab-size", 262, "--out", tmp_path / "tok")
     assert done.returncode == 0, done.stderr
     vocab, merges = train_bpe(text, 262, [EOT])
-    loaded = Tokenizer.load(tmp_path / "tok")
+    loaded = load_tokenizer(tmp_path / "tok")
     assert (loaded.vocab, loaded.merges, loaded.special_tokens) == (vocab, merges, [EOT])
     longest = max((vocab[i] for i in range(261)), key=len).decode()
     for line in ("time", "peak memory", f"longest token   {longest!r}", "bytes per token"):
@@ -57,9 +58,9 @@ def test_trained_tokenizer_is_that_of_the_library(tmp_path, text):
 def test_special_tokens_can_be_several_or_none(tmp_path, text):
     flags = ("--text", text, "--vocab-size", 270, "--out", tmp_path / "tok", "--special-tokens")
     assert run("train_tokenizer.py", *flags, "<a>", "b c").returncode == 0
-    assert Tokenizer.load(tmp_path / "tok").special_tokens == ["<a>", "b c"]
+    assert load_tokenizer(tmp_path / "tok").special_tokens == ["<a>", "b c"]
     assert run("train_tokenizer.py", "--overwrite", *flags).returncode == 0
-    assert Tokenizer.load(tmp_path / "tok").special_tokens == []
+    assert load_tokenizer(tmp_path / "tok").special_tokens == []
 
 
 def test_text_with_too_few_pairs_is_said_to_be_so(tmp_path, text):
@@ -76,8 +77,8 @@ def test_encoded_text_decodes_to_its_bytes(tmp_path, text, tokenizer, num_worker
         "--num-workers", num_workers,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    loaded = Tokenizer.load(tokenizer)
-    tokens = open_token_file(out, tokenizer_checksum=loaded.checksum).tokens
+    loaded = load_tokenizer(tokenizer)
+    tokens = open_token_file(out, tokenizer_checksum(loaded)).tokens
     assert loaded.decode_bytes(tokens.tolist()) == text.read_bytes()
     assert f"tokens          {len(tokens)} (uint16)" in done.stdout
     assert "encoding: 0.0 of 0.0 MB (100%)" in done.stderr
@@ -135,7 +136,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").touch()
-    Tokenizer.load(tokenizer).save(tmp_path / "damaged")
+    load_tokenizer(tokenizer).save(tmp_path / "damaged")
     (tmp_path / "damaged" / "vocab.json").write_text("{")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     done = run(*flags)

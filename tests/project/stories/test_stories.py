@@ -1,21 +1,22 @@
 """The embedded corpus: its English, its variety, its subjects, and the files it makes."""
 
 import doctest
+import hashlib
 import re
 import time
 from itertools import islice
 
 import pytest
 
-from cs_basics.stories import grammar as machinery
-from cs_basics.stories.grammar import iterate_stories, read_beats, read_plots, spell, write_stories
-from cs_basics.stories.plots import PLOTS, SCENES
-from cs_basics.stories.words import HE, KINDS, SHE, Word, tabled, with_article
+from cs_basics.stories import grammar, plots
+from cs_basics.stories.grammar import iterate_stories, tell_plot, write_stories
+from cs_basics.stories.plots import read_plots, spell
+from cs_basics.stories.words import PRONOUNS, SLOT, Word, read_words, with_article
 
 MEGABYTES = 10
-NAMED_PLOTS = dict(
-    zip((name for scripts in PLOTS.values() for name in scripts), read_plots(), strict=True)
-)
+KINDS = read_words()
+PLOTS = {plot.name: plot for plot in read_plots()}
+HE, SHE = ({form: vars(KINDS[kind][0])[form] for form in PRONOUNS} for kind in ("boy", "girl"))
 # What a story of each plot is about: named when the trouble starts, named again near the end.
 SUBJECTS = {
     "lost in the house": "toy",
@@ -62,21 +63,17 @@ def forms(kind):
     return [form for word in KINDS[kind] for form in (word, *vars(word).values())]
 
 
-def slots(text):
-    return re.findall(r"\{([^}]*)\}", text)
-
-
 def tell_and_keep_cast(plot, seed):
     casts = []
 
-    class KeptCast(machinery.Cast):
+    class KeptCast(grammar.Cast):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             casts.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machinery, "Cast", KeptCast)
-        text = NAMED_PLOTS[plot].tell(machinery.Random(seed))
+        patch.setattr(grammar, "Cast", KeptCast)
+        text = tell_plot(PLOTS[plot], grammar.Random(seed))
     return text, casts[0]
 
 
@@ -191,7 +188,7 @@ def test_verbs_and_articles_agree_with_plurals(many):
 
 
 def test_there_are_many_plots():
-    assert len(NAMED_PLOTS) >= 15
+    assert len(PLOTS) >= 15
 
 
 @pytest.mark.parametrize(("plot", "kind"), SUBJECTS.items(), ids=SUBJECTS)
@@ -207,51 +204,137 @@ def test_the_subject_of_the_trouble_is_the_subject_of_the_end(plot, kind):
 
 
 def test_a_slot_keeps_its_word_and_two_slots_differ():
-    cast = machinery.Cast(machinery.Random(0), "child")
+    cast = grammar.Cast(grammar.Random(0), "child")
     toys = [cast["toy"], *(cast[f"toy{i}"] for i in range(2, 8))]
     assert cast["toy"] is toys[0]
     assert len(set(toys)) == len(toys)
 
 
-def test_every_slot_is_a_kind_and_every_kind_scene_and_form_is_used():
-    scripts = [text for group in PLOTS.values() for text in group.values()]
-    scripts += [*SCENES.values(), *machinery.OPENINGS.values()]
-    used = {slot for text in scripts for slot in slots(text)}
-    used |= {slot for kind in KINDS for form in forms(kind) for slot in slots(form)}
-    for slot in used - set(HE):
-        kind, _, form = slot.partition(".")
-        kind = kind.rstrip("0123456789")
-        if kind == "hero":
-            kind = "child"
-        assert kind in KINDS, slot
-        assert all(not form or hasattr(word, form) for word in KINDS[kind]), slot
-    kinds_used = {slot.partition(".")[0].rstrip("0123456789") for slot in used} | set(PLOTS)
-    assert kinds_used - set(HE) - {"hero"} == set(KINDS)
-    assert set(SCENES) == {name for text in scripts for name in re.findall(r"@(\w+)", text)}
+@pytest.mark.parametrize("plot", PLOTS)
+def test_every_line_of_a_plot_can_be_told(plot):
+    sentences = [text for beat in PLOTS[plot].beats for line in beat.lines for text in line]
+    for seed in range(5):
+        cast = grammar.Cast(grammar.Random(seed), PLOTS[plot].hero_kind)
+        for text in sentences:
+            while "{" in text:
+                text = text.format_map(cast)
+
+
+def test_every_kind_and_every_form_is_used():
+    texts = [
+        text
+        for plot in PLOTS.values()
+        for beat in plot.beats
+        for line in beat.lines
+        for text in line
+    ]
+    texts += [form for kind in KINDS for form in forms(kind)]
+    used = {re.sub(r"\d", "", slot) for text in texts for slot in SLOT.findall(text)}
+    used |= {plot.hero_kind for plot in PLOTS.values()} | {"girl", "boy"}  # the words of "child"
+    assert set(KINDS) == {slot.partition(".")[0] for slot in used} - set(PRONOUNS) - {"hero"}
+    everywhere = {"a", "A", "cap", "full", "kind", *PRONOUNS}
+    for kind, words in KINDS.items():
+        for form in set(vars(words[0])) - everywhere:
+            assert f"{kind}.{form}" in used
 
 
 # The notation
 
 
+def read_text(reader, tmp_path, text):
+    path = tmp_path / "mistaken.txt"
+    path.write_text(text, encoding="utf-8")
+    return reader(path)
+
+
 def test_doctests_hold():
-    assert doctest.testmod(machinery).failed == 0
+    assert doctest.testmod(plots).failed == 0
 
 
 def test_spell_lists_every_choice():
     assert spell("[a|b] c[ d|].") == ("a c d.", "a c.", "b c d.", "b c.")
 
 
-def test_marks_of_a_beat_are_read():
-    optional, paragraph = read_beats("?& one\ntwo\n\n# three\nfour [x|y]")
-    assert (optional.is_optional, optional.num_told, optional.starts_paragraph) == (True, 2, False)
-    assert (paragraph.is_optional, paragraph.num_told) == (False, 1)
-    assert paragraph.starts_paragraph
-    assert paragraph.lines == (("three",), ("four x", "four y"))
+def test_beats_marks_comments_and_continued_lines_are_read(tmp_path):
+    text = """# How it goes
+== child / opening
+I am {hero}.
+
+== child / short
+?& one
+# not told
+two, which
+    goes on
+
+> three
+four [x|y]
+"""
+    (plot,) = read_text(read_plots, tmp_path, text)
+    assert (plot.name, plot.hero_kind) == ("short", "child")
+    assert [(beat.marks, beat.lines) for beat in plot.beats] == [
+        ("", (("I am {hero}.",),)),
+        ("?&", (("one",), ("two, which goes on",))),
+        (">", (("three",), ("four x", "four y"))),
+    ]
 
 
-def test_an_unknown_scene_is_refused():
-    with pytest.raises(KeyError):
-        read_beats("@nowhere")
+def test_lists_forms_and_adjectives_of_words_are_read(tmp_path):
+    text = """== color
+red, blue,
+old
+
+== pet / noise
+cat, dog / ran
+
+== toy / adjectives
+ball / @color, new
+"""
+    kinds = read_text(read_words, tmp_path, text)
+    assert kinds["color"] == ("red", "blue", "old")
+    assert [(pet, pet.noise) for pet in kinds["pet"]] == [("cat", "ran"), ("dog", "ran")]
+    assert [toy.full for toy in kinds["toy"]] == ["red ball", "blue ball", "old ball", "new ball"]
+    assert (kinds["toy"][2], kinds["toy"][2].a) == ("ball", "an old ball")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "complaint"),
+    [
+        ("Once upon a time.", 1, "before the first title"),
+        ("== child", 1, "has a title"),
+        ("== robot / opening\n\nBeep.", 1, "has a title"),
+        ("== child / lost", 1, "and beats"),
+        ("== child / lost\n\n{hero} ran.", 1, '"== child / opening" must come first'),
+        ("== child / opening\n\nOne.\nA caf\u00e9.", 4, "only ASCII"),
+        ("== child / opening\n\n  and so on", 3, "continues"),
+        ("== child / opening\n\n{hero} lost {toyy}.", 3, "{toyy} names no kind of word"),
+        ("== child / opening\n\n{toy} and\n  {pet.wings}.", 3, 'no form "wings"'),
+        ("== animal / opening\n\n{hero.wings}.", 3, 'no form "wings"'),
+        ("== beast / opening\n\n{He} ran.", 3, 'no form "He"'),
+        ("== child / opening\n\n{age5}.", 3, "only 4 different words"),
+        ("== child / opening\n\n{hero ran.", 3, "a brace has no partner"),
+        ("== child / opening\n\n{hero} [ran|fell.", 3, "bracket"),
+        ("== child / opening\n\n& One.", 3, "two lines"),
+        ("== child / opening\n\nOne.\n> Two.", 4, "before the first line"),
+    ],
+)
+def test_a_mistake_in_the_plots_is_reported_with_its_line(tmp_path, text, line, complaint):
+    with pytest.raises(ValueError, match=rf"mistaken\.txt, line {line}: .*{re.escape(complaint)}"):
+        read_text(read_plots, tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "complaint"),
+    [
+        ("== color\nred\n\n== color\nblue", 4, "already"),
+        ("== color\n\n== toy\nball", 1, "no words"),
+        ("== color\n@hue", 2, "@hue names no kind"),
+        ("== skill / past\nswim / swam\nski", 3, "0 forms, but the title names 1"),
+        ("== skill\nswim in {lake}", 2, "{lake} names no kind of word"),
+    ],
+)
+def test_a_mistake_in_the_words_is_reported_with_its_line(tmp_path, text, line, complaint):
+    with pytest.raises(ValueError, match=rf"mistaken\.txt, line {line}: .*{re.escape(complaint)}"):
+        read_text(read_words, tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -262,12 +345,15 @@ def test_article_is_chosen_by_sound(phrase, expected):
     assert expected.capitalize() == Word(phrase).A
 
 
-def test_a_row_with_a_missing_column_is_refused():
-    with pytest.raises(ValueError, match="shorter"):
-        tabled("past ing", "swim / swam")
-
-
 # Seeds and files
+
+
+def test_a_seed_tells_the_stories_that_it_always_told(tmp_path):
+    write_stories(tmp_path / "stories.txt", 500_000, 7)
+    checksum = hashlib.sha256((tmp_path / "stories.txt").read_bytes()).hexdigest()
+    assert checksum == ("9fe115144538dc39aaf924c4713f69be62b38a30c1dd3e0e8c203e2fdfe26f19"), (
+        "if you meant to change plots.txt or words.txt, put the new checksum into this test"
+    )
 
 
 def test_equal_seeds_tell_equal_stories():
@@ -298,7 +384,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "stories.txt"
     path.write_text("old")
 
-    def stop(_progress):
+    def stop(*_values):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -309,9 +395,10 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
 
 def test_progress_rises_to_the_total(tmp_path):
     seen = []
-    write_stories(tmp_path / "stories.txt", 2_000_000, 6, on_progress=seen.append)
-    assert [p.done for p in seen] == sorted({p.done for p in seen})
-    assert seen[-1].done == seen[-1].total == 2_000_000
+    write_stories(tmp_path / "stories.txt", 2_000_000, 6, lambda *values: seen.append(values))
+    amounts = [done for _, _, done, _, _ in seen]
+    assert amounts == sorted(set(amounts))
+    assert seen[-1][:4] == ("writing stories", "bytes", 2_000_000, 2_000_000)
 
 
 def test_script_writes_the_file(script, tmp_path):

@@ -1,12 +1,10 @@
 """The suites: one thing changed at a time, nothing trained twice."""
 
-import dataclasses
-
 import pytest
 
-from cs_basics.run.config import PRESETS
-from cs_basics.run.folder import build_model
+from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation import SUITES, changes, variants_of
+from cs_basics.variants.model import build_model
 
 BASE = PRESETS["stories"][1]
 SINGLE = [suite for suite in SUITES if suite != "all"]
@@ -37,26 +35,32 @@ def test_a_name_means_the_same_in_every_suite():
             assert name.replace("-", "").replace(".", "").isalnum(), name
 
 
+def test_variants_of_all_suites_can_be_built():
+    for config in variants_of("all", BASE).values():
+        build_model(config.replace(num_layers=1).model, "meta")
+
+
 def test_feed_forward_variants_have_nearly_the_same_number_of_weights():
     swiglu, silu = (
-        sum(p.numel() for p in build_model(dataclasses.replace(config, num_layers=1)).parameters())
+        sum(p.numel() for p in build_model(config.model, "meta").parameters())
         for config in variants_of("ffn", BASE).values()
     )
     assert swiglu == pytest.approx(silu, rel=0.01)
 
 
 def test_batch_sizes_warm_up_over_the_same_number_of_sequences():
-    sequences = BASE.warmup_steps * BASE.batch_size
+    sequences = BASE.optim.warmup_steps * BASE.data.batch_size
     for name, config in variants_of("batch", BASE).items():
-        assert config.warmup_steps * config.batch_size == pytest.approx(sequences, rel=0.05), name
+        optim, size = config.optim, config.data.batch_size
+        assert optim.warmup_steps * size == pytest.approx(sequences, rel=0.05), name
         if name.endswith("same-lr"):
-            assert config.lr == BASE.lr
+            assert optim.lr == BASE.optim.lr
         else:
-            assert config.lr**2 / config.batch_size == pytest.approx(BASE.lr**2 / BASE.batch_size)
+            assert optim.lr**2 / size == pytest.approx(BASE.optim.lr**2 / BASE.data.batch_size)
 
 
 def test_changes_are_the_settings_that_differ():
-    config = dataclasses.replace(BASE, lr=1.0, norm="layernorm")
+    config = BASE.replace(lr=1.0, norm="layernorm")
     assert changes(BASE, config) == {"lr": 1.0, "norm": "layernorm"}
     assert changes(BASE, BASE) == {}
 

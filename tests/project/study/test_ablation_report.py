@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from cs_basics.run.config import PRESETS
+from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation_report import write_report
 from cs_basics.study.ablation_run import RunResult
 from cs_basics.study.ablation_summary import Run
@@ -30,7 +30,7 @@ LOST = dataclasses.replace(
 
 
 def run_of(variant, seed=0, result=RESULT, crash=None, **changed):
-    config = dataclasses.replace(BASE, seed=seed, **changed)
+    config = BASE.replace(seed=seed, **changed)
     last = 8 if result is not None and result.diverged_at else 2
     rows = [
         {"step": i, "elapsed_s": i / 10, "train/loss": last + 6 / i}
@@ -129,7 +129,7 @@ def test_the_page_holds_its_picture_and_every_configuration(report, tmp_path):
 
 def test_texts_with_markup_in_their_names_stay_texts(report, tmp_path):
     nasty = tmp_path / "<b>x</b>.txt"
-    base = dataclasses.replace(BASE, train_text=nasty, valid_text=nasty)
+    base = BASE.replace(train_text=nasty, valid_text=nasty)
     _, page = report(RUNS, base)
     assert "<b>" not in page
     assert "&lt;b&gt;" in page

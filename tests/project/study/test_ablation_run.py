@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from cs_basics.data import open_token_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
 from cs_basics.study import ablation_run
 from cs_basics.study.ablation_run import (
@@ -32,7 +32,7 @@ def shared(tmp_path_factory):
 
 def test_the_result_is_what_the_metrics_and_the_model_say(tiny_config, shared):
     result = run_variant(tiny_config, shared)
-    folder = RunFolder(tiny_config.run_dir)
+    folder = RunFolder(tiny_config.run.run_dir)
     assert read_result(folder) == result
     rows = [row for row in read_metrics(folder.metrics) if "train/loss" in row]
     assert [row["step"] for row in rows] == list(range(1, 21))
@@ -50,7 +50,7 @@ def test_the_result_is_what_the_metrics_and_the_model_say(tiny_config, shared):
 
 def test_the_shared_folder_serves_runs_that_hold_no_text(tiny_config, shared):
     run_variant(tiny_config, shared)
-    run = {path.name for path in tiny_config.run_dir.iterdir()}
+    run = {path.name for path in tiny_config.run.run_dir.iterdir()}
     assert run == {"metrics.jsonl", "result.json"}
     assert {"tokenizer", "tokens"} <= {path.name for path in shared.path.iterdir()}
 
@@ -64,11 +64,31 @@ def test_seeds_decide_batches_and_weights_and_variants_share_them(tiny_config, s
         "faster": {"lr": 1e-2},
         "other": {"seed": 1},
     }.items():
-        config = dataclasses.replace(tiny_config, run_dir=tmp_path / name, max_steps=1, **changed)
+        config = tiny_config.replace(run_dir=tmp_path / name, max_steps=1, **changed)
         run_variant(config, shared)
-        first_losses[name] = read_metrics(config.run_dir / "metrics.jsonl")[0]["train/loss"]
+        first_losses[name] = read_metrics(config.run.run_dir / "metrics.jsonl")[0]["train/loss"]
     assert first_losses["base"] == first_losses["again"] == first_losses["faster"]
     assert first_losses["base"] != first_losses["other"]
+
+
+def test_all_variants_of_a_seed_draw_the_same_batches(tiny_config, shared, tmp_path, monkeypatch):
+    drawn = []
+    next_batch = Trainer.next_batch
+
+    def record(trainer):
+        drawn.append(next_batch(trainer))
+        return drawn[-1]
+
+    monkeypatch.setattr(Trainer, "next_batch", record)
+    seen = {}
+    # The second model draws other numbers of random weights.
+    for name, changed in {"base": {}, "silu": {"ffn": "silu"}, "other": {"seed": 1}}.items():
+        drawn.clear()
+        config = tiny_config.replace(run_dir=tmp_path / name, max_steps=2, **changed)
+        run_variant(config, shared)
+        seen[name] = torch.stack([torch.stack(batch) for batch in drawn[-2:]])
+    assert torch.equal(seen["base"], seen["silu"])
+    assert not torch.equal(seen["base"], seen["other"])
 
 
 def test_only_updates_count_against_the_budget(tiny_config, shared, monkeypatch):
@@ -81,9 +101,9 @@ def test_only_updates_count_against_the_budget(tiny_config, shared, monkeypatch)
         time.sleep(0.7)
         return validate(self, *arguments)
 
-    monkeypatch.setattr(ablation_run, "_touch_every_kernel", slow_preparation)
+    monkeypatch.setattr(ablation_run, "_warm_up", slow_preparation)
     monkeypatch.setattr(Trainer, "validate", slow_validation)
-    config = dataclasses.replace(tiny_config, max_steps=None, max_minutes=1 / 60)
+    config = tiny_config.replace(max_steps=None, max_minutes=1 / 60)
     start = time.monotonic()
     result = run_variant(config, shared)
     # A second of updates, and twice 0.7 that were not taken from it.
@@ -94,23 +114,23 @@ def test_only_updates_count_against_the_budget(tiny_config, shared, monkeypatch)
 def test_warming_up_the_kernels_changes_nothing(tiny_config, shared, monkeypatch, tmp_path):
     losses = []
     for name in ("with", "without"):
-        config = dataclasses.replace(tiny_config, run_dir=tmp_path / name, max_steps=5)
+        config = tiny_config.replace(run_dir=tmp_path / name, max_steps=5)
         losses.append(run_variant(config, shared).loss)
-        monkeypatch.setattr(ablation_run, "_touch_every_kernel", lambda _trainer: None)
+        monkeypatch.setattr(ablation_run, "_warm_up", lambda _trainer: None)
     assert losses[0] == losses[1]
 
 
 def test_a_run_that_leaves_the_numbers_diverged_at_its_step(tiny_config, shared):
-    config = dataclasses.replace(tiny_config, lr=1e30, warmup_steps=0)
+    config = tiny_config.replace(lr=1e30, warmup_steps=0)
     result = run_variant(config, shared)
     assert result.diverged_at == result.steps + 1
     assert 1 < result.diverged_at < 20
-    text = (tiny_config.run_dir / "result.json").read_text()
+    text = (tiny_config.run.run_dir / "result.json").read_text()
     assert json.loads(text, parse_constant=pytest.fail) == dataclasses.asdict(result)
 
 
 def test_a_rate_of_a_million_diverges_even_where_it_stays_finite(tiny_config, shared):
-    result = run_variant(dataclasses.replace(tiny_config, lr=1e6, weight_decay=0.0), shared)
+    result = run_variant(tiny_config.replace(lr=1e6, weight_decay=0.0), shared)
     assert result.diverged_at is not None
 
 
@@ -178,4 +198,4 @@ def test_a_damaged_result_is_named(tmp_path):
 
 def test_a_run_without_a_folder_is_refused(tiny_config, shared):
     with pytest.raises(ValueError, match="run_dir is not set"):
-        run_variant(dataclasses.replace(tiny_config, run_dir=None), shared)
+        run_variant(tiny_config.replace(run_dir=None), shared)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from cs_basics.run.config import PRESETS
+from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation_run import RunResult
 from cs_basics.study.ablation_summary import Noise, Run, summarise
 
@@ -31,7 +31,7 @@ def runs_of(variant, *scores, **changed):
     return [
         Run(
             variant=variant,
-            config=dataclasses.replace(BASE, seed=seed),
+            config=BASE.replace(seed=seed),
             result=dataclasses.replace(
                 RESULT,
                 bits_per_byte=score,
@@ -66,7 +66,7 @@ def test_a_run_that_is_still_to_come_does_not_count_against_its_variant():
 
 def test_a_run_that_diverged_has_no_score_even_if_its_loss_is_finite():
     (summary,) = summarise(runs_of("a", 1.0, 9.0, diverged_at=3))
-    assert summary.scores == ()
+    assert summary.scores == []
 
 
 @pytest.mark.parametrize(

@@ -1,51 +1,82 @@
-"""Counting by pieces: the same as by the pattern, for any text and any special tokens."""
+"""Counting by segments: the same as in the book, for any text and any special tokens."""
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from awkward import EOT, all_specials, awkward_bytes, closed_specials
+from awkward import AWKWARD, EOT, all_specials, awkward_bytes, closed_specials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_basics.fast.text import pieces
-from cs_basics.fast.text.counting import PieceCounter, count_by_pattern, count_pretokens
-from cs_basics.pretokenize import special_pattern
+from cs_basics.fast.text import blocks as block_module
+from cs_basics.fast.text import counting, segments
+from cs_basics.fast.text.counting import SegmentCounter, count_pretokens_of_file
+from cs_basics.pretokenize import count_pretokens
 
 
-def by_pattern(blocks, special_tokens):
+def in_the_book(blocks, special_tokens):
     counts = Counter()
     for data in blocks:
-        text = data.decode("utf-8", "surrogateescape")
-        counts.update(count_by_pattern(text, special_pattern(special_tokens)))
+        counts.update(count_pretokens(data.decode("utf-8", "surrogateescape"), special_tokens))
     return counts
 
 
 @given(st.lists(awkward_bytes, max_size=6), closed_specials | all_specials)
-def test_counting_by_pieces_agrees_with_counting_by_the_pattern(blocks, special_tokens):
-    counter = PieceCounter(special_tokens)
+def test_counting_by_segments_agrees_with_the_book(blocks, special_tokens):
+    counter = SegmentCounter(special_tokens)
     for data in blocks * 2:
         counter.count(data)
-    assert counter.pretokens() == by_pattern(blocks * 2, special_tokens)
+    assert counter.pretokens() == in_the_book(blocks * 2, special_tokens)
 
 
 @given(st.lists(awkward_bytes, max_size=6), closed_specials)
 def test_a_table_that_fills_up_loses_no_count(blocks, special_tokens):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "MAX_TEXTS", 3)
-        counter = PieceCounter(special_tokens)
+        patch.setattr(segments, "MAX_TEXTS", 3)
+        counter = SegmentCounter(special_tokens)
         for data in blocks:
             counter.count(data)
-        assert counter.pretokens() == by_pattern(blocks, special_tokens)
+        assert counter.pretokens() == in_the_book(blocks, special_tokens)
 
 
 @pytest.mark.parametrize(
     "name", ["books/alice_in_wonderland.txt", "books/sherlock.txt", "tinystories/valid.txt"]
 )
-def test_counts_of_real_text_are_those_of_the_pattern(name):
+def test_counts_of_real_text_are_those_of_the_book(name):
     path = Path(__file__).parents[5] / "shared" / "data" / name
     if not path.is_file():
         pytest.skip(f"no text at ../shared/data/{name}")
-    expected = by_pattern([path.read_bytes()], [EOT])
-    found = count_pretokens(path, [EOT])
-    assert found == {text.encode("utf-8", "surrogateescape"): n for text, n in expected.items()}
+    assert count_pretokens_of_file(path, [EOT]) == in_the_book([path.read_bytes()], [EOT])
+
+
+SPECIALS = [EOT, EOT + EOT, "aa", "aab", " \n", "'l", "a b"]
+
+
+@pytest.mark.parametrize("chunk_bytes", [64, 1000])
+@pytest.mark.parametrize("special_tokens", [[], [EOT], SPECIALS])
+def test_counts_do_not_depend_on_workers_or_blocks(
+    tmp_path, monkeypatch, special_tokens, chunk_bytes
+):
+    path = tmp_path / "text"
+    words = "".join(AWKWARD * 3).encode("utf-8", "replace") + b"\xff\xe4 caf\xc3\xa9 \r\n"
+    path.write_bytes(b"".join(words[i % 50 :] for i in range(100)))
+    whole = in_the_book([path.read_bytes()], special_tokens)
+    monkeypatch.setattr(block_module, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(counting, "MIN_BLOCK_BYTES", 3 * chunk_bytes)
+    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 3 * chunk_bytes)
+    for workers in (1, 2, 3):
+        assert count_pretokens_of_file(path, special_tokens, workers) == whole
+
+
+def test_progress_ends_at_the_size_of_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "text"
+    path.write_bytes(b"some words\r\n" * 100_000)
+    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 100_000)
+    seen = []
+    count_pretokens_of_file(path, [], 1, lambda *fields: seen.append(fields))
+    done = [fields[2] for fields in seen]
+    assert len(seen) > 10
+    assert done[-1] == 1_200_000
+    assert all(earlier < later for earlier, later in pairwise(done))
+    assert {fields[3] for fields in seen} == {1_200_000}

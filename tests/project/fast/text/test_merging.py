@@ -1,15 +1,31 @@
-"""Many words at once: every word gets the tokens that the definition gives it."""
+"""Merging fast: every pre-token gets the tokens that one step after another gives it."""
 
+import math
 import random
+import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_basics.bpe import merge_by_rank, merge_incrementally
+from cs_basics.bpe import learn_merges
+from cs_basics.bpe import merge_by_rank as merge_as_the_book
 from cs_basics.fast.text import merging
-from cs_basics.fast.text.merging import Merger, PairRanks
+from cs_basics.fast.text.merging import Merger, PairRanks, merge_one
+
+
+def merge_step_by_step(ids, ranks, products):
+    """Apply the merge of lowest rank, leftmost first, until none applies."""
+    ids = list(ids)
+    while len(ids) > 1:
+        steps = [(ranks.get(pair, math.inf), place) for place, pair in enumerate(pairwise(ids))]
+        rank, place = min(steps)
+        if rank == math.inf:
+            break
+        ids[place : place + 2] = [products[rank]]
+    return ids
 
 
 def merged(words, ranks, products):
@@ -19,41 +35,43 @@ def merged(words, ranks, products):
 
 
 @pytest.fixture(params=[1, 5, 10**6], ids=["together", "partly", "one by one"])
-def min_words(request, monkeypatch):
+def min_pretokens(request, monkeypatch):
     """Below how many words those that are left are finished one by one."""
-    monkeypatch.setattr(merging, "MIN_WORDS", request.param)
+    monkeypatch.setattr(merging, "MIN_PRETOKENS", request.param)
 
 
 bytes_used = st.sampled_from([0, 1, 2, ord(" ")])
 pairs = st.tuples(bytes_used, bytes_used)
 
 
-@pytest.mark.usefixtures("min_words")
+@pytest.mark.usefixtures("min_pretokens")
 @given(
     st.lists(st.lists(bytes_used, min_size=1, max_size=20), max_size=12),
     st.lists(pairs, unique=True, max_size=16),
     st.data(),
 )
-def test_every_word_gets_the_tokens_of_the_definition(words, pairs, data):
+def test_every_pretoken_gets_the_tokens_of_each_step(words, pairs, data):
     # Arbitrary products, even inconsistent ones that no training would learn.
     products = data.draw(st.lists(bytes_used, min_size=len(pairs), max_size=len(pairs)))
     ranks = {pair: rank for rank, pair in enumerate(pairs)}
-    expected = [merge_by_rank(word, ranks, products) for word in words]
+    expected = [merge_step_by_step(word, ranks, products) for word in words]
     assert merged(words, ranks, products) == expected
 
 
-@pytest.mark.usefixtures("min_words")
-def test_learned_merges_are_applied_as_by_the_definition():
+@pytest.mark.usefixtures("min_pretokens")
+def test_learned_merges_are_applied_as_in_the_book():
     draw = random.Random(0)
     words = [bytes(draw.choices(b"etaoin", k=draw.randint(1, 30))) for _ in range(300)]
-    merges = merge_incrementally(dict.fromkeys(words, 1), 400)
+    merges = learn_merges(dict.fromkeys(words, 1), 400)
     ids = {bytes([byte]): byte for byte in range(256)}
     for left, right in merges:
         ids[left + right] = len(ids)
     ranks = {(ids[left], ids[right]): rank for rank, (left, right) in enumerate(merges)}
     products = list(range(256, 256 + len(merges)))
     found = merged([list(word) for word in words], ranks, products)
-    assert found == [merge_by_rank(word, ranks, products) for word in words]
+    by_bytes = {merge: rank for rank, merge in enumerate(merges)}
+    assert found == [[ids[token] for token in merge_as_the_book(word, by_bytes)] for word in words]
+    assert found == [merge_one(word, ranks, products) for word in words]
     assert sum(map(len, found)) < sum(map(len, words)) / 2
 
 
@@ -75,6 +93,31 @@ def test_ranks_of_pairs_are_those_of_the_dictionary_however_crowded(monkeypatch)
         assert found.tolist() == expected
 
 
-def test_without_words_or_merges_nothing_happens():
+def test_without_pretokens_or_merges_nothing_happens():
     assert merged([], {(0, 0): 0}, [1]) == []
     assert merged([[0, 0], [1]], {}, []) == [[0, 0], [1]]
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), unique=True, min_size=4),
+    st.data(),
+)
+def test_one_pretoken_gets_the_tokens_of_each_step(ids, pairs, data):
+    # Arbitrary products, even inconsistent ones that no training would learn.
+    products = data.draw(st.lists(st.integers(0, 3), min_size=len(pairs), max_size=len(pairs)))
+    ranks = {pair: rank for rank, pair in enumerate(pairs)}
+    assert merge_one(ids, ranks, products) == merge_step_by_step(ids, ranks, products)
+
+
+def test_what_a_merge_has_made_out_of_date_is_skipped():
+    # Once 1 2 has become 3, the waiting merge of 0 1 must not be applied to 0 3.
+    ranks, products = {(1, 2): 0, (0, 1): 1, (0, 3): 2}, [3, 4, 5]
+    assert merge_one([0, 1, 2], ranks, products) == [5]
+
+
+def test_a_pretoken_of_100_kilobytes_takes_seconds():
+    ranks, products = {(0, 0): 0, (1, 1): 1, (2, 2): 2}, [1, 2, 3]
+    started = time.monotonic()
+    assert merge_one([0] * 100_000, ranks, products) == [3] * 12_500
+    assert time.monotonic() - started < 5

@@ -1,0 +1,292 @@
+"""Generation with a KV cache: each new token computes one position instead of the whole context.
+
+The reference implementation is generate.py. `KVCache` keeps the keys and values of earlier
+positions, so that attention needs the queries of the new positions only. `decoding_model` returns a
+copy of a model for this: QKV weights, and those of gate and up, are stacked once; all other
+parameters are shared.
+
+Tested by `make test ARGS=tests/project/fast/test_decoding.py`.
+"""
+
+import copy
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar, cast
+
+import torch
+from einops import repeat
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from cs_basics import generate as reference
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.fast.attention import (
+    FlashGroupedQueryAttention,
+    FlashSelfAttention,
+    half_split_weights,
+    has_qk_norm,
+    join_heads,
+    split_heads,
+    turn,
+)
+from cs_basics.fast.layers import FusedSwiGLU
+from cs_basics.fast.transformer import FastTransformerLM
+from cs_basics.functional import scaled_dot_product_attention, silu
+from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, sample, seen_tokens
+from cs_basics.layers import Linear, SwiGLU
+from cs_basics.transformer import TransformerBlock, TransformerLM
+from cs_basics.variants.attention import GroupedQueryAttention
+from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
+
+
+class KVCache:
+    """The keys and values of the earlier positions of one attention layer, filled in place.
+
+    Args:
+        batch_size: Number of sequences.
+        num_heads: Heads of keys and values of the layer.
+        max_seq_len: Largest number of positions.
+        d_head: Size of a head.
+        device: Device of the cache.
+        dtype: Float type of keys and values.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        num_heads: int,
+        max_seq_len: int,
+        d_head: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        shape = (batch_size, num_heads, max_seq_len, d_head)
+        self.keys = torch.zeros(shape, device=device, dtype=dtype)
+        self.values = torch.zeros(shape, device=device, dtype=dtype)
+        self.length = 0
+
+    def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
+        """Return the positions of the next tokens; the shape broadcasts against the heads."""
+        return torch.arange(self.length, self.length + num_new, device=self.keys.device)
+
+    def append(
+        self,
+        k: Float[Tensor, "batch heads new d_head"],
+        v: Float[Tensor, "batch heads new d_head"],
+    ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
+        """Append new keys and values and return all of them, old ones first.
+
+        Raises:
+            ValueError: The cache is full.
+        """
+        end = self.length + k.shape[-2]
+        if end > self.keys.shape[-2]:
+            raise ValueError(f"{end} positions do not fit a cache of {self.keys.shape[-2]}")
+        self.keys[:, :, self.length : end] = k
+        self.values[:, :, self.length : end] = v
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+
+class DecodingAttention(nn.Module):
+    """Causal self-attention of new positions to themselves and to the positions in a cache.
+
+    Args:
+        attention: The attention whose weights are used; without QK-norm, the rows of queries and
+            keys are stored in half-split order (fast/attention.py).
+    """
+
+    def __init__(self, attention: CausalSelfAttention) -> None:
+        super().__init__()
+        self.num_heads, self.d_head = attention.num_heads, attention.d_head
+        self.num_kv_heads: int = getattr(attention, "num_kv_heads", attention.num_heads)
+        self.has_qk_norm = has_qk_norm(attention)
+        if self.has_qk_norm:
+            assert isinstance(attention, GroupedQueryAttention)
+            self.q_norm, self.k_norm = attention.q_norm, attention.k_norm
+            projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+            weights: list[Tensor] = [projection.weight for projection in projections]
+        else:
+            weights = half_split_weights(attention, self.num_kv_heads)
+        self.qkv_proj = linear_of(torch.cat(weights))
+        self.output_proj, self.rope = attention.output_proj, attention.rope
+
+    def forward(
+        self, x: Float[Tensor, "batch new d_model"], cache: KVCache
+    ) -> Float[Tensor, "batch new d_model"]:
+        """Attend; the cache is extended in place."""
+        rows = cache.next_positions(x.shape[-2])
+        q, k, v = split_heads(self.qkv_proj(x), self.num_heads, self.num_kv_heads)
+        if self.has_qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        if self.rope is not None and self.has_qk_norm:
+            q, k = self.rope(q, rows), self.rope(k, rows)
+        elif self.rope is not None:
+            cos, sin = self.rope.cos[rows], self.rope.sin[rows]
+            q, k = turn(q, cos, sin), turn(k, cos, sin)
+        k, v = cache.append(k, v)
+        group = self.num_heads // self.num_kv_heads
+        if group > 1:
+            k, v = (
+                repeat(part, "batch heads seq d -> batch (heads group) seq d", group=group)
+                for part in (k, v)
+            )
+        columns = torch.arange(k.shape[-2], device=x.device)
+        attended = scaled_dot_product_attention(q, k, v, columns <= rows.unsqueeze(-1))
+        return self.output_proj(join_heads(attended))
+
+
+class DecodingSwiGLU(nn.Module):
+    """SwiGLU with stacked weights of gate and up.
+
+    Args:
+        swiglu: The SwiGLU whose weights are used.
+    """
+
+    def __init__(self, swiglu: SwiGLU) -> None:
+        super().__init__()
+        self.w13 = linear_of(torch.cat([swiglu.w1.weight, swiglu.w3.weight]))
+        self.w2 = swiglu.w2
+
+    def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
+        """Return the transformed x, same shape."""
+        gate, up = self.w13(x).chunk(2, dim=-1)
+        return self.w2(silu(gate) * up)
+
+
+class DecodingPreNorm(TransformerBlock):
+    """TransformerBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the new residual stream, same shape as x."""
+        x = x + self.attn(self.ln1(x), cache)
+        return x + self.ffn(self.ln2(x))
+
+
+class DecodingPostNorm(PostNormBlock):
+    """PostNormBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the normalised new residual stream, same shape as x."""
+        x = self.ln1(x + self.attn(x, cache))
+        return self.ln2(x + self.ffn(x))
+
+
+class DecodingSandwich(SandwichBlock):
+    """SandwichBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the new residual stream, same shape as x."""
+        x = x + self.ln1_after(self.attn(self.ln1(x), cache))
+        return x + self.ln2_after(self.ffn(self.ln2(x)))
+
+
+BLOCKS: dict[type[nn.Module], type[nn.Module]] = {
+    TransformerBlock: DecodingPreNorm,
+    PostNormBlock: DecodingPostNorm,
+    SandwichBlock: DecodingSandwich,
+}
+ATTENTIONS = {
+    CausalSelfAttention, FlashSelfAttention, GroupedQueryAttention, FlashGroupedQueryAttention,
+}  # fmt: skip
+MODELS = {TransformerLM, FastTransformerLM}
+Model = TypeVar("Model", bound=nn.Module)
+
+
+class DecodingLM(TransformerLM):
+    """TransformerLM with a cache for each block; made by `decoding_model`."""
+
+    def hidden(
+        self, token_ids: Int[Tensor, "batch new"], caches: Sequence[KVCache]
+    ) -> Float[Tensor, "batch new d_model"]:
+        """Return the input of the output head.
+
+        Args:
+            token_ids: The tokens that follow those in the caches.
+            caches: One per block, from `empty_caches`; extended in place.
+        """
+        x = self.token_embeddings(token_ids)
+        for block, cache in zip(self.layers, caches, strict=True):
+            x = block(x, cache)
+        return self.ln_final(x)
+
+    def empty_caches(self, batch_size: int) -> list[KVCache]:
+        """Return an empty cache of context_length positions for every block."""
+        weight = self.token_embeddings.weight
+        caches: list[KVCache] = []
+        for block in self.layers:
+            attention = cast(DecodingAttention, block.attn)
+            sizes = (batch_size, attention.num_kv_heads, self.context_length, attention.d_head)
+            caches.append(KVCache(*sizes, weight.device, weight.dtype))
+        return caches
+
+
+def decoding_model(model: nn.Module) -> DecodingLM | None:
+    """Return a copy of a model for decoding; None for a model of other classes."""
+    if type(model) not in MODELS:
+        return None
+    blocks = list(model.layers)  # pyright: ignore[reportArgumentType]
+    if any(block_kind(b) not in BLOCKS or type(b.attn) not in ATTENTIONS for b in blocks):
+        return None
+    copied = copy_sharing_tensors(model)
+    copied.__class__ = DecodingLM
+    assert isinstance(copied, DecodingLM)
+    for block in copied.layers:
+        block.__class__ = BLOCKS[block_kind(block)]
+        block.attn = DecodingAttention(cast(CausalSelfAttention, block.attn))
+        if type(block.ffn) in (SwiGLU, FusedSwiGLU):
+            block.ffn = DecodingSwiGLU(cast(SwiGLU, block.ffn))
+    return copied
+
+
+def copy_sharing_tensors(model: Model) -> Model:
+    """Return a copy of a model that shares its parameters and buffers."""
+    tensors = itertools.chain(model.parameters(), model.buffers())
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def block_kind(block: nn.Module) -> type[nn.Module]:
+    """Return the class of a block, or of the block inside activation checkpointing."""
+    return getattr(type(block), "kind", type(block))
+
+
+def linear_of(weight: Float[Tensor, "d_out d_in"]) -> Linear:
+    """Return a Linear with a given weight."""
+    # On the device "meta" the initialisation, which is replaced at once, costs nothing.
+    linear = Linear(weight.shape[1], weight.shape[0], "meta")
+    linear.weight = nn.Parameter(weight.detach())
+    return linear
+
+
+@torch.no_grad()
+def generate(
+    model: TransformerLM,
+    prompt: Sequence[int],
+    max_tokens: int,
+    sampling: Sampling = GREEDY,
+    stop_ids: Collection[int] = (),
+    seed: int | None = None,
+) -> Iterator[int]:
+    """Continue a prompt with a cache; arguments, results and errors as in generate.py."""
+    decoder = decoding_model(model)
+    if decoder is None:
+        yield from reference.generate(model, prompt, max_tokens, sampling, stop_ids, seed)
+        return
+    text = checked_prompt(model, prompt)
+    unread, caches = text, decoder.empty_caches(batch_size=1)
+    device = decoder.token_embeddings.weight.device
+    for uniform in draw_uniforms(max_tokens, seed, device):
+        if caches[0].length + len(unread) > model.context_length:
+            if sampling.when_full == "stop":
+                return
+            unread = text[-max(model.context_length // 2, 1) :]
+            caches = decoder.empty_caches(batch_size=1)
+        hidden = decoder.hidden(torch.tensor([unread], device=device), caches)
+        # Only the last position of a prompt predicts a new token.
+        logits = decoder.lm_head(hidden[0, -1])
+        token_id = int(sample(logits, sampling, uniform, seen_tokens(model, text, sampling)))
+        if token_id in stop_ids:
+            return
+        yield token_id
+        text.append(token_id)
+        unread = [token_id]

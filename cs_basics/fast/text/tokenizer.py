@@ -1,0 +1,301 @@
+"""The book's tokenizer made fast: long texts by arrays, files by many processes.
+
+Short texts are encoded as in the book, which is as fast with them. A long text is cut in chunks at
+boundaries and each chunk in segments at its spaces; the segments are numbered (segments.py), and
+what is new among them is encoded all together (pretoken_table.py, merging.py).
+
+Test: pytest tests/project/fast/text/test_fast_tokenizer.py
+"""
+
+import os
+import time
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_basics.bpe import SINGLE_BYTES, Merge
+from cs_basics.fast.text.blocks import Block, byte_chunks, file_blocks, file_size, share_of_file
+from cs_basics.fast.text.boundaries import Span
+from cs_basics.fast.text.merging import NO_TOKEN, Merger
+from cs_basics.fast.text.parallel import OnProgress, default_num_workers, map_in_order
+from cs_basics.fast.text.pretoken_table import PretokenTable
+from cs_basics.fast.text.segments import IdLists, Numbers, SegmentTable
+from cs_basics.fast.text.token_bytes import TokenBytes
+from cs_basics.pretokenize import PRETOKEN, text_to_bytes
+from cs_basics.tokenizer import MAX_CACHED_PRETOKENS, Tokenizer
+
+Ids = npt.NDArray[np.integer[Any]]
+
+SHORT_TEXT = 1 << 12
+"""Characters up to which the book's way is faster than arrays."""
+MAX_CACHED_LENGTH = 32
+"""Longer pre-tokens seldom repeat; leaving them out of the cache bounds its memory."""
+
+MIN_ARRAY_LENGTH = 64
+"""Ids from which decoding by arrays is faster than by a dictionary."""
+MAX_IDS_PER_TOKEN = 64
+"""A vocabulary with more gaps than tokens by so much stays in its dictionary."""
+DECODED_AT_ONCE = 1 << 14
+"""Ids turned into bytes at once: so few that what is known of them stays in the cache."""
+
+BLOCK_BYTES = 1 << 21
+"""Bytes of a file that are one task of a worker process."""
+
+MAX_UINT16_VOCAB_SIZE = 1 << 16
+
+
+class FastTokenizer(Tokenizer):
+    """Does what `cs_basics.tokenizer.Tokenizer` does, and more for large amounts of text.
+
+    Args:
+        vocab: As there, with ids below 2^32.
+        merges: As there.
+        special_tokens: As there.
+
+    Raises:
+        TypeError, ValueError: As there.
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[int, bytes],
+        merges: Iterable[Merge],
+        special_tokens: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(vocab, merges, special_tokens)
+        if self.vocab_size > 1 << 32:
+            raise ValueError(f"the token id {self.vocab_size - 1} is more than a token file holds")
+        self.dtype = "uint16" if self.vocab_size <= MAX_UINT16_VOCAB_SIZE else "uint32"
+        """Smallest type of an array that holds every id."""
+        products = [self._ids[left + right] for left, right in self.merges]
+        ranks = {
+            (self._ids[left], self._ids[right]): rank for (left, right), rank in self._ranks.items()
+        }
+        byte_ids = [self._ids.get(byte, NO_TOKEN) for byte in SINGLE_BYTES]
+        self._merger = Merger(byte_ids, ranks, products)
+        self._special_ids = {
+            token: self._ids[token.encode("utf-8")] for token in self.special_tokens
+        }
+        self._cuts_at_spaces = not any(" " in token for token in self.special_tokens)
+        self._forget()
+
+    def encode(self, text: str) -> list[int]:
+        """Turn text into token ids, as `Tokenizer.encode`."""
+        if len(text) <= SHORT_TEXT:
+            return super().encode(text)
+        return self.encode_to_array(text).tolist()
+
+    def encode_to_array(self, text: str) -> Ids:
+        """Return what `encode` does as an array of `dtype`, without making an object of each id."""
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError:
+            # Escaped bytes would be joined to characters when they are decoded again.
+            return np.array(super().encode(text), self.dtype)
+        return self.encode_bytes(data)
+
+    def encode_bytes(self, data: bytes) -> Ids:
+        """Encode text in UTF-8, or any other bytes, as `encode` does what they decode to.
+
+        Args:
+            data: The text. Invalid bytes are kept, too.
+
+        Returns:
+            One id per token, of type `dtype`.
+
+        Raises:
+            ValueError: As in `encode`.
+        """
+        return self._encode_chunks(byte_chunks(data, self.special_tokens))
+
+    def encode_batch(self, texts: Iterable[str], num_workers: int = 1) -> list[list[int]]:
+        """Return what `encode` does for each of many texts.
+
+        Args:
+            texts: Any number of texts, in order.
+            num_workers: Processes. Sending texts and ids to and fro costs about as much as encoding
+                real text, so that more than one pay only for text that repeats little.
+
+        Raises:
+            ValueError: As in `encode`, or num_workers is below 1.
+        """
+        workers = default_num_workers(num_workers, 0)
+        if workers == 1:
+            return [self.encode(text) for text in texts]
+        return [ids.tolist() for ids in map_in_order(self.encode_to_array, texts, workers)]
+
+    def encode_blocks(
+        self,
+        path: str | os.PathLike[str],
+        num_workers: int | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        rank: int = 0,
+        num_shares: int = 1,
+        start: int = 0,
+    ) -> Iterator[tuple[int, Ids]]:
+        """Encode a text file of any size, a block of it at a time, by several processes.
+
+        Memory does not grow with the file: a process is told which block to read.
+
+        Args:
+            path: Text file, any bytes; or a pipe.
+            num_workers: Processes; None chooses by the file's size. The result is always the same.
+            on_progress: Called after each block.
+            rank: Which share of the file to encode, from 0.
+            num_shares: Equal shares that it has.
+            start: Bytes of the share to skip, as many as some of its first blocks have.
+
+        Yields:
+            Of each block, in order, the number of its bytes and its ids.
+
+        Raises:
+            OSError: The file cannot be read; or a worker was killed.
+            ValueError: The file is empty or has a byte for which the vocabulary has no token, or
+                there is no such share.
+        """
+        file_size(path)  # refuses what is no text
+        share = share_of_file(path, self.special_tokens, rank, num_shares)
+        rest = Span(share.start + start, share.end)
+        size = rest.end - rest.start
+        workers = default_num_workers(num_workers, size)
+        blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES, rest)
+        started, done = time.monotonic(), 0
+        for num_bytes, ids in map_in_order(self._encode_block, blocks, workers):
+            yield num_bytes, ids
+            done += num_bytes
+            if on_progress:
+                on_progress("encoding", "bytes", done, size, time.monotonic() - started)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn token ids into text, as `Tokenizer.decode`; fastest as an array."""
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """Turn token ids into the exact bytes that they stand for.
+
+        Args:
+            ids: Token ids; fastest as an array, such as the tokens of a token file.
+
+        Raises:
+            ValueError: An id is not in the vocabulary.
+        """
+        is_short = isinstance(ids, Sequence) and len(ids) < MIN_ARRAY_LENGTH
+        try:
+            if is_short or self._token_bytes is None:
+                return b"".join(map(self.vocab.__getitem__, ids))
+            return b"".join(map(self._token_bytes.joined, _in_arrays(ids)))
+        except KeyError as error:
+            raise ValueError(
+                f"token id {error.args[0]} is not in the vocabulary of {self.vocab_size} tokens"
+            ) from None
+
+    @cached_property
+    def _token_bytes(self) -> TokenBytes | None:
+        is_sparse = self.vocab_size > MAX_IDS_PER_TOKEN * len(self.vocab)
+        return None if is_sparse else TokenBytes(self.vocab)
+
+    def _encode_pretoken(self, pretoken: str) -> list[int]:
+        """Encode a pre-token, and remember it if it is short."""
+        ids = self._merger.encode_one(text_to_bytes(pretoken))
+        if len(pretoken) <= MAX_CACHED_LENGTH:
+            if len(self._cache) >= MAX_CACHED_PRETOKENS:
+                self._cache.clear()
+            self._cache[pretoken] = ids
+        return ids
+
+    def _encode_block(self, block: Block) -> tuple[int, Ids]:
+        return block.num_bytes, self._encode_chunks(block.chunks(self.special_tokens))
+
+    def _encode_chunks(self, chunks: Iterable[bytes]) -> Ids:
+        parts = list(map(self._encode_chunk, chunks))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _encode_chunk(self, data: bytes) -> Ids:
+        """Encode a text by way of the numbers of its segments, each of which is encoded once.
+
+        Exact since no pre-token and no special token crosses the end of a segment.
+        """
+        if not self._cuts_at_spaces:
+            return np.array(super().encode(data.decode("utf-8", "surrogateescape")), self.dtype)
+        if self._segments.is_full:
+            self._forget()
+        numbers = self._segments.number(data)
+        try:
+            new = self._segments.texts[len(self._segment_ids) :]
+            self._segment_ids.extend(*self._encode_together(new))
+        except ValueError:
+            self._forget()  # no text may be left in the table without its ids
+            raise
+        return self._segment_ids.joined(numbers)
+
+    def _encode_together(self, texts: list[bytes]) -> tuple[Ids, Numbers]:
+        """Encode the texts that a call of `SegmentTable.number` has added, as if they were one.
+
+        Returns:
+            The ids, and how many are of each text.
+        """
+        pretokens = self._split(b"".join(texts).decode("utf-8", "surrogateescape"))
+        ids, ids_of_pretoken = self._pretokens.encode(pretokens)
+        if len(texts) == 1:
+            return ids, np.array([len(ids)])
+        # A text ends where a pre-token ends.
+        pretoken_ends = np.cumsum(np.fromiter(map(len, pretokens), np.int64, len(pretokens)))
+        text_ends = np.cumsum(np.fromiter(map(_num_characters, texts), np.int64, len(texts)))
+        ids_before = np.append(0, np.cumsum(ids_of_pretoken))
+        pretokens_before = np.searchsorted(pretoken_ends, text_ends, "right")
+        return ids, np.diff(ids_before[pretokens_before], prepend=0)
+
+    def _split(self, text: str) -> list[str]:
+        """Split text into pre-tokens and special tokens."""
+        found: list[str] = []
+        for index, part in enumerate(self._special_pattern.split(text)):
+            found += [part] if index % 2 == 1 else PRETOKEN.findall(part)
+        return found
+
+    def _forget(self) -> None:
+        """Empty the tables of what was met in texts."""
+        typecode = "H" if self.dtype == "uint16" else "I"
+        self._pretokens = PretokenTable(self._merger, self._special_ids, typecode)
+        self._segments = SegmentTable()
+        self._segment_ids = IdLists(typecode)
+        self._segment_ids.extend(np.zeros(0, np.int64), np.zeros(1, np.int64))  # of nothing at all
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what is remembered when travelling to another process."""
+        remembered = ("_pretokens", "_segments", "_segment_ids", "_token_bytes")
+        state = {name: value for name, value in vars(self).items() if name not in remembered}
+        return state | {"_cache": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in another process."""
+        vars(self).update(state)
+        self._forget()
+
+
+def _num_characters(data: bytes) -> int:
+    return len(data) if data.isascii() else len(data.decode("utf-8", "surrogateescape"))
+
+
+def _in_arrays(ids: Iterable[int]) -> Iterator[Ids]:
+    """Cut ids in arrays of some length.
+
+    Raises:
+        KeyError: An id is too large for an array.
+    """
+    if not isinstance(ids, np.ndarray | Sequence):
+        remaining = iter(ids)
+        while batch := list(islice(remaining, DECODED_AT_ONCE)):
+            yield from _in_arrays(batch)
+        return
+    if not isinstance(ids, np.ndarray):
+        try:
+            ids = np.frombuffer(array("q", ids), np.int64)
+        except OverflowError:
+            raise KeyError(max(ids, key=abs)) from None
+    yield from (ids[i : i + DECODED_AT_ONCE] for i in range(0, len(ids), DECODED_AT_ONCE))

@@ -1,0 +1,64 @@
+"""The compiled training step: loss, gradients and update."""
+
+import dataclasses
+import logging
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from cs_basics.fast.adamw import OnePassAdamW
+from cs_basics.fast.compilation import compile_if_possible
+from cs_basics.fast.loss import Loss, LossFunction, is_chunked, loss_function
+from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
+from cs_basics.fast.native.attention_kernel import use_kernel
+from cs_basics.variants.config import ModelConfig
+
+logger = logging.getLogger(__name__)
+
+
+def compile_training(
+    model: nn.Module,
+    config: ModelConfig,
+    optimizer: Optimizer,
+    dtype: torch.dtype,
+    num_rows: int,
+    *,
+    is_alone: bool,
+    checkpoints_activations: bool,
+) -> LossFunction:
+    """Compile the loss and the update; arguments and result as in `fast.compile_training`."""
+    device = next(model.parameters()).device
+    num_positions = num_rows * config.context_length
+    loss_of = loss_function(model, dtype, num_positions)
+    if is_alone and device.type == "cpu":
+        job = {
+            "config": dataclasses.asdict(config),
+            "dtype": str(dtype).removeprefix("torch."),
+            "num_rows": num_rows,
+            "num_threads": torch.get_num_threads(),
+            "checkpoints_activations": checkpoints_activations,
+        }
+        try:
+            compiled = CompiledLoss(model, job, loss_of)
+        except NotCompiledError as error:
+            logger.info("compiling in this process instead of another one: %s", error)
+        else:
+            use_kernel(model)  # For batches of another shape.
+            if isinstance(optimizer, OnePassAdamW):
+                optimizer.use(compiled.update)
+            return compiled
+    use_kernel(model)
+    if isinstance(optimizer, OnePassAdamW):
+        optimizer.compile(device)
+    compiled = compile_if_possible(loss_of, device)
+    if is_chunked(model, num_positions):
+        return compiled  # Its forward computes the gradients too, but only with grad enabled.
+
+    def loss_with_gradients(inputs: Tensor, targets: Tensor) -> Loss:
+        # An evaluation reuses the graph of training: compiling a second one would cost more time
+        # than it saves.
+        with torch.enable_grad():
+            return compiled(inputs, targets)
+
+    return loss_with_gradients

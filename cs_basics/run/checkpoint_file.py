@@ -1,0 +1,161 @@
+"""Checkpoint files: the output of `save_checkpoint`, the progress of the run, and a checksum.
+
+A checkpoint is one file, written atomically; its checksum is verified before any of it is used. It
+begins with the output of the book's `save_checkpoint` (or a student's), which is not interpreted
+here; then follow the progress of the run and a footer of fixed length.
+
+Tested by `make test ARGS=tests/project/run/test_checkpoint_files.py`.
+"""
+
+import hashlib
+import io
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from cs_basics.checkpoint import load_checkpoint, save_checkpoint
+from cs_basics.run.atomic import atomic_writer
+
+FORMAT_VERSION = 3
+FOOTER_BYTES = 256
+BEFORE_FORMAT_3 = b"sha256:"
+"""Bytes near the end of checkpoints written by cs_basics 0.1."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read and verified."""
+
+    path: Path
+    """Its file."""
+    state: bytes
+    """The output of `save_checkpoint`."""
+    progress: dict[str, Any]
+    """Everything else that a run needs to resume; empty for imported weights."""
+
+    def load_into(self, model: nn.Module, optimizer: Optimizer) -> int:
+        """Load the state into a model and its optimizer; return the number of updates made.
+
+        Raises:
+            ValueError: The checkpoint does not fit this model or optimizer.
+        """
+        try:
+            return load_checkpoint(io.BytesIO(self.state), model, optimizer)
+        except Exception as error:
+            # A student's load_checkpoint may raise anything.
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise ValueError(f"{self.path} does not fit this model: {reason}") from error
+
+
+class _HashingWriter(io.RawIOBase):
+    """A binary file for writing that computes the checksum of what is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+        self.num_bytes = 0
+        self.error: OSError | None = None
+        """The error of a failed write, which torch.save does not pass on."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:  # noqa: ANN401  any buffer
+        try:
+            self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+        self.sha256.update(data)
+        self.num_bytes += memoryview(data).nbytes
+        return memoryview(data).nbytes
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str],
+    model: nn.Module,
+    optimizer: Optimizer,
+    iteration: int,
+    progress: dict[str, Any] | None = None,
+) -> None:
+    """Write a checkpoint atomically: an older file of that name stays until it is complete.
+
+    Args:
+        path: The file to write.
+        model: As in `save_checkpoint`.
+        optimizer: As in `save_checkpoint`.
+        iteration: As in `save_checkpoint`.
+        progress: Everything else that the run needs: numbers, strings, tensors, lists, dicts.
+
+    Raises:
+        OSError: The file cannot be written; the disk may be full.
+    """
+    with atomic_writer(path) as file:
+        writer = _HashingWriter(file)
+        try:
+            save_checkpoint(model, optimizer, iteration, cast(IO[bytes], writer))
+            state_bytes = writer.num_bytes
+            torch.save(progress or {}, cast(IO[bytes], writer))
+        except Exception:
+            # torch replaces the error of the write by one of its own, without the reason.
+            if writer.error is not None:
+                raise writer.error from None
+            raise
+        footer = {
+            "cs_basics checkpoint": FORMAT_VERSION,
+            "state_bytes": state_bytes,
+            "progress_bytes": writer.num_bytes - state_bytes,
+            "sha256": writer.sha256.hexdigest(),
+        }
+        file.write(json.dumps(footer).encode().ljust(FOOTER_BYTES))
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint and verify its checksum.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is damaged, not a checkpoint, or of another version.
+    """
+    path = Path(path)
+    with path.open("rb") as file:
+        # The footer first: what is no checkpoint may be of any size.
+        file.seek(max(0, path.stat().st_size - FOOTER_BYTES))
+        footer = _read_footer(path, file.read(FOOTER_BYTES))
+        file.seek(0)
+        body = memoryview(file.read())[:-FOOTER_BYTES]
+    state_bytes, progress_bytes = footer.get("state_bytes"), footer.get("progress_bytes")
+    if (
+        not isinstance(state_bytes, int)
+        or not isinstance(progress_bytes, int)
+        or not 0 <= state_bytes <= len(body) == state_bytes + progress_bytes
+        or footer.get("sha256") != hashlib.sha256(body).hexdigest()
+    ):
+        raise ValueError(f"{path} is damaged (its checksum does not fit)")
+    try:
+        progress = torch.load(io.BytesIO(body[state_bytes:]), weights_only=True)
+    except Exception as error:
+        # Unpickling arbitrary bytes may raise any exception.
+        raise ValueError(f"{path} is damaged: its progress cannot be read") from error
+    if not isinstance(progress, dict):
+        raise ValueError(f"{path} is damaged: its progress is no dictionary")
+    return Checkpoint(path, bytes(body[:state_bytes]), progress)
+
+
+def _read_footer(path: Path, raw: bytes) -> dict[str, Any]:
+    if raw.rfind(BEFORE_FORMAT_3) == len(raw) - len(BEFORE_FORMAT_3) - 64:
+        raise ValueError(f"{path} was written by cs_basics 0.1: read it with that version")
+    try:
+        footer = json.loads(raw)
+        version = footer["cs_basics checkpoint"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError(f"{path} is damaged or not a checkpoint of cs_basics") from None
+    if version != FORMAT_VERSION:
+        raise ValueError(f"{path} has format version {version!r}, not {FORMAT_VERSION}")
+    return footer

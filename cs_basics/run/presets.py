@@ -1,0 +1,59 @@
+"""Complete configurations of runs, by name."""
+
+from pathlib import Path
+
+from cs_basics.run.config import TrainConfig
+
+_TINYSTORIES = TrainConfig.of(
+    train_text=Path("data/TinyStoriesV2-GPT4-train.txt"),
+    valid_text=Path("data/TinyStoriesV2-GPT4-valid.txt"),
+    max_steps=5_000,
+    warmup_steps=200,
+)
+
+PRESETS: dict[str, tuple[str, TrainConfig]] = {
+    "debug": (
+        "A tiny model on little text: does everything work? Under a minute, nonsense comes out.",
+        TrainConfig.of(
+            corpus_megabytes=0.5,
+            vocab_size=512,
+            context_length=64,
+            d_model=64,
+            d_ff=176,
+            num_layers=2,
+            num_heads=4,
+            max_steps=200,
+            batch_size=16,
+            lr=3e-3,
+            warmup_steps=10,
+            eval_every=50,
+            eval_tokens=4_096,
+            log_every=10,
+            checkpoint_every=100,
+            num_samples=1,
+            fast="off",
+        ),
+    ),
+    "stories": (
+        "Readable stories from the embedded corpus after a few minutes on a laptop.",
+        TrainConfig.of(
+            vocab_size=4_096,
+            d_model=256,
+            d_ff=688,
+            num_heads=8,
+            max_minutes=4.4,
+            batch_size=8,
+            lr=3e-3,
+            embedding_lr_ratio=10.0,
+            weight_decay=0.4,
+        ),
+    ),
+    "tinystories-cpu": (
+        "TinyStories, 40.96 million tokens; a working day on a laptop CPU.",
+        _TINYSTORIES,
+    ),
+    "tinystories": (
+        "TinyStories, 327.68 million tokens, the same model; for a GPU.",
+        _TINYSTORIES.replace(max_steps=10_000, batch_size=128),
+    ),
+}

@@ -1,0 +1,42 @@
+"""Samples: stories that a model generates during and after its training."""
+
+from pathlib import Path
+
+from cs_basics.fast import accelerate
+from cs_basics.generate import Sampling, generate
+from cs_basics.run.config import END_OF_TEXT, RunConfig
+from cs_basics.tokenizer import Tokenizer
+from cs_basics.transformer import TransformerLM
+
+SAMPLE_TOKENS = 300
+SAMPLING = Sampling(temperature=0.5, top_p=0.95)
+
+
+def write_samples(
+    model: TransformerLM, tokenizer: Tokenizer, path: Path, config: RunConfig, *, is_fast: bool
+) -> list[str]:
+    """Generate stories without a prompt, and write them to a Markdown file.
+
+    Returns:
+        The stories.
+    """
+    stories = [
+        write_story(model, tokenizer, SAMPLE_TOKENS, config.seed + number, is_fast=is_fast)
+        for number in range(config.num_samples)
+    ]
+    settings = f"Temperature {SAMPLING.temperature}, top-p {SAMPLING.top_p}."
+    heading = f"# Samples\n\n{settings}\n"
+    parts = [f"\n## {number}\n\n{story}\n" for number, story in enumerate(stories, start=1)]
+    path.write_text(heading + "".join(parts), encoding="utf-8")
+    return stories
+
+
+def write_story(
+    model: TransformerLM, tokenizer: Tokenizer, max_tokens: int, seed: int, *, is_fast: bool
+) -> str:
+    """Generate one story without a prompt."""
+    prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
+    stop_ids = tokenizer.encode(END_OF_TEXT)
+    write = accelerate(generate) if is_fast else generate
+    ids = write(model, prompt, max_tokens, SAMPLING, stop_ids=stop_ids, seed=seed)
+    return tokenizer.decode(list(ids)).strip()

@@ -1,0 +1,141 @@
+"""A whole training run: texts, tokenizer, updates, evaluation, samples, report.
+
+Tested by `make test ARGS=tests/project/run/test_training.py`.
+"""
+
+import logging
+import subprocess
+from pathlib import Path
+
+import torch
+
+from cs_basics.run.clock import Clock
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.corpus import prepare_corpus
+from cs_basics.run.distributed import ALONE, World
+from cs_basics.run.evaluation import Evaluation
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.hardware import resolve_device, resolve_dtype
+from cs_basics.run.metrics import MetricsLog, plot_losses
+from cs_basics.run.progress import OnProgress
+from cs_basics.run.report import Report
+from cs_basics.run.samples import write_samples
+from cs_basics.run.stopping import StopSignals
+from cs_basics.run.trainer import Trainer, micro_batch_size
+
+logger = logging.getLogger(__name__)
+
+
+def train_run(
+    config: TrainConfig,
+    resume: bool = False,
+    on_progress: OnProgress | None = None,
+    world: World = ALONE,
+) -> Evaluation:
+    """Train a language model and leave everything in its run folder.
+
+    Args:
+        config: The run; run_dir must be set.
+        resume: Go on from the newest checkpoint of run_dir that is whole.
+        on_progress: Told how far the work before and after the updates is; those are logged.
+        world: The processes that train together, each calling this with the same arguments.
+
+    Returns:
+        The evaluation on the whole validation text.
+
+    Raises:
+        ValueError: The configuration, a file or the run folder does not fit; the message says why.
+        OSError: A text is missing, or something cannot be written.
+        TrainingDivergedError: The loss or gradient was not finite; nothing was updated with it.
+        TrainingStoppedError: Ctrl-C or SIGTERM came; the run was saved and can be resumed.
+    """
+    if config.run.run_dir is None:
+        raise ValueError("run_dir is not set: where should the run be kept?")
+    folder = RunFolder(config.run.run_dir)
+    if folder.config.exists() and not resume:
+        raise ValueError(
+            f"{folder.path} already holds a run: go on with it by --resume, or choose another "
+            "run_dir"
+        )
+    micro_batch_size(
+        config, world
+    )  # A batch that cannot be shared is refused before minutes of work.
+    run = config.run
+    clock = Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)
+    device = resolve_device(run.device)
+    is_bfloat16 = resolve_dtype(run.dtype, device) == torch.bfloat16
+    dtype = "bfloat16" if world.from_first(is_bfloat16) else "float32"
+    if world.is_first:
+        folder.remove_leftovers()
+    else:
+        world.wait()
+    corpus = prepare_corpus(config, folder, on_progress, is_fast=run.fast == "auto")
+    if world.is_first:
+        # Now the others find everything prepared.
+        world.wait()
+    config = config.replace(vocab_size=corpus.tokenizer.vocab_size, device=device.type, dtype=dtype)
+    trainer = Trainer(config, folder, corpus, clock, world)
+    if resume:
+        trainer.restore()
+    if world.is_first:
+        folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
+    if trainer.is_fast:
+        trainer.compile()
+    num_parameters = sum(p.numel() for p in trainer.model.parameters())
+    num_tokens = len(corpus.train.tokens)
+    logger.info(
+        f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {dtype}"
+        + (f", {world.size} processes ({config.run.parallel})" if world.size > 1 else "")
+    )
+    try:
+        return _train_and_watch(trainer, on_progress)
+    except (OSError, ValueError) as error:
+        if found := folder.all_checkpoints():
+            error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")
+        raise
+
+
+def _train_and_watch(trainer: Trainer, on_progress: OnProgress | None) -> Evaluation:
+    """Make all updates, evaluate, and let the first process keep metrics, report and samples."""
+    config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
+    # The other processes go through the same motions and leave nothing.
+    path = folder.metrics if is_first else None
+    with MetricsLog(path, config, trainer.num_metrics_bytes) as log:
+        report = Report(folder, config, log) if is_first else None
+        try:
+            with StopSignals() as stop:
+                trainer.run(log, stop, report)
+        except BaseException as error:
+            if report is not None:
+                draw_losses(log, folder)
+                report.write(str(error) or type(error).__name__)
+            raise
+        logger.info("evaluating on the whole validation text")
+        result = trainer.validate(log, on_progress=on_progress)
+        if report is not None:
+            draw_losses(log, folder)
+            is_split = trainer.layout.is_split
+            model = folder.load_model(trainer.device) if is_split else trainer.model
+            samples = write_samples(
+                model, trainer.corpus.tokenizer, folder.samples, config.run, is_fast=trainer.is_fast
+            )
+            report.write("finished")
+            log.finish(folder.plot, samples)
+    return result
+
+
+def draw_losses(log: MetricsLog, folder: RunFolder) -> None:
+    """Draw the losses; a full disk costs only the picture, which can be drawn again."""
+    try:
+        plot_losses(log.rows, folder.plot, title=folder.path.name)
+    except OSError as error:
+        logger.warning("%s was not drawn: %s", folder.plot, error)
+
+
+def _git_commit() -> str | None:
+    """Return the commit of this code, if it is a git checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,114 @@
+"""Generation of text for several prompts, streamed token by token."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from cs_basics.fast import batch_generator
+from cs_basics.generate import GREEDY, Sampling, generate
+from cs_basics.run.text_stream import TextStream
+from cs_basics.tokenizer import Tokenizer
+from cs_basics.transformer import TransformerLM
+
+IsEnd = Callable[[int, int], bool]
+"""Called with a row and its new token; returns whether the text of that row ends with it."""
+
+
+def generate_rows(
+    model: TransformerLM,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    sampling: Sampling = GREEDY,
+    stop_ids: Collection[int] = (),
+    seed: int | None = None,
+    *,
+    is_compiled: bool = False,
+    is_end: IsEnd | None = None,
+) -> Iterator[list[int | None]]:
+    """Continue several prompts: as one batch if fast/decoding.py supports the model, else in turns.
+
+    Rows are independent: row r is what `generate` returns with seed + r.
+
+    Args:
+        model: The language model.
+        prompts: Token ids of each text, at least one.
+        max_tokens: Largest number of new tokens per text.
+        sampling: How to sample, and what to do when a context is full.
+        stop_ids: Any of these tokens ends its text and is not yielded.
+        seed: Equal seeds give equal texts; None: a random seed.
+        is_compiled: Compile first, which is worth it from some thousand tokens on.
+        is_end: Decides after each token of a row whether its text ends there.
+
+    Yields:
+        The next token of each row, None for a row that got none.
+
+    Raises:
+        ValueError: There is no prompt, or one is empty or holds ids that the model does not know.
+    """
+    side_by_side = batch_generator(model)
+    if side_by_side is not None:
+        yield from side_by_side(
+            model,
+            prompts,
+            max_tokens,
+            sampling,
+            stop_ids,
+            seed,
+            is_compiled=is_compiled,
+            is_end=is_end,
+        )
+        return
+    for row, prompt in enumerate(prompts):
+        row_seed = None if seed is None else seed + row
+        for token in generate(model, prompt, max_tokens, sampling, stop_ids, row_seed):
+            yield [token if other == row else None for other in range(len(prompts))]
+            if is_end is not None and is_end(row, token):
+                break
+
+
+def generate_texts(
+    model: TransformerLM,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    sampling: Sampling = GREEDY,
+    stop_ids: Collection[int] = (),
+    stop_strings: Collection[str] = (),
+    seed: int | None = None,
+    *,
+    is_compiled: bool = False,
+) -> Iterator[tuple[int, str]]:
+    """Continue several prompts as text, streamed in chunks.
+
+    Args:
+        model: The language model.
+        tokenizer: The tokenizer of the model.
+        prompts: Token ids of each text.
+        max_tokens: Largest number of new tokens per text.
+        sampling: As in `generate_rows`.
+        stop_ids: As in `generate_rows`.
+        stop_strings: A text ends before the first of these, even if it spans several tokens.
+        seed: As in `generate_rows`.
+        is_compiled: As in `generate_rows`.
+
+    Yields:
+        The index of a prompt and the next chunk of its continuation, in whole characters.
+
+    Raises:
+        ValueError: As in `generate_rows`, or a stop string is empty.
+    """
+    streams = [TextStream(tokenizer, stop_strings) for _ in prompts]
+    for tokens in generate_rows(
+        model,
+        prompts,
+        max_tokens,
+        sampling,
+        stop_ids,
+        seed,
+        is_compiled=is_compiled,
+        is_end=lambda row, _: streams[row].is_finished,
+    ):
+        for row, token_id in enumerate(tokens):
+            if token_id is not None and (piece := streams[row].push(token_id)):
+                yield row, piece
+    for row, stream in enumerate(streams):
+        if rest := stream.close():
+            yield row, rest

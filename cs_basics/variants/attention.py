@@ -1,0 +1,94 @@
+"""Grouped-query attention, and RMSNorm of queries and keys. Read cs_basics/attention.py first.
+
+Tested by `make test ARGS=tests/project/variants`.
+"""
+
+import torch
+from einops import rearrange, repeat
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.functional import scaled_dot_product_attention
+from cs_basics.layers import Linear
+from cs_basics.norms import RMSNorm
+from cs_basics.rope import RotaryPositionalEmbedding
+
+
+class GroupedQueryAttention(CausalSelfAttention):
+    """Causal self-attention with fewer heads of keys and values than of queries.
+
+    Each head of keys and values serves several neighbouring heads of queries (Ainslie et al. 2023,
+    sec. 2.2, https://arxiv.org/abs/2305.13245): the cache and the weights shrink, the products stay
+    the same.
+
+    Args:
+        d_model: Size of the last axis of input and output.
+        num_heads: Heads of queries, a divisor of d_model.
+        rope: Rotates queries and keys by their positions; None for no positions.
+        device: Where the weights live.
+        dtype: Float type of the weights.
+        num_kv_heads: Heads of keys and values, a divisor of num_heads; None: num_heads.
+        qk_norm: RMSNorm over every head of the queries and keys before the rotation, so that no
+            score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
+            https://arxiv.org/abs/2010.04245, with RMSNorm for their l2 norm).
+
+    Raises:
+        ValueError: d_model is not divisible by num_heads, or num_heads not by num_kv_heads.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        rope: RotaryPositionalEmbedding | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        num_kv_heads: int | None = None,
+        qk_norm: bool = False,
+    ) -> None:
+        super().__init__(d_model, num_heads, rope, device, dtype)
+        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"num_kv_heads={num_kv_heads} must be a divisor of num_heads={num_heads}"
+            )
+        if self.num_kv_heads < num_heads:
+            d_kv = self.num_kv_heads * self.d_head
+            self.k_proj = Linear(d_model, d_kv, device, dtype)
+            self.v_proj = Linear(d_model, d_kv, device, dtype)
+        self.q_norm, self.k_norm = (
+            # An empty Sequential returns what it is given.
+            RMSNorm(self.d_head, device=device, dtype=dtype) if qk_norm else nn.Sequential()
+            for _ in range(2)
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "... seq d_model"],
+        positions: Int[Tensor, "... seq"] | None = None,
+    ) -> Float[Tensor, "... seq d_model"]:
+        """Attend; arguments and result as in CausalSelfAttention."""
+        q, k, v = (
+            rearrange(projection(x), "... seq (heads d) -> ... heads seq d", d=self.d_head)
+            for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        q, k = self.q_norm(q), self.k_norm(k)
+        places = torch.arange(x.shape[-2], device=x.device)
+        if self.rope is not None:
+            positions = places if positions is None else positions.unsqueeze(-2)
+            q, k = self.rope(q, positions), self.rope(k, positions)
+        # Heads of queries that share keys and values are neighbours.
+        group = self.num_heads // self.num_kv_heads
+        k, v = (
+            repeat(part, "... heads seq d -> ... (heads group) seq d", group=group)
+            for part in (k, v)
+        )
+        is_visible = places <= places.unsqueeze(-1)
+        attended = scaled_dot_product_attention(q, k, v, is_visible)
+        return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
+
+    def extra_repr(self) -> str:
+        """Name the sizes when the module is printed."""
+        return f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}"

@@ -1,0 +1,109 @@
+"""ModelConfig: what a model is. How fast it is computed is no part of it."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_CONTEXT_LENGTH = 1 << 20
+"""RoPE keeps a row of angles for each position; a larger number comes from a damaged file."""
+
+NormKind = Literal[
+    "rmsnorm",
+    "rmsnorm-llama",
+    "layernorm",
+    "layernorm-no-bias",
+    "partial-rmsnorm",
+    "group-rmsnorm",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The sizes of a Transformer language model and the choices inside it."""
+
+    vocab_size: int = 10_000
+    """Size of the vocabulary: 256 bytes, the merges and one special token."""
+    context_length: int = 256
+    """Tokens the model sees at once."""
+    d_model: int = 512
+    """Size of the residual stream."""
+    d_ff: int = 1344
+    """Hidden size of the feed-forward parts; about 8/3 of d_model."""
+    num_layers: int = 4
+    """Number of blocks."""
+    num_heads: int = 16
+    """Attention heads per block; divides d_model into even sizes."""
+    rope_theta: float = 10_000.0
+    """Base of the rotary wavelengths."""
+    norm: NormKind = "rmsnorm"
+    """Which normalisation (cs_basics/norms.py, cs_basics/variants/norms.py)."""
+    norm_eps: float = 1e-5
+    """Added to the mean square by the norms of the residual stream."""
+    norm_fraction: float = 0.0625
+    """Share of the coordinates whose mean square partial-rmsnorm takes."""
+    norm_groups: int = 8
+    """Groups of coordinates that group-rmsnorm normalises one by one."""
+    placement: Literal["pre", "post", "sandwich", "none"] = "pre"
+    """Where the norms stand: before each part, after the residual sum, on both sides, nowhere."""
+    positions: Literal["rope", "none"] = "rope"
+    """How attention learns of positions; none: only from the causal mask."""
+    num_kv_heads: int | None = None
+    """Heads of keys and values per block, a divisor of num_heads: each serves as many heads of
+    queries (grouped-query attention; 1: multi-query); none: as many as num_heads."""
+    ffn: Literal["swiglu", "silu"] = "swiglu"
+    """Feed-forward part; silu has two matrices: with d_ff = 4 d_model as many weights as swiglu."""
+    qk_norm: bool = False
+    """Normalise queries and keys, head by head, before they are rotated."""
+    tie_embeddings: bool = False
+    """Use the embedding table as output head too."""
+
+    def __post_init__(self) -> None:
+        for name in ("context_length", "d_model", "d_ff", "num_layers", "num_heads", "norm_groups"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.vocab_size < 1:
+            raise ValueError(f"vocab_size={self.vocab_size} must be at least 1")
+        if self.context_length > MAX_CONTEXT_LENGTH:
+            raise ValueError(
+                f"context_length={self.context_length} must be at most {MAX_CONTEXT_LENGTH}"
+            )
+        if self.rope_theta <= 0:
+            raise ValueError(f"rope_theta={self.rope_theta} must be greater than 0")
+        self._check_norm()
+        self._check_heads()
+
+    def _check_norm(self) -> None:
+        if not 0 <= self.norm_eps < math.inf:
+            raise ValueError(f"norm_eps={self.norm_eps} must be 0 or greater, and finite")
+        if not 0 < self.norm_fraction <= 1:
+            raise ValueError(f"norm_fraction={self.norm_fraction} must be above 0 and at most 1")
+        if self.norm == "group-rmsnorm" and self.d_model % self.norm_groups:
+            raise ValueError(
+                f"d_model={self.d_model} is not divisible by norm_groups={self.norm_groups}"
+            )
+
+    def _check_heads(self) -> None:
+        if self.d_model % self.num_heads:
+            raise ValueError(
+                f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
+            )
+        if self.d_head % 2 and self.positions == "rope":
+            raise ValueError(
+                f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
+                f"{self.d_head}, and rotary embedding turns pairs: choose another num_heads"
+            )
+        kv_heads = self.num_kv_heads
+        if kv_heads is not None and (kv_heads < 1 or self.num_heads % kv_heads):
+            raise ValueError(
+                f"num_kv_heads={kv_heads} must be a divisor of num_heads={self.num_heads}"
+            )
+
+    @property
+    def d_head(self) -> int:
+        """Size of a head."""
+        return self.d_model // self.num_heads
+
+    @property
+    def d_kv(self) -> int:
+        """Size of the keys of all heads together, and of the values."""
+        return self.d_head * (self.num_kv_heads or self.num_heads)

@@ -1,0 +1,88 @@
+"""The model that a ModelConfig describes: the book's, with the parts exchanged that it names."""
+
+import torch
+from torch import nn
+
+from cs_basics.transformer import TransformerBlock, TransformerLM
+from cs_basics.variants.attention import GroupedQueryAttention
+from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.feed_forward import SiLUFeedForward
+from cs_basics.variants.norms import make_norm
+
+BLOCKS: dict[str, type[TransformerBlock]] = {
+    "pre": TransformerBlock,
+    "post": PostNormBlock,
+    "sandwich": SandwichBlock,
+    "none": TransformerBlock,
+}
+
+NORMS = {
+    "pre": ("ln1", "ln2"),
+    "post": ("ln1", "ln2"),
+    "sandwich": ("ln1", "ln1_after", "ln2", "ln2_after"),
+    "none": (),
+}
+"""Which norms a block has."""
+
+
+def build_model(
+    config: ModelConfig,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> TransformerLM:
+    """Return a freshly initialised model.
+
+    With the defaults of ModelConfig this is the book's TransformerLM and nothing else.
+    """
+    model = TransformerLM(
+        vocab_size=config.vocab_size,
+        context_length=config.context_length,
+        d_model=config.d_model,
+        num_layers=config.num_layers,
+        num_heads=config.num_heads,
+        d_ff=config.d_ff,
+        rope_theta=config.rope_theta,
+        device=device,
+        dtype=dtype,
+    )
+    for block in model.layers:
+        assert isinstance(block, TransformerBlock)
+        exchange_parts(block, config, device, dtype)
+    # After post-norm blocks the stream is normalised already; "none" has no norms.
+    has_final_norm = config.placement not in ("post", "none")
+    model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]
+    if config.tie_embeddings:
+        # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The table keeps the
+        # small values of the head: an embedding's would give logits of size sqrt(d_model).
+        model.token_embeddings.weight = model.lm_head.weight
+    return model
+
+
+def exchange_parts(
+    block: TransformerBlock,
+    config: ModelConfig,
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+) -> None:
+    """Exchange the parts of a block for those that a configuration names, in place."""
+    block.__class__ = BLOCKS[config.placement]
+    names = NORMS[config.placement]
+    for name in sorted({"ln1", "ln2", *names}):
+        # An empty Sequential returns what it is given.
+        norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
+        setattr(block, name, norm)
+    rope = block.attn.rope if config.positions == "rope" else None
+    if config.num_kv_heads is not None or config.qk_norm:
+        block.attn = GroupedQueryAttention(
+            config.d_model,
+            config.num_heads,
+            rope,
+            device,
+            dtype,
+            num_kv_heads=config.num_kv_heads,
+            qk_norm=config.qk_norm,
+        )
+    block.attn.rope = rope
+    if config.ffn == "silu":
+        block.ffn = SiLUFeedForward(config.d_model, config.d_ff, device, dtype)  # pyright: ignore[reportAttributeAccessIssue]

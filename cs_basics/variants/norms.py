@@ -1,0 +1,219 @@
+"""Relatives of RMSNorm: Llama's order of cast and gain, partial, group and gated RMSNorm.
+
+Each treats every vector along the last axis by itself, computes in at least float32 and returns
+the dtype of its input. Read cs_basics/norms.py first. Tested by `make test ARGS="-k norm"`.
+"""
+
+import math
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from cs_basics.functional import silu
+from cs_basics.norms import LayerNorm, RMSNorm
+from cs_basics.variants.config import ModelConfig
+
+
+class LlamaRMSNorm(RMSNorm):
+    """RMSNorm that casts to the dtype of x first and multiplies by the gain then.
+
+    The order of Llama's own code (https://github.com/meta-llama/llama, model.py). In bfloat16 the
+    result is rounded twice, by up to 2^-8 of its size each time, instead of once; where the gain is
+    a power of two, as at the start of training, the two orders agree exactly. Arguments as there.
+    """
+
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the normalised x, same shape and dtype."""
+        wide = widen(x)
+        normalised = wide * reciprocal_rms(wide, self.eps)
+        return (normalised.to(x.dtype) * self.weight).to(x.dtype)
+
+
+class PartialRMSNorm(RMSNorm):
+    """Estimate the root mean square from the first coordinates alone, divide all of them by it.
+
+    pRMSNorm, Zhang and Sennrich 2019, sec. 5 (https://arxiv.org/abs/1910.07467): the first
+    ceil(fraction * d_model) coordinates. Their experiments use 6.25 %; code that is passed
+    around often uses d_model / 8, which is 12.5 %.
+
+    Args:
+        d_model: Size of the last axis.
+        eps: Added to the mean square.
+        device: Where the gain lives.
+        dtype: Float type of the gain; it starts at 1.
+        fraction: Share of the coordinates that is measured, above 0 and at most 1.
+
+    Raises:
+        ValueError: fraction is out of its range, or eps is negative.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        eps: float = 1e-5,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        fraction: float = 0.0625,
+    ) -> None:
+        super().__init__(d_model, eps, device, dtype)
+        if not 0 < fraction <= 1:
+            raise ValueError(f"fraction={fraction} must be above 0 and at most 1")
+        # 0.07 * 100 is 7.000000000000001 in floating point: 7 coordinates are meant, not 8.
+        self.num_measured = max(1, math.ceil(fraction * d_model - 1e-9))
+
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the normalised x, same shape and dtype."""
+        wide = widen(x)
+        measured = wide[..., : self.num_measured]
+        return (wide * reciprocal_rms(measured, self.eps) * self.weight).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Name the choices when the module is printed."""
+        return f"{super().extra_repr()}, num_measured={self.num_measured}"
+
+
+class GroupRMSNorm(RMSNorm):
+    """Divide each group of neighbouring coordinates by a root mean square of its own.
+
+    Group normalisation (Wu and He 2018, sec. 3.1, https://arxiv.org/abs/1803.08494) without the
+    mean, and over the last axis alone. Groups are independent of each other, so that they can live
+    on different devices (Dao and Gu 2024, sec. 8.1, https://arxiv.org/abs/2405.21060).
+
+    Args:
+        d_model: Size of the last axis.
+        eps: Added to each mean square.
+        device: Where the gain lives.
+        dtype: Float type of the gain; it starts at 1.
+        num_groups: Groups of equal size; 1 is RMSNorm.
+
+    Raises:
+        ValueError: num_groups does not divide d_model, or eps is negative.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        eps: float = 1e-5,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        num_groups: int,
+    ) -> None:
+        super().__init__(d_model, eps, device, dtype)
+        if num_groups < 1 or d_model % num_groups:
+            raise ValueError(f"num_groups={num_groups} must be a divisor of d_model={d_model}")
+        self.num_groups = num_groups
+
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the normalised x, same shape and dtype."""
+        groups = rearrange(widen(x), "... (group d) -> ... group d", group=self.num_groups)
+        groups = groups * reciprocal_rms(groups, self.eps)
+        normalised = rearrange(groups, "... group d -> ... (group d)")
+        return (normalised * self.weight).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Name the choices when the module is printed."""
+        return f"{super().extra_repr()}, num_groups={self.num_groups}"
+
+
+class GatedRMSNorm(nn.Module):
+    """Normalise, and let a second input decide how much of each coordinate passes.
+
+    RMSNorm(x) * SiLU(gate), or with the gate first RMSNorm(x * SiLU(gate)): the norm before the
+    output projection of Mamba-2 (Dao and Gu 2024, sec. 7.1, https://arxiv.org/abs/2405.21060),
+    whose code knows both orders and by default puts the gate first. All of it is computed in at
+    least float32 and rounded once.
+
+    Args:
+        d_model: Size of the last axis.
+        eps: Added to the mean square.
+        device: Where the gain lives.
+        dtype: Float type of the gain; it starts at 1.
+        gate_first: Gate what goes into the norm instead of what comes out.
+
+    Raises:
+        ValueError: eps is negative.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        eps: float = 1e-5,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        gate_first: bool = False,
+    ) -> None:
+        super().__init__()
+        if not eps >= 0:
+            raise ValueError(f"eps={eps} must be 0 or greater")
+        self.d_model, self.eps, self.gate_first = d_model, eps, gate_first
+        self.weight = nn.Parameter(torch.ones(d_model, device=device, dtype=dtype))
+
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"], gate: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the gated and normalised x, same shape and dtype.
+
+        Raises:
+            ValueError: x and gate differ in shape.
+        """
+        if gate.shape != x.shape:
+            raise ValueError(f"gate of shape {tuple(gate.shape)} must be like x, {tuple(x.shape)}")
+        wide, opening = widen(x), silu(widen(gate))
+        if self.gate_first:
+            wide = wide * opening
+        result = wide * reciprocal_rms(wide, self.eps) * self.weight
+        if not self.gate_first:
+            result = result * opening
+        return result.to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Name the choices when the module is printed."""
+        return f"d_model={self.d_model}, eps={self.eps}, gate_first={self.gate_first}"
+
+
+def widen(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Return x in at least float32: bfloat16 keeps only 8 bits of a mean."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def reciprocal_rms(x: Float[Tensor, "... d"], eps: float) -> Float[Tensor, "... 1"]:
+    """Return 1 / sqrt(mean(x^2) + eps) of each vector; x is in at least float32."""
+    return torch.rsqrt((x * x).mean(dim=-1, keepdim=True) + eps)
+
+
+def make_norm(
+    config: ModelConfig,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> nn.Module:
+    """Build the norm of the residual stream that a configuration names.
+
+    Raises:
+        ValueError: There is no such norm.
+    """
+    d_model, eps = config.d_model, config.norm_eps
+    match config.norm:
+        case "rmsnorm":
+            return RMSNorm(d_model, eps, device, dtype)
+        case "rmsnorm-llama":
+            return LlamaRMSNorm(d_model, eps, device, dtype)
+        case "layernorm":
+            return LayerNorm(d_model, eps, device, dtype)
+        case "layernorm-no-bias":
+            return LayerNorm(d_model, eps, device, dtype, bias=False)
+        case "partial-rmsnorm":
+            return PartialRMSNorm(d_model, eps, device, dtype, fraction=config.norm_fraction)
+        case "group-rmsnorm":
+            return GroupRMSNorm(d_model, eps, device, dtype, num_groups=config.norm_groups)
+    raise ValueError(f"norm={config.norm!r} is unknown")

@@ -1,0 +1,88 @@
+"""The book: fourteen short files that know nothing of machines, with the handout's signatures."""
+
+import ast
+import inspect
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.generate import generate
+from cs_basics.training import train
+from cs_basics.transformer import TransformerBlock, TransformerLM
+
+BOOK = ROOT / "cs_basics"
+MODULES = (
+    "pretokenize", "bpe", "tokenizer", "functional", "layers", "norms", "rope", "attention",
+    "transformer", "optim", "data", "checkpoint", "generate", "training",
+)  # fmt: skip
+FILES = sorted(BOOK.glob("*.py"))
+
+
+def imported_names(path):
+    """Return every module that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, path
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_the_fourteen_modules_are_all_that_lies_directly_in_the_folder():
+    assert {path.stem for path in FILES} == {*MODULES, "__init__"}
+    assert [path.name for path in BOOK.iterdir() if path.is_file() and path not in FILES] == []
+
+
+def test_the_book_is_short():
+    lengths = {path.name: len(path.read_text().splitlines()) for path in FILES}
+    assert sum(lengths.values()) <= 2300
+    assert {name: length for name, length in lengths.items() if length > 260} == {}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_file_of_the_book_imports_a_subpackage(path):
+    ours = {name.split(".")[1] for name in imported_names(path) if name.startswith("cs_basics.")}
+    assert ours <= set(MODULES)
+
+
+def test_the_model_is_at_most_seven_of_our_modules():
+    program = (
+        "import sys, cs_basics.transformer\n"
+        "print(*(name for name in sys.modules if name.startswith('cs_basics.')))"
+    )
+    command = [sys.executable, "-c", program]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    loaded = finished.stdout.split()
+    assert "cs_basics.attention" in loaded
+    assert len(loaded) <= 7, loaded
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        (
+            TransformerLM.__init__,
+            "vocab_size context_length d_model num_layers num_heads d_ff rope_theta device dtype",
+        ),
+        (TransformerLM.forward, "token_ids"),
+        (TransformerBlock.__init__, "d_model num_heads d_ff rope device dtype"),
+        (TransformerBlock.forward, "x"),
+        (CausalSelfAttention.__init__, "d_model num_heads rope device dtype"),
+        (CausalSelfAttention.forward, "x positions"),
+        (generate, "model prompt max_tokens sampling stop_ids seed"),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", ""),
+)
+def test_signatures_are_those_of_the_handout(function, parameters):
+    found = [name for name in inspect.signature(function).parameters if name != "self"]
+    assert found == parameters.split()
+
+
+def test_the_loop_is_called_with_model_optimizer_batches_and_schedule():
+    parameters = list(inspect.signature(train).parameters.values())
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert positional == ["model", "optimizer", "batches", "lr_at"]
+    assert all(p.default is not p.empty for p in parameters[4:])

@@ -1,0 +1,122 @@
+"""The student edition, made once for all processes of a test session, and filled in."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from editions import HERE, ROOT, WRITERS, make_starter, plain_environment
+
+from cs_basics.stories.grammar import write_stories
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Return a folder that one process of the session makes, by name."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def folder(name, make):
+        path = base / name
+        with (base / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                unfinished = base / f"{name}.unfinished"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                make(unfinished)
+                unfinished.rename(path)
+        return path
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def edition(once):
+    """The edition as it is handed out, but for the stored answers."""
+    return once("edition", make_starter.build)
+
+
+@pytest.fixture(scope="session")
+def answers(once):
+    """A folder with the stored answers to the whole examination."""
+
+    def record(folder):
+        folder.mkdir()
+        make_starter.record_answers(folder / "stored_answers.npz")
+
+    return once("answers", record)
+
+
+@pytest.fixture(scope="session", params=WRITERS)
+def filled(request, edition, once):
+    """The edition with what a student writes, and nothing else, in place."""
+    if not WRITERS[request.param].exists():
+        pytest.skip(f"nobody has written {WRITERS[request.param].relative_to(ROOT)} yet")
+
+    def fill(folder):
+        shutil.copytree(edition, folder)
+        for module in make_starter.BLANK:
+            written = WRITERS[request.param] / f"{module}.py"
+            if written.exists():  # Who needs nothing of pretokenize.py leaves it as it was.
+                shutil.copy(written, folder / "cs_basics")
+
+    return once(f"filled-by-{request.param}", fill)
+
+
+@pytest.fixture(scope="session")
+def texts(once):
+    """A training and a validation text of a few pages."""
+
+    def make(folder):
+        folder.mkdir()
+        write_stories(folder / "train.txt", 60_000, seed=1)
+        write_stories(folder / "valid.txt", 8_000, seed=2)
+
+    folder = once("texts", make)
+    return folder / "train.txt", folder / "valid.txt"
+
+
+@pytest.fixture
+def inside(tmp_path):
+    """Do jobs inside an edition (inside.py); return what came of each."""
+
+    def do(edition, *jobs):
+        finished = subprocess.run(
+            [sys.executable, HERE / "inside.py", edition, tmp_path / "jobs"],
+            input=json.dumps(jobs),
+            env=plain_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        with contextlib.suppress(ValueError):
+            return json.loads(finished.stdout)
+        raise AssertionError(finished.stdout + finished.stderr)
+
+    return do
+
+
+@pytest.fixture
+def sit(tmp_path):
+    """Let an edition sit the examination; return the rows of the report by item."""
+
+    def examine(folder, *arguments):
+        report_file = tmp_path / "report.json"
+        report_file.unlink(missing_ok=True)
+        options = ["-p", "no:randomly", "-p", "no:xdist", "--quiet", "--exam-report", report_file]
+        finished = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *arguments],
+            cwd=folder,
+            env={**plain_environment(), "PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert report_file.exists(), finished.stdout + finished.stderr
+        return {row["item"]: row for row in json.loads(report_file.read_text(encoding="utf-8"))}
+
+    return examine

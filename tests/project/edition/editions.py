@@ -1,0 +1,20 @@
+"""Where the student edition is made, and who filled it in."""
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
+make_starter = importlib.import_module("make_starter")
+
+WRITERS = {"reference": ROOT / "cs_basics", "independent": HERE / "independent"}
+"""Folders with the modules that a student writes, as two people wrote them."""
+
+
+def plain_environment():
+    """The environment of a student: one thread, and this repository is not there."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**kept, "OMP_NUM_THREADS": "1"}

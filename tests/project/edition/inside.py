@@ -1,0 +1,155 @@
+"""Run jobs inside an edition, each in a fork of one process that has imported what takes long.
+
+python inside.py EDITION FOLDER < jobs.json > results.json
+
+A job is {"argv": [...]} for a script, or {"train": {...settings}, "fault": [module, old, new]} for
+a run that is resumed half-way, with a fault in what the student wrote. "hidden" names modules that
+are not there.
+"""
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+SLOW_TO_IMPORT = (
+    "torch._dynamo", "matplotlib.figure", "matplotlib.backends.backend_agg", "tyro", "einops",
+    "jaxtyping", "regex", "safetensors.torch",
+)  # fmt: skip
+for name in SLOW_TO_IMPORT:
+    importlib.import_module(name)
+
+
+def main(edition: Path, folder: Path) -> None:
+    results = [in_fork(job, edition, folder / str(place)) for place, job in enumerate(jobs())]
+    json.dump(results, sys.stdout)
+
+
+def jobs():
+    return json.load(sys.stdin)
+
+
+def in_fork(job, edition, folder):
+    """Do a job in a process of its own."""
+    folder.mkdir(parents=True)
+    answer = folder / "answer.json"
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            answer.write_text(json.dumps(do(job, edition, folder)))
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.waitpid(child, 0)
+    return json.loads(answer.read_text()) if answer.exists() else {"code": -1}
+
+
+def do(job, edition, folder):
+    for name in job.get("hidden", ()):
+        sys.modules[name] = None
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        if "argv" in job:
+            answer = run_script(edition, *job["argv"])
+        else:
+            answer = train(with_fault(edition, folder, *job["fault"]), folder, job["train"])
+    return {"out": out.getvalue(), "err": err.getvalue(), **answer}
+
+
+def run_script(edition, name, *arguments):
+    """Run a script as the command line would."""
+    script = edition / "scripts" / f"{name}.py"
+    sys.path[:0] = [str(edition), str(script.parent)]
+    os.environ["PYTHONPATH"] = str(edition)
+    os.chdir(edition)
+    subprocess.Popen = ForkedScript  # ablate.py starts a process for each run
+    sys.argv = [str(script), *arguments]
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as stop:
+        return {"code": stop.code or 0}
+    return {"code": 0}
+
+
+class ForkedScript:
+    """What stands in for a process that runs a script: a fork, which need not import torch."""
+
+    def __init__(self, command, stdin, stdout, stderr):  # noqa: ARG002
+        self.pipe = os.pipe()
+        self.child = os.fork()
+        if not self.child:
+            code = 1
+            for place, file in enumerate((self.pipe[0], stdout.fileno(), stdout.fileno())):
+                os.dup2(file, place)
+            sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")
+            try:
+                script = Path(command[1])
+                code = run_script(script.parents[1], script.stem, *map(str, command[2:]))["code"]
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush(), sys.stderr.flush()
+                os._exit(code)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def wait(self):
+        return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
+
+
+def with_fault(edition, folder, module=None, old="", new=""):
+    """Copy what the student wrote, with one line of it changed."""
+    copy = folder / "edition"
+    shutil.copytree(edition / "cs_basics", copy / "cs_basics")
+    (copy / "given").symlink_to(edition / "given")
+    if module:
+        path = copy / "cs_basics" / f"{module}.py"
+        source = path.read_text()
+        assert source.count(old) == 1, f"{module}.py holds {old!r} {source.count(old)} times"
+        path.write_text(source.replace(old, new))
+    return copy
+
+
+def train(edition, folder, settings):
+    """Train, then once more from the middle; return what each wrote and logged, or the error."""
+    sys.path.insert(0, str(edition))
+    trainer = importlib.import_module("cs_basics.run.training_run")
+    trainer.draw_losses = lambda *_: None  # A second, and no part of what is examined here.
+    config = importlib.import_module("cs_basics.run.config").TrainConfig.of(
+        run_dir=folder / "run",
+        **{name: Path(v) if name.endswith("_text") else v for name, v in settings.items()},
+    )
+    again = config.replace(run_dir=folder / "again")
+    try:
+        trainer.train_run(config)
+        shutil.copytree(config.run.run_dir, again.run.run_dir)
+        last = sorted((again.run.run_dir / "checkpoints").glob("step-*.pt"))[-1]
+        last.unlink()
+        trainer.train_run(again, resume=True)
+    except (ValueError, TypeError, LookupError, RuntimeError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"run": left_by(config.run.run_dir), "again": left_by(again.run.run_dir)}
+
+
+def left_by(run_dir):
+    rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    losses = [[row["step"], row["train/loss"]] for row in rows if "train/loss" in row]
+    return {"losses": losses, "text": (run_dir / "samples.md").read_text()}
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

@@ -1,0 +1,127 @@
+"""Whoever has written the examined definitions has a whole program: 100 of 100, and it trains."""
+
+import ast
+import json
+import zipfile
+
+import pytest
+from editions import ROOT, make_starter
+
+SMALL = [
+    "--vocab-size",
+    "300",
+    "--context-length",
+    "16",
+    "--d-model",
+    "16",
+    "--d-ff",
+    "32",
+    "--num-layers",
+    "1",
+    "--num-heads",
+    "2",
+    "--batch-size",
+    "4",
+    "--max-steps",
+    "12",
+    "--log-every",
+    "4",
+    "--checkpoint-every",
+    "6",
+    "--eval-every",
+    "12",
+    "--eval-tokens",
+    "500",
+    "--sample-tokens",
+    "5",
+    "--num-samples",
+    "1",
+    "--warmup-steps",
+    "2",
+    "--device",
+    "cpu",
+]
+ABSENT_ON_WINDOWS = ["resource", "fcntl", "pwd", "grp", "termios"]
+
+
+def test_the_examination_gives_every_point(filled, answers, sit):
+    stored = filled / "tests" / "stored_answers.npz"
+    if not stored.exists():
+        stored.symlink_to(answers / stored.name)
+    rows = sit(filled)
+    assert {row["outcome"] for row in rows.values()} == {"passed"}
+    assert {row["problem"] for row in rows.values()} == set(make_starter.SOLUTIONS)
+
+
+def test_only_what_is_asked_was_written(edition):
+    """The reference's modules say nothing else about what is given, so they may stand in for it."""
+    for module in make_starter.BLANK:
+        of_edition, of_reference = (
+            definitions(edition / "cs_basics"),
+            definitions(ROOT / "cs_basics"),
+        )
+        for name in make_starter.GIVEN.get(module, ()):
+            if "." not in name:
+                assert of_edition[module, name] == of_reference[module, name]
+
+
+def definitions(folder):
+    return {
+        (path.stem, name): ast.dump(node)
+        for path in folder.glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for name in make_starter.names_of(node)
+    }
+
+
+def test_everything_runs(filled, inside, texts, tmp_path):
+    train, valid = map(str, texts)
+    of_texts = ["--train-text", train, "--valid-text", valid]
+    training = ["train", "stories", *SMALL, *of_texts]
+    clear, fast, zipped = tmp_path / "clear", tmp_path / "fast", tmp_path / "submission.zip"
+    ablation = ["--preset", "debug", "--max-steps", "1", "--seeds", "0", *of_texts]
+    jobs = {
+        "train": [*training, "--run-dir", str(clear), "--fast", "off"],
+        "train, compiled": [*training, "--run-dir", str(fast), "--fast", "auto"],
+        "generate": ["generate", str(clear), "--prompt", "Once", "--max-tokens", "9"],
+        "evaluate": ["evaluate", str(clear), "--text", valid, "--json"],
+        "export": ["export", str(clear), "--out", str(tmp_path / "llama")],
+        "ablate": ["ablate", "lr", *ablation, "--out", str(tmp_path / "ablation")],
+        "account": ["account", "stories"],
+        "package": ["package", "--out", str(zipped)],
+    }
+    refused = {
+        "norm=layernorm": ["ablate", "norms", *ablation, "--out", str(tmp_path / "refused")],
+        "norm_eps=0.1": [*training, "--run-dir", str(tmp_path / "eps"), "--norm-eps", "0.1"],
+        "order=epochs": [*training, "--run-dir", str(tmp_path / "order"), "--order", "epochs"],
+    }
+    hidden = {"train": ABSENT_ON_WINDOWS}
+    results = inside(
+        filled,
+        *({"argv": argv, "hidden": hidden.get(name, [])} for name, argv in jobs.items()),
+        *({"argv": argv} for argv in refused.values()),
+    )
+    for name, finished in zip(jobs, results, strict=False):
+        assert finished["code"] == 0, (name, finished)
+    for reason, finished in zip(refused, results[len(jobs) :], strict=True):
+        assert finished["code"] == 2, finished
+        assert reason in finished["err"].splitlines()[-1]
+        assert "Traceback" not in finished["err"]
+    assert losses_of(fast) == pytest.approx(losses_of(clear), rel=1e-4)
+    assert results[2]["out"].startswith("Once")
+    assert json.loads(results[3]["out"])["loss"] == pytest.approx(losses_of(clear)[-1], rel=1e-5)
+    assert (tmp_path / "llama" / "model.safetensors").exists()
+    assert "lr-0.001" in (tmp_path / "ablation" / "report.md").read_text(encoding="utf-8")
+    with zipfile.ZipFile(zipped) as archive:
+        names = set(archive.namelist())
+    ours = {f"cs_basics/{path.name}" for path in (filled / "cs_basics").glob("*.py")}
+    assert names - ours <= {"tests/adapters.py", "README.md", "pyproject.toml", "conftest.py"} | {
+        "Makefile", "LICENSE", "constraints.txt",
+    }  # fmt: skip
+    assert ours | {"tests/adapters.py"} <= names
+
+
+def losses_of(run_dir):
+    """Training and validation losses in the order in which they were logged."""
+    rows = map(json.loads, (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return [row[name] for row in rows for name in ("train/loss", "val/loss") if name in row]

@@ -1,0 +1,113 @@
+"""Attention in tiles is attention, and its gradients are those of autograd.
+
+The layers that use it: test_twins.py.
+"""
+
+import pytest
+import torch
+
+from cs_basics.fast.attention import rotate_half_split, to_half_split
+from cs_basics.fast.flash_attention import flash_causal_attention
+from cs_basics.functional import scaled_dot_product_attention
+from cs_basics.rope import RotaryPositionalEmbedding
+
+
+def case(seq=13, d_k=6, d_v=4, dtype=torch.float64, scale=1.0):
+    generator = torch.Generator().manual_seed(0)
+    return [
+        (scale * torch.randn(2, 3, seq, d, generator=generator, dtype=dtype)).requires_grad_()
+        for d in (d_k, d_k, d_v)
+    ]
+
+
+def plain(q, k, v):
+    mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).tril()
+    return scaled_dot_product_attention(q, k, v, mask)
+
+
+def results(function, inputs):
+    output = function(*inputs)
+    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
+    return [output, *torch.autograd.grad((output * weights).sum(), inputs)]
+
+
+@pytest.mark.parametrize("tile", [1, 4, 5, 13, 64])
+# Scores of about 300 make the highest one move from tile to tile by more than exp can follow.
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_output_and_gradients_are_the_plain_ones(tile, scale):
+    inputs = case(scale=scale)
+    # Plain softmax computes in float32 at least, here in float64, as the tiles do.
+    ours = results(lambda q, k, v: flash_causal_attention(q, k, v, tile), inputs)
+    for one, other in zip(ours, results(plain, inputs), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
+
+
+def test_gradcheck():
+    inputs = case(seq=5, d_k=2, d_v=3)
+    assert torch.autograd.gradcheck(lambda q, k, v: flash_causal_attention(q, k, v, 2), inputs)
+
+
+def test_bfloat16_is_as_near_to_float32_as_the_plain_form():
+    exact = case(seq=96, dtype=torch.float32)
+    rounded = [x.detach().bfloat16().requires_grad_() for x in exact]
+    truth = results(plain, exact)
+    ours = results(lambda q, k, v: flash_causal_attention(q, k, v, 32), rounded)
+    theirs = results(plain, rounded)
+    for one, other, true in zip(ours, theirs, truth, strict=True):
+        assert one.dtype == torch.bfloat16
+        assert (one - true).norm() < 1.2 * (other - true).norm() + 1e-3 * true.norm()
+
+
+def test_no_query_sees_what_comes_later():
+    q, k, v = (x.detach() for x in case(seq=9))
+    before = flash_causal_attention(q, k, v, 4)
+    k[..., 6:, :], v[..., 6:, :] = 99.0, 99.0
+    after = flash_causal_attention(q, k, v, 4)
+    assert torch.equal(after[..., :6, :], before[..., :6, :])
+    assert not torch.allclose(after[..., 6:, :], before[..., 6:, :])
+
+
+def test_what_is_kept_for_the_backward_grows_with_the_length_and_not_with_its_square():
+    kept = {}
+    for seq in (64, 128):
+        inputs = case(seq=seq)
+        sizes = []
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda x, sizes=sizes: sizes.append(x.numel()) or x, lambda x: x
+        ):
+            flash_causal_attention(*inputs, 16)
+        kept[seq] = sum(sizes)
+    assert kept[128] == 2 * kept[64]
+
+
+@pytest.mark.parametrize("d_head", [2, 4, 6, 32])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_half_split_vectors_turn_as_neighbours_do_and_so_do_their_gradients(d_head, dtype):
+    rope = RotaryPositionalEmbedding(100.0, d_head, 9)
+    x = torch.randn(2, 3, 5, d_head, dtype=dtype, requires_grad=True)
+    positions = torch.tensor([[0, 8, 3, 3, 1], [2, 4, 4, 7, 5]])
+
+    def in_half_split_order(x):
+        return torch.cat([x[..., ::2], x[..., 1::2]], dim=-1)
+
+    expected = in_half_split_order(rope(x, positions.unsqueeze(1)))
+    turned, _ = rotate_half_split(in_half_split_order(x), x, rope, positions)
+    assert turned.dtype == dtype
+    assert torch.equal(turned, expected)
+    weights = torch.randn(x.shape, dtype=dtype)
+    ours, theirs = (torch.autograd.grad((y * weights).sum(), x) for y in (turned, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_half_split_order_keeps_heads_apart():
+    rows = torch.arange(8.0).unsqueeze(1)
+    assert to_half_split(rows, 2).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("seqs", "tile", "message"),
+    [((4, 3, 4), 2, "4 queries, 3 keys and 4 values"), ((4, 4, 4), 0, "tile=0")],
+)
+def test_what_does_not_fit_is_refused(seqs, tile, message):
+    with pytest.raises(ValueError, match=message):
+        flash_causal_attention(*(torch.zeros(n, 2) for n in seqs), tile)

@@ -1,0 +1,59 @@
+"""Sampling for a compiler draws what the definition draws."""
+
+import pytest
+import torch
+
+from cs_basics.fast.sampling import Knobs, draw_fast, largest, least_kept, sample_fast
+from cs_basics.generate import Sampling, draw, sample
+
+
+def test_drawing_never_leaves_the_tokens_that_have_weight():
+    weights = torch.tensor([[0.0, 0.7, 0.0, 1e-30, 0.3, 0.0]])
+    for uniform in (0.0, 0.5, 1 - 2**-24):
+        assert weights[0, draw_fast(weights, torch.tensor([uniform]))] > 0
+    totals = torch.rand(1000, 1, generator=torch.Generator().manual_seed(0)) * 4
+    weights = totals * torch.tensor([[1.0, 2.0, 0.0]])
+    drawn = draw_fast(weights, torch.full((1000,), 1 - 2**-24))
+    assert (drawn == 1).all()
+
+
+@pytest.mark.parametrize("vocab_size", [1, 15, 16, 17, 1000])
+def test_drawing_in_blocks_draws_what_the_running_sum_draws(vocab_size):
+    generator = torch.Generator().manual_seed(0)
+    # Whole numbers: every sum is exact, in whatever order.
+    weights = torch.randint(4, (500, vocab_size), generator=generator).float()
+    weights[:, vocab_size // 2] = 1.0
+    uniform = torch.rand(500, generator=generator)
+    assert torch.equal(draw_fast(weights, uniform), draw(weights, uniform))
+
+
+@pytest.mark.parametrize("num_largest", [1, 3, 20, 64])
+def test_the_largest_are_found_in_blocks(num_largest):
+    generator = torch.Generator().manual_seed(0)
+    # Ten values for a thousand places: ties within blocks and between them.
+    weights = torch.randint(10, (50, 1001), generator=generator).float()
+    weights[0] = 0.0
+    expected = weights.sort(dim=-1, descending=True).values[:, :num_largest]
+    assert torch.equal(largest(weights, num_largest), expected)
+
+
+@pytest.mark.parametrize("top_k", [None, 1, 7, 400, 9999])
+@pytest.mark.parametrize("top_p", [None, 1e-6, 0.3, 0.9, 0.999, 1.0])
+@pytest.mark.parametrize("sharpness", [0.0, 1.0, 5.0])
+def test_fast_sampling_draws_what_the_definition_draws(top_k, top_p, sharpness):
+    generator = torch.Generator().manual_seed(0)
+    logits = sharpness * torch.randn(64, 500, generator=generator)
+    uniform = torch.rand(64, generator=generator)
+    seen = torch.rand(64, 500, generator=generator) < 0.3
+    for penalty in (1.0, 1.7):
+        sampling = Sampling(temperature=0.8, top_k=top_k, top_p=top_p, repetition_penalty=penalty)
+        knobs = Knobs.of(sampling, logits.device)
+        expected = sample(logits, sampling, uniform, seen)
+        assert torch.equal(sample_fast(logits, knobs, uniform, seen), expected)
+
+
+def test_halving_finds_the_least_probability_of_the_nucleus_exactly():
+    probabilities = torch.tensor([[0.1, 0.5, 0.15, 0.25], [0.97, 0.01, 0.01, 0.01]])
+    for top_p, least in ((0.4, [0.5, 0.97]), (0.6, [0.25, 0.97]), (0.95, [0.1, 0.97])):
+        found = least_kept(probabilities, None, torch.tensor(top_p))
+        assert torch.equal(found, torch.tensor(least).unsqueeze(1))

@@ -1,0 +1,263 @@
+"""Each fast twin computes what it replaces, and nothing else is ever exchanged.
+
+More of the single twins: the other files here.
+"""
+
+import copy
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from cs_basics import attention, bpe, generate, layers, norms, optim, tokenizer, transformer
+from cs_basics.fast import accelerate, twins_of_the_model, twins_of_the_tokenizer
+from cs_basics.functional import cross_entropy
+from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.variants.attention import GroupedQueryAttention
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import BLOCKS, build_model
+from cs_basics.variants.norms import LlamaRMSNorm
+
+ROPE = RotaryPositionalEmbedding(10_000.0, 8, 300)
+SEQ = 150
+"""More than a tile of flash attention."""
+
+
+def numbers(*shape, seed=1):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def ids(*shape, vocab_size=50):
+    return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(1))
+
+
+@dataclass
+class Case:
+    """A module of the book or of variants/, and what it is called with."""
+
+    build: Any
+    inputs: tuple[torch.Tensor, ...]
+
+
+def attention_case(build):
+    return Case(build, (numbers(2, SEQ, 32),))
+
+
+def at_positions(build):
+    return Case(build, (numbers(2, 9, 32), torch.tensor([5, 3, 1, 4, 9, 20, 6, 5, 3]).expand(2, 9)))
+
+
+CASES = {
+    "Embedding": Case(lambda: layers.Embedding(50, 8), (ids(4, 33),)),
+    "SwiGLU": Case(lambda: layers.SwiGLU(32, 48), (numbers(2, 9, 32),)),
+    "RMSNorm": Case(lambda: norms.RMSNorm(32, 0.25), (numbers(2, 9, 32),)),
+    "LlamaRMSNorm": Case(lambda: LlamaRMSNorm(32, 0.25), (numbers(2, 9, 32),)),
+    "CausalSelfAttention": attention_case(lambda: attention.CausalSelfAttention(32, 4, ROPE)),
+    "CausalSelfAttention, no positions": attention_case(
+        lambda: attention.CausalSelfAttention(32, 4)
+    ),
+    "CausalSelfAttention, at positions": at_positions(
+        lambda: attention.CausalSelfAttention(32, 4, ROPE)
+    ),
+    **{
+        f"GroupedQueryAttention, {heads=}, {qk_norm=}, {has_rope=}": attention_case(
+            lambda heads=heads, qk_norm=qk_norm, has_rope=has_rope: GroupedQueryAttention(
+                32, 4, ROPE if has_rope else None, num_kv_heads=heads, qk_norm=qk_norm
+            )
+        )
+        for heads, qk_norm, has_rope in itertools.product((1, 2, 4), (False, True), (False, True))
+    },
+    "GroupedQueryAttention, at positions": at_positions(
+        lambda: GroupedQueryAttention(32, 4, ROPE, num_kv_heads=2)
+    ),
+    "GroupedQueryAttention, QK-norm, at positions": at_positions(
+        lambda: GroupedQueryAttention(32, 4, ROPE, num_kv_heads=2, qk_norm=True)
+    ),
+    "TransformerLM": Case(lambda: transformer.TransformerLM(50, 160, 32, 2, 4, 48), (ids(2, SEQ),)),
+}
+TWINS = {**twins_of_the_model(), **twins_of_the_tokenizer()}
+NOT_MODULES = {"AdamW", "generate", "Tokenizer", "train_bpe"}
+
+
+def with_gains(module):
+    """Give norms gains other than 1, which would hide one that is left out."""
+    for part in module.modules():
+        if type(part).__name__.endswith("Norm"):
+            nn.init.trunc_normal_(part.weight, mean=1.0, std=0.3)
+    return module
+
+
+def pair(build):
+    """Return a module and a copy of it that was accelerated."""
+    torch.manual_seed(0)
+    clear = with_gains(build())
+    return clear, accelerate(copy.deepcopy(clear))
+
+
+def results(module, inputs):
+    """Return the output, the gradients of parameters, and that of an input of numbers."""
+    module.zero_grad()
+    leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    output = module(*leaves)
+    (output * numbers(*output.shape, seed=2)).sum().backward()
+    return {
+        "output": output.detach(),
+        **{name: p.grad for name, p in module.named_parameters()},
+        **({"input": leaves[0].grad} if leaves[0].grad is not None else {}),
+    }
+
+
+def assert_same(found, expected, tolerance):
+    """Compare within a share of the largest value."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        limit = tolerance * float(value.abs().max())
+        torch.testing.assert_close(found[name], value, rtol=0, atol=limit, msg=name)
+
+
+def test_every_row_of_the_table_has_a_case_here():
+    assert {name.partition(",")[0] for name in CASES} | NOT_MODULES == {
+        clear.__name__ for clear in TWINS
+    }
+
+
+@pytest.mark.parametrize(("clear", "fast"), TWINS.items(), ids=lambda thing: thing.__name__)
+def test_a_twin_replaces_one_thing_and_is_a_kind_of_it(clear, fast):
+    assert accelerate(clear) is fast is not clear
+    assert accelerate(fast) is fast
+    if isinstance(clear, type):
+        assert issubclass(fast, clear)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_twin_has_the_values_and_the_gradients_of_what_it_replaces(name):
+    clear, fast = pair(CASES[name].build)
+    assert type(fast) is accelerate(type(clear)) is not type(clear)
+    expected = results(clear, CASES[name].inputs)
+    assert_same(results(fast, CASES[name].inputs), expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_mixed_precision_a_twin_is_as_near_to_the_truth_as_what_it_replaces(name):
+    clear, fast = pair(CASES[name].build)
+    truth = results(clear, CASES[name].inputs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        theirs, ours = (results(module, CASES[name].inputs) for module in (clear, fast))
+
+    def error(found, name):
+        return float((found[name] - truth[name]).norm() / (truth[name].norm() + 1e-9))
+
+    for part in truth:
+        assert ours[part].dtype == theirs[part].dtype
+        assert error(ours, part) < 1.3 * error(theirs, part) + 2e-3, part
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_accelerating_keeps_the_parameters_and_the_state_dict(name):
+    torch.manual_seed(0)
+    module = CASES[name].build()
+    parameters, before = dict(module.named_parameters()), module.state_dict()
+    assert accelerate(module) is module
+    after = dict(module.named_parameters())
+    assert after.keys() == parameters.keys()
+    assert all(after[name] is parameters[name] for name in parameters)
+    assert list(module.state_dict()) == list(before)
+    CASES[name].build().load_state_dict(module.state_dict())
+
+
+MODELS = {
+    **{f"{placement=}": {"placement": placement} for placement in BLOCKS},
+    "llama's order": {"norm": "rmsnorm-llama"},
+    "group norm": {"norm": "group-rmsnorm", "norm_groups": 4},
+    "GQA, tied": {"num_kv_heads": 2, "tie_embeddings": True},
+    "QK-norm, silu, no positions": {"qk_norm": True, "ffn": "silu", "positions": "none"},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_whole_model_has_the_loss_and_the_gradients_of_the_reference(name):
+    sizes = {"vocab_size": 50, "context_length": 160, "d_model": 32, "num_layers": 2,
+             "num_heads": 4, "d_ff": 48}  # fmt: skip
+    clear, fast = pair(lambda: build_model(ModelConfig(**sizes, **MODELS[name])))
+    assert type(fast) is accelerate(transformer.TransformerLM)
+    found = []
+    for model in (clear, fast):
+        loss = cross_entropy(model(ids(2, SEQ)), ids(2, SEQ).roll(-1, 1))
+        loss.backward()
+        gradients = {name: p.grad for name, p in model.named_parameters()}
+        found.append({"loss": loss.detach(), **gradients})
+    assert_same(found[1], found[0], 1e-5)
+
+
+def test_a_model_says_as_ever_that_a_sequence_is_too_long():
+    fast = accelerate(transformer.TransformerLM(50, 8, 16, 1, 2, 24))
+    for call in (fast, fast.hidden):
+        with pytest.raises(ValueError, match="9 tokens is longer than context_length=8"):
+            call(ids(1, 9))
+
+
+def test_the_twin_of_generate_writes_the_same_text():
+    torch.manual_seed(0)
+    model = transformer.TransformerLM(50, 16, 32, 2, 4, 48)
+    sampling = generate.Sampling(temperature=1.3, top_p=0.9, repetition_penalty=1.2)
+    write = accelerate(generate.generate)
+    assert write is not generate.generate
+    expected = list(generate.generate(model, [1, 2], 30, sampling, seed=1))
+    assert list(write(model, [1, 2], 30, sampling, seed=1)) == expected
+    assert list(write(accelerate(model), [1, 2], 30, sampling, seed=1)) == expected
+
+
+def test_the_twins_of_the_tokenizer_give_the_same_merges_and_ids(texts):
+    specials = ["<|endoftext|>"]
+    vocab, merges = bpe.train_bpe(texts[1], 300, specials)
+    assert accelerate(bpe.train_bpe)(texts[1], 300, specials) == (vocab, merges)
+    text = texts[0].read_text()[:5000]
+    clear, fast = (
+        kind(vocab, merges, specials)
+        for kind in (tokenizer.Tokenizer, accelerate(tokenizer.Tokenizer))
+    )
+    assert list(fast.encode(text)) == list(clear.encode(text))
+    assert fast.decode(clear.encode(text)) == text
+
+
+def test_a_class_of_the_same_name_that_somebody_else_wrote_is_left_alone():
+    def write_class():
+        class SwiGLU(nn.Module):
+            def forward(self, x):
+                return 2 * x
+
+        return SwiGLU
+
+    theirs = write_class()
+    impostor = write_class()
+    impostor.__module__, impostor.__qualname__ = "cs_basics.layers", "SwiGLU"
+    for kind in (theirs, impostor):
+        assert accelerate(kind) is kind
+        model = transformer.TransformerLM(50, 8, 16, 1, 2, 24)
+        model.layers[0].ffn = kind()
+        accelerate(model)
+        assert type(model.layers[0].ffn) is kind
+        assert type(model.layers[0].attn) is accelerate(attention.CausalSelfAttention)
+
+
+def test_a_subclass_of_a_class_of_the_book_is_left_alone():
+    class Own(layers.SwiGLU):
+        def forward(self, x):
+            return x
+
+    module = Own(4, 8)
+    assert accelerate(module) is module
+    assert type(module) is Own
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [optim.SGD, optim.cosine_schedule, layers.Linear, norms.LayerNorm, cross_entropy, len, int, 3,
+     None, "cs_basics.layers.SwiGLU"],
+    ids=str,
+)  # fmt: skip
+def test_what_is_not_in_the_table_is_returned_as_it_is(unknown):
+    assert accelerate(unknown) is unknown

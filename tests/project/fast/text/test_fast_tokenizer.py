@@ -1,0 +1,167 @@
+"""The fast tokenizer: the ids of the book's, for any text, in any amount."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+from awkward import EOT, all_specials, awkward_bytes, awkward_text, closed_specials
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_basics.bpe import train_bpe
+from cs_basics.fast.text import segments
+from cs_basics.fast.text import tokenizer as tokenizer_module
+from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.tokenizer import Tokenizer
+
+TEXT = (
+    "#the cat's hat, # the caf\u00e9; we'll see 1984 \u4e2d\u6587 \U0001f642\r\n\r\n  end #version"
+)
+CLOSED = [EOT, EOT + EOT, "\u4e2d\u6587", "'l", "#"]  # without a space
+OPEN = [*CLOSED, "<a b>\n", "\u00e9 \u0120"]
+AWKWARD = [*OPEN, *TEXT, "<|endof", "text|>", "<a", " b>", "\n", "'", "'ll", "  ", "\udcff"]
+texts = st.lists(st.sampled_from(AWKWARD), max_size=30).map("".join) | awkward_text
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text"
+    path.write_text((TEXT + EOT) * 3, newline="")
+    return train_bpe(path, 300, [EOT])
+
+
+@pytest.fixture(scope="module", params=[CLOSED, OPEN], ids=["closed", "open"])
+def both(trained, request):
+    """The book's tokenizer and its fast twin."""
+    return Tokenizer(*trained, request.param), FastTokenizer(*trained, request.param)
+
+
+@given(texts)
+def test_texts_have_the_ids_of_the_book(both, text):
+    book, fast = both
+    expected = book.encode(text)
+    assert fast.encode(text) == expected
+    assert fast.encode_to_array(text).tolist() == expected
+    assert fast.encode_batch([text, "", text]) == [expected, [], expected]
+    assert list(fast.encode_iterable(text)) == expected
+    assert fast.decode(expected) == book.decode(expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer_module, "SHORT_TEXT", -1)
+        assert fast.encode(text) == expected
+
+
+@given(awkward_bytes)
+def test_bytes_are_encoded_as_what_they_decode_to(both, data):
+    book, fast = both
+    ids = fast.encode_bytes(data)
+    assert ids.tolist() == book.encode(data.decode("utf-8", "surrogateescape"))
+    assert ids.dtype == fast.dtype
+    assert fast.decode_bytes(ids) == fast.decode_bytes(ids.tolist()) == data
+
+
+@given(st.lists(awkward_text, max_size=5), closed_specials | all_specials, st.integers(1, 40))
+def test_files_have_the_ids_of_the_book(
+    trained, tmp_path_factory, parts, special_tokens, block_bytes
+):
+    path = tmp_path_factory.mktemp("blocks") / "text"
+    text = "x" + "".join(parts * 2)
+    path.write_text(text, "utf-8", newline="")
+    fast = FastTokenizer(*trained, special_tokens)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer_module, "BLOCK_BYTES", block_bytes)
+        blocks = list(fast.encode_blocks(path, 1))
+    assert sum(num_bytes for num_bytes, _ in blocks) == path.stat().st_size
+    ids = [token_id for _, ids in blocks for token_id in ids.tolist()]
+    assert ids == Tokenizer(*trained, special_tokens).encode(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\udcc3\udca9",  # escaped bytes that would be a letter if they were decoded again
+        "a" * 200_000,
+        " " * 200_000,
+        "\n" * 200_000,
+        "one\n two  three " * 20_000,
+        "\u4e2d\u6587" * 50_000,
+    ],
+    ids=["escaped", "letters", "spaces", "lines", "runs", "unspaced"],
+)
+def test_long_texts_have_the_ids_of_the_book(both, text):
+    book, fast = both
+    assert fast.encode(text) == book.encode(text)
+
+
+@pytest.mark.parametrize("name", ["books/alice_in_wonderland.txt", "tinystories/valid.txt"])
+def test_gpt2_ids_of_real_text_are_those_of_the_book(name):
+    data = Path(__file__).parents[5] / "shared" / "data"
+    if not (data / name).is_file() or not (data / "gpt2").is_dir():
+        pytest.skip("no texts at ../shared/data")
+    files = (data / "gpt2/vocab.json", data / "gpt2/merges.txt", [EOT])
+    text = (data / name).read_text("utf-8")
+    assert FastTokenizer.from_files(*files).encode(text) == Tokenizer.from_files(*files).encode(
+        text
+    )
+
+
+def test_missing_special_tokens_are_appended_as_in_the_book(trained):
+    book, fast = (c(*trained, [EOT, "<new>"]) for c in (Tokenizer, FastTokenizer))
+    assert (fast.vocab, fast.merges) == (book.vocab, book.merges)
+    assert (fast.special_tokens, fast.vocab_size) == (book.special_tokens, book.vocab_size)
+
+
+@pytest.mark.parametrize("offset", [2**21 - 300, 2**21 - 257, 2**31])
+def test_large_ids_are_encoded_and_decoded_as_any(offset):
+    vocab = {offset + byte: bytes([byte]) for byte in range(256)} | {offset + 256: b"ab"}
+    tokenizer = FastTokenizer(vocab, [(b"a", b"b")])
+    text = " ".join(f"ab{number}ab" for number in range(100))
+    ids = tokenizer.encode_bytes(text.encode())
+    assert ids.tolist() == Tokenizer(vocab, [(b"a", b"b")]).encode(text)
+    assert tokenizer.decode(ids) == tokenizer.decode(ids.tolist()) == text
+    assert tokenizer._token_bytes is None or offset < 2**21
+
+
+def test_of_repeated_merges_the_first_counts():
+    vocab = {0: b"a", 1: b"b", 2: b"c", 3: b"ab", 4: b"bc"}
+    merges = [(b"a", b"b"), (b"b", b"c"), (b"a", b"b")]
+    assert FastTokenizer(vocab, merges).encode("abc") == [3, 2]
+
+
+def test_memory_is_bounded_and_changes_nothing(trained, monkeypatch):
+    text = " ".join(f"word{i}" for i in range(300)) + "x" * 1000
+    expected = Tokenizer(*trained, [EOT]).encode(text)
+    monkeypatch.setattr(tokenizer_module, "MAX_CACHED_PRETOKENS", 10)
+    monkeypatch.setattr(segments, "MAX_TEXTS", 10)
+    small = FastTokenizer(*trained, [EOT])
+    for _ in range(2):
+        assert small.encode(text) == expected
+        assert small.encode_bytes(text.encode()).tolist() == expected
+    assert 0 < len(small._cache) <= 10
+    assert max(map(len, small._cache)) <= tokenizer_module.MAX_CACHED_LENGTH
+
+
+def test_a_text_that_cannot_be_encoded_does_not_harm_the_next():
+    no_x = FastTokenizer({i: bytes([i]) for i in range(256) if i != ord("x")}, [])
+    for _ in range(2):
+        for encode in (no_x.encode_bytes, lambda data: no_x.encode(data.decode())):
+            with pytest.raises(ValueError, match="no token for byte b'x'"):
+                encode(b"a x b")
+        assert no_x.encode_bytes(b"a b").tolist() == no_x.encode("a b") == [97, 32, 98]
+
+
+def test_a_batch_is_the_same_with_any_number_of_workers(both):
+    book, fast = both
+    batch = [TEXT * number for number in range(20)]
+    assert fast.encode_batch(batch, num_workers=2) == [book.encode(text) for text in batch]
+    with pytest.raises(ValueError, match="num_workers=0"):
+        fast.encode_batch(batch, num_workers=0)
+
+
+def test_copy_for_another_process_encodes_alike(both):
+    _, fast = both
+    expected = fast.encode(TEXT * 100)
+    fast.encode(TEXT)
+    copy = pickle.loads(pickle.dumps(fast))
+    assert fast._cache
+    assert not copy._cache
+    assert copy.encode(TEXT * 100) == expected

@@ -1,0 +1,30 @@
+"""Work shared out among processes: in order, a little ahead, errors included."""
+
+from itertools import accumulate
+
+import pytest
+
+from cs_basics.fast.text.parallel import default_num_workers, map_in_order
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_tasks_are_drawn_only_a_little_ahead(num_workers):
+    drawn = []
+    results = map_in_order(abs, (drawn.append(i) or -i for i in range(100)), num_workers)
+    taken = [next(results) for _ in range(10)]
+    assert taken == list(range(10))
+    assert len(drawn) <= 10 + 2 * num_workers + 1
+    assert list(accumulate(results, max)) == list(range(10, 100))
+
+
+def test_an_error_in_a_worker_reaches_the_caller():
+    with pytest.raises(TypeError):
+        list(map_in_order(abs, ["not a number"] * 3, 2))
+
+
+def test_number_of_workers_follows_the_text_unless_given():
+    assert default_num_workers(None, 1000) == 1
+    assert default_num_workers(3, 1000) == 3
+    assert default_num_workers(None, 10**12) >= 1
+    with pytest.raises(ValueError, match="num_workers=0"):
+        default_num_workers(0, 1000)

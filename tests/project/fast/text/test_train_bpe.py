@@ -1,0 +1,59 @@
+"""Training on large texts: the merges of the book, with any number of processes."""
+
+import random
+from pathlib import Path
+
+import pytest
+from awkward import EOT, all_specials, awkward_bytes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_basics import bpe
+from cs_basics.fast.text import counting
+from cs_basics.fast.text.train_bpe import learn_merges, train_bpe
+
+words = st.lists(st.sampled_from([0, 97, 98, 99, 255]), min_size=1, max_size=12).map(bytes)
+corpora = st.dictionaries(words, st.integers(1, 5), max_size=12)
+
+
+@given(corpora, st.integers(0, 60))
+def test_learned_merges_are_those_of_the_book(corpus, num_merges):
+    assert learn_merges(corpus, num_merges) == bpe.learn_merges(corpus, num_merges)
+
+
+@given(st.lists(awkward_bytes, min_size=1, max_size=4), all_specials)
+def test_a_vocabulary_is_that_of_the_book(tmp_path_factory, parts, special_tokens):
+    path = tmp_path_factory.mktemp("train") / "text"
+    path.write_bytes(b"x" + b"".join(parts * 3))
+    expected = bpe.train_bpe(path, 290, special_tokens)
+    assert train_bpe(path, 290, special_tokens) == expected
+
+
+def test_a_vocabulary_of_real_text_is_that_of_the_book():
+    path = Path(__file__).parents[5] / "shared" / "data" / "books" / "alice_in_wonderland.txt"
+    if not path.is_file():
+        pytest.skip("no text at ../shared/data")
+    assert train_bpe(path, 2000, [EOT]) == bpe.train_bpe(path, 2000, [EOT])
+
+
+def test_training_is_the_same_with_any_number_of_workers(tmp_path, monkeypatch):
+    monkeypatch.setattr(counting, "MIN_BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 10_000)
+    draw = random.Random(1)
+    path = tmp_path / "text"
+    text = " ".join("".join(draw.choices("abcdefg", k=draw.randint(1, 8))) for _ in range(20_000))
+    path.write_text(text)
+    one = train_bpe(path, 400, [EOT], num_workers=1)
+    assert one == train_bpe(path, 400, [EOT], num_workers=2)
+
+
+def test_progress_of_both_stages_is_reported(tmp_path):
+    path = tmp_path / "text"
+    path.write_text(" ".join(f"w{i}" for i in range(2000)))
+    size, seen = path.stat().st_size, []
+    train_bpe(path, 256 + 100, [], on_progress=lambda *fields: seen.append(fields[:4]))
+    assert seen == [
+        ("counting pre-tokens", "bytes", size, size),
+        ("merging", "merges", 64, 100),
+        ("merging", "merges", 100, 100),
+    ]

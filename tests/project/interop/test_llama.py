@@ -1,0 +1,369 @@
+"""Llama folders: the same logits, tokens and bits there and back, and one line for what is bad."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cs_basics.bpe import train_bpe
+from cs_basics.fast.cached import generate
+from cs_basics.interop.llama import export_llama, import_llama
+from cs_basics.interop.llama_weights import to_half_split, to_interleaved
+from cs_basics.interop.tokenizer_files import save_tokenizer_json
+from cs_basics.run.checkpoint_file import write_checkpoint
+from cs_basics.run.config import END_OF_TEXT
+from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.presets import PRESETS
+from cs_basics.run.token_file import tokenizer_checksum
+from cs_basics.run.training_run import train_run
+from cs_basics.tokenizer import Tokenizer
+from cs_basics.variants.model import build_model
+
+CONTEXT = 128
+SIZES = {
+    "vocab_size": 300,
+    "context_length": CONTEXT,
+    "d_model": 32,
+    "d_ff": 64,
+    "num_layers": 2,
+    "num_heads": 4,
+    "device": "cpu",
+    "dtype": "float32",
+}
+MODELS = {
+    "plain": {},
+    "llama norm": {"norm": "rmsnorm-llama"},
+    "tied": {"tie_embeddings": True},
+    "grouped": {"num_kv_heads": 2, "norm_eps": 1e-3, "rope_theta": 500.0},
+    "grouped and tied": {"num_kv_heads": 1, "tie_embeddings": True},
+}
+
+
+@pytest.fixture(scope="module")
+def llama():
+    """The transformers package, or the reason why these tests are skipped."""
+    return pytest.importorskip("transformers", reason="needs the transformers package")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(texts):
+    vocab, merges = train_bpe(texts[0], SIZES["vocab_size"], [END_OF_TEXT])
+    return Tokenizer(vocab, merges, [END_OF_TEXT])
+
+
+@pytest.fixture
+def make_run(tokenizer, tmp_path):
+    """Write the folder of a run with random weights and random gains."""
+
+    def make(**choices):
+        config = PRESETS["debug"][1].replace(**SIZES | choices)
+        run = RunFolder(tmp_path / "run")
+        run.write_config(config)
+        tokenizer.save(run.tokenizer)
+        torch.manual_seed(0)
+        model = build_model(config.model)
+        for name, parameter in model.named_parameters():
+            if "ln" in name:
+                torch.nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
+        run.checkpoints.mkdir()
+        write_checkpoint(run.checkpoint_of(7), model, make_optimizer(model, config), 7)
+        return run
+
+    return make
+
+
+@pytest.fixture(scope="module", params=["untied", "tied"])
+def trained_run(request, texts, tmp_path_factory):
+    """A run of some updates, whose weights have the sizes that training gives them."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    config = PRESETS["debug"][1].replace(
+        **SIZES,
+        train_text=texts[0],
+        valid_text=texts[1],
+        run_dir=folder,
+        batch_size=4,
+        max_steps=30,
+        num_samples=0,
+        num_kv_heads=2,
+        tie_embeddings=request.param == "tied",
+    )
+    train_run(config)
+    return RunFolder(folder)
+
+
+@pytest.fixture
+def exported(make_run, tmp_path):
+    """A small Llama folder to do harm to."""
+    out = tmp_path / "llama"
+    export_llama(make_run(num_kv_heads=2), out)
+    return out
+
+
+def assert_same_logits(ours, theirs):
+    ids = torch.randint(SIZES["vocab_size"], (2, CONTEXT), generator=torch.Generator())
+    with torch.no_grad():
+        torch.testing.assert_close(ours(ids), theirs(ids).logits, rtol=0, atol=1e-5)
+
+
+def assert_same_tokens(ours, theirs):
+    prompt = torch.arange(20, 40).unsqueeze(0)
+    written = theirs.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=100,
+        do_sample=False,
+        eos_token_id=None,
+    )
+    assert written[0, 20:].tolist() == list(generate(ours, prompt[0].tolist(), 100))
+
+
+def read(llama, folder):
+    return llama.LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("choices", MODELS.values(), ids=MODELS)
+def test_transformers_gives_the_logits_and_tokens_of_our_export(llama, make_run, tmp_path, choices):
+    run = make_run(**choices)
+    num_parameters = export_llama(run, tmp_path / "out")
+    theirs = read(llama, tmp_path / "out")
+    assert num_parameters == sum(parameter.numel() for parameter in theirs.parameters())
+    assert_same_logits(run.load_model(), theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "shard"), [*((name, "1GB") for name in MODELS), ("grouped", "30KB")]
+)
+def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
+    llama, tokenizer, tmp_path, name, shard
+):
+    choices = MODELS[name]
+    folder, out = tmp_path / "llama", tmp_path / "run"
+    torch.manual_seed(0)
+    theirs = llama.LlamaForCausalLM(
+        llama.LlamaConfig(
+            vocab_size=300,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=choices.get("num_kv_heads", 4),
+            max_position_embeddings=CONTEXT,
+            tie_word_embeddings=choices.get("tie_embeddings", False),
+            rms_norm_eps=choices.get("norm_eps", 1e-6),
+            rope_parameters={"rope_type": "default", "rope_theta": choices.get("rope_theta", 1e4)},
+            initializer_range=0.1,
+        )
+    ).eval()
+    theirs.save_pretrained(folder, max_shard_size=shard)
+    assert (folder / "model.safetensors.index.json").exists() == (shard == "30KB")
+    save_tokenizer_json(tokenizer, folder / "tokenizer.json")
+    import_llama(folder, out)
+    ours = RunFolder(out).load_model()
+    assert_same_logits(ours, theirs)
+    if shard == "30KB":
+        assert_same_tokens(ours, theirs)
+
+
+def test_a_trained_model_travels_there_and_back(llama, trained_run, tmp_path):
+    export_llama(trained_run, tmp_path / "llama")
+    theirs = read(llama, tmp_path / "llama")
+    assert_same_logits(trained_run.load_model(), theirs)
+    assert_same_tokens(trained_run.load_model(), theirs)
+    import_llama(tmp_path / "llama", tmp_path / "back")
+    assert_same_logits(RunFolder(tmp_path / "back").load_model(), theirs)
+
+
+@pytest.mark.parametrize("choices", MODELS.values(), ids=MODELS)
+def test_export_and_import_give_back_every_bit(make_run, tmp_path, choices):
+    run = make_run(**choices)
+    export_llama(run, tmp_path / "llama")
+    import_llama(tmp_path / "llama", tmp_path / "back")
+    back = RunFolder(tmp_path / "back")
+    state, same = run.load_model().state_dict(), back.load_model().state_dict()
+    assert set(state) == set(same)
+    assert all(torch.equal(state[name], same[name]) for name in state)
+    ours, theirs = (tokenizer_checksum(folder.load_tokenizer()) for folder in (run, back))
+    assert ours == theirs
+    model = dataclasses.asdict(back.read_config().model)
+    for name, value in dataclasses.asdict(run.read_config().model).items():
+        if name == "norm":
+            assert model[name] == "rmsnorm-llama"
+        elif name == "num_kv_heads":
+            assert model[name] == (value or SIZES["num_heads"])
+        else:
+            assert model[name] == value, name
+
+
+def test_the_pipeline_of_transformers_reads_the_folder_and_writes_with_our_tokens(
+    llama, trained_run, tmp_path
+):
+    export_llama(trained_run, tmp_path / "llama")
+    write = llama.pipeline("text-generation", model=str(tmp_path / "llama"), device="cpu")
+    tokenizer = trained_run.load_tokenizer()
+    text = f"{END_OF_TEXT}\nOnce there was a girl called Zoë."
+    assert write.tokenizer(text)["input_ids"] == tokenizer.encode(text)
+    prompt = "Once upon a time"
+    story = write(prompt, do_sample=False, max_new_tokens=30)[0]["generated_text"]
+    tokens = generate(
+        trained_run.load_model(),
+        tokenizer.encode(prompt),
+        30,
+        stop_ids=tokenizer.encode(END_OF_TEXT),
+    )
+    assert story == prompt + tokenizer.decode(tokens)
+    settings = write.model.generation_config
+    assert (settings.do_sample, settings.temperature, settings.top_p) == (True, 0.5, 0.95)
+
+
+def test_pairs_are_moved_to_the_halves_of_each_head():
+    rows = torch.arange(8.0).unsqueeze(1)
+    assert to_half_split(rows, 1).flatten().tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+    assert to_half_split(rows, 2).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+    assert torch.equal(to_interleaved(to_half_split(rows, 2), 2), rows)
+
+
+def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, texts, tmp_path):
+    run, out, back = make_run(num_kv_heads=2), tmp_path / "llama", tmp_path / "back"
+    result = script("export", run.path, "--out", out)
+    assert (result.code, result.err) == (0, "")
+    assert 'pipeline("text-generation"' in result.out
+    shorter = ["--context-length", "32", "--train-text", texts[0], "--valid-text", texts[1]]
+    result = script("import_llama", out, "--out", back, *shorter, "--max-steps", "3")
+    assert (result.code, result.err) == (0, "")
+    assert back.joinpath("config.json").exists()
+    same = ["--prompt", "Once", "--seed", "3", "--max-tokens", "20"]
+    assert script("generate", back, *same).out == script("generate", run.path, *same).out
+    assert script("evaluate", back, "--text", texts[1]).code == 0
+    more = ["--run-dir", back, "--resume", "--device", "cpu", "--fast", "off", "--num-samples", "1"]
+    result = script("train", "stories", *more)
+    assert result.code == 0, result.err
+    assert RunFolder(back).latest_checkpoint().name == "step-00000003.pt"
+
+
+@pytest.mark.parametrize(
+    ("choices", "word"),
+    [
+        ({"placement": "post"}, "placement=post"),
+        ({"placement": "none"}, "placement=none"),
+        ({"norm": "layernorm"}, "norm=layernorm"),
+        ({"positions": "none"}, "positions=none"),
+        ({"ffn": "silu"}, "ffn=silu"),
+        ({"qk_norm": True}, "qk_norm=True"),
+    ],
+)
+def test_what_has_no_llama_form_is_refused_in_one_line(script, make_run, tmp_path, choices, word):
+    result = script("export", make_run(**choices).path, "--out", tmp_path / "llama")
+    assert_refused(result, tmp_path / "llama", word)
+
+
+def assert_refused(result, out, *words):
+    assert result.code == 2
+    assert len(result.err.splitlines()) == 1
+    for word in words:
+        assert word in result.err
+    assert not list(out.parent.glob(f"{out.name}*"))
+
+
+def test_a_run_of_an_older_version_is_refused_in_one_line(script, make_run, tmp_path):
+    run = make_run()
+    settings = {"d_model": 32, "compile": False}
+    run.config.write_text(json.dumps({"settings": settings, "provenance": {}}))
+    result = script("export", run.path, "--out", tmp_path / "llama")
+    assert_refused(result, tmp_path / "llama", "config.json", "cs_basics 0.1")
+
+
+def change_config(**changes):
+    def change(folder):
+        path = folder / "config.json"
+        values = json.loads(path.read_text()) | changes
+        path.write_text(json.dumps({k: v for k, v in values.items() if v is not ...}))
+
+    return change
+
+
+def change_weights(change):
+    def change_file(folder):
+        weights = load_file(folder / "model.safetensors")
+        change(weights)
+        save_file(weights, folder / "model.safetensors")
+
+    return change_file
+
+
+def cut(name, length):
+    def cut_file(folder):
+        path = folder / name
+        path.write_bytes(path.read_bytes()[:length])
+
+    return cut_file
+
+
+def index_of(file):
+    def write(folder):
+        names = load_file(folder / "model.safetensors")
+        index = {"weight_map": dict.fromkeys(names, file)}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    return write
+
+
+Q_PROJ = "model.layers.1.self_attn.q_proj.weight"
+DAMAGE = {
+    "another architecture": (change_config(model_type="gpt2"), ["config.json", '"gpt2"']),
+    "no model type": (change_config(model_type=...), ["config.json", "model_type"]),
+    "no size": (change_config(hidden_size=...), ["config.json", "hidden_size is missing"]),
+    "text for a size": (change_config(hidden_size="32"), ['hidden_size="32"']),
+    "huge size": (change_config(intermediate_size=10**12), ["gate_proj", "(64, 32)"]),
+    "huge depth": (change_config(num_hidden_layers=10**12), ["model.layers.2."]),
+    "huge context": (change_config(max_position_embeddings=10**12), ["context_length=10000"]),
+    "scaled positions": (
+        change_config(rope_parameters={"rope_type": "llama3"}),
+        ['rope_type="llama3"'],
+    ),
+    "another activation": (change_config(hidden_act="gelu"), ['hidden_act="gelu"']),
+    "biases": (change_config(attention_bias=True), ["attention_bias=true"]),
+    "size of a head": (change_config(head_dim=16), ["head_dim=16"]),
+    "too small a vocabulary": (change_config(vocab_size=290), ["tokenizer.json", "vocab_size=290"]),
+    "cut config": (cut("config.json", 40), ["config.json is not a JSON file"]),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), ["model.safetensors"]),
+    "cut weights": (cut("model.safetensors", 5_000), ["model.safetensors is damaged"]),
+    "empty weights": (cut("model.safetensors", 0), ["model.safetensors is damaged"]),
+    "missing weight": (change_weights(lambda w: w.pop(Q_PROJ)), [f"no weight {Q_PROJ}"]),
+    "extra weight": (
+        change_weights(lambda w: w.update(more=torch.ones(1))),
+        ["has a weight more"],
+    ),
+    "another shape": (
+        change_weights(lambda w: w.update({Q_PROJ: torch.ones(32, 16)})),
+        [Q_PROJ, "(32, 16)", "(32, 32)"],
+    ),
+    "integers": (
+        change_weights(lambda w: w.update({Q_PROJ: torch.ones(32, 32, dtype=torch.int8)})),
+        [Q_PROJ, "as I8"],
+    ),
+    "index out of the folder": (index_of("../run/x"), ["no file of this folder"]),
+    "index to nowhere": (index_of("none.safetensors"), ["none.safetensors"]),
+    "cut tokenizer": (cut("tokenizer.json", 500), ["tokenizer.json is not a JSON file"]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_folder_is_refused_in_one_line(script, exported, tmp_path, name):
+    damage, words = DAMAGE[name]
+    damage(exported)
+    assert_refused(
+        script("import_llama", exported, "--out", tmp_path / "back"), tmp_path / "back", *words
+    )
+
+
+def test_what_exists_is_not_replaced(script, exported, tmp_path):
+    (tmp_path / "there").mkdir()
+    for name, source in (("import_llama", exported), ("export", tmp_path / "run")):
+        result = script(name, source, "--out", tmp_path / "there")
+        assert result.code == 2
+        assert "there already exists" in result.err
+    assert not list((tmp_path / "there").iterdir())
+    shutil.rmtree(tmp_path / "there")

@@ -1,0 +1,202 @@
+"""Other libraries' formats: what is written gives our ids there, and what is read theirs here."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from awkward import EOT, awkward_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_basics.bpe import train_bpe
+from cs_basics.interop.tokenizer_files import (
+    load_tiktoken,
+    load_tokenizer_json,
+    save_tiktoken,
+    save_tokenizer_json,
+    tiktoken_arguments,
+)
+from cs_basics.run.token_file import tokenizer_checksum
+from cs_basics.run.tokenizer_folder import load_tokenizer
+from cs_basics.tokenizer import Tokenizer
+
+ROOT = Path(__file__).parents[3]
+DATA = ROOT.parent / "shared" / "data"
+TEXTS = ["books/alice_in_wonderland.txt", "books/sherlock.txt", "tinystories/valid.txt"]
+# Libraries know different versions of Unicode: no characters that older ones lack.
+assigned_text = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=30)
+texts = awkward_text.filter(lambda text: text.isascii()) | assigned_text
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text"
+    path.write_text(f"the caf\u00e9's cats sat, 12 \u4e2d\u6587\n  and more{EOT}" * 3)
+    vocab, merges = train_bpe(path, 300, [EOT])
+    return Tokenizer(vocab, merges, [EOT, "<a b>", "\u4e2d\u3002", "\n"])
+
+
+@pytest.fixture(scope="module")
+def gpt2():
+    if not (DATA / "gpt2").is_dir():
+        pytest.skip("GPT-2's vocabulary is not at ../shared/data/gpt2")
+    return Tokenizer.from_files(DATA / "gpt2/vocab.json", DATA / "gpt2/merges.txt", [EOT])
+
+
+@pytest.fixture(scope="module")
+def in_tokenizers(trained, tmp_path_factory):
+    tokenizers = pytest.importorskip("tokenizers")
+    path = tmp_path_factory.mktemp("json") / "tokenizer.json"
+    save_tokenizer_json(trained, path)
+    return tokenizers.Tokenizer.from_file(str(path))
+
+
+@pytest.fixture(scope="module")
+def in_tiktoken(trained):
+    tiktoken = pytest.importorskip("tiktoken")
+    return tiktoken.Encoding(**tiktoken_arguments(trained))
+
+
+@given(texts)
+def test_tokenizers_gives_our_ids(trained, in_tokenizers, text):
+    ids = trained.encode(text)
+    assert in_tokenizers.encode(text).ids == ids
+    assert in_tokenizers.decode(ids, skip_special_tokens=False) == text
+
+
+@given(texts)
+def test_tiktoken_gives_our_ids(trained, in_tiktoken, text):
+    assert in_tiktoken.encode(text, allowed_special="all") == trained.encode(text)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_both_give_our_ids_of_real_text_by_gpt2(gpt2, tmp_path, name):
+    tokenizers = pytest.importorskip("tokenizers")
+    tiktoken = pytest.importorskip("tiktoken")
+    save_tokenizer_json(gpt2, tmp_path / "tokenizer.json")
+    text = (DATA / name).read_bytes()[:200_000].decode("utf-8", "replace")
+    ids = gpt2.encode(text)
+    encoding = tiktoken.Encoding(**tiktoken_arguments(gpt2))
+    assert encoding.encode(text, allowed_special="all") == ids
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert theirs.encode(text).ids == ids
+
+
+def test_tokenizer_json_is_read_as_it_was_written(trained, tmp_path):
+    save_tokenizer_json(trained, tmp_path / "tokenizer.json")
+    loaded = load_tokenizer_json(tmp_path / "tokenizer.json")
+    assert loaded.vocab == trained.vocab
+    assert loaded.merges == trained.merges
+    assert set(loaded.special_tokens) == set(trained.special_tokens)
+    assert tokenizer_checksum(loaded) == tokenizer_checksum(trained)
+
+
+def test_what_tokenizers_has_trained_and_saved_is_read(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300, special_tokens=[EOT], show_progress=False,
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    text = "some words and some more words, 1984\n" * 20
+    theirs.train_from_iterator([text], trainer)
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    ours = load_tokenizer_json(tmp_path / "tokenizer.json")
+    assert ours.encode(text + EOT) == theirs.encode(text + EOT).ids
+
+
+def test_ranks_are_read_as_they_were_written(trained, gpt2, tmp_path):
+    for tokenizer in (trained, gpt2):
+        save_tiktoken(tokenizer, tmp_path / "ranks")
+        specials = tiktoken_arguments(tokenizer)["special_tokens"]
+        specials.pop("\n", None)  # a byte, and so among the ranks
+        loaded = load_tiktoken(tmp_path / "ranks", specials)
+        assert loaded.vocab == tokenizer.vocab
+        assert loaded.merges == tokenizer.merges
+
+
+def test_ranks_are_those_that_tiktoken_reads(trained, tmp_path):
+    load = pytest.importorskip("tiktoken.load")
+    save_tiktoken(trained, tmp_path / "ranks")
+    ranks = load.load_tiktoken_bpe(str(tmp_path / "ranks"))
+    assert ranks == tiktoken_arguments(trained)["mergeable_ranks"]
+
+
+SINGLES = {i: bytes([i]) for i in range(256)}
+AB, BC = (b"a", b"b"), (b"b", b"c")
+
+
+@pytest.mark.parametrize(
+    ("vocab", "merges", "message"),
+    [
+        (SINGLES | {256: b"bc", 257: b"ab"}, [AB, BC], "do not ascend"),
+        (SINGLES | {256: b"ab"}, [], "not every token"),
+        ({0: b"a", 1: b"b", 2: b"ab"}, [AB], "no token for byte"),
+    ],
+)
+def test_what_ranks_cannot_say_is_refused(vocab, merges, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        save_tiktoken(Tokenizer(vocab, merges), tmp_path / "ranks")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"normalizer": {"type": "NFC"}}, "normalizer"),
+        ({"model": {"type": "WordPiece"}}, "WordPiece"),
+        ({"model": {}}, "is not a tokenizer.json"),
+        ({"model": None}, "is not a tokenizer.json"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer"),
+        ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "pre_tokenizer"),
+        (
+            {
+                "pre_tokenizer": {
+                    "type": "Sequence",
+                    "pretokenizers": [
+                        {"type": "Split", "pattern": {"Regex": "\\w+"}},
+                        {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
+                    ],
+                }
+            },
+            "another pattern",
+        ),
+    ],
+)
+def test_a_tokenizer_json_of_another_kind_is_refused(trained, tmp_path, change, message):
+    path = tmp_path / "tokenizer.json"
+    save_tokenizer_json(trained, path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match=message) as refused:
+        load_tokenizer_json(path)
+    assert "tokenizer.json" in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"YQ==", b"YQ== x", b"? 0", b"YQ== 0\n"])
+def test_damaged_ranks_are_refused(tmp_path, content):
+    (tmp_path / "ranks").write_bytes(content)
+    with pytest.raises(ValueError, match=r"line 1|single byte"):
+        load_tiktoken(tmp_path / "ranks")
+
+
+def test_the_script_converts_there_and_back(trained, tmp_path):
+    ordinary = Tokenizer(trained.vocab, trained.merges, [EOT])
+    ordinary.save(tmp_path / "tokenizer")
+    names = ["tokenizer", "tokenizer.json", "again", "ranks.tiktoken"]
+    for source, target in pairwise(names):
+        script = [sys.executable, ROOT / "scripts" / "convert_tokenizer.py"]
+        done = subprocess.run(
+            [*script, tmp_path / source, "--out", tmp_path / target],
+            capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        if target == "ranks.tiktoken":
+            # Tokens that are neither special nor made by a merge: the others of the fixture.
+            assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        else:
+            assert done.returncode == 0, done.stderr
+    again = load_tokenizer(tmp_path / "again")
+    assert tokenizer_checksum(again) == tokenizer_checksum(ordinary)

@@ -1,0 +1,198 @@
+"""Token files: exact, and refused when damaged."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_basics.bpe import train_bpe
+from cs_basics.fast.text import blocks
+from cs_basics.fast.text import tokenizer as fast_tokenizer
+from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.run import encoding
+from cs_basics.run.encoding import encode_file
+from cs_basics.run.token_file import (
+    HEADER_BYTES,
+    MAGIC,
+    open_token_file,
+    tokenizer_checksum,
+    write_token_file,
+)
+from cs_basics.tokenizer import Tokenizer
+
+EOT = "<|endoftext|>"
+
+
+@pytest.fixture(scope="module", params=[Tokenizer, FastTokenizer])
+def tokenizer(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text"
+    path.write_text(f"the cat sat on the mat{EOT}the hat" * 3)
+    return request.param(*train_bpe(path, 270, [EOT]), [EOT])
+
+
+def write(path, ids, vocab_size=300, checksum="abc"):
+    return write_token_file(
+        path, [(len(ids), ids)], vocab_size=vocab_size, tokenizer_checksum=checksum
+    )
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "dtype"), [(300, "uint16"), (65_536, "uint16"), (65_537, "uint32")]
+)
+def test_token_file_survives_a_round_trip(tmp_path, vocab_size, dtype):
+    chunks = [(7, [0, 5, vocab_size - 1]), (0, []), (3, np.array([7], dtype=np.uint8))]
+    path = tmp_path / "new" / "tokens"
+    write_token_file(path, chunks, vocab_size=vocab_size, tokenizer_checksum="abc")
+    opened = open_token_file(path, tokenizer_checksum="abc")
+    assert opened.tokens.tolist() == [0, 5, vocab_size - 1, 7]
+    assert opened.tokens.dtype == opened.dtype == dtype
+    assert (opened.num_tokens, opened.num_bytes, opened.vocab_size) == (4, 10, vocab_size)
+    assert opened.tokenizer_checksum == "abc"
+    assert not opened.tokens.flags.writeable
+    raw = path.read_bytes()
+    assert len(raw) == HEADER_BYTES + 4 * np.dtype(dtype).itemsize
+    assert (
+        raw[HEADER_BYTES + 2 * opened.tokens.itemsize :][:2]
+        == (vocab_size - 1).to_bytes(4, "little")[:2]
+    )
+
+
+def test_token_file_without_tokens_can_be_opened(tmp_path):
+    assert write(tmp_path / "tokens", []).tokens.shape == (0,)
+
+
+@pytest.mark.parametrize("ids", [[300], [-1], [0, 70_000]])
+def test_ids_outside_the_vocabulary_are_refused_and_leave_nothing(tmp_path, ids):
+    with pytest.raises(ValueError, match="vocab_size=300"):
+        write(tmp_path / "tokens", ids)
+    assert not list(tmp_path.iterdir())
+
+
+def damage_version(raw):
+    return raw.replace(b'"version": 1', b'"version": 9')
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda raw: raw[:-1], "1029 bytes where 3 tokens need 1030"),
+        (lambda raw: raw + b"x", "1031 bytes"),
+        (lambda raw: raw[:500], "not a token file"),
+        (lambda _: b"", "not a token file"),
+        (lambda _: b"Once upon a time " * 100, "not a token file"),
+        (damage_version, "version 9 of the format, not 1"),
+        (lambda raw: raw.replace(b'"uint16"', b'"uint32"'), "damaged header"),
+        (lambda raw: raw.replace(b'"num_tokens": 3', b'"num_tokens":-3'), "damaged header"),
+        (lambda raw: raw.replace(b'"dtype"', b'"dtipe"'), "damaged header"),
+        (lambda raw: raw.replace(b"{", b"["), "damaged header"),
+        (lambda raw: raw.replace(MAGIC, MAGIC + b"\xff"), "damaged header"),
+    ],
+)
+def test_damaged_token_files_are_refused_in_one_line(tmp_path, damage, message):
+    path = tmp_path / "tokens"
+    write(path, [1, 2, 3])
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=message) as refused:
+        open_token_file(path)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_token_file_of_another_tokenizer_is_refused_by_both_names(tmp_path):
+    write(tmp_path / "tokens", [1], checksum="first" * 4)
+    with pytest.raises(ValueError, match=r"firstfirstfi.*secondsecond.*encode the text again"):
+        open_token_file(tmp_path / "tokens", tokenizer_checksum="second" * 4)
+
+
+def test_missing_token_file_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        open_token_file(tmp_path / "missing")
+
+
+@given(content=st.binary(min_size=1, max_size=300), block_bytes=st.integers(1, 50))
+def test_encoded_file_holds_the_ids_of_the_whole_text(
+    tokenizer, tmp_path_factory, content, block_bytes
+):
+    folder = tmp_path_factory.mktemp("encode")
+    content += f"the cat{EOT}\r\n".encode()
+    (folder / "text").write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "CHUNK_BYTES", block_bytes)
+        patch.setattr(fast_tokenizer, "BLOCK_BYTES", 3 * block_bytes)
+        patch.setattr(encoding, "READ_BYTES", block_bytes)
+        patch.setattr(encoding, "IDS_AT_ONCE", block_bytes)
+        encoded = encode_file(tokenizer, folder / "text", folder / "tokens")
+    assert encoded.tokens.tolist() == tokenizer.encode(content.decode("utf-8", "surrogateescape"))
+    assert b"".join(tokenizer.vocab[i] for i in encoded.tokens.tolist()) == content
+    assert encoded.num_bytes == len(content)
+    assert encoded.tokenizer_checksum == tokenizer_checksum(tokenizer)
+
+
+def test_encoded_file_is_the_same_with_any_number_of_workers(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(fast_tokenizer, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(encoding, "READ_BYTES", 1000)
+    monkeypatch.setattr(encoding, "IDS_AT_ONCE", 400)
+    (tmp_path / "text").write_bytes(f"the cat{EOT}\u00e9t\u00e9 mat\r\n".encode() * 700 + b"\xff")
+    for workers in (1, 2, 3):
+        reports = []
+        encode_file(tokenizer, tmp_path / "text", tmp_path / str(workers), workers, reports.append)
+        assert reports[-1].done == reports[-1].total == (tmp_path / "text").stat().st_size
+        assert len(reports) > 10
+        assert all(earlier.done <= later.done for earlier, later in pairwise(reports))
+    contents = {(tmp_path / str(workers)).read_bytes() for workers in (1, 2, 3)}
+    assert len(contents) == 1
+
+
+def test_texts_that_cannot_be_encoded_leave_nothing(tokenizer, tmp_path):
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("cats")
+    with pytest.raises(ValueError, match="empty"):
+        encode_file(tokenizer, tmp_path / "empty", tmp_path / "out")
+    with pytest.raises(FileNotFoundError):
+        encode_file(tokenizer, tmp_path / "missing", tmp_path / "out")
+    with pytest.raises(IsADirectoryError):
+        encode_file(tokenizer, tmp_path, tmp_path / "out")
+    with pytest.raises(ValueError, match="is the text itself"):
+        encode_file(tokenizer, tmp_path / "text", tmp_path / "text")
+    for workers in (1, 2):
+        with pytest.raises(ValueError, match="no token for byte b's'"):
+            encode_file(
+                type(tokenizer)({0: b"c", 1: b"a", 2: b"t"}, []),
+                tmp_path / "text", tmp_path / "out", workers,
+            )  # fmt: skip
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "text"]
+    assert (tmp_path / "text").read_text() == "cats"
+
+
+def test_header_is_readable_text(tmp_path):
+    write(tmp_path / "tokens", [1])
+    raw = (tmp_path / "tokens").read_bytes()[:HEADER_BYTES]
+    assert json.loads(raw.removeprefix(MAGIC))["num_tokens"] == 1
+
+
+def test_checksum_tells_tokenizers_apart():
+    vocab = {i: bytes([i]) for i in range(256)} | {256: b"ab", 257: b"bc"}
+    merges = [(b"a", b"b"), (b"b", b"c")]
+    checksums = {
+        tokenizer_checksum(Tokenizer(vocab, merges)),
+        tokenizer_checksum(Tokenizer(vocab, merges[::-1])),
+        tokenizer_checksum(Tokenizer(vocab, merges, ["a"])),
+        tokenizer_checksum(Tokenizer(vocab | {256: b"bc", 257: b"ab"}, merges)),
+    }
+    assert len(checksums) == 4
+    assert tokenizer_checksum(Tokenizer(dict(reversed(vocab.items())), merges)) in checksums
+
+
+def test_an_id_that_no_token_file_holds_is_refused(tmp_path):
+    for huge in (FastTokenizer, lambda *_: write(tmp_path / "tokens", [], (1 << 32) + 1)):
+        with pytest.raises(ValueError, match="token id 4294967296 is more than a token file holds"):
+            huge({1 << 32: b"a"}, [])
+
+
+def test_checksum_is_that_of_token_files_written_before():
+    vocab = {i: bytes([i]) for i in range(256)} | {256: b"ab", 257: EOT.encode()}
+    checksum = tokenizer_checksum(Tokenizer(vocab, [(b"a", b"b")], [EOT]))
+    assert checksum == "5619eba23397a35a2109d136f666e718e42d5b912ff4614540039681256de283"

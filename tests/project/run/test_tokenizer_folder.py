@@ -1,0 +1,84 @@
+"""Tokenizers on disk: whole or not there, and damaged ones refused by name."""
+
+import pytest
+
+from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
+from cs_basics.tokenizer import Tokenizer
+
+EOT = "<|endoftext|>"
+
+
+@pytest.fixture
+def tokenizer():
+    vocab = {i: bytes([i]) for i in range(256)} | {256: b"ab", 257: EOT.encode()}
+    return Tokenizer(vocab, [(b"a", b"b")], [EOT])
+
+
+@pytest.mark.parametrize(("is_fast", "kind"), [(True, FastTokenizer), (False, Tokenizer)])
+def test_saving_and_loading_keeps_everything(tokenizer, tmp_path, is_fast, kind):
+    save_tokenizer(tokenizer, tmp_path / "new" / "folder")
+    loaded = load_tokenizer(tmp_path / "new" / "folder", is_fast)
+    assert type(loaded) is kind
+    assert (loaded.vocab, loaded.merges) == (tokenizer.vocab, tokenizer.merges)
+    assert loaded.special_tokens == [EOT]
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
+        "merges.txt", "special_tokens.json", "vocab.json",
+    ]  # fmt: skip
+
+
+def test_vocab_json_comes_last(tokenizer, tmp_path):
+    (tmp_path / "special_tokens.json").mkdir()
+    with pytest.raises(ValueError, match="not an ordinary file"):
+        save_tokenizer(tokenizer, tmp_path)
+    assert not (tmp_path / "vocab.json").exists()
+
+
+def test_a_tokenizer_that_cannot_be_saved_leaves_the_old_one(tokenizer, tmp_path):
+    save_tokenizer(tokenizer, tmp_path)
+    with pytest.raises(ValueError, match="not the only one"):
+        save_tokenizer(Tokenizer({0: b"a", 1: b"a"}, []), tmp_path)
+    assert load_tokenizer(tmp_path).vocab == tokenizer.vocab
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("vocab.json", "{", "vocab.json is not a JSON file"),
+        ("vocab.json", "[" * 100_000, "vocab.json is nested too deeply"),
+        ("vocab.json", "[]", "vocab.json is not a vocabulary"),
+        ("vocab.json", '{"a": "b"}', "must map int to bytes"),
+        ("vocab.json", '{"a": 0, "b": 0}', "vocab.json gives the same id"),
+        ("merges.txt", "a b c", "merges.txt line 1"),
+        ("special_tokens.json", "3", "special_tokens.json is not a list of strings"),
+        ("special_tokens.json", "[3]", "special token 3 must be a str"),
+    ],
+)
+def test_damaged_files_are_refused_by_name(tokenizer, tmp_path, name, content, message):
+    save_tokenizer(tokenizer, tmp_path)
+    (tmp_path / name).write_text(content)
+    for is_fast in (True, False):
+        with pytest.raises(ValueError, match=message) as refused:
+            load_tokenizer(tmp_path, is_fast)
+        assert str(tmp_path) in str(refused.value)
+    (tmp_path / name).unlink()
+    with pytest.raises(FileNotFoundError):
+        load_tokenizer(tmp_path)
+
+
+def test_interrupted_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def write_half():
+        with atomic_writer(path) as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(ValueError, match="not an ordinary file"), atomic_writer(tmp_path):
+        pass

@@ -1,0 +1,249 @@
+"""One part of the model exchanged: placements, feed-forward part, positions, QK-norm, tying."""
+
+import dataclasses
+import itertools
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.functional import cross_entropy
+from cs_basics.layers import Embedding, Linear, SwiGLU
+from cs_basics.norms import RMSNorm
+from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.transformer import TransformerBlock, TransformerLM
+from cs_basics.variants.attention import GroupedQueryAttention
+from cs_basics.variants.config import ModelConfig, NormKind
+from cs_basics.variants.feed_forward import SiLUFeedForward
+from cs_basics.variants.model import BLOCKS, build_model
+
+SIZES = {
+    "vocab_size": 50, "context_length": 16, "d_model": 32, "num_layers": 3, "num_heads": 4,
+    "d_ff": 48,
+}  # fmt: skip
+BOOK_CLASSES = {
+    nn.ModuleList, TransformerLM, TransformerBlock, CausalSelfAttention, RotaryPositionalEmbedding,
+    Embedding, Linear, RMSNorm, SwiGLU,
+}  # fmt: skip
+
+
+def small_model(dtype=None, **choices) -> TransformerLM:
+    torch.manual_seed(0)
+    model = build_model(ModelConfig(**{**SIZES, **choices}), dtype=dtype)
+    for name, parameter in model.named_parameters():
+        if "ln" in name or "norm" in name:  # gains of 1 would hide one that is left out
+            nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
+    return model
+
+
+def ids(*shape: int) -> torch.Tensor:
+    return torch.randint(50, shape, generator=torch.Generator().manual_seed(1))
+
+
+def rms_normalised(x: np.ndarray, gain: np.ndarray) -> np.ndarray:
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + 1e-5) * gain
+
+
+def part(module: nn.Module, x: np.ndarray) -> np.ndarray:
+    return module(torch.from_numpy(x)).detach().numpy()
+
+
+def test_the_defaults_are_the_model_of_the_book_and_nothing_else():
+    torch.manual_seed(7)
+    built = build_model(ModelConfig(**SIZES))
+    torch.manual_seed(7)
+    direct = TransformerLM(**SIZES)
+    assert {type(module) for module in built.modules()} == BOOK_CLASSES
+    assert [type(m) for m in built.modules()] == [type(m) for m in direct.modules()]
+    assert built.state_dict().keys() == direct.state_dict().keys()
+    for name, value in direct.state_dict().items():
+        assert torch.equal(built.state_dict()[name], value), name
+    assert torch.equal(built(ids(2, 16)), direct(ids(2, 16)))
+
+
+def test_the_defaults_are_those_of_the_signature():
+    defaults = ModelConfig()
+    sizes = {name: getattr(defaults, name) for name in SIZES} | {"num_layers": 1}
+    model = TransformerLM(**sizes)
+    built = build_model(dataclasses.replace(defaults, num_layers=1))
+    for module in (model, built):
+        assert module.layers[0].attn.rope.theta == defaults.rope_theta
+        assert module.ln_final.eps == defaults.norm_eps
+
+
+@pytest.mark.parametrize("placement", BLOCKS)
+def test_block_normalises_where_its_placement_says(placement):
+    block = small_model(torch.float64, placement=placement).layers[0]
+    gains = {
+        name.removesuffix(".weight"): parameter.detach().numpy()
+        for name, parameter in block.named_parameters()
+        if name.startswith("ln")
+    }
+    x = np.random.default_rng(0).normal(size=(2, 5, 32))
+    got = part(block, x)
+
+    def norm(x: np.ndarray, name: str) -> np.ndarray:
+        return rms_normalised(x, gains[name])
+
+    if placement == "pre":
+        x = x + part(block.attn, norm(x, "ln1"))
+        expected = x + part(block.ffn, norm(x, "ln2"))
+    elif placement == "post":
+        x = norm(x + part(block.attn, x), "ln1")
+        expected = norm(x + part(block.ffn, x), "ln2")
+    elif placement == "sandwich":
+        x = x + norm(part(block.attn, norm(x, "ln1")), "ln1_after")
+        expected = x + norm(part(block.ffn, norm(x, "ln2")), "ln2_after")
+    else:
+        assert gains == {}
+        x = x + part(block.attn, x)
+        expected = x + part(block.ffn, x)
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_only_models_that_end_unnormalised_have_a_final_norm():
+    has_final_norm = {
+        placement: "ln_final.weight" in small_model(placement=placement).state_dict()
+        for placement in BLOCKS
+    }
+    assert has_final_norm == {"none": False, "post": False, "pre": True, "sandwich": True}
+
+
+@pytest.mark.parametrize(("norm", "placement"), [*itertools.product(get_args(NormKind), BLOCKS)])
+def test_every_norm_trains_in_every_place(norm, placement):
+    model = small_model(norm=norm, placement=placement)
+    loss = cross_entropy(model(ids(2, 16)), ids(2, 16))
+    loss.backward()
+    assert torch.isfinite(loss)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert torch.isfinite(parameter.grad).all(), name
+        assert parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{"num_kv_heads": 2}, {"qk_norm": True}, {"ffn": "silu"}, {"tie_embeddings": True},
+     {"positions": "none"}, {"num_kv_heads": 1, "qk_norm": True, "positions": "none"}],
+    ids=str,
+)  # fmt: skip
+def test_every_other_choice_learns(choices):
+    model, optimizer_lr = small_model(**choices), 0.5
+    losses = []
+    for _ in range(5):
+        loss = cross_entropy(model(ids(2, 16)), ids(2, 16).roll(-1, 1))
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        with torch.no_grad():
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter -= optimizer_lr * gradient
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 0.4
+
+
+def test_the_norms_use_the_eps_of_the_configuration():
+    model = small_model(norm_eps=0.25, placement="sandwich")
+    block = model.layers[1]
+    norms = (model.ln_final, block.ln1, block.ln2, block.ln1_after, block.ln2_after)
+    assert {norm.eps for norm in norms} == {0.25}
+
+
+def test_silu_with_four_times_d_model_is_as_large_as_swiglu_with_eight_thirds():
+    plain = sum(p.numel() for p in SiLUFeedForward(48, 4 * 48).parameters())
+    gated = sum(p.numel() for p in SwiGLU(48, 8 * 48 // 3).parameters())
+    assert plain == gated
+
+
+def test_silu_feed_forward_is_w2_of_silu_of_w1():
+    torch.manual_seed(0)
+    layer = SiLUFeedForward(8, 12, dtype=torch.float64)
+    x = np.random.default_rng(0).normal(size=(3, 8))
+    hidden = x @ layer.w1.weight.detach().numpy().T
+    expected = hidden / (1 + np.exp(-hidden)) @ layer.w2.weight.detach().numpy().T
+    np.testing.assert_allclose(part(layer, x), expected, rtol=1e-10)
+
+
+def test_tied_weights_are_one_parameter_with_the_scale_of_the_head():
+    model, untied = small_model(tie_embeddings=True), small_model()
+    assert model.token_embeddings.weight is model.lm_head.weight
+    saved = sum(p.numel() for p in untied.parameters()) - sum(p.numel() for p in model.parameters())
+    assert saved == 50 * 32
+    large = small_model(tie_embeddings=True, vocab_size=500, d_model=64, num_layers=1, d_ff=64)
+    assert large(ids(4, 16)).std() < 3
+
+
+def test_without_positions_the_order_of_earlier_tokens_is_invisible():
+    tokens = torch.tensor([[1, 2, 3, 4]])
+    swapped = torch.tensor([[2, 1, 3, 4]])
+    # One layer: in two the causal mask alone gives order away.
+    bag, rope = small_model(positions="none", num_layers=1), small_model(num_layers=1)
+    torch.testing.assert_close(bag(tokens)[0, -1], bag(swapped)[0, -1], rtol=0, atol=1e-5)
+    assert not torch.allclose(rope(tokens)[0, -1], rope(swapped)[0, -1], atol=1e-3)
+
+
+def test_qk_norm_normalises_every_head_before_the_rotation():
+    torch.manual_seed(0)
+    rope = RotaryPositionalEmbedding(10_000.0, 8, 16)
+    attention = GroupedQueryAttention(32, 4, rope, qk_norm=True)
+    nn.init.trunc_normal_(attention.q_norm.weight, mean=1.0, std=0.3)
+    nn.init.trunc_normal_(attention.k_norm.weight, mean=1.0, std=0.3)
+    x = torch.randn(1, 6, 32)
+    scaled = {
+        name: value * (100.0 if name.startswith(("q_proj", "k_proj")) else 1.0)
+        for name, value in attention.state_dict().items()
+    }
+    before = attention(x)
+    attention.load_state_dict(scaled)
+    torch.testing.assert_close(attention(x), before, rtol=1e-3, atol=1e-3)
+
+    # By hand: the scores of the last position of head 2.
+    q, k, v = (
+        (x[0] @ weight.T).view(6, 4, 8)[:, 2].detach().double().numpy()
+        for weight in (attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight)
+    )
+    q = rms_normalised(q, attention.q_norm.weight.detach().double().numpy())
+    k = rms_normalised(k, attention.k_norm.weight.detach().double().numpy())
+    turn = np.arange(6)[:, None] / 10_000.0 ** (np.arange(0, 8, 2) / 8)
+    q, k = ((z[:, ::2] + 1j * z[:, 1::2]) * np.exp(1j * turn) for z in (q, k))
+    scores = (q[-1] * k.conj()).real.sum(axis=-1) / np.sqrt(8)
+    weights = np.exp(scores) / np.exp(scores).sum()
+    captured = {}
+    attention.output_proj.register_forward_pre_hook(
+        lambda _, inputs: captured.update(heads=inputs[0])
+    )
+    attention(x)
+    got = captured["heads"][0, -1].view(4, 8)[2].detach().numpy()
+    np.testing.assert_allclose(got, weights @ v, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"norm_fraction": 0.0}, "norm_fraction=0.0"),
+        ({"norm_groups": 0}, "norm_groups=0"),
+        ({"norm": "group-rmsnorm", "norm_groups": 7}, "d_model=512 is not divisible by norm_gr"),
+        ({"norm_eps": -1}, "norm_eps=-1 must be 0 or greater"),
+        ({"num_kv_heads": 3}, "num_kv_heads=3 must be a divisor of num_heads=16"),
+        ({"num_heads": 512}, "heads of odd size 1,"),
+        ({"vocab_size": 0}, "vocab_size=0 must be at least 1"),
+        ({"context_length": 1 << 21}, "context_length=2097152 must be at most 1048576"),
+        ({"rope_theta": 0.0}, "rope_theta=0.0 must be greater than 0"),
+    ],
+)
+def test_choices_that_do_not_fit_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig(**wrong)
+
+
+def test_heads_of_odd_size_are_fine_where_nothing_is_rotated():
+    assert ModelConfig(num_heads=512, positions="none").d_head == 1
+
+
+def test_a_model_is_built_with_all_the_choices_of_its_configuration():
+    model = small_model(placement="sandwich", norm="layernorm", ffn="silu", num_kv_heads=2)
+    assert "layers.0.ln1_after.bias" in model.state_dict()
+    assert type(model.layers[2]) is BLOCKS["sandwich"]
+    assert type(model.layers[1].ffn) is SiLUFeedForward
+    assert type(model.layers[0].attn) is GroupedQueryAttention
