@@ -257,7 +257,7 @@ def test_a_subclass_of_a_class_of_the_book_is_left_alone():
     "unknown",
     [optim.SGD, optim.cosine_schedule, layers.Linear, norms.LayerNorm, cross_entropy, len, int, 3,
      None, "cs_basics.layers.SwiGLU"],
-    ids=str,
+    ids=lambda thing: getattr(thing, "__name__", repr(thing)),
 )  # fmt: skip
 def test_what_is_not_in_the_table_is_returned_as_it_is(unknown):
     assert accelerate(unknown) is unknown
