@@ -53,16 +53,8 @@ class Compiled:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """A cache that is empty at first."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder))
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def compiled(cache):  # noqa: ARG001  it is where the libraries go
+def compiled():
+    # In the user's cache: what it holds under this key was made by these very sources.
     if reason := reason_not_to_compile(torch.device("cpu")):
         pytest.skip(f"torch.compile does not work here: {reason}")
     return Compiled()
@@ -119,12 +111,12 @@ class TestCompiled:
 
     @pytest.mark.parametrize("name", ["plans.json", "forward.pt2"])
     def test_what_is_damaged_or_swept_away_is_compiled_anew(
-        self, compiled, cache, name, monkeypatch
+        self, compiled, tmp_path, name, monkeypatch
     ):
-        folders = [path for path in (cache / "cs_basics").iterdir() if path.is_dir()]
-        copy = cache / "copy"
-        shutil.copytree(folders[0], copy, dirs_exist_ok=True)
-        (folders[0] / name).unlink()
+        folder = compiled_code_folder() / key(JOB)
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        (folder / name).unlink()
 
         def compiles(command, **_):
             shutil.copytree(copy, command[-1], dirs_exist_ok=True)
@@ -132,7 +124,7 @@ class TestCompiled:
 
         monkeypatch.setattr(ahead_of_time.subprocess, "run", compiles)
         assert Compiled().loss_of(*compiled.batch).isfinite()
-        assert (folders[0] / name).exists()
+        assert (folder / name).exists()
 
     @pytest.mark.usefixtures("compiled")
     def test_a_process_that_trains_holds_no_compiler(self):
@@ -259,7 +251,7 @@ def test_a_user_without_a_name_has_a_folder(monkeypatch):
     "change",
     [
         {"dtype": "bfloat16"},
-        {"num_rows": 8},
+        {"num_rows": 16},
         {"num_threads": 77},
         {"checkpoints_activations": True},
         {"config": {**JOB["config"], "norm": "layernorm"}},

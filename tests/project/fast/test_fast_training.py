@@ -65,12 +65,9 @@ def test_the_twins_reach_the_losses_of_the_book(config, tmp_path, monkeypatch):
 @pytest.mark.compile
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # PyTorch's own, of what it does to compile.
-def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(
-    config, tmp_path, monkeypatch, caplog
-):
+def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config, tmp_path, caplog):
     if reason := reason_not_to_compile(torch.device("cpu")):
         pytest.skip(f"torch.compile does not work here: {reason}")
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     names = ("off", "auto", "again")
     runs = {
         # Large enough for the gradient of the embedding to be shared out among threads.
