@@ -16,6 +16,8 @@ but the use of the operator, and policy/ reports the attempts.
 Tested by tests/project/grader/test_policy_blocked.py.
 """
 
+import ctypes
+import functools
 import importlib
 import sys
 import warnings
@@ -43,8 +45,6 @@ class ForbiddenOperator(Exception):  # noqa: N818  # It says what was called, no
 
 
 _CALLS: list[Call] = []
-# A Library takes its kernels along when it is collected.
-_KEPT: list[Any] = []
 
 
 def calls() -> list[Call]:
@@ -78,16 +78,28 @@ def _block_kernels(operators: dict[str, str]) -> None:
 
     if not operators:
         return
-    library = torch.library.Library("aten", "IMPL")
-    _KEPT.append(library)
     with warnings.catch_warnings():
         # PyTorch warns of each kernel that is replaced, which is what we want.
         warnings.simplefilter("ignore")
         for name, public_name in operators.items():
             # Operators come and go between versions of PyTorch: an unknown one has no schema.
-            for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):  # pyright: ignore[reportPrivateUsage]
-                overload = f"{name}.{schema.overload_name}".removesuffix(".")
+            namespace, _, plain = name.rpartition("::")
+            library = _library(namespace or "aten")
+            for schema in torch._C._jit_get_schemas_for_operator(  # pyright: ignore[reportPrivateUsage]
+                f"{namespace or 'aten'}::{plain}"
+            ):
+                overload = f"{plain}.{schema.overload_name}".removesuffix(".")
                 _block_kernel(library, overload, _raiser(public_name))
+
+
+@functools.cache
+def _library(namespace: str) -> object:
+    import torch
+
+    library = torch.library.Library(namespace, "IMPL")
+    # It takes its kernels along when it is collected, which nobody can bring about any more.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    return library
 
 
 def _block_kernel(library: object, overload: str, kernel: Callable[..., Any]) -> None:

@@ -6,8 +6,8 @@ the trusted side reads them, too, and does not import torch.
 
 from typing import NamedTuple
 
-# Of each group: the operators in PyTorch's dispatcher, and the public name to call each by; what
-# has no public name is reported by the one that leads to it.
+# Of each group: the operators in PyTorch's dispatcher (those of "aten" by their bare names), and
+# the public name to call each by; what has no public name is reported by the one that leads to it.
 KERNELS: dict[str, dict[str, str]] = {
     "linear": {
         "linear": "torch.nn.functional.linear",
@@ -15,6 +15,7 @@ KERNELS: dict[str, dict[str, str]] = {
         "_trilinear": "torch.nn.functional.bilinear",
         "mkldnn_linear": "torch.nn.functional.linear",
         "_mkldnn_linear": "torch.nn.functional.linear",
+        "mkldnn::_linear_pointwise": "torch.nn.functional.linear",
     },
     "embedding": {
         "embedding": "torch.nn.functional.embedding",
@@ -31,6 +32,12 @@ KERNELS: dict[str, dict[str, str]] = {
         "instance_norm": "torch.nn.functional.instance_norm",
         "batch_norm": "torch.nn.functional.batch_norm",
         "native_batch_norm": "torch.nn.functional.batch_norm",
+        "_native_batch_norm_legit": "torch.nn.functional.batch_norm",
+        "_native_batch_norm_legit_functional": "torch.nn.functional.batch_norm",
+        "_native_batch_norm_legit_no_training": "torch.nn.functional.batch_norm",
+        "_batch_norm_impl_index": "torch.nn.functional.batch_norm",
+        "_batch_norm_with_update": "torch.nn.functional.batch_norm",
+        "_batch_norm_no_update": "torch.nn.functional.batch_norm",
     },
     "silu": {
         "silu": "torch.nn.functional.silu",
@@ -147,13 +154,13 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "silu": ("silu",),
     "positionwise_feedforward": ("linear", "silu"),
     "rope": (),
-    "softmax": ("softmax",),
+    "softmax": ("softmax", "attention"),
     "scaled_dot_product_attention": ("softmax", "attention"),
     "multihead_self_attention": ("linear", "softmax", "attention"),
     "multihead_self_attention_with_rope": ("linear", "softmax", "attention"),
     "transformer_block": ("linear", "norm", "silu", "softmax", "attention"),
     "transformer_lm": ("linear", "embedding", "norm", "silu", "softmax", "attention"),
-    "cross_entropy": ("softmax", "cross_entropy"),
+    "cross_entropy": ("softmax", "attention", "cross_entropy"),
     "adamw": ("optimizer",),
     "learning_rate_schedule": ("schedule",),
     "gradient_clipping": ("clipping",),

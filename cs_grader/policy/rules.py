@@ -55,6 +55,24 @@ REVIEWED = {
         ),
         "builds or runs other programs",
     ),
+    **dict.fromkeys(("cs_grader",), "reaches for the grader"),
+    **dict.fromkeys(
+        (
+            *(
+                "pickle.load",
+                "pickle.loads",
+                "pickle.Unpickler",
+                "dill",
+                "cloudpickle",
+                "zipimport",
+            ),
+            *("pkgutil.resolve_name", "pkgutil.get_importer", "importlib.machinery"),
+            *("importlib.util.spec_from_file_location", "importlib.util.spec_from_loader"),
+            *("importlib.util.module_from_spec", "multiprocessing.set_executable"),
+            *("_posixsubprocess", "multiprocessing.spawn", "multiprocessing.util"),
+        ),
+        "brings in code that cannot be read here",
+    ),
     **dict.fromkeys(
         (
             *("builtins.exec", "builtins.eval", "builtins.compile", "builtins.__import__"),
@@ -86,7 +104,7 @@ PATCHED = ("torch", "numpy", "builtins", "math", "pytest", "unittest", "operator
 
 NAMES = {name: group for group in KERNELS for name in (*KERNELS[group].values(), *FUNCTIONS[group])}
 # Any namespace of PyTorch may hold an operator (torch.special, torch.ops.aten, torch._C._nn).
-OPERATORS = {name: group for group in KERNELS for name in KERNELS[group]}
+OPERATORS = {name.rpartition("::")[2]: group for group in KERNELS for name in KERNELS[group]}
 TENSOR_METHODS = frozenset({"softmax", "log_softmax", "logsumexp", "logcumsumexp"})
 
 

@@ -45,6 +45,18 @@ ROUTES = {
     "nn.MultiheadAttention": ("multihead_self_attention", "nn.MultiheadAttention(4, 2)(x, x, x)"),
 }
 MORE_ROUTES = {
+    "softmax by attention": (
+        "softmax",
+        "F.scaled_dot_product_attention(x[None], w[None], torch.eye(4)[None], scale=1.0)",
+    ),
+    "rms_norm by a batch norm": (
+        "rmsnorm",
+        "torch._native_batch_norm_legit(x[None], None, None, True, 0.1, 1e-5)",
+    ),
+    "linear of oneDNN": (
+        "linear",
+        "torch.ops.mkldnn._linear_pointwise(x.detach(), w, None, 'none', [], '')",
+    ),
     "in place": ("silu", "F.silu(x.detach(), inplace=True)"),
     "half of a GLU": ("silu", "F.glu(torch.cat([x, x], -1))"),
     "without gradients": ("linear", "torch.no_grad()(lambda: F.linear(x, w))()"),

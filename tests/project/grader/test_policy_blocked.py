@@ -46,7 +46,19 @@ def expression(text):
     return f"def f():\n    return {text}\n"
 
 
+EMPTIED = """
+import gc
+from cs_grader.inside import blocked
+for value in list(vars(blocked).values()):
+    if isinstance(value, list | dict) and value is not vars(blocked)["__builtins__"]:
+        value.clear()
+blocked._library.cache_clear()
+gc.collect()
+def f():
+    return F.silu(x)
+"""
 OTHERS = {
+    "emptied": ("silu", EMPTIED),
     "swallowed": ("silu", SWALLOWED),
     "no such problem": ("silu", "from cs_grader.inside import blocked\nblocked.forbid('nothing')"),
     "excused": ("checkpointing", EXCUSED),
@@ -87,6 +99,11 @@ def test_swallowed_error_is_still_recorded(answers):
     assert answers["swallowed"] == ["", [["torch.nn.functional.silu", "solution.py", 4]]]
 
 
+def test_emptying_what_the_block_holds_does_not_end_it(answers):
+    error, _ = answers["emptied"]
+    assert error.startswith("ForbiddenOperator: torch.nn.functional.silu")
+
+
 def test_excused_group_is_not_blocked(answers):
     assert answers["excused"] == ["", []]
 
@@ -114,7 +131,9 @@ def test_every_operator_is_one_of_this_version_of_pytorch():
 
     names = [name for operators in KERNELS.values() for name in operators]
     unknown = {
-        name for name in names if not torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+        name
+        for name in names
+        if not torch._C._jit_get_schemas_for_operator(name if "::" in name else f"aten::{name}")
     }
     # Of other versions, and of builds with oneDNN.
     assert unknown <= {"_mkldnn_linear", "mkldnn_linear", "_fused_adam", "_fused_adamw"}

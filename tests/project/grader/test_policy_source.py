@@ -188,6 +188,11 @@ def test_tokenizer_of_another_package_that_no_adapter_uses_condemns_nothing():
         ("def g():\n    try:\n        1 / 0\n    except Exception as e:\n"
          "        return e.__traceback__.tb_frame", "tb_frame"),
         ("import subprocess\nsubprocess.run(['true'])", "subprocess.run"),
+        ("import pickle\npickle.loads(b'')", "pickle.loads"),
+        ("import pkgutil\npkgutil.resolve_name('tik' + 'token')", "pkgutil.resolve_name"),
+        ("from importlib.machinery import SourceFileLoader as L\nL('x', 'x.txt')",
+         "importlib.machinery.SourceFileLoader"),
+        ("from cs_grader.inside import blocked\nblocked._CALLS", "cs_grader.inside.blocked._CALLS"),
         ("import torch\ntorch._decomp.decompositions", "torch._decomp.decompositions"),
         ("from torch.utils.cpp_extension import load_inline as l\nl()",
          "torch.utils.cpp_extension.load_inline"),

@@ -288,7 +288,14 @@ def changed(path, old, new):
 
 @animal(30, "a zip with an entry without a name", note="empty or overlong name")
 def entry_without_a_name(folder):
-    return zipped(folder, [("", b"x = 1\n")])
+    path = zipped(folder, [("x", b"x = 1\n")])
+    content = bytearray(path.read_bytes())
+    # The only letter of the last name becomes an extra field.
+    for mark, offset in ((b"PK\x03\x04", 26), (b"PK\x01\x02", 28)):
+        place = content.rindex(mark) + offset
+        content[place : place + 4] = b"\x00\x00\x01\x00"
+    path.write_bytes(content)
+    return path
 
 
 @animal(30, "a zip packed in a way that nobody knows", note="cannot be unpacked")
