@@ -78,7 +78,7 @@ COPIED = {
     "cs_basics/interop/*": "given/interop",
     "cs_basics/variants/config.py": "given/variants",
     "tests/*.py": "tests",
-    "tests/rubric.toml": "tests",
+    "tests/*.toml": "tests",
     "tests/probes/*": "tests/probes",
     "scripts/*.py": "scripts",
     "docs/handout.md": "docs",

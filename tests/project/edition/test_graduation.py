@@ -2,6 +2,7 @@
 
 import ast
 import json
+import shutil
 import zipfile
 
 import pytest
@@ -11,6 +12,13 @@ SIZES = "--vocab-size 300 --context-length 16 --d-model 16 --d-ff 32 --num-layer
 LENGTHS = "--max-steps 12 --log-every 4 --checkpoint-every 6 --eval-every 12 --eval-tokens 500"
 OTHERS = "--batch-size 4 --sample-tokens 5 --num-samples 1 --warmup-steps 2 --device cpu"
 SMALL = f"{SIZES} {LENGTHS} {OTHERS}".split()
+WRONG_SOFTMAX = '''
+
+def softmax(x, dim):
+    """Forget which axis is meant."""
+    weights = torch.exp(x - x.amax())
+    return weights / weights.sum(-1, keepdim=True)
+'''
 ABSENT_ON_WINDOWS = ["resource", "fcntl", "pwd", "grp", "termios"]
 
 
@@ -18,6 +26,18 @@ def test_the_examination_gives_every_point(filled, answers, sit):
     rows = sit(with_answers(filled, answers))
     assert {row["outcome"] for row in rows.values()} == {"passed"}
     assert {row["problem"] for row in rows.values()} == set(make_starter.SOLUTIONS)
+
+
+@pytest.mark.parametrize("filled", ["reference"], indirect=True)
+def test_a_mistake_is_named_as_by_the_examination(filled, answers, sit, tmp_path):
+    wrong = with_answers(shutil.copytree(filled, tmp_path / "wrong"), answers)
+    module = wrong / "cs_basics" / "functional.py"
+    module.write_text(module.read_text(encoding="utf-8") + WRONG_SOFTMAX, encoding="utf-8")
+    at_home = sit(wrong, "tests/test_softmax.py")
+    # With "=": a path on its own would be one more place to look for conftest.py in.
+    marked = sit(ROOT, "tests/test_softmax.py", f"--submission={wrong}")
+    assert any(row["diagnosis"] for row in at_home.values())
+    assert at_home == marked
 
 
 def test_only_what_is_asked_was_written(edition):
