@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from cs_basics.bpe import Merge, Vocab, merge_by_rank
 from cs_basics.pretokenize import (
@@ -177,7 +176,7 @@ class Tokenizer:
         vocab_path: str | os.PathLike[str],
         merges_path: str | os.PathLike[str],
         special_tokens: Sequence[str] | None = None,
-    ) -> Self:
+    ) -> "Tokenizer":
         """Read a vocabulary and merges in GPT-2's format, in which bytes are printable characters.
 
         Raises:

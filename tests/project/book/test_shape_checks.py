@@ -27,7 +27,11 @@ def run(*command):
         [sys.executable, *command],
         cwd=ROOT,
         env=os.environ
-        | {"OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "", "PYTHONPATH": str(Path(__file__).parent)},
+        | {
+            "OMP_NUM_THREADS": "1",
+            "PYTEST_ADDOPTS": "",
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+        },
         capture_output=True,
         text=True,
         check=False,
