@@ -87,7 +87,7 @@ def result_of(out, name):
 def test_each_gets_the_score_that_it_deserves(graded):
     scores = {name: result_of(graded[0], name).score for name in SUBMISSIONS}
     assert scores["ann"] == 2
-    assert 0 < scores["bob"] < 1  # Silu of 0 is 0.5 x 0; shapes and dtypes are right.
+    assert scores["bob"] == 0  # What passes is what a trivial answer passes, too.
     assert scores["cyd"] == scores["dan"] == scores["eve"] == 0
 
 

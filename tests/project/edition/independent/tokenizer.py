@@ -1,0 +1,335 @@
+"""Turn text into token ids and back with a trained byte-pair encoding.
+
+Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
+
+    tokenizer                           Tokenizer (15 points)
+"""
+
+import heapq
+import json
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import regex
+
+from cs_basics.bpe import Merge
+from cs_basics.pretokenize import PRETOKEN
+
+_MERGES_HEADER = "#version: 0.2"
+_LONG = 1 << 10
+_REMEMBERED = 1 << 15
+_STRANGE = regex.compile(r"[\ud800-\udc7f\udd00-\udfff]")
+
+
+class Tokenizer:
+    """A byte-pair encoding, ready to use.
+
+    What saves, reads and checks tokenizers relies on three attributes: `vocab` (dict of ids and
+    bytes, special tokens included), `merges` (list of pairs) and `special_tokens` (list of str).
+
+    Args:
+        vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
+        merges: Pairs of tokens in the order in which they were learned. Copied.
+        special_tokens: Strings that are always one token; of overlapping ones the longest wins.
+            Those that the vocabulary lacks get the next free ids.
+
+    Raises:
+        TypeError: vocab does not map int to bytes, or special_tokens is not a list of strings.
+        ValueError: An id is negative, a merge has a part or product that is not in the vocabulary,
+            or a special token is empty or repeated.
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[int, bytes],
+        merges: Iterable[Merge],
+        special_tokens: Sequence[str] | None = None,
+    ) -> None:
+        self.vocab: dict[int, bytes] = dict(vocab)
+        self.merges: list[Merge] = [(left, right) for left, right in merges]
+        self.special_tokens: list[str] = _checked_specials(special_tokens)
+        self._number_of: dict[bytes, int] = {}
+        for number, token in self.vocab.items():
+            if not isinstance(number, int) or not isinstance(token, bytes):
+                raise TypeError(f"vocab must map int to bytes: {number!r} -> {token!r}")
+            if number < 0:
+                raise ValueError(f"id {number} is negative")
+            self._number_of.setdefault(token, number)
+        self._turn_of: dict[Merge, int] = {}
+        for turn, (left, right) in enumerate(self.merges):
+            missing = [t for t in (left, right, left + right) if t not in self._number_of]
+            if missing:
+                raise ValueError(f"merge {turn} needs {missing[0]!r}, which the vocabulary lacks")
+            self._turn_of.setdefault((left, right), turn)
+        for special in self.special_tokens:
+            token = _to_bytes(special)
+            if token not in self._number_of:
+                self._number_of[token] = number = self.vocab_size
+                self.vocab[number] = token
+        by_length = sorted(self.special_tokens, key=len, reverse=True)
+        self._wall = regex.compile("|".join(map(regex.escape, by_length))) if by_length else None
+        self._longest_wall = len(by_length[0]) if by_length else 0
+        self._remembered: dict[str, list[int]] = {}
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the highest id: the rows that an embedding needs."""
+        return max(self.vocab, default=-1) + 1
+
+    def encode(self, text: str) -> list[int]:
+        """Turn text into token ids.
+
+        Special tokens are found first; the text between them is split into pre-tokens, and each
+        pre-token is encoded by itself.
+
+        Args:
+            text: Any text. Surrogates of the "surrogateescape" error handler give the raw bytes
+                they stand for; other surrogates are encoded as U+FFFD.
+
+        Raises:
+            ValueError: The text has a byte for which the vocabulary has no token.
+        """
+        return list(self._ids(text))
+
+    def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
+        """Yield what `encode` of the joined chunks returns, reading only as far as needed.
+
+        Memory stays constant however long the text, unless it is a single endless word.
+
+        Args:
+            chunks: Text cut anywhere, such as an open file.
+
+        Raises:
+            TypeError: A chunk is not a str.
+            ValueError: As in `encode`.
+        """
+        held, enough = "", 0
+        for chunk in chunks:
+            if not isinstance(chunk, str):
+                raise TypeError(f"a chunk must be a str, not {type(chunk).__name__}")
+            held += chunk
+            if len(held) < enough:
+                continue
+            done = yield from self._certain_ids(held)
+            held = held[done:]
+            # What is long and undecided is not looked at again for each new character.
+            enough = len(held) * 5 // 4 if len(held) > _LONG else 0
+        yield from self._ids(held)
+
+    def _ids(self, text: str) -> Iterator[int]:
+        """Yield the ids of a text that ends where it ends."""
+        begin = 0
+        for wall in self._wall.finditer(text) if self._wall else ():
+            yield from self._plain_ids(text, begin, wall.start())
+            yield self._number_of[_to_bytes(wall.group())]
+            begin = wall.end()
+        yield from self._plain_ids(text, begin, len(text))
+
+    def _plain_ids(self, text: str, begin: int, end: int) -> Iterator[int]:
+        for word in PRETOKEN.finditer(text[begin:end]):
+            yield from self._word_ids(word.group())
+
+    def _certain_ids(self, text: str) -> Generator[int, None, int]:
+        """Yield the ids that stay whatever follows the text; return how much of it they are."""
+        begin = 0
+        opened = self._open_walls(text)
+        while True:
+            wall = self._wall.search(text, begin) if self._wall else None
+            open_from = next((at for at in opened if at >= begin), len(text))
+            if wall is None or wall.start() >= open_from:
+                break
+            yield from self._plain_ids(text, begin, wall.start())
+            yield self._number_of[_to_bytes(wall.group())]
+            begin = wall.end()
+        for word in PRETOKEN.finditer(text[begin:open_from]):
+            # The last word may go on; and "'l" may become "'ll", the longest that looks ahead.
+            first, last = begin + word.start(), begin + word.end()
+            if last == open_from or first + 3 > open_from:
+                return first
+            yield from self._word_ids(word.group())
+        return open_from
+
+    def _open_walls(self, text: str) -> list[int]:
+        """Return where a special token may have begun whose end is still to come."""
+        last = range(max(0, len(text) - self._longest_wall + 1), len(text))
+        return [
+            at
+            for at in last
+            if any(len(s) > len(text) - at and s.startswith(text[at:]) for s in self.special_tokens)
+        ]
+
+    def _word_ids(self, word: str) -> list[int]:
+        known = self._remembered.get(word)
+        if known is None:
+            known = [self._number(token) for token in self._merged(_to_bytes(word))]
+            if len(word) <= _LONG:
+                if len(self._remembered) >= _REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[word] = known
+        return known
+
+    def _number(self, token: bytes) -> int:
+        try:
+            return self._number_of[token]
+        except KeyError:
+            raise ValueError(f"the vocabulary has no token for {token!r}") from None
+
+    def _merged(self, word: bytes) -> Iterable[bytes]:
+        """Apply the merges in their order, each everywhere from left to right.
+
+        `at` holds for each merge the places where its left part stands (or stood: it is looked
+        up again when the turn comes), `turns` is the queue of the merges.
+        """
+        size = len(word)
+        tokens = [word[i : i + 1] for i in range(size)]  # b"": swallowed by one to the left
+        after = list(range(1, size + 1))
+        before = list(range(-1, size - 1))
+        at: dict[int, list[int]] = {}
+        turns: list[int] = []
+
+        def offer(i: int) -> None:
+            has_next = i >= 0 and after[i] < size
+            turn = self._turn_of.get((tokens[i], tokens[after[i]])) if has_next else None
+            if turn is not None:
+                if turn not in at:
+                    at[turn] = []
+                    heapq.heappush(turns, turn)
+                at[turn].append(i)
+
+        for i in range(size):
+            offer(i)
+        while turns:
+            turn = heapq.heappop(turns)
+            pair = self.merges[turn]
+            changed = []
+            for i in sorted(at.pop(turn)):
+                j = after[i]
+                if j < size and (tokens[i], tokens[j]) == pair:
+                    tokens[i], tokens[j], after[i] = tokens[i] + tokens[j], b"", after[j]
+                    if after[i] < size:
+                        before[after[i]] = i
+                    changed.append(i)
+            for i in changed:
+                offer(before[i])
+                offer(i)
+        return filter(None, tokens)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn token ids into text; bytes that are not UTF-8 become U+FFFD.
+
+        Raises:
+            ValueError: An id is not in the vocabulary.
+        """
+        parts = []
+        for number in ids:
+            token = self.vocab.get(number)
+            if token is None:
+                raise ValueError(f"id {number} is not in the vocabulary")
+            parts.append(token)
+        return b"".join(parts).decode("utf-8", "replace")
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write special_tokens.json, merges.txt and, last, vocab.json into a folder.
+
+        Args:
+            folder: Made if missing. Where it has a vocab.json, the other files are complete.
+
+        Raises:
+            OSError: The folder cannot be written.
+            ValueError: Two ids have the same bytes, which vocab.json cannot hold.
+        """
+        vocab = {to_printable(token): token_id for token_id, token in self.vocab.items()}
+        if len(vocab) < len(self.vocab):
+            twin = next(i for i, token in self.vocab.items() if vocab[to_printable(token)] != i)
+            raise ValueError(f"id {twin} is not the only one that stands for {self.vocab[twin]!r}")
+        merges = [f"{to_printable(left)} {to_printable(right)}" for left, right in self.merges]
+        contents = {
+            "special_tokens.json": json.dumps(self.special_tokens),
+            "merges.txt": "\n".join([_MERGES_HEADER, *merges, ""]),
+            "vocab.json": json.dumps(vocab),
+        }
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            (Path(folder) / name).write_bytes(content.encode("utf-8"))
+
+    @classmethod
+    def from_files(
+        cls,
+        vocab_path: str | os.PathLike[str],
+        merges_path: str | os.PathLike[str],
+        special_tokens: Sequence[str] | None = None,
+    ) -> Self:
+        """Read a vocabulary and merges in GPT-2's format, in which bytes are printable characters.
+
+        Raises:
+            OSError: A file is missing or cannot be read.
+            ValueError: A file is not in this format, or the two do not fit together.
+        """
+        try:
+            entries: dict[str, int] = json.loads(Path(vocab_path).read_bytes())
+            vocab = {token_id: from_printable(token) for token, token_id in entries.items()}
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise ValueError(f"{vocab_path} is not a vocabulary like GPT-2's: {error!r}") from None
+        if len(vocab) < len(entries):
+            raise ValueError(f"{vocab_path} gives the same id to more than one token")
+        return cls(vocab, _read_merges(merges_path), special_tokens)
+
+
+def _checked_specials(special_tokens: Sequence[str] | None) -> list[str]:
+    specials = [] if special_tokens is None else special_tokens
+    if isinstance(specials, str) or not all(isinstance(s, str) for s in specials):
+        raise TypeError(f"special_tokens must be a list of str: {special_tokens!r}")
+    if "" in specials or len(set(specials)) < len(specials):
+        raise ValueError(f"a special token is empty or repeated: {special_tokens}")
+    return list(specials)
+
+
+def _to_bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return _STRANGE.sub("\ufffd", text).encode("utf-8", "surrogateescape")
+
+
+def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
+    lines = Path(path).read_bytes().decode("utf-8", "replace").split("\n")
+    merges: list[Merge] = []
+    for number, line in enumerate(lines, 1):
+        # Only the first line can be the header: a merge may well begin with "#".
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        try:
+            left, right = line.split(" ")
+            merges.append((from_printable(left), from_printable(right)))
+        except (ValueError, KeyError):
+            raise ValueError(f"{path} line {number} is not two tokens: {line!r}") from None
+    return merges
+
+
+def _printable_bytes() -> dict[int, str]:
+    """GPT-2's names of the bytes: visible ones are themselves, the rest U+0100 and what follows."""
+    visible = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return {byte: chr(byte) for byte in visible} | {
+        byte: chr(0x100 + index) for index, byte in enumerate(hidden)
+    }
+
+
+_PRINTABLE = _printable_bytes()
+_FROM_PRINTABLE = {character: byte for byte, character in _PRINTABLE.items()}
+
+
+def to_printable(token: bytes) -> str:
+    """Write bytes as GPT-2's files do."""
+    return "".join(_PRINTABLE[byte] for byte in token)
+
+
+def from_printable(token: str) -> bytes:
+    """Read bytes from what GPT-2's files write.
+
+    Raises:
+        KeyError: A character stands for no byte.
+    """
+    return bytes(_FROM_PRINTABLE[character] for character in token)

@@ -1,0 +1,133 @@
+"""The pre-norm Transformer block, and the language model made of it.
+
+Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
+
+    transformer_block                   Transformer block (5 points)
+    transformer_lm                      Transformer language model (6 points)
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.layers import Embedding, Linear, SwiGLU
+from cs_basics.norms import RMSNorm
+from cs_basics.rope import RotaryPositionalEmbedding
+
+
+class TransformerBlock(nn.Module):
+    """Add to the residual stream what attention and then the feed-forward part make of it.
+
+    Pre-norm: each part reads a normalised copy, the stream itself is never normalised, so that
+    gradients reach the first block unchanged (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
+
+    Args:
+        d_model: Size of the residual stream.
+        num_heads: Attention heads, a divisor of d_model.
+        d_ff: Hidden size of the feed-forward part.
+        rope: Rotary embedding, shared by all blocks; None for no positions.
+        device: Where the weights live.
+        dtype: Float type of the weights.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        rope: RotaryPositionalEmbedding | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        where = {"device": device, "dtype": dtype}
+        self.attn = CausalSelfAttention(d_model, num_heads, rope, **where)
+        self.ln1 = RMSNorm(d_model, **where)
+        self.ffn = SwiGLU(d_model, d_ff, **where)
+        self.ln2 = RMSNorm(d_model, **where)
+
+    def forward(self, x: Float[Tensor, "... seq d_model"]) -> Float[Tensor, "... seq d_model"]:
+        """Return the new residual stream, same shape as x."""
+        for norm, part in ((self.ln1, self.attn), (self.ln2, self.ffn)):
+            x = x + part(norm(x))
+        return x
+
+
+class TransformerLM(nn.Module):
+    """Predict the next token at every position.
+
+    Embedding, pre-norm blocks, a final norm and an untied output head: the architecture of Llama
+    (Touvron et al. 2023, sec. 2.2, https://arxiv.org/abs/2302.13971). `vocab_size` and
+    `context_length` are kept as attributes, which generate.py reads. State-dict keys are those of
+    docs/handout.md: `token_embeddings.weight`, `layers.0.attn.q_proj.weight`, `lm_head.weight` ...
+
+    Args:
+        vocab_size: Number of token ids.
+        context_length: Longest sequence that can be given.
+        d_model: Size of the residual stream.
+        num_layers: Number of blocks.
+        num_heads: Attention heads in each, a divisor of d_model; d_model / num_heads must be even.
+        d_ff: Hidden size of each feed-forward part.
+        rope_theta: Base of the rotary wavelengths.
+        device: Where the weights live.
+        dtype: Float type of the weights.
+
+    Raises:
+        ValueError: The sizes do not fit together.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        context_length: int,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        d_ff: int,
+        rope_theta: float = 10_000.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        sizes = (vocab_size, context_length, d_model, num_layers, num_heads, d_ff)
+        if min(sizes) < 1:
+            raise ValueError(f"every size must be at least 1: {sizes}")
+        if d_model % num_heads:
+            raise ValueError(f"d_model={d_model} cannot be shared out to num_heads={num_heads}")
+        super().__init__()
+        where = {"device": device, "dtype": dtype}
+        self.vocab_size = vocab_size
+        self.context_length = context_length
+        turner = RotaryPositionalEmbedding(
+            rope_theta, d_model // num_heads, context_length, device=device
+        )
+        self.token_embeddings = Embedding(vocab_size, d_model, **where)
+        self.layers = nn.Sequential(
+            *[
+                TransformerBlock(d_model, num_heads, d_ff, turner, **where)
+                for _ in range(num_layers)
+            ]
+        )
+        self.ln_final = RMSNorm(d_model, **where)
+        self.lm_head = Linear(d_model, vocab_size, **where)
+
+    def forward(
+        self, token_ids: Int[Tensor, "... seq"]
+    ) -> Float[Tensor, "... seq {self.vocab_size}"]:
+        """Score every possible next token.
+
+        Args:
+            token_ids: Integers in [0, vocab_size), (..., seq).
+
+        Returns:
+            Logits, (..., seq, vocab_size); row t is the prediction of token t + 1.
+
+        Raises:
+            ValueError: The sequence is longer than context_length.
+        """
+        if token_ids.shape[-1] > self.context_length:
+            raise ValueError(
+                f"{token_ids.shape[-1]} tokens are more than context_length={self.context_length}"
+            )
+        stream = self.layers(self.token_embeddings(token_ids))
+        return self.lm_head(self.ln_final(stream))
