@@ -324,7 +324,14 @@ def test_the_memory_check_fails_on_a_tokenizer_that_buffers(tmp_path, encode_ite
 
 
 def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
-    for name in ("conftest.py", "compare.py", "report.py", "rubric.toml", "submission.py"):
+    for name in (
+        "conftest.py",
+        "compare.py",
+        "report.py",
+        "rubric.toml",
+        "trivial.toml",
+        "submission.py",
+    ):
         shutil.copy(TESTS / name, tmp_path)
     (tmp_path / "test_broken.py").write_text("import a_package_that_is_not_there\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", tmp_path]

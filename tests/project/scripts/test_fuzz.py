@@ -18,7 +18,7 @@ def test_damaged_files_cost_one_line_and_nothing_else(tmp_path):
     command = [sys.executable, "-m", "fuzz", "--files", "50", "--first", "100000"]
     result = subprocess.run(
         [*command, "--keep", str(tmp_path)],
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1],
         capture_output=True,
         text=True,
         check=False,

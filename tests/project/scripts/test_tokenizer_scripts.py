@@ -162,7 +162,7 @@ def test_existing_token_file_is_replaced_only_on_request(tmp_path, text, tokeniz
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_interrupt_ends_quietly_and_the_same_command_goes_on(tmp_path, tokenizer, num_workers):
     big = tmp_path / "big"
-    big.write_text("".join(f"word{i} " for i in range(300_000)))
+    big.write_text("".join(f"word{i} " for i in range(2_000_000)))
     flags = ("--tokenizer", tokenizer, "--text", big, "--out", tmp_path / "tokens")
     part = tmp_path / "tokens.part"
     with subprocess.Popen(
