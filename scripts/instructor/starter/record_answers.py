@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import stored
+import stored  # pyright: ignore[reportMissingImports]  beside it at run time
 
 WRITER = stored.Writer()
 # How deep in calls: what an oracle asks another oracle for is not asked by the examination.
