@@ -8,15 +8,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-BinaryFile = IO[bytes] | io.BytesIO
-"""Open for writing or reading; type checkers at run time do not count BytesIO among the first."""
-
 
 def save_checkpoint(
     model: nn.Module,
     optimizer: Optimizer,
     iteration: int,
-    out: str | os.PathLike[str] | BinaryFile,
+    out: str | os.PathLike[str] | IO[bytes] | io.BytesIO,
 ) -> None:
     """Write the weights, the optimizer's state and the number of updates made.
 
@@ -38,7 +35,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    src: str | os.PathLike[str] | BinaryFile, model: nn.Module, optimizer: Optimizer
+    src: str | os.PathLike[str] | IO[bytes] | io.BytesIO, model: nn.Module, optimizer: Optimizer
 ) -> int:
     """Put a saved state back into a model and its optimizer.
 
