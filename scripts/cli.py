@@ -18,8 +18,9 @@ CLEAR_LINE = "\r\x1b[K"
 def run(main: Callable[..., None]) -> None:
     """Call a script's main function with the flags of the command line.
 
-    A bad input (ValueError, TypeError, OSError) becomes one line on stderr and exit code 2, Ctrl-C
-    exit code 130. A reader that closes the pipe, such as `head`, ends the script quietly.
+    A bad input (ValueError, TypeError, OSError) and a function that is still to be written
+    (NotImplementedError) become one line on stderr and exit code 2, Ctrl-C exit code 130. A reader
+    that closes the pipe, such as `head`, ends the script quietly.
     """
     try:
         tyro.cli(main, config=(tyro.conf.OmitArgPrefixes,))
@@ -33,6 +34,9 @@ def run(main: Callable[..., None]) -> None:
         message = " ".join(" ".join([str(error), *notes]).split())
         print(f"{_clear_line()}error: {message}", file=sys.stderr)
         sys.exit(2)
+    except NotImplementedError as error:
+        print(f"{_clear_line()}error: {_what_is_missing(error)}", file=sys.stderr)
+        sys.exit(2)
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -42,6 +46,17 @@ def run(main: Callable[..., None]) -> None:
     except KeyboardInterrupt:
         print(f"{_clear_line()}interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _what_is_missing(error: NotImplementedError) -> str:
+    """Name the function that somebody still has to write, and its file."""
+    raised_at = error.__traceback__
+    while raised_at is not None and raised_at.tb_next is not None:
+        raised_at = raised_at.tb_next
+    if raised_at is None:
+        return str(error)
+    code = raised_at.tb_frame.f_code
+    return f"{code.co_qualname} in {code.co_filename} is not written yet. {error}".rstrip()
 
 
 def _is_out_of_memory(error: Exception) -> bool:
@@ -70,15 +85,15 @@ def progress_printer() -> OnProgress:
     """
     interval_s = TERMINAL_INTERVAL_S if sys.stderr.isatty() else FILE_INTERVAL_S
     end = "" if sys.stderr.isatty() else "\n"
-    shown_at = time.monotonic()
+    shown_at, finished = time.monotonic(), ""
 
     def show(progress: Progress) -> None:
-        nonlocal shown_at
+        nonlocal shown_at, finished
         now = time.monotonic()
         is_last = progress.done == progress.total
-        if now - shown_at < interval_s and not is_last:
+        if progress.stage == finished if is_last else now - shown_at < interval_s:
             return
-        shown_at = now
+        shown_at, finished = now, progress.stage if is_last else ""
         print(_clear_line() + _describe(progress), end="\n" if is_last else end, file=sys.stderr)
         sys.stderr.flush()
 

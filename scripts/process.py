@@ -5,7 +5,7 @@ import os
 import sys
 
 # Rounds that a waiting OpenMP thread spins before it sleeps. The default is many times as long; it
-# gains nothing and slows down other programs on a shared processor (docs/log.md, 2026-11-21).
+# gains nothing and slows down other programs on a shared processor.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 _M_TRIM_THRESHOLD = -1

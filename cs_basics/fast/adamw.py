@@ -3,8 +3,6 @@
 The rule is `adamw_update` in cs_basics/optim.py, and the formula stands only there. Uncompiled it
 is a dozen tensor operations, each of which reads and writes memory once the model exceeds the
 caches; compiled it is one loop on a CPU (docs/performance.md) and one kernel on a GPU.
-
-Tested by `make test ARGS=tests/project/fast/test_one_pass_adamw.py`.
 """
 
 import inspect

@@ -9,8 +9,6 @@ What makes it faster than cs_basics/attention.py:
   scores do not change, since queries and keys are reordered alike;
 - the full matrix of scores is never stored (flash_attention.py);
 - in compiled code on a CPU, rotation and attention are one C++ kernel (native/attention_kernel.py).
-
-Tested by `make test ARGS=tests/project/fast/test_twins.py`.
 """
 
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The reference implementation is generate.py. `KVCache` keeps the keys and values
 positions, so that attention needs the queries of the new positions only. `decoding_model` returns a
 copy of a model for this: QKV weights, and those of gate and up, are stacked once; all other
 parameters are shared.
-
-Tested by `make test ARGS=tests/project/fast/test_decoding.py`.
 """
 
 import copy

@@ -5,8 +5,6 @@ gradient are the largest tensors of a small model: 4,096 tokens times a vocabula
 164 MB each in float32. Here the forward computes the loss and the gradient of one chunk of rows
 before it goes on to the next. It can do so because the gradient of a mean over rows does not depend
 on other rows; only its scale comes from outside, and the backward multiplies by that.
-
-Tested by `make test ARGS=tests/project/fast/test_chunked_loss.py`.
 """
 
 import torch

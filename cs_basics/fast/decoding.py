@@ -9,8 +9,6 @@ but by reading the weights, once per token, and by calls from Python, some hundr
   positions that attention reads: a multiple of PLACES, and a dynamic dimension to the compiler;
 - a prompt is read in one forward pass without its last token, which is the input of the first step:
   the output head is never applied to a prompt.
-
-Tested by `make test ARGS=tests/project/fast/test_decoding.py`.
 """
 
 import itertools

@@ -11,8 +11,6 @@ implementation, `scaled_dot_product_attention` in functional.py, in three ways:
   seq numbers per head instead of seq^2.
 
 On CUDA devices with Triton installed, Triton kernels do the same (triton_attention.py).
-
-Tested by `make test ARGS=tests/project/fast/test_flash_attention.py`.
 """
 
 import importlib.util

@@ -3,8 +3,6 @@
 The reference implementation is RMSNorm in norms.py. Autograd keeps every intermediate of it; the
 derived backward needs x and one number per vector. A compiler finds that out by itself, so in
 compiled code FusedRMSNorm computes the book's formula.
-
-Tested by `make test ARGS=tests/project/fast/test_rms_norm.py`.
 """
 
 import importlib.util

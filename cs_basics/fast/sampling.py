@@ -8,8 +8,6 @@ only the smallest probability that is kept has to be known:
 
 A token is drawn in two steps, first its block and then its place in the block. Settings are passed
 as tensors, so that other values do not compile the step again.
-
-Tested by `make test ARGS=tests/project/fast/test_sampling.py`.
 """
 
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A Llama folder holds config.json (llama_config.py), the weights in safetensors (llama_weights.py),
 tokenizer.json (tokenizer_files.py) and settings for generation. The architecture is that of
 transformer.py; the logits are the same up to rounding.
-
-Tested by `make test ARGS=tests/project/interop/test_llama.py`.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""The config.json of a Llama folder, and which models have one.
-
-Tested by `make test ARGS=tests/project/interop/test_llama.py`.
-"""
+"""The config.json of a Llama folder, and which models have one."""
 
 import json
 from pathlib import Path

@@ -4,8 +4,6 @@ RoPE turns the coordinates 2i and 2i + 1 of a head here (Su et al. 2021, eq. 34,
 https://arxiv.org/abs/2104.09864), and i and i + d_head / 2 in these folders (half-split RoPE). A
 score is a sum over the coordinates of a head, in any order: reordering the rows of the query and
 key weights turns one model into the other, bit for bit.
-
-Tested by `make test ARGS=tests/project/interop/test_llama.py`.
 """
 
 import contextlib

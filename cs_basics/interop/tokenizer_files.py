@@ -2,8 +2,6 @@
 
 Neither library is needed to read or write their files. With a file that is written here they give
 the same ids as our tokenizer; one that a format cannot express is refused.
-
-Tested by `make test ARGS=tests/project/interop/test_tokenizer_files.py`.
 """
 
 import base64

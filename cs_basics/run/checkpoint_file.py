@@ -3,8 +3,6 @@
 A checkpoint is one file, written atomically; its checksum is verified before any of it is used. It
 begins with the output of the book's `save_checkpoint` (or a student's), which is not interpreted
 here; then follow the progress of the run and a footer of fixed length.
-
-Tested by `make test ARGS=tests/project/run/test_checkpoint_files.py`.
 """
 
 import hashlib

@@ -1,7 +1,4 @@
-"""Line charts as SVG, without a plotting library: drawing one takes milliseconds.
-
-Test: pytest tests/project/run/test_watching.py
-"""
+"""Line charts as SVG, without a plotting library: drawing one takes milliseconds."""
 
 import html
 import math

@@ -5,8 +5,6 @@ parallel) each process holds the whole model and the gradients are averaged; wit
 each holds a shard of every weight. Both make the same updates as one process with the same batch,
 up to rounding, and write the same checkpoints, so that a run can be resumed with another number of
 processes or the other method.
-
-Tested by `make test ARGS=tests/project/run/test_distributed.py`.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Reports as lists of blocks (heading, paragraph, table...), rendered as Markdown or HTML.
-
-Test: pytest tests/project/run/test_document.py
-"""
+"""Reports as lists of blocks (heading, paragraph, table...), rendered as Markdown or HTML."""
 
 import base64
 import html

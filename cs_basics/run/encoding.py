@@ -6,8 +6,6 @@ A FastTokenizer (cs_basics.fast.text) encodes with several processes. Any other 
 The unfinished file has the suffix ".part" and a header that records the progress every few seconds.
 After a kill, of this process or of a worker, the same call resumes from there. An ordinary error
 deletes the unfinished file.
-
-Test: pytest tests/project/run/test_encoding_files.py
 """
 
 import codecs

@@ -1,7 +1,4 @@
-"""Batches in epochs: every window of the text once per epoch, in a new random order.
-
-Tested by `make test ARGS=tests/project/run/test_epochs.py`.
-"""
+"""Batches in epochs: every window of the text once per epoch, in a new random order."""
 
 import functools
 from typing import Any

@@ -3,8 +3,6 @@
 Each process holds a shard of every weight, of its gradient and of its moments. The weights of a
 block are gathered when the block is called and freed after it; each process gets its shard of the
 averaged gradients. Read distributed.py first.
-
-Tested by `make test ARGS=tests/project/run/test_distributed.py`.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""Small JSON files, read with a clear error if they are damaged.
-
-Test: pytest tests/project/scripts/test_damaged_files.py
-"""
+"""Small JSON files, read with a clear error if they are damaged."""
 
 import json
 import os

@@ -1,7 +1,4 @@
-"""report.html of a run: curves, latest metrics, samples and settings, updated during the run.
-
-Test: pytest tests/project/run/test_watching.py
-"""
+"""report.html of a run: curves, latest metrics, samples and settings, updated during the run."""
 
 import json
 import logging

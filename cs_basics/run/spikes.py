@@ -1,7 +1,4 @@
-"""Detection of spikes: sudden jumps of the training loss.
-
-Test: pytest tests/project/run/test_watching.py
-"""
+"""Detection of spikes: sudden jumps of the training loss."""
 
 import math
 from dataclasses import asdict, dataclass

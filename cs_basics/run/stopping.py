@@ -1,7 +1,4 @@
-"""Clean stops: Ctrl-C and SIGTERM are recorded, and the run stops after the current update.
-
-Test: pytest tests/project/run/test_stopping.py
-"""
+"""Clean stops: Ctrl-C and SIGTERM are recorded, and the run stops after the current update."""
 
 import signal
 import threading

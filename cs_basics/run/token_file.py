@@ -2,8 +2,6 @@
 
 A token file is a header of fixed length followed by the ids as raw little-endian integers. It is
 memory-mapped, so that a model can be trained on a file larger than memory.
-
-Test: pytest tests/project/run/test_token_file.py
 """
 
 import hashlib

@@ -1,7 +1,4 @@
-"""Tokenizers on disk, written atomically and validated when read.
-
-Test: pytest tests/project/run/test_tokenizer_folder.py
-"""
+"""Tokenizers on disk, written atomically and validated when read."""
 
 import os
 import tempfile

@@ -1,7 +1,4 @@
-"""Trainer: the book's loop with logging, evaluation, checkpoints and a clock around it.
-
-Tested by `make test ARGS=tests/project/run/test_training.py`.
-"""
+"""Trainer: the book's loop with logging, evaluation, checkpoints and a clock around it."""
 
 import logging
 import math
@@ -124,7 +121,7 @@ class Trainer:
     def restore(self) -> None:
         """Take up the newest checkpoint that is whole; without any, begin at the beginning.
 
-        A checkpoint without progress holds weights that were made elsewhere (interop.py).
+        A checkpoint without progress holds weights that were made elsewhere.
 
         Raises:
             ValueError: All are damaged, or not of this model.
@@ -224,7 +221,6 @@ class Trainer:
                 optim__lr=update.lr,
                 optim__grad_norm=update.grad_norm,
                 train__loss=statistics.fmean(self.recent_losses),
-                perf__seconds_left=self.clock.seconds_left(self.step, seconds_per_step),
                 **self.performance(seconds_per_step),
             )
             self.recent_losses = []
@@ -250,10 +246,13 @@ class Trainer:
         return self.clock.progress(self.step) < 1 and not is_asked_to_stop
 
     def performance(self, seconds_per_step: float) -> dict[str, float]:
-        """Return speed, memory, and the share of what this machine's matrix products reach."""
+        """Return speed, time left, memory, and the share of the rate of matrix products."""
         config = self.config
         tokens_per_s = config.data.batch_size * config.model.context_length / seconds_per_step
         performance = {"perf__tokens_per_s": tokens_per_s}
+        if self.step > 1:  # The first update's time is that of the compiler.
+            seconds_left = self.clock.seconds_left(self.step, seconds_per_step)
+            performance["perf__seconds_left"] = seconds_left
         if (memory := peak_memory_mb(self.device)) is not None:
             performance["perf__peak_memory_mb"] = memory
         if self.peak_flops_per_s is not None:

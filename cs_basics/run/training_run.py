@@ -1,7 +1,4 @@
-"""A whole training run: texts, tokenizer, updates, evaluation, samples, report.
-
-Tested by `make test ARGS=tests/project/run/test_training.py`.
-"""
+"""A whole training run: texts, tokenizer, updates, evaluation, samples, report."""
 
 import logging
 import subprocess

@@ -23,7 +23,7 @@ def generate_rows(
     is_compiled: bool = False,
     is_end: IsEnd | None = None,
 ) -> Iterator[list[int | None]]:
-    """Continue several prompts: as one batch if fast/decoding.py supports the model, else in turns.
+    """Continue several prompts: as one batch where cs_basics/fast can, else in turns.
 
     Rows are independent: row r is what `generate` returns with seed + r.
 

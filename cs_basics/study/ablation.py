@@ -1,7 +1,4 @@
-"""The suites of ablations: named variants of a configuration that differ in one thing each.
-
-Tested by `make test ARGS=tests/project/study/test_ablation.py`.
-"""
+"""The suites of ablations: named variants of a configuration that differ in one thing each."""
 
 from collections.abc import Callable
 

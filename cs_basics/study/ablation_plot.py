@@ -1,7 +1,4 @@
-"""The training losses of all runs of an ablation, by update and by minute.
-
-Tested by `make test ARGS=tests/project/study/test_ablation_report.py`.
-"""
+"""The training losses of all runs of an ablation, by update and by minute."""
 
 import io
 from collections.abc import Sequence

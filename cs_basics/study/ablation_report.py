@@ -1,7 +1,4 @@
-"""The report of an ablation: curves, tables, what is noise, and how it was measured.
-
-Tested by `make test ARGS=tests/project/study/test_ablation_report.py`.
-"""
+"""The report of an ablation: curves, tables, what is noise, and how it was measured."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence

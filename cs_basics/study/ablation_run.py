@@ -3,8 +3,6 @@
 `run.training_run.train_run` counts everything against the minutes of a run, so that stories are
 there when they are over. Here every run gets the same minutes of updates: preparing, compiling and
 evaluating are not counted.
-
-Tested by `make test ARGS=tests/project/study/test_ablation_run.py`.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""All runs of an ablation together: means over seeds, and which differences are noise.
-
-Tested by `make test ARGS=tests/project/study/test_ablation_summary.py`.
-"""
+"""All runs of an ablation together: means over seeds, and which differences are noise."""
 
 import statistics
 from collections.abc import Iterable, Sequence

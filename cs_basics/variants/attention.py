@@ -1,7 +1,4 @@
-"""Grouped-query attention, and RMSNorm of queries and keys. Read cs_basics/attention.py first.
-
-Tested by `make test ARGS=tests/project/variants`.
-"""
+"""Grouped-query attention, and RMSNorm of queries and keys. Read cs_basics/attention.py first."""
 
 import torch
 from einops import rearrange, repeat

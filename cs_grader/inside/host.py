@@ -53,8 +53,11 @@ def run_host(
         EXIT(0)
     Absent.is_importing = False
     prepare_to_fork()
-    has_threads = num_threads() > 1
-    say(control, {"ended": "imported", "has_threads": has_threads})
+    has_threads, has_compiled = num_threads() > 1, "torch._dynamo" in sys.modules
+    say(
+        control,
+        {"ended": "imported", "has_threads": has_threads, "has_compiled": has_compiled},
+    )
     while True:
         message, handles, _, _ = socket.recv_fds(control, 1, 1)
         if not message or not handles:

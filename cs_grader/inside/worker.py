@@ -41,6 +41,8 @@ MOST_ABSENT = 12
 # PyTorch imports these at the first gradient, and at the first optimizer or tensor on "meta": up
 # to a second, if it were in each run.
 GRADIENTS, THE_REST = "torch.fx.experimental.symbolic_shapes", "torch._dynamo"
+# What torch.compile imports, which a submission may call while it is imported.
+COMPILER = "torch._inductor.compile_fx"
 SLOW_IMPORTS = {
     "probes.model": GRADIENTS,
     "probes.modules": THE_REST,
@@ -67,6 +69,8 @@ class Server:
         self.workplace = Workplace(settings.submission, settings.original, settings.scratch)
         self.host: Host | None = None
         self.absent: list[dict[str, Any]] = []
+        self.slow_imports: set[str] = set()
+        """What each host would import anew at a cost of seconds."""
         self.failure: wire.Plain = None
         """What an import of the submission ended with, if it fails whatever the problem."""
 
@@ -92,8 +96,11 @@ class Server:
         module = SLOW_IMPORTS.get(request["module"])
         if module is not None and module not in sys.modules:
             self.end_host()
-            importlib.import_module(module)
-            prepare_to_fork()
+            self.slow_imports.add(module)
+        if self.host is None or self.host.problem != request["problem"]:
+            for module in self.slow_imports - set(sys.modules):
+                importlib.import_module(module)
+                prepare_to_fork()
 
     # --- importing the submission ---
 
@@ -141,6 +148,8 @@ class Server:
                     outcome = wire.decode(answer)
                     if isinstance(outcome, dict) and outcome.get("ended") in ("imported", "raised"):
                         self.host = self.host._replace(runs_itself=bool(outcome.get("has_threads")))
+                        if outcome.get("has_compiled"):
+                            self.slow_imports.add(COMPILER)
                         return outcome | {"during_import": True}
                 how = self.ending_of_host(IMPORT_CPU_S)
             except (wire.WireError, OSError) as error:

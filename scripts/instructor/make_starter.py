@@ -92,6 +92,47 @@ LEFT_OUT = (
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
     "scripts/join_tokens.py", "scripts/train_tokenizer.py",
 )  # fmt: skip
+# Where the edition says less than the repository: file, text there, text here.
+OTHERWISE = (
+    ("cs_basics/run/config.py", 'Literal["random", "epochs"]', 'Literal["random"]'),
+    ("cs_basics/run/config.py", 'Literal["ddp", "fsdp"]', 'Literal["ddp"]'),
+    ("cs_basics/run/config.py", """ replacement; epochs: every
+    position once per pass over the text, in a random order.""", " replacement."),
+    ("cs_basics/run/config.py", """the whole model; fsdp: each holds a shard
+    of every weight.""", "the whole model."),
+    ("cs_basics/run/config.py", "the fast twins of cs_basics/fast, comp", "your code, comp"),
+    ("cs_basics/run/config.py", "the book's own code, uncompiled", "your code, line by line"),
+    ("cs_basics/run/token_file.py", ": make one with scripts/encode.py", ""),
+    ("cs_basics/variants/config.py", """NormKind = Literal[
+    "rmsnorm",
+    "rmsnorm-llama",
+    "layernorm",
+    "layernorm-no-bias",
+    "partial-rmsnorm",
+    "group-rmsnorm",
+]""", 'NormKind = Literal["rmsnorm"]'),
+    ("cs_basics/variants/config.py", '"pre", "post", "sandwich", "none"', '"pre"'),
+    ("cs_basics/variants/config.py", 'Literal["rope", "none"]', 'Literal["rope"]'),
+    ("cs_basics/variants/config.py", 'Literal["swiglu", "silu"]', 'Literal["swiglu"]'),
+    ("cs_basics/variants/config.py", "num_kv_heads: int | None", "num_kv_heads: Literal[None]"),
+    ("cs_basics/variants/config.py", "qk_norm: bool", "qk_norm: Literal[False]"),
+    ("cs_basics/variants/config.py", "tie_embeddings: bool", "tie_embeddings: Literal[False]"),
+    ("cs_basics/variants/config.py", " (cs_basics/norms.py, cs_basics/variants/norms.py)", ""),
+    ("scripts/ablate.py", """
+Suite = Literal["norms", "placement", "positions", "ffn", "lr", "batch", "all"]""",
+     '\nSuite = Literal["lr", "batch"]'),
+    ("scripts/ablate.py", "scripts/ablate.py norms.", "scripts/ablate.py lr."),
+    ("scripts/ablate.py", "scripts/ablate.py norms --minutes", "scripts/ablate.py batch --minutes"),
+    ("scripts/ablate.py", "What to vary; all: everything that any suite varies.", "What to vary."),
+    ("data/README.md", " (`scripts/encode.py`, and `tokens/` in", " (`tokens/` in"),
+    ("cs_basics/generate.py", """
+
+The same with a cache of keys and values, for several texts at once and compiled: fast/cached.py and
+fast/decoding.py. Tested by `make test ARGS=tests/project/book/test_generate.py`.
+""", ""),
+    ("cs_basics/training.py", """ Tested by \
+`make test ARGS=tests/project/book/test_training_loop.py`.""", ""),
+)  # fmt: skip
 TEACHERS_ONLY = (
     "basedpyright", "beartype", "hypothesis", "import-linter", "transformers", "triton",
 )  # fmt: skip
@@ -122,7 +163,7 @@ def build(folder: Path) -> None:
     for pattern, place in COPIED.items():
         for path in sorted(ROOT.glob(pattern)):
             if path.is_file() and path.relative_to(ROOT).as_posix() not in LEFT_OUT:
-                write(folder / place / path.name, path.read_text(encoding="utf-8"))
+                write(folder / place / path.name, as_handed_out(path))
     for module, names in BLANK.items():
         source = (ROOT / "cs_basics" / f"{module}.py").read_text(encoding="utf-8")
         text = blank(source, names, GIVEN.get(module, ()), heading_of(module, source))
@@ -138,6 +179,17 @@ def build(folder: Path) -> None:
         subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--no-cache", "."], cwd=folder, check=True
         )
+
+
+def as_handed_out(path: Path) -> str:
+    """Return a file's text as the edition has it."""
+    text = path.read_text(encoding="utf-8")
+    for name, ours, theirs in OTHERWISE:
+        if path == ROOT / name:
+            if text.count(ours) != 1:
+                raise ValueError(f"{name} says {ours!r} {text.count(ours)} times: see OTHERWISE")
+            text = text.replace(ours, theirs)
+    return text
 
 
 def write(path: Path, text: str) -> None:

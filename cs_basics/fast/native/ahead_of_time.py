@@ -7,8 +7,6 @@ them. Later runs of the same configuration load them at once.
 
 The libraries are valid for one configuration, batch shape and number of threads. If any of this
 fails, NotCompiledError tells the caller to use torch.compile.
-
-Tested by `make test ARGS=tests/project/fast/test_ahead_of_time.py`.
 """
 
 import hashlib

@@ -7,8 +7,6 @@ its scores to its share of the result. docs/performance.md has the figures.
 
 `load_kernel` compiles attention_kernel.cpp with the C++ compiler that torch.compile needs anyway
 (3 seconds, cached); `use_kernel` switches it on in a model.
-
-Tested by `make test ARGS=tests/project/fast/test_attention_kernel.py`.
 """
 
 import ctypes

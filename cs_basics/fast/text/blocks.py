@@ -3,8 +3,6 @@
 An ordinary file is mapped into memory and cut at boundaries (boundaries.py). What travels to a
 process is only where its block is; the text comes from the file when it is wanted, a chunk at a
 time. A pipe cannot be mapped: its text is read in order and travels itself.
-
-Test: pytest tests/project/fast/text/test_blocks.py
 """
 
 import codecs

@@ -14,8 +14,6 @@ it does not hold: `\s+(?!\S)` keeps a run together and leaves its last character
 A special token that lies across such a place would be cut as well, so the places where one does are
 left out. Where none does, the special tokens on either side are found the same, too: a search
 from the left meets the same occurrences.
-
-Test: pytest tests/project/fast/text/test_boundaries.py
 """
 
 import mmap

@@ -3,8 +3,6 @@
 `SegmentCounter` does what the book's `count_pretokens` does to a text that repeats itself, as all
 real text does: it counts the segments between spaces by their numbers (segments.py), and looks for
 the pre-tokens of each different one once.
-
-Test: pytest tests/project/fast/text/test_counting.py
 """
 
 import os

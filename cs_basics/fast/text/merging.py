@@ -3,8 +3,6 @@
 `merge_one` takes about half a microsecond for a merge, most of which goes into handling Python's
 objects. In `Merger` the pre-tokens lie one behind the other in an array, and an operation of NumPy
 does for all of them what a step of `merge_one` does for one. Tokens are ids here, not bytes.
-
-Test: pytest tests/project/fast/text/test_merging.py
 """
 
 import heapq

@@ -1,7 +1,4 @@
-"""Ids of the pre-tokens of a text: each different one is encoded once, all new ones together.
-
-Test: pytest tests/project/fast/text/test_pretoken_table.py
-"""
+"""Ids of the pre-tokens of a text: each different one is encoded once, all new ones together."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

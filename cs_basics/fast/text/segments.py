@@ -4,8 +4,6 @@ Real text repeats its segments, so what is known of one (its tokens, how often i
 once and looked up from then on. A dictionary would do, but it needs an object for each segment
 before it can be asked, which takes longer than the look-up. `SegmentTable` looks up all segments of
 a chunk at once, with about thirty operations of NumPy on arrays with an element for each segment.
-
-Test: pytest tests/project/fast/text/test_segments.py
 """
 
 from array import array

@@ -1,7 +1,4 @@
-"""Turn many token ids into their bytes at once.
-
-Test: pytest tests/project/fast/text/test_token_bytes.py
-"""
+"""Turn many token ids into their bytes at once."""
 
 from collections.abc import Mapping
 from typing import Any

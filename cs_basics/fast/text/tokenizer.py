@@ -3,8 +3,6 @@
 Short texts are encoded as in the book, which is as fast with them. A long text is cut in chunks at
 boundaries and each chunk in segments at its spaces; the segments are numbered (segments.py), and
 what is new among them is encoded all together (pretoken_table.py, merging.py).
-
-Test: pytest tests/project/fast/text/test_fast_tokenizer.py
 """
 
 import os

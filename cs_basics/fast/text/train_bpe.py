@@ -1,7 +1,4 @@
-"""Train a byte-pair encoding on large texts: the book's `train_bpe`, fast and by many processes.
-
-Test: pytest tests/project/fast/text/test_train_bpe.py
-"""
+"""Train a byte-pair encoding on large texts: the book's `train_bpe`, fast and by many processes."""
 
 import heapq
 import os

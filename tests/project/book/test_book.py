@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from conftest import ROOT
+from file_names import leading_nowhere
 
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.generate import generate
@@ -34,6 +35,13 @@ def imported_names(path):
 def test_the_fourteen_modules_are_all_that_lies_directly_in_the_folder():
     assert {path.stem for path in FILES} == {*MODULES, "__init__"}
     assert [path.name for path in BOOK.iterdir() if path.is_file() and path not in FILES] == []
+
+
+def test_every_file_that_is_named_is_there():
+    code = [f"{folder}/**/*.py" for folder in ("cs_basics", "cs_grader", "scripts")]
+    pages = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")]
+    pages.remove("docs/log.md")  # It tells of files of its day.
+    assert leading_nowhere(ROOT, [*code, *pages, "README.md", "data/README.md"]) == []
 
 
 def test_the_book_is_short():

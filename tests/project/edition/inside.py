@@ -134,6 +134,8 @@ def with_fault(edition, folder, module=None, old="", new=""):
 def train(edition, folder, settings):
     """Train, then once more from the middle; return what each wrote and logged, or the error."""
     sys.path.insert(0, str(edition))
+    # What is compiled runs uncompiled: the way to it is what counts, and a compiler takes a minute.
+    importlib.import_module("torch._dynamo").config.disable = True
     trainer = importlib.import_module("cs_basics.run.training_run")
     trainer.draw_losses = lambda *_: None  # A second, and no part of what is examined here.
     config = importlib.import_module("cs_basics.run.config").TrainConfig.of(

@@ -10,6 +10,7 @@ import tomllib
 import pytest
 import report
 from editions import ROOT, make_starter, plain_environment, with_answers
+from file_names import leading_nowhere
 
 import cs_basics.fast
 
@@ -22,6 +23,11 @@ def test_the_book_stands_apart(edition):
     assert len(BOOK) <= MOST_FILES
     rooms = {path.name for path in (edition / "given").iterdir()}
     assert rooms == {"fast", "interop", "run", "stories", "study", "variants"}
+
+
+def test_every_file_that_is_named_is_there(edition):
+    read = ["cs_basics/*.py", "given/**/*.py", "scripts/*.py", "*.md", "docs/*.md", "data/*.md"]
+    assert leading_nowhere(edition, read) == []
 
 
 def test_what_it_installs_is_there(edition):

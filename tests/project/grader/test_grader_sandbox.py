@@ -184,7 +184,7 @@ ACTIONS = {
     29: rewrite,
     30: hoard,
     31: share,
-    32: torch.compile(lambda in_features: 2 * in_features),
+    32: lambda in_features: torch.compile(lambda x: 2 * x)(in_features),
 }
 """
 
@@ -390,11 +390,12 @@ def test_no_network_is_there(connection):
     [
         "threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()",
         "torch.set_num_threads(2); torch.randn(700, 700) @ torch.randn(700, 700)",
+        "torch.compile(run_silu)",
     ],
-    ids=["a thread", "threads of PyTorch"],
+    ids=["a thread", "threads of PyTorch", "the compiler"],
 )
 @pytest.mark.parametrize("tier", TIERS)
-def test_threads_of_the_import_cost_nothing(tmp_path, tier, at_import):
+def test_what_the_import_starts_costs_nothing(tmp_path, tier, at_import):
     if reason := tiers.why_not(tier):
         pytest.skip(f"{tier}: {reason}")
     stage = set_the_stage(tmp_path, TESTS)

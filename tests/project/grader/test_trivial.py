@@ -1,11 +1,10 @@
-"""Answers that are worth nothing earn nothing."""
+"""Answers that are worth nothing earn nothing: two problems here, all of them in `make zoo`."""
 
-import pytest
 import trivial
 
-from cs_grader.outside.terms import rubric_of, trivial_items
+from cs_grader.outside.terms import trivial_items
 
-FEW = ("silu", "rmsnorm", "gradient_clipping", "learning_rate_schedule")
+FEW = ("silu", "gradient_clipping")
 
 
 def test_every_item_on_the_list_exists():
@@ -22,10 +21,3 @@ def test_trivial_answers_to_some_problems_earn_nothing(tmp_path):
     for kind, result in trivial.grade_all(tmp_path, FEW).items():
         assert {p.problem: p.points for p in result.problems} == dict.fromkeys(FEW, 0.0), kind
         assert any(problem.passed for problem in result.problems), kind
-
-
-@pytest.mark.slow
-def test_trivial_answers_to_all_problems_earn_nothing(tmp_path):
-    every = rubric_of(trivial.ROOT / "tests")
-    for kind, result in trivial.grade_all(tmp_path).items():
-        assert {p.problem: p.points for p in result.problems} == dict.fromkeys(every, 0.0), kind

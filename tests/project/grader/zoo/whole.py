@@ -10,7 +10,9 @@ import subprocess
 import time
 
 import pytest
+import trivial
 
+from cs_grader.outside.terms import rubric_of
 from zoo.animal import Animal, Expected, load
 from zoo.grading import command, complaints, grade, graded, hand_in, walled
 
@@ -65,3 +67,9 @@ def test_grader_that_is_killed_goes_on_to_the_same_gradebook(tmp_path):
     assert grade(tmp_path / "in", killed, "--resume").returncode == 0
     first, resumed = (tmp_path / "whole" / "gradebook.csv", killed / "gradebook.csv")
     assert first.read_text() == resumed.read_text()
+
+
+def test_trivial_answers_to_all_problems_earn_nothing(tmp_path):
+    every = rubric_of(trivial.ROOT / "tests")
+    for kind, result in trivial.grade_all(tmp_path).items():
+        assert {p.problem: p.points for p in result.problems} == dict.fromkeys(every, 0.0), kind

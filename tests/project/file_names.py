@@ -1,0 +1,26 @@
+"""Find names of files, in comments, docstrings and pages, that lead nowhere."""
+
+import re
+
+NAME = re.compile(r"(?<![\w./-])((?:[\w-]+/)*[\w-]+\.(?:py|md|toml))\b")
+WRITTEN_BY_RUNS = {"report.md", "samples.md"}
+
+
+def leading_nowhere(folder, patterns):
+    """Return place and name of each file that is named below a folder and is not in it.
+
+    Args:
+        folder: Where the named files should lie, at any depth.
+        patterns: Glob patterns of the files to read.
+    """
+    there = [f"/{path.relative_to(folder).as_posix()}" for path in folder.rglob("*.*")]
+    there = [name for name in there if not name.startswith("/.")]
+    found = []
+    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for name in NAME.findall(line):
+                is_of_torch = name.startswith(("torch/", "nn/"))
+                is_there = is_of_torch or any(other.endswith(f"/{name}") for other in there)
+                if not is_there and name.rpartition("/")[2] not in WRITTEN_BY_RUNS:
+                    found.append(f"{path.relative_to(folder)}:{number}: {name}")
+    return found
