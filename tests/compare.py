@@ -247,8 +247,8 @@ def expect_gradients(
             f"the gradient of {name} with respect to {of}",
             mistakes=mistakes,
             tolerance=tolerance,
-            hint="The values are right, so look for something detached on one of the paths or,"
-            " where a backward is your own (autograd.Function), at its formula.",
+            hint="If its values are right, something is detached on one of the paths, or"
+            " the formula of your own backward (autograd.Function) is wrong.",
         )
 
 

@@ -133,11 +133,13 @@ def test_rope_turns_bfloat16_by_exact_angles(observe, rng):
     case = rope_case(rng, (2,), [0, 7, 501, 1003, 2047], max_seq_len=2048)
     x = case["in_query_or_key"] = oracles.rounded(case["in_query_or_key"], "bfloat16")
     seen = observe(
-        forward,
+        forward_if_supported,
         function="run_rope",
         arguments=case,
         dtypes={"in_query_or_key": "bfloat16"},
     )
+    if seen is None:
+        return  # Refusing a dtype is free, answering wrongly is not.
     expect_close(
         seen["output"],
         oracles.rope(x, case["token_positions"], case["theta"]),

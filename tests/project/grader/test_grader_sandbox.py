@@ -184,7 +184,6 @@ ACTIONS = {
     29: rewrite,
     30: hoard,
     31: share,
-    32: lambda in_features: torch.compile(lambda x: 2 * x)(in_features),
 }
 """
 
@@ -390,7 +389,7 @@ def test_no_network_is_there(connection):
     [
         "threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()",
         "torch.set_num_threads(2); torch.randn(700, 700) @ torch.randn(700, 700)",
-        "torch.compile(run_silu)",
+        "run_silu = torch.compile(run_silu)",
     ],
     ids=["a thread", "threads of PyTorch", "the compiler"],
 )
@@ -408,12 +407,6 @@ def test_what_the_import_starts_costs_nothing(tmp_path, tier, at_import):
         answer = silu(own)
         assert answer.ended == "returned", answer
     own.close()
-
-
-def test_what_is_compiled_runs_as_it_is_written(connection):
-    answer = act(connection, 32)
-    assert answer.ended == "returned", answer
-    assert list(answer.value["output"]["values"]) == [0, 2, 4]
 
 
 def test_a_fork_bomb_runs_into_a_limit(connection):

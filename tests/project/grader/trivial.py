@@ -181,15 +181,17 @@ def hand_in(kind: str, folder: Path) -> Path:
     return folder
 
 
-def grade_all(folder: Path, problems: tuple[str, ...] = ()) -> dict[str, Result]:
-    """Grade the trivial submissions over all problems, or some."""
+def grade_all(
+    folder: Path, problems: tuple[str, ...] = (), kinds: tuple[str, ...] = KINDS
+) -> dict[str, Result]:
+    """Grade the trivial submissions over all problems, or some of each."""
     terms = Terms(
         tests=ROOT / "tests",
         tier=choose_tier("process"),
         secret="",
         problems=problems or tuple(rubric_of(ROOT / "tests")),
     )
-    given = [Submission(kind, hand_in(kind, folder / "in" / kind)) for kind in KINDS]
+    given = [Submission(kind, hand_in(kind, folder / "in" / kind)) for kind in kinds]
     graded = batch.grade(given, lambda one: folder / "out" / one.name, terms, jobs=2)
     faults = [one.fault for one in graded if one.result is None]
     if faults:
