@@ -1,7 +1,10 @@
 """The examination's fixtures and options: where a probe runs, and what becomes of its answers."""
 
+import contextlib
 import copy
+import platform
 import random
+import tomllib
 import traceback
 import warnings
 import zlib
@@ -14,8 +17,10 @@ import numpy as np
 import pytest
 import report
 from compare import NotStarted, WrongAnswer
+from packaging.specifiers import SpecifierSet
 from submission import load_adapters
 
+UNUSABLE = "tests/adapters.py cannot be imported: "
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
 ASKED = pytest.StashKey[str]()
@@ -97,6 +102,9 @@ class Record:
         if not self.rows:
             return
         terminalreporter.section("examination")
+        if unusable := [row["message"] for row in self.rows if row["message"].startswith(UNUSABLE)]:
+            terminalreporter.write_line(f"{unusable[0]}\nNothing can be examined before.", red=True)
+            return
         for line, colour in report.table(self.rows):
             terminalreporter.write_line(line, **({colour: True} if colour else {}))
 
@@ -235,14 +243,34 @@ def rng(seed: list[int]) -> np.random.Generator:
 
 
 @pytest.fixture(scope="session")
-def adapters(pytestconfig: pytest.Config) -> ModuleType:
+def adapters(request: pytest.FixtureRequest) -> ModuleType:
+    root = request.config.getoption("--submission") or TESTS.parent
     try:
-        return load_adapters(pytestconfig.getoption("--submission") or TESTS.parent)
+        return load_adapters(root)
     except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.filename}, line {frame.lineno}"
-        reason = f"{type(error).__name__}: {error} ({where})"
-        return pytest.fail(f"tests/adapters.py cannot be imported: {reason}", pytrace=False)
+        reason = f"{UNUSABLE}{why_not_imported(error, root)}"
+    request.session.shouldfail = "nothing can be examined"  # Once is enough.
+    return pytest.fail(reason, pytrace=False)
+
+
+def why_not_imported(error: Exception, root: Path) -> str:
+    """Say what an import raised, in which line of the submission, and what to do about it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if f.filename.startswith(str(root.resolve()))]
+    frame = (own or list(frames))[-1]
+    place = (frame.filename, frame.lineno)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = (error.filename, error.lineno)
+    said = f"{type(error).__name__}: {error} ({place[0]}, line {place[1]})"
+    package = (getattr(error, "name", None) or "").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and package:
+        said += f"\nIf {package} is a package, install it: python -m pip install {package}"
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        wanted, version = project["requires-python"], platform.python_version()
+        if version not in SpecifierSet(wanted):
+            said += f"\nIts pyproject.toml asks for Python {wanted}; this is {version}."
+    return said
 
 
 @pytest.fixture

@@ -341,6 +341,24 @@ def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
     assert "INTERNALERROR" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("processes", [0, 2])
+def test_adapters_that_cannot_be_imported_are_one_message_and_the_end(tmp_path, processes):
+    broken = {
+        "pyproject.toml": '[project]\nname = "lm"\nversion = "1"\nrequires-python = ">=9.1"\n',
+        "tests/adapters.py": "import torch\nimport a_package_that_nobody_has\n",
+    }
+    root = write_files(tmp_path / "theirs", broken)
+    done = run_pytest(TESTS, f"--submission={root}", "-n", processes, folder=tmp_path)
+    assert done.returncode in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    assert len(done.stdout.splitlines()) < 50, done.stdout
+    told = done.stdout.partition("= examination =")[2]
+    assert "No module named 'a_package_that_nobody_has'" in told
+    assert "adapters.py, line 2)" in told
+    assert "python -m pip install a_package_that_nobody_has" in told
+    assert "asks for Python >=9.1" in told
+    assert "Repair next" not in told
+
+
 def test_what_is_asked_of_many_problems_alike_comes_last_of_each():
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist", TESTS]
     done = subprocess.run(
