@@ -17,11 +17,12 @@ from probes.model import Plain, plain, tensors
 
 
 def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
-    """Call an adapter and see each module as its own constructor left it.
+    """Call an adapter and see each module as its constructor left it, and as weights are loaded.
 
     Adapters hand out no modules. But each constructor returns while the profiler looks on, and at
-    that moment the module holds its initial weights. An implementation without modules shows
-    nothing.
+    that moment the module holds its initial weights; an initialisation from outside (model.apply)
+    is over when load_state_dict is called. An implementation without modules shows nothing. What
+    torch.empty left as it was is nan.
     """
     made: list[Plain] = []
 
@@ -38,7 +39,7 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
             }
         )
 
-    with watching_constructors(look):
+    with watching_constructors(look), unwritten_memory_as_nan():
         getattr(adapters, function)(**tensors(arguments, {}))
     return made
 
@@ -118,20 +119,36 @@ def constructor(module: nn.Module) -> object:
 
 
 @contextmanager
+def unwritten_memory_as_nan() -> Iterator[None]:
+    """Let torch.empty and its like hand out nan: what is never initialised is then seen."""
+    mode = torch.get_deterministic_debug_mode()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(mode)
+
+
+@contextmanager
 def watching_constructors(look: Callable[[nn.Module], None]) -> Iterator[None]:
     previous = sys.getprofile()
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
+        if event == "call" and code is nn.Module.load_state_dict.__code__:
+            at(frame.f_locals["self"])
         if event != "return" or code.co_name != "__init__" or not code.co_varnames:
             return
         module = frame.f_locals.get(code.co_varnames[0])
         # The constructor of the class itself, not of a base class which it goes on from.
         if isinstance(module, nn.Module) and constructor(module) is code:
-            sys.setprofile(None)
-            with torch.no_grad():
-                look(module)
-            sys.setprofile(profile)
+            at(module)
+
+    def at(module: nn.Module) -> None:
+        sys.setprofile(None)
+        with torch.no_grad():
+            look(module)
+        sys.setprofile(profile)
 
     sys.setprofile(profile)
     try:
