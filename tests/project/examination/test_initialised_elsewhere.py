@@ -1,4 +1,4 @@
-"""Weights that the model initialises, not the layer: found where that is done, refused if nowhere."""
+"""Weights that the model initialises, not the layer, are found where that is done."""
 
 import json
 import os
