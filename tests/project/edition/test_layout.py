@@ -116,6 +116,16 @@ def test_nothing_is_started(edition, answers, sit):
     assert {row["problem"] for row in rows.values()} == set(make_starter.SOLUTIONS)
 
 
+def test_a_script_names_in_one_line_what_is_still_to_be_written(edition, texts, tmp_path):
+    given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
+    finished = run(edition, "scripts/train.py", "debug", *map(str, given))
+    assert finished.returncode == 2
+    last = finished.stderr.splitlines()[-1]
+    assert last.startswith("error: train_bpe in ")
+    assert last.endswith("bpe.py is not written yet.")
+    assert "Traceback" not in finished.stderr
+
+
 def test_another_seed_is_refused(edition):
     finished = run(edition, "-m", "pytest", "--exam-seed", "7", "tests/test_softmax.py")
     assert finished.returncode == 4
