@@ -26,6 +26,12 @@ JUNK = frozenset(
         *(".mypy_cache", ".ruff_cache", ".tox", "node_modules", "wandb", ".eggs", "site-packages"),
     }
 )
+# Libraries and programs of Linux, macOS and Windows, whatever the file is called: nobody can read
+# them, and what they do no operator block sees.
+COMPILED = (
+    *(b"\x7fELF", b"MZ\x90\x00", b"\xca\xfe\xba\xbe"),
+    *(b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xfe\xed\xfa\xce"),
+)
 JUNK_SUFFIXES = (".pyc", ".pyo", ".egg-info", ".dist-info", ".swp")
 
 
@@ -106,7 +112,7 @@ class CleanCopy:
         return ""
 
     def write(self, name: str, chunks: Iterable[bytes]) -> None:
-        """Write one file whose name was accepted; leave it out if it is too large.
+        """Write one file whose name was accepted; leave it out if it is too large, or compiled.
 
         Raises:
             RefusedError: All files together are too many or too large.
@@ -120,18 +126,22 @@ class CleanCopy:
         except OSError as error:
             self.copied.leave_out(name, f"cannot be copied ({error.strerror})")
             return
-        written = 0
+        written, reason = 0, ""
         with os.fdopen(handle, "wb") as file:
             for chunk in chunks:
                 written += len(chunk)
                 if written > MAX_FILE_BYTES:
+                    reason = f"larger than {MAX_FILE_BYTES // 2**20} MB"
+                elif written == len(chunk) and chunk.startswith(COMPILED):
+                    reason = "compiled code: hand in its source"
+                if reason:
                     break
                 if self.copied.num_bytes + written > MAX_BYTES:
                     raise RefusedError(f"more than {MAX_BYTES // 2**20} MB of files")
                 file.write(chunk)
-        if written > MAX_FILE_BYTES:
+        if reason:
             path.unlink()
-            self.copied.leave_out(name, f"larger than {MAX_FILE_BYTES // 2**20} MB")
+            self.copied.leave_out(name, reason)
             return
         self.copied.num_files += 1
         self.copied.num_bytes += written

@@ -1,8 +1,10 @@
 """Copies of submissions hold their files and nothing that could do harm."""
 
 import os
+import shutil
 import stat
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +96,21 @@ def test_a_name_that_could_do_harm_is_left_out(tmp_path, name, reason):
     assert len(copied.left_out) == 1
     assert copied.left_out[0].endswith(reason)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "x.zip"]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_compiled_code_is_left_out_whatever_its_name(tmp_path, packed):
+    extension = b"\x7fELF" + bytes(100)
+    folder = write(tmp_path / "s", FILES)
+    for name in ("lm/fast.so", "weights.bin"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(extension)
+    source = Path(shutil.make_archive(str(tmp_path / "x"), "zip", folder)) if packed else folder
+    copied = copy_submission(source, tmp_path / "copy")
+    assert sorted(copied.left_out) == [
+        f"{name}: compiled code: hand in its source" for name in ("lm/fast.so", "weights.bin")
+    ]
+    assert copied_files(tmp_path / "copy") == set(FILES)
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK])
