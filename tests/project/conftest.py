@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from cs_basics.run.presets import PRESETS
 from cs_basics.stories.grammar import write_stories
@@ -13,6 +14,10 @@ from cs_basics.stories.grammar import write_stories
 ROOT = Path(__file__).parents[2]
 
 pytest.register_assert_rewrite("norm_claims")
+
+# A shared machine stands still for longer than Hypothesis's 200 ms now and then.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 
 def pytest_generate_tests(metafunc):
