@@ -1,7 +1,7 @@
 """Write text with a trained model, by definition: every token reads the whole context.
 
 The same with a cache of keys and values, for several texts at once and compiled: fast/cached.py and
-fast/decoding.py. Tested by `make test ARGS=tests/project/book/test_generate.py`.
+fast/decoding.py.
 """
 
 import math

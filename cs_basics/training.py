@@ -1,7 +1,7 @@
 """The training loop: batch, loss, backward, clip, schedule, step.
 
 Last in the reading order. What a run needs around it (logging, checkpoints, the clock) comes in as
-callbacks: run/trainer.py. Tested by `make test ARGS=tests/project/book/test_training_loop.py`.
+callbacks: run/trainer.py.
 """
 
 import math

@@ -85,15 +85,17 @@ def progress_printer() -> OnProgress:
     """
     interval_s = TERMINAL_INTERVAL_S if sys.stderr.isatty() else FILE_INTERVAL_S
     end = "" if sys.stderr.isatty() else "\n"
-    shown_at, finished = time.monotonic(), ""
+    shown_at, finished = time.monotonic(), ("", 0)
 
     def show(progress: Progress) -> None:
         nonlocal shown_at, finished
         now = time.monotonic()
-        is_last = progress.done == progress.total
-        if progress.stage == finished if is_last else now - shown_at < interval_s:
+        is_last, work = progress.done == progress.total, (progress.stage, progress.total)
+        if is_last and work == finished:
+            return  # Some work reports its end more than once.
+        if not is_last and now - shown_at < interval_s:
             return
-        shown_at, finished = now, progress.stage if is_last else ""
+        shown_at, finished = now, work if is_last else ("", 0)
         print(_clear_line() + _describe(progress), end="\n" if is_last else end, file=sys.stderr)
         sys.stderr.flush()
 

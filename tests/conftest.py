@@ -257,7 +257,7 @@ def why_not_imported(error: Exception, root: Path) -> str:
     """Say what an import raised, in which line of the submission, and what to do about it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if f.filename.startswith(str(root.resolve()))]
-    frame = (own or list(frames))[-1]
+    frame = (own or frames)[-1]
     place = (frame.filename, frame.lineno)
     if isinstance(error, SyntaxError) and error.filename:
         place = (error.filename, error.lineno)

@@ -128,10 +128,8 @@ Suite = Literal["norms", "placement", "positions", "ffn", "lr", "batch", "all"]"
     ("cs_basics/generate.py", """
 
 The same with a cache of keys and values, for several texts at once and compiled: fast/cached.py and
-fast/decoding.py. Tested by `make test ARGS=tests/project/book/test_generate.py`.
+fast/decoding.py.
 """, ""),
-    ("cs_basics/training.py", """ Tested by \
-`make test ARGS=tests/project/book/test_training_loop.py`.""", ""),
 )  # fmt: skip
 TEACHERS_ONLY = (
     "basedpyright", "beartype", "hypothesis", "import-linter", "transformers", "triton",
