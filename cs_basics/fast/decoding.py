@@ -12,11 +12,12 @@ but by reading the weights, once per token, and by calls from Python, some hundr
 """
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from cs_basics.fast.cached import DecodingLM, KVCache, copy_sharing_tensors, decoding_model
 from cs_basics.fast.compilation import compile_if_possible
@@ -120,12 +121,13 @@ class Decoder:
         self._views: tuple[list[Tensor], list[Tensor]] = ([], [])
         self._step, self._stepping_model = decode_step, decoder
         if is_compiled:
+            self.model = self._stepping_model = _same_copy_for_same_weights(model, decoder)
             has_one_row = batch_size == 1 and self.device.type == "cpu"
             options = ROW_OPTIONS if has_one_row else None
             self._step = compile_if_possible(decode_step, self.device, options)
             if has_one_row and self._step is not decode_step:
                 # A copy, since a prompt has many rows and is read with library products.
-                self._stepping_model = copy_sharing_tensors(decoder)
+                self._stepping_model = copy_sharing_tensors(self.model)
                 for module in self._stepping_model.modules():
                     if type(module) is Linear:
                         module.__class__ = RowLinear
@@ -196,6 +198,27 @@ class Decoder:
                 for view in itertools.chain(*self._views):
                     torch._dynamo.mark_dynamic(view, 2, min=2, max=self.model.context_length)  # pyright: ignore[reportPrivateUsage]
         return self._views
+
+
+_COMPILED_COPIES: MutableMapping[nn.Module, DecodingLM] = weakref.WeakKeyDictionary()
+"""For each model that a step was compiled for, the copy of it which that step reads."""
+
+
+def _same_copy_for_same_weights(model: nn.Module, decoder: DecodingLM) -> DecodingLM:
+    """Return the copy of the model that was decoded with before, unless its weights are others now.
+
+    Frozen weights (scripts/process.py) are constants of the compiled step: for another copy the
+    step would be compiled again, and after some copies the compiler gives up.
+    """
+    known = _COMPILED_COPIES.get(model)
+    if known is None or not _are_equal(known, decoder):
+        known = _COMPILED_COPIES[model] = decoder
+    return known
+
+
+def _are_equal(one: nn.Module, other: nn.Module) -> bool:
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(a.dtype == b.dtype and a.device == b.device and a.equal(b) for a, b in pairs)
 
 
 def _one_place_longer(

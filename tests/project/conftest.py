@@ -1,5 +1,6 @@
 """Fixtures for everything that is not examined: scripts, runs, files."""
 
+import logging
 import runpy
 import sys
 from dataclasses import dataclass
@@ -46,10 +47,16 @@ def script(monkeypatch, capfd):
             monkeypatch.syspath_prepend(str(folder))
         capfd.readouterr()
         code = 0
+        logger = logging.getLogger()
+        handlers, level = logger.handlers[:], logger.level
         try:
             runpy.run_path(str(path), run_name="__main__")
         except SystemExit as stop:
             code = stop.code or 0
+        finally:
+            # A script lets messages go to the stdout that it has, which ends with this test.
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
         captured = capfd.readouterr()
         return Finished(code, captured.out, captured.err)
 

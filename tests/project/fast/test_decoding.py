@@ -289,6 +289,16 @@ def test_sums_of_products_are_the_matrix_product_of_one_row():
     torch.testing.assert_close(linear(x), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_the_compiled_step_reads_the_weights_that_the_model_has_now(model, monkeypatch):
+    monkeypatch.setattr(decoding, "compile_if_possible", lambda step, *_: lambda *a: step(*a))
+    before = list(generate_batch(model, PROMPTS, 12, is_compiled=True))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.data.copy_(parameter.data.flip(0))
+    after = list(generate_batch(model, PROMPTS, 12, is_compiled=True))
+    assert after == list(generate_batch(model, PROMPTS, 12)) != before
+
+
 def test_one_row_reads_its_prompt_by_matrix_products(model, monkeypatch):
     monkeypatch.setattr(decoding, "compile_if_possible", lambda step, *_: lambda *a: step(*a))
     decoder = Decoder(model, 1, GREEDY, is_compiled=True)
@@ -317,6 +327,7 @@ def test_without_a_compiler_generation_goes_on_and_says_so(model, monkeypatch, c
 @pytest.mark.filterwarnings("ignore")
 def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
     """Weights that became constants of a step must not serve another model of the same shape."""
+    from torch._dynamo.utils import counters
     from torch._inductor import config
 
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
@@ -332,11 +343,13 @@ def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
         assert config.freezing
         for seed in (0, 1):
             model = sharp_model(num_layers=1, seed=seed)
-            plain, packed = (
+            counters.clear()
+            plain, packed, again = (
                 texts_of(generate_batch(model, PROMPTS[:3], 12, is_compiled=is_compiled), 3)
-                for is_compiled in (False, True)
+                for is_compiled in (False, True, True)
             )
-            assert plain == packed
+            assert plain == packed == again
+            assert counters["stats"]["unique_graphs"] == 1, "the second call compiled again"
             texts.append(plain)
     assert config.freezing is False
     torch.compiler.reset()
