@@ -5,6 +5,7 @@
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
 # make faults  build every fault of the bank in turn: does the examination catch it?
 # make fuzz    run the scripts on a thousand damaged files: one line each, and nothing left behind?
+# make class   hide diagnoses from a class of two hundred: are the mistakes found again?
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
 # make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
 #              for the grader, Chromium for the tests of its pages
@@ -14,7 +15,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench chaos faults fuzz zoo system format clean
+.PHONY: train test check bench chaos faults fuzz class zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -45,6 +46,9 @@ faults: $(INSTALLED)
 fuzz: $(INSTALLED)
 	cd tests/project && ../../$(BIN)/python -m fuzz --files 1000 $(ARGS)
 	$(BIN)/python tests/project/grader/fuzz_wire.py --frames 100000
+
+class: $(INSTALLED)
+	$(BIN)/python scripts/maintain/clusters.py $(ARGS)
 
 zoo: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/project/grader/zoo/whole.py $(ARGS)

@@ -9,7 +9,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Self
 
-FORMAT = 2
+FORMAT = 3
 OUTCOMES = ("passed", "failed", "error", "not_started")
 ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
 # Control, format (such as right-to-left), surrogate and private characters.
@@ -36,6 +36,26 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Fingerprint:
+    """Of a wrong answer: what others have to agree on to have answered alike.
+
+    Taken by the examination (tests/fingerprint.py), which compared the answer with the right one.
+    """
+
+    form: str
+    """What has to be equal: dtype and shape, a digest, or the shape of a message."""
+    sketch: tuple[float, ...]
+    """What has to be close: errors in units of what is allowed."""
+    asked: str
+    """The inputs, in words."""
+    size: int
+    """How many numbers and characters there are in the inputs."""
+    expected: str
+    """Some of the values that are right; "" where there are none to show."""
+    got: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
     """One item of the examination."""
 
@@ -51,6 +71,8 @@ class Item:
     is_hidden: bool
     """On inputs drawn from a secret: not for the student's eyes, none of it."""
     seconds: float
+    fingerprint: Fingerprint | None = None
+    """Of a failed item on public inputs, which are the same for all submissions."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +88,17 @@ class Finding:
     message: str
     is_hidden: bool = False
     """Seen in items on hidden inputs only: not for the student's eyes."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Excerpt:
+    """The function or class of a submission that is to solve a problem."""
+
+    problem: str
+    file: str
+    line: int
+    """The first line; the text has the others."""
+    text: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,6 +123,8 @@ class Result:
     policy: tuple[Finding, ...]
     output: str
     """What the submission printed, bounded."""
+    sources: tuple[Excerpt, ...] = ()
+    """Where the problems that failed are solved, for the instructor to read."""
 
     def to_json(self) -> str:
         """Return the result as a JSON object."""
@@ -107,11 +142,19 @@ class Result:
             written = fields.pop("format")
             if written != FORMAT:
                 raise ValueError(f"a result of format {written}, not {FORMAT}")
-            for name, kind in (("problems", Problem), ("items", Item), ("policy", Finding)):
+            kinds = {"problems": Problem, "items": _item, "policy": Finding, "sources": Excerpt}
+            for name, kind in kinds.items():
                 fields[name] = tuple(kind(**entry) for entry in fields[name])
             return cls(**fields)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a result: {type(error).__name__}: {error}") from None
+
+
+def _item(fingerprint: dict[str, Any] | None = None, **fields: Any) -> Item:  # noqa: ANN401  JSON
+    if fingerprint is None:
+        return Item(**fields)
+    taken: dict[str, Any] = {**fingerprint, "sketch": tuple(fingerprint["sketch"])}
+    return Item(fingerprint=Fingerprint(**taken), **fields)
 
 
 def printable(text: str, limit: int) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+import fingerprint
 import numpy as np
 import numpy.typing as npt
 import pytest
+from fingerprint import Fingerprint
 
 Array = npt.NDArray[Any]
 
@@ -23,9 +25,13 @@ class WrongAnswer(pytest.fail.Exception):
 
     __module__ = "builtins"  # Shown by its bare name, like pytest's own.
 
-    def __init__(self, message: str, diagnosis: str | None = None) -> None:
+    def __init__(
+        self, message: str, diagnosis: str | None = None, mark: Fingerprint | None = None
+    ) -> None:
         super().__init__(message, pytrace=False)
         self.diagnosis = diagnosis
+        self.fingerprint = mark
+        """Of what came, where values or sequences were compared."""
 
 
 class NotStarted(pytest.fail.Exception):
@@ -37,8 +43,8 @@ class NotStarted(pytest.fail.Exception):
         super().__init__(f"not started: {adapter}", pytrace=False)
 
 
-def fail(message: str, diagnosis: str | None = None) -> NoReturn:
-    raise WrongAnswer(message, diagnosis)
+def fail(message: str, diagnosis: str | None = None, mark: Fingerprint | None = None) -> NoReturn:
+    raise WrongAnswer(message, diagnosis, mark)
 
 
 def expect(claim: bool, message: str, diagnosis: str | None = None) -> None:
@@ -131,14 +137,17 @@ def expect_close(
     causes = diagnoses(got, expected, limit, mistakes())
     if not causes and observed["dtype"] in ("float32", "float64"):
         causes = low_precision(got, expected, error)
-    report(describe(got, expected, error, limit, name, observed["dtype"]), causes, hint)
+    finding = describe(got, expected, error, limit, name, observed["dtype"])
+    report(finding, causes, hint, fingerprint.of_values(got, expected, limit, observed["dtype"]))
 
 
-def report(finding: str, causes: Sequence[str], hint: str) -> NoReturn:
+def report(
+    finding: str, causes: Sequence[str], hint: str, mark: Fingerprint | None = None
+) -> NoReturn:
     """Fail with what was found, the mistakes that it looks like, or else a hint."""
     explanation = sentence(causes) or hint
     lines = [finding, *([f"  {explanation}"] if explanation else [])]
-    fail("\n".join(lines), id_of(causes[0]) if causes else None)
+    fail("\n".join(lines), id_of(causes[0]) if causes else None, mark)
 
 
 def distance(got: Array, expected: Array) -> Array:
@@ -288,10 +297,11 @@ def expect_equal(
         min(len(got), len(expected)),
     )
     lines.append(f"  they part at [{place}] (lengths: got {len(got)}, expected {len(expected)})")
-    lines.append(f"  got       {excerpt(got, place)}")
-    lines.append(f"  expected  {excerpt(expected, place)}")
+    theirs, right = excerpt(got, place), excerpt(expected, place)
+    lines.append(f"  got       {theirs}")
+    lines.append(f"  expected  {right}")
     named = [what for what, answer in mistakes().items() if got == answer]
-    report("\n".join(lines), named, hint)
+    report("\n".join(lines), named, hint, fingerprint.of_sequence(got, theirs, right))
 
 
 def excerpt(sequence: Any, place: int) -> str:

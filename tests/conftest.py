@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import fingerprint
 import numpy as np
 import pytest
 import report
@@ -23,7 +24,7 @@ from submission import load_adapters
 UNUSABLE = "tests/adapters.py cannot be imported: "
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
-ASKED = pytest.StashKey[str]()
+ASKED = pytest.StashKey[dict[str, Any]]()
 ASKED_OF_MANY = (
     "test_devices",
     "test_initialisation",
@@ -162,7 +163,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     if call.excinfo is not None:
         show_own_frames(call.excinfo)
-        say_what_was_asked(call.excinfo.value, item.stash.get(ASKED, ""))
+        say_what_was_asked(call.excinfo.value, in_short(item.stash.get(ASKED, {})))
     finished = yield
     problem = problem_of(item)
     over = finished.when == "call" or (finished.when == "setup" and finished.failed)
@@ -176,6 +177,8 @@ def pytest_runtest_makereport(
         "diagnosis": getattr(error, "diagnosis", None),
         "message": "" if error is None else message(error),
     }
+    if row["outcome"] in ("failed", "error"):
+        row["fingerprint"] = fingerprint.of(error, item.stash.get(ASKED, {}))
     finished.user_properties.append(("examination", row))
     return finished
 
@@ -285,7 +288,7 @@ def observe(
 
     def run(probe: Callable[..., Any], **inputs: Any) -> Any:
         check_plain(inputs)
-        request.node.stash[ASKED] = in_short(inputs)
+        request.node.stash[ASKED] = inputs
         seed_everything(zlib.crc32(repr(seed).encode()))
         try:
             with warnings.catch_warnings():

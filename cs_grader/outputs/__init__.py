@@ -10,14 +10,19 @@ markdown.py      report.md
 page.py          HTML that escapes; style.py: how it looks
 student_page.py  index.html for the student, instructor.html with what is hidden from them
 class_page.py    index.html of a class; class_script.py: sorts and filters its table
+clusters.py      who answers alike; cluster_names.py: what the instructor calls it (clusters.toml)
 """
 
+import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cs_grader.outputs.class_page import class_page
+from cs_grader.outputs.class_table import natural_order
+from cs_grader.outputs.cluster_names import ClusterName, explain, name_clusters
+from cs_grader.outputs.clusters import find_clusters
 from cs_grader.outputs.github import github_result
 from cs_grader.outputs.gradebook import gradebook_csv
 from cs_grader.outputs.gradescope import results_json
@@ -55,25 +60,42 @@ def write_outputs(result: Result, folder: Path) -> None:
 
 
 def write_class(
-    results: Sequence[Result], folder: Path, faults: Mapping[str, str] | None = None
-) -> None:
-    """Write what is about everyone: gradebook.csv and index.html.
+    results: Sequence[Result],
+    folder: Path,
+    faults: Mapping[str, str] | None = None,
+    names: Sequence[ClusterName] = (),
+) -> list[str]:
+    """Write what is about everyone: gradebook.csv, index.html, and what named mistakes change.
 
-    The page links to what `write_outputs` wrote into a folder of each submission's name.
+    The page links to what `write_outputs` wrote into a folder of each submission's name; whoever
+    made a mistake that `names` has a name for gets these outputs anew, with name and hint.
 
     Args:
         results: What came of each submission.
         folder: Where to write.
         faults: Of the submissions that have no result, by name, why not.
+        names: What the instructor calls mistakes that many made.
+
+    Returns:
+        A line for each name that fits nobody.
 
     Raises:
         OSError: A file cannot be written.
     """
-    write_atomically(folder / "gradebook.csv", gradebook_csv(results, faults or {}))
-    write_atomically(folder / "index.html", class_page(results, faults or {}))
+    named, unused = name_clusters(find_clusters(sorted(results, key=natural_order)), names)
+    explained = [explain(result, named) for result in results]
+    for before, after in zip(results, explained, strict=True):
+        if after is not before:
+            write_outputs(after, folder / after.submission)
+    write_atomically(folder / "gradebook.csv", gradebook_csv(explained, faults or {}))
+    page = class_page(explained, faults or {}, named, unused)
+    write_atomically(folder / "index.html", page)
+    return unused
 
 
 def check_class(result: Result) -> None:
     """Fail if a result cannot be shown beside the others, now and not when all are written."""
     gradebook_csv([result])
-    class_page([result])
+    # With somebody who answers alike, so that all that is said of a group is written too.
+    both = [result, dataclasses.replace(result, submission=f"{result.submission} (again)")]
+    class_page(both, clusters=name_clusters(find_clusters(both), [])[0])

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from cs_grader.outputs import reading
+from cs_grader.outputs.class_clusters import clusters_section
 from cs_grader.outputs.class_script import SCRIPT
 from cs_grader.outputs.class_table import (
     Class,
@@ -15,6 +16,7 @@ from cs_grader.outputs.class_table import (
     mistakes_of,
     natural_order,
 )
+from cs_grader.outputs.cluster_names import Named
 from cs_grader.outputs.gradebook import problems_of
 from cs_grader.outputs.page import Html, bar, element, join, page, table
 from cs_grader.outputs.plain_text import one_line
@@ -25,12 +27,19 @@ MAX_MISTAKES = 25
 MAX_FINDINGS = 200
 
 
-def class_page(results: Sequence[Result], faults: Mapping[str, str] | None = None) -> str:
+def class_page(
+    results: Sequence[Result],
+    faults: Mapping[str, str] | None = None,
+    clusters: Sequence[Named] = (),
+    unused: Sequence[str] = (),
+) -> str:
     """Return the page; it links the page of each submission, in a folder of its name.
 
     Args:
         results: What came of each submission.
         faults: Of the submissions that have no result, by name, why not.
+        clusters: Who answers alike, and what the instructor calls it.
+        unused: A line for each name that fits no cluster.
     """
     everyone = sorted(results, key=natural_order)
     made = Counter(mistake for result in everyone for mistake in mistakes_of(result))
@@ -53,6 +62,8 @@ def class_page(results: Sequence[Result], faults: Mapping[str, str] | None = Non
             element("section", element("h2", "Diagnosed mistakes"), _mistakes(data)),
             class_="columns",
         ),
+        *(element("p", one_line(line, 500), class_="note") for line in unused),
+        clusters_section(clusters, everyone, data.problems),
         element("section", element("h2", "Problems by failure rate"), _problems(data)),
         _to_review(data),
         element("h2", "Everyone", id="students"),

@@ -77,7 +77,9 @@ def name(item: Item) -> str:
 
 def diagnosis(item: Item) -> str:
     """The known mistake behind a failure in words, such as "the weight is transposed"."""
-    return one_line((item.diagnosis or "").replace("-", " ").replace("_", " "))
+    text = one_line(item.diagnosis or "")
+    # A name that an instructor gave is words already.
+    return text if " " in text else text.replace("-", " ").replace("_", " ")
 
 
 def explanation(item: Item) -> str:

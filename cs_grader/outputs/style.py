@@ -34,6 +34,14 @@ a.small { font-size: .75rem; white-space: nowrap; }
   padding: .9rem 1.1rem; }
 .next { border-left: .3rem solid var(--accent); }
 .next strong { font-size: 1.1rem; }
+.cluster { margin: .8rem 0; }
+.cluster h3 { margin: 0 0 .4rem; }
+.cluster details { border-bottom: 0; }
+.answers { width: auto; margin: .4rem 0; }
+.answers code { background: none; white-space: pre-wrap; }
+.side-by-side { display: grid; gap: 0 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); }
+.side-by-side p { margin: 0; } .side-by-side div { min-width: 0; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(8rem, 1fr)); gap: .8rem;
   margin: 1rem 0; }
 .figures b { display: block; font-size: 1.6rem; line-height: 1.2;

@@ -19,6 +19,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from cs_grader.outputs import check_class, write_class, write_outputs
+from cs_grader.outputs.cluster_names import ClusterName
 from cs_grader.outside.grading import GradingError, mark
 from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.marking import Marking
@@ -58,10 +59,8 @@ def settle_terms(out: Path, terms: Terms, resume: bool) -> Terms:
     """
     path = out / TERMS_FILE
     asked = _described(terms)
-    if not path.exists():
-        out.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(asked, indent=1) + "\n")
-        path.chmod(0o600)  # It holds the secret.
+    out.mkdir(parents=True, exist_ok=True)
+    if _is_first(path, json.dumps(asked, indent=1) + "\n"):
         return terms
     if not resume:
         raise ValueError(f"{out} holds results already: add --resume or choose another --out")
@@ -144,10 +143,42 @@ def _grade_one(
     return Graded(submission=submission, result=result, fault="")
 
 
-def write_gradebook(graded: Sequence[Graded], out: Path) -> None:
-    """Write what is about the whole class."""
+def look_up(
+    submissions: Sequence[Submission], folder_of: Callable[[Submission], Path]
+) -> list[Graded]:
+    """Read the results that are there, whatever they are about now, and write their outputs again.
+
+    Args:
+        submissions: Whose results.
+        folder_of: Where each has its own.
+
+    Returns:
+        What became of each; without a result, what is wrong with it.
+    """
+    graded: list[Graded] = []
+    for submission in submissions:
+        path = folder_of(submission) / RESULT_FILE
+        try:
+            result = Result.from_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            graded.append(Graded(submission=submission, result=None, fault="not graded yet"))
+        except (OSError, ValueError) as error:
+            fault = printable(f"{RESULT_FILE}: {error}", MAX_FAULT)
+            graded.append(Graded(submission=submission, result=None, fault=fault))
+        else:
+            result = dataclasses.replace(result, submission=submission.name)
+            write_outputs(result, path.parent)
+            graded.append(Graded(submission=submission, result=result, fault=""))
+    return graded
+
+
+def write_gradebook(
+    graded: Sequence[Graded], out: Path, names: Sequence[ClusterName] = ()
+) -> list[str]:
+    """Write what is about the whole class; return a line for each name that fits nobody."""
     results = [one.result for one in graded if one.result is not None]
-    write_class(results, out, {one.submission.name: one.fault for one in graded if one.fault})
+    faults = {one.submission.name: one.fault for one in graded if one.fault}
+    return write_class(results, out, faults, names)
 
 
 def remove_remains() -> None:
@@ -171,6 +202,7 @@ def install(requirements: Path, cache: Path) -> str:
     wanted = requirements.read_bytes()
     folder = cache / f"packages-{hashlib.sha256(wanted).hexdigest()[:16]}"
     if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=cache, prefix="packages-"))
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         finished = subprocess.run(
@@ -184,8 +216,29 @@ def install(requirements: Path, cache: Path) -> str:
             lines = finished.stderr.strip().splitlines() or ["pip failed"]
             raise ValueError(f"{requirements}: {lines[-1]}")
         fresh.chmod(0o755)
-        fresh.rename(folder)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+            shutil.rmtree(fresh)  # Another process was faster.
     return str(folder.resolve())
+
+
+def _is_first(path: Path, text: str) -> bool:
+    """Write a private file unless there is one: of several processes exactly one is the first."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        Path(temporary).unlink()
+    return True
 
 
 def _described(terms: Terms) -> dict[str, object]:

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from cs_grader.inside.forbidden import Call
@@ -13,12 +13,17 @@ from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.terms import Terms, rubric_of, trivial_items
 from cs_grader.policy.check import Policy
 from cs_grader.policy.settle import settle
-from cs_grader.result import Finding, Item, Problem, Result, printable
+from cs_grader.result import Excerpt, Finding, Fingerprint, Item, Problem, Result, printable
 
 MAX_MESSAGE = 4000
 MAX_NOTE = 300
 MAX_OUTPUT = 20_000
+MAX_WORDS = 600
+MAX_SKETCH = 16
+MAX_EXCERPT = 4000
 NOT_RUN = "not examined"
+NOT_ASKED = "not run: "
+"""How the connection begins to say that nothing was asked any more."""
 # What differs from run to run and says nothing: addresses, names of temporary files.
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 TEMPORARY = re.compile(r"/(?:[\w.-]+/)*(?:tmp|submission-|pymp-)[a-z0-9_]{8}\b")
@@ -103,7 +108,18 @@ class Marking:
             items=items,
             policy=tuple(map(_printable_finding, self._findings(problems))),
             output=printable(self._steady(_without_repeats(self.output)), MAX_OUTPUT),
+            sources=tuple(self._sources(problems)),
         )
+
+    def _sources(self, problems: Sequence[Problem]) -> Iterator[Excerpt]:
+        failed = {problem.problem for problem in problems if problem.failed}
+        for source in self.source.solutions if self.source else ():
+            if source.problem in failed:
+                yield dataclasses.replace(
+                    source,
+                    file=printable(source.file, 300),
+                    text=printable(source.text, MAX_EXCERPT),
+                )
 
     def _findings(self, problems: Sequence[Problem]) -> list[Finding]:
         if self.source is None:
@@ -137,6 +153,22 @@ class Marking:
             message=printable(self._steady(message), MAX_MESSAGE),
             is_hidden=is_hidden,
             seconds=row["seconds"] if row else 0.0,
+            fingerprint=None if is_hidden or row is None else self._fingerprint(row),
+        )
+
+    def _fingerprint(self, row: dict[str, Any]) -> Fingerprint | None:
+        """Of what was answered, unless nothing was asked."""
+        is_asked = not (self.hopeless or self.import_note or row["message"].startswith(NOT_ASKED))
+        taken = row.get("fingerprint")
+        if taken is None or not is_asked:
+            return None
+        return Fingerprint(
+            form=printable(self._steady(taken["form"]), MAX_WORDS),
+            sketch=tuple(map(float, taken["sketch"][:MAX_SKETCH])),
+            asked=printable(taken["asked"], MAX_WORDS),
+            size=int(taken["size"]),
+            expected=printable(taken["expected"], MAX_WORDS),
+            got=printable(self._steady(taken["got"]), MAX_WORDS),
         )
 
     def _steady(self, text: str) -> str:

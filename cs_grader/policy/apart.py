@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cs_grader.policy.check import Policy, unreadable
-from cs_grader.result import Finding
+from cs_grader.result import Excerpt, Finding
 
 APART = """
 import json, sys
@@ -53,4 +53,5 @@ def _from_json(text: str) -> Policy:
         review=tuple(Finding(**finding) for finding in fields["review"]),
         condemned={name: Finding(**finding) for name, finding in fields["condemned"].items()},
         excused={name: frozenset(groups) for name, groups in fields["excused"].items()},
+        solutions=tuple(Excerpt(**excerpt) for excerpt in fields["solutions"]),
     )

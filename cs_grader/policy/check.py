@@ -8,8 +8,9 @@ from cs_grader.policy.copies import copies
 from cs_grader.policy.modules import Mention, Unit
 from cs_grader.policy.references import read_source
 from cs_grader.policy.rules import REVIEWED_ATTRIBUTES, group_of, is_unlisted, suspicion
+from cs_grader.policy.solutions import solutions
 from cs_grader.policy.source import Source
-from cs_grader.result import Finding
+from cs_grader.result import Excerpt, Finding
 
 ADAPTERS_FILE = "tests/adapters.py"
 
@@ -25,6 +26,8 @@ class Policy:
     """Problems whose items fail whatever they return, and why."""
     excused: dict[str, frozenset[str]]
     """Of each problem the groups of operators whose use is charged to an earlier problem."""
+    solutions: tuple[Excerpt, ...] = ()
+    """Where each problem is solved."""
 
 
 def check_source(files: Mapping[str, str], adapters: Mapping[str, Sequence[str]]) -> Policy:
@@ -93,6 +96,7 @@ def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
         review=(*_review(source, reached), *_copies(source)),
         condemned=condemned,
         excused=excused,
+        solutions=tuple(solutions(source, ADAPTERS_FILE, adapters)),
     )
 
 

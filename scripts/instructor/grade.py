@@ -2,12 +2,14 @@
 
 python scripts/instructor/grade.py alice.zip --out report
 python scripts/instructor/grade.py submissions --out results --jobs 4
+python scripts/instructor/grade.py submissions --out results --pages    # after naming clusters
 """
 
 import io
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +21,7 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 from cli import print_result, progress_printer, run
 
 from cs_basics.run.progress import Progress
+from cs_grader.outputs.cluster_names import ClusterName, read_names
 from cs_grader.outside import batch
 from cs_grader.outside.batch import Graded
 from cs_grader.outside.hidden import check_secret, new_secret
@@ -33,6 +36,8 @@ def main(
     out: Path,
     jobs: int = 1,
     resume: bool = False,
+    shard: str = "1/1",
+    pages: bool = False,
     exam_seed: str | None = None,
     require_isolation: Literal["bubblewrap", "uid", "process"] | None = None,
     only: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
@@ -43,13 +48,19 @@ def main(
     """Grade a submission: results.json (as Gradescope reads it), index.html and other reports.
 
     A folder of submissions becomes gradebook.csv, index.html for the class, and a folder of reports
-    for each. The exit code is 1 if the grader could not come to a verdict about one of them.
+    for each. On the page of the class those stand together who are wrong in the same way without a
+    diagnosis; clusters.toml in the folder of the results gives the mistake a name and a hint, and
+    --pages writes them on all pages. The exit code is 1 if the grader could not come to a verdict
+    about one of the submissions.
 
     Args:
         submission: A zip, a folder, or a folder of these.
         out: Folder of the results.
         jobs: Submissions at a time.
         resume: Go on with what the folder of the results holds.
+        shard: K/N: grade only every N-th submission, from the K-th on, into a folder that the other
+            shards write to as well, from this machine or others; write the gradebook with --pages.
+        pages: Grade nothing: write gradebook and pages again from the results that are there.
         exam_seed: Secret that hidden inputs are drawn from, at least 22 random characters; a fresh
             one is drawn and recorded in batch.json if not given. 0: no hidden inputs.
         require_isolation: Grade only if this wall or a stronger one works; "process" is hardly one
@@ -61,14 +72,21 @@ def main(
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # Names may hold any letter.
-    if jobs < 1:
-        raise ValueError(f"--jobs {jobs}: use at least 1")
-    if not minutes > 0:
-        raise ValueError(f"--minutes {minutes:g}: use more than 0")
-    problems = chosen(only, tests)
+    check_numbers(jobs, minutes)
+    part, problems = part_of(shard), chosen(only, tests)
     if packages is not None and not packages.is_file():
         raise ValueError(f"--packages {packages} is not a file")
     submissions, is_batch = find_submissions(submission)
+    names = read_names(out)
+
+    def folder_of(one: Submission) -> Path:
+        return out / one.name if is_batch else out
+
+    if pages:
+        if not out.is_dir():
+            raise ValueError(f"--out {out}: there are no results to write pages from")
+        finish(batch.look_up(submissions, folder_of), out if is_batch else None, names)
+        return
     batch.remove_remains()
     terms = Terms(
         tests=tests.resolve(),
@@ -78,17 +96,41 @@ def main(
         packages=() if packages is None else (batch.install(packages, out),),
         budget_s=minutes * 60,
     )
-    terms = batch.settle_terms(out, terms, resume)
-
-    def folder_of(one: Submission) -> Path:
-        return out / one.name if is_batch else out
-
+    # Of several shards whoever comes second goes on with the terms of the first.
+    terms = batch.settle_terms(out, terms, resume or part != (1, 1))
+    submissions = submissions[part[0] - 1 :: part[1]]
     report = Report(len(submissions))
     graded = batch.grade(submissions, folder_of, terms, jobs, report.on_item, report.on_graded)
-    if is_batch:
-        batch.write_gradebook(graded, out)
+    finish(graded, out if is_batch and part == (1, 1) else None, names)
+
+
+def check_numbers(jobs: int, minutes: float) -> None:
+    """Refuse what cannot be."""
+    if jobs < 1:
+        raise ValueError(f"--jobs {jobs}: use at least 1")
+    if not minutes > 0:
+        raise ValueError(f"--minutes {minutes:g}: use more than 0")
+
+
+def finish(graded: Sequence[Graded], out: Path | None, names: Sequence[ClusterName]) -> None:
+    """Write what is about the class, if there is a folder for it; exit if a verdict is missing."""
+    if out is not None:
+        for line in batch.write_gradebook(graded, out, names):
+            print_result(line)
     if any(one.result is None for one in graded):
         sys.exit(1)
+
+
+def part_of(shard: str) -> tuple[int, int]:
+    """Read K/N.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    number, _, of = shard.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise ValueError(f"--shard {shard}: use K/N with K from 1 to N, such as 1/4")
+    return int(number), int(of)
 
 
 def chosen(only: tuple[str, ...], tests: Path) -> tuple[str, ...]:

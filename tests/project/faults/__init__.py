@@ -29,4 +29,5 @@ examination knows no name for the mistake. `@variant(problem, name)` declares ho
     merges.py       training byte-pair encoding
     run.py          builds each fault and runs the items of its problem
     report.py       what came out, in words and tables
+    classroom.py    a class made of faults, to see whether those who answer alike are found
 """

@@ -94,30 +94,52 @@ def examine(cases: Sequence[Case], seed: int, jobs: int, on_result: OnResult) ->
     Raises:
         RuntimeError: The examination could not be collected.
     """
+    results: list[Result] = []
+
+    def take(case: Case, num_items: int, rows: list[dict[str, Any]], error: str) -> None:
+        failures = [Failure(**row) for row in rows]
+        results.append(Result(case, seed, num_items, failures, error))
+        on_result(results[-1])
+
+    run_each(cases, seed, jobs, failures_of, take)
+    return results
+
+
+Look = Callable[[Case, list[pytest.Item]], list[dict[str, Any]]]
+"""Runs the items of a case's problem; what it returns can be written as JSON."""
+Take = Callable[[Case, int, list[dict[str, Any]], str], None]
+"""Takes a case, how many items there are, what Look returned, and why it did not."""
+
+
+def run_each(cases: Sequence[Case], seed: int, jobs: int, look: Look, take: Take) -> None:
+    """Let `look` see every case in a process of its own; `take` gets what it returned.
+
+    Raises:
+        RuntimeError: The examination could not be collected.
+    """
     with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
-        bank = Examiner(cases, seed, jobs, Path(folder), on_result)
+        bank = Examiner(cases, jobs, Path(folder), look, take)
         options = ["--exam-seed", str(seed), "--ignore", str(EXAMINATION / "project")]
         options += ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), "-s", "-q"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         with redirect_stdout(nowhere):
             code = pytest.main([*options, str(EXAMINATION)], plugins=[bank])
-    if len(bank.results) < len(cases):
+    if bank.num_taken < len(cases):
         raise RuntimeError(f"the examination does not run ({code!s}): try pytest --collect-only")
-    return bank.results
 
 
 class Examiner:
     """A pytest plugin that runs the collected items once for each case instead of once."""
 
     def __init__(
-        self, cases: Sequence[Case], seed: int, jobs: int, folder: Path, on_result: OnResult
+        self, cases: Sequence[Case], jobs: int, folder: Path, look: Look, take: Take
     ) -> None:
         self.cases = cases
-        self.seed = seed
         self.jobs = jobs
         self.folder = folder
-        self.on_result = on_result
-        self.results: list[Result] = []
+        self.look = look
+        self.take = take
+        self.num_taken = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -136,7 +158,7 @@ class Examiner:
             place.mkdir()
             child = os.fork()
             if child == 0:
-                run_child(case, items, place)
+                run_child(case, items, place, self.look)
             running[child] = case, place, items
         while running:
             self.wait_for_one(running)
@@ -145,15 +167,13 @@ class Examiner:
     def wait_for_one(self, running: dict[int, tuple[Case, Path, list[pytest.Item]]]) -> None:
         child, status = os.wait()
         case, place, items = running.pop(child)
-        failures, error = [], ""
+        rows, error = [], ""
         if status == 0:
-            rows = json.loads((place / "failures.json").read_text())
-            failures = [Failure(**row) for row in rows]
+            rows = json.loads((place / "rows.json").read_text())
         else:
             error = why_it_ended(os.waitstatus_to_exitcode(status), place)
-        result = Result(case, self.seed, len(items), failures, error)
-        self.results.append(result)
-        self.on_result(result)
+        self.num_taken += 1
+        self.take(case, len(items), rows, error)
 
 
 def why_it_ended(code: int, place: Path) -> str:
@@ -169,8 +189,8 @@ def problems_of(item: pytest.Item) -> Iterator[str]:
         yield marker.args[0]
 
 
-def run_child(case: Case, items: list[pytest.Item], place: Path) -> None:
-    """Run the items in this forked process, leave the failures in a file, and end."""
+def run_child(case: Case, items: list[pytest.Item], place: Path, look: Look) -> None:
+    """Look at the case in this forked process, leave what is seen in a file, and end."""
     code = 1
     try:
         signal.setitimer(signal.ITIMER_PROF, CHILD_LIMIT_S)
@@ -183,9 +203,7 @@ def run_child(case: Case, items: list[pytest.Item], place: Path) -> None:
         for name, stand_in in case.stand_ins.items():
             setattr(adapters, name, stand_in)
         adapters.__file__ = str(write_adapters(case, place))
-        failures = failures_of(case, items)
-        rows = json.dumps([asdict(failure) for failure in failures])
-        (place / "failures.json").write_text(rows)
+        (place / "rows.json").write_text(json.dumps(look(case, items)))
         code = 0
     except BaseException:
         (place / "error.txt").write_text(traceback.format_exc())
@@ -203,7 +221,8 @@ def write_adapters(case: Case, place: Path) -> Path:
     return file
 
 
-def failures_of(case: Case, items: list[pytest.Item]) -> list[Failure]:
+def failures_of(case: Case, items: list[pytest.Item]) -> list[dict[str, Any]]:
+    """Return the failures as JSON has them, until the verdict is settled."""
     failures: list[Failure] = []
 
     class Collector:
@@ -211,12 +230,18 @@ def failures_of(case: Case, items: list[pytest.Item]) -> list[Failure]:
             if report.failed:
                 failures.append(Failure(report.nodeid, message_of(report)))
 
-    items[0].config.pluginmanager.register(Collector())
-    for item, following in zip(items, [*items[1:], None], strict=True):
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    for _ in run_items(items, Collector()):
         if is_settled(case, failures):
             break
-    return failures
+    return [asdict(failure) for failure in failures]
+
+
+def run_items(items: list[pytest.Item], listener: object) -> Iterator[None]:
+    """Run one item after the other; the listener is a pytest plugin."""
+    items[0].config.pluginmanager.register(listener)
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        yield
 
 
 def message_of(report: pytest.TestReport) -> str:

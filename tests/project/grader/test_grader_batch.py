@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,74 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_gradebook(graded, class_fol
     assert not list(out.rglob(".*"))  # No half-written file.
 
 
+def test_two_machines_share_a_folder_are_killed_and_end_with_the_same_gradebook(
+    graded, class_folder, tmp_path
+):
+    """Two processes here; neither knows the secret before, and one has to draw it for both."""
+    out = tmp_path / "results"
+    options = [*OPTIONS[:4], "--out", out]
+    shards = [command(class_folder, *options, "--shard", f"{k}/2") for k in (1, 2)]
+    for seconds in (4, None):
+        running = [subprocess.Popen(shard, stderr=subprocess.DEVNULL) for shard in shards]
+        if seconds is not None:
+            time.sleep(seconds)
+            for process in running:
+                process.kill()
+        codes = [process.wait() for process in running]
+    assert codes == [0, 0]
+    assert not (out / "gradebook.csv").exists()
+    finished = grade(class_folder, *options, "--pages")
+    assert finished.returncode == 0, finished.stderr
+    secrets = {result_of(out, name).secret for name in SUBMISSIONS}
+    assert len(secrets) == 1
+    # Hidden inputs are others than those of `graded`; what they say of these submissions is not.
+    assert (out / "gradebook.csv").read_bytes() == (graded[0] / "gradebook.csv").read_bytes()
+    assert not list(out.rglob(".*"))
+
+
+def test_of_many_that_start_at_once_one_sets_the_terms(tmp_path):
+    terms = [
+        Terms(tests=TESTS, tier="process", secret=str(number), problems=("silu",))
+        for number in range(16)
+    ]
+    with ThreadPoolExecutor(16) as pool:
+        settled = list(pool.map(lambda one: batch.settle_terms(tmp_path, one, resume=True), terms))
+    assert len({one.secret for one in settled}) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [batch.TERMS_FILE]
+    assert (tmp_path / batch.TERMS_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_pages_are_written_again_with_the_names_of_clusters(graded, class_folder, tmp_path):
+    out = shutil.copytree(graded[0], tmp_path / "results")
+    shutil.copytree(out / "bob", out / "bea")
+    folder = shutil.copytree(class_folder, tmp_path / "in")
+    submit(folder / "new", RIGHT)
+    shutil.copytree(folder / "bob", folder / "bea")
+    for name in ("bob", "bea"):  # As if the examination had no name for this mistake.
+        path = out / name / "result.json"
+        text = re.sub(r'"diagnosis": "[^"]*"', '"diagnosis": null', path.read_text())
+        path.write_text(text)
+    (out / "clusters.toml").write_text(
+        '[[cluster]]\nproblem = "silu"\nlike = "bob"\nname = "no x"\nhint = "Multiply by x."\n'
+        '[[cluster]]\nproblem = "silu"\nlike = "ann"\nname = "nothing"\n'
+    )
+    finished = grade(folder, "--out", out, "--pages")
+    assert finished.returncode == 1  # Of "new" there is no result.
+    assert "ann has no unexplained failure in silu" in finished.stdout
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "SiLU: 2 submissions answer like this: <b>no x</b>" in page
+    assert "lm/functions.py, line 1" in page
+    assert "return x.sigmoid()" in page
+    assert "not graded yet" in page
+    for name in ("bob", "bea"):
+        assert "Multiply by x." in (out / name / "index.html").read_text(encoding="utf-8")
+    (out / "clusters.toml").write_text("[cluster]")
+    finished = grade(folder, "--out", out, "--pages")
+    assert finished.returncode == 2
+    assert finished.stderr.count("\n") == 1
+    assert "clusters.toml: cluster is not a list" in finished.stderr
+
+
 def test_nothing_runs_on_after_a_kill(class_folder, tmp_path):
     running = subprocess.Popen(
         command(class_folder / "ann", "--out", tmp_path / "out", *OPTIONS),
@@ -198,6 +267,9 @@ def test_one_submission_writes_its_report(class_folder, tmp_path):
         (["SUBMISSION", "--out", "o", "--tests", "x"], "there is no rubric.toml in it"),
         (["SUBMISSION", "--out", "o", "--exam-seed", "7"], "--exam-seed 7: a secret of 1 char"),
         (["SUBMISSION", "--out", "o", "--minutes", "0"], "--minutes 0: use more than 0"),
+        (["SUBMISSION", "--out", "o", "--shard", "3/2"], "--shard 3/2: use K/N with K from 1 to N"),
+        (["SUBMISSION", "--out", "o", "--shard", "x"], "--shard x: use K/N with K from 1 to N"),
+        (["SUBMISSION", "--out", "o", "--pages"], "--out o: there are no results"),
         (["SUBMISSION", "--out", "o", "--require-isolation", "x"], "--require-isolation"),
     ],
 )

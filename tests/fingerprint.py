@@ -1,0 +1,159 @@
+"""The fingerprint of a wrong answer: little enough to keep for each item, enough to know it again.
+
+All submissions get the same public inputs, and the same mistake gives the same wrong answers, up to
+rounding. Who makes one that has no name yet is found by comparing these (cs_grader's class page).
+
+A fingerprint is a dict of
+    form      what has to be equal: dtype and shape, a digest, or the shape of an error's message
+    sketch    what has to be close: errors in units of what is allowed, summed in a few groups
+    expected  some of the values that are right
+    got       the same of those that came
+    asked     the inputs
+    size      how much there is in the inputs
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Fingerprint = dict[str, Any]
+
+NUM_SUMS = 16
+"""Numbers of a sketch."""
+MOST = 1e12
+"""Stands for infinity in a sketch."""
+NUM_SHOWN = 8
+MAX_SHOWN_INPUTS = 40
+MAX_CHARS = 300
+# What two submissions call their own: quoted names, functions, files, addresses, measured numbers.
+OWN_WORDS = re.compile(
+    r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b[\w.<>]+\(\)|0x[0-9a-f]+|\S*/\S*|\b\d+\.\d*(?:e[+-]?\d+)?\b"
+)
+
+
+def of(error: BaseException, inputs: Mapping[str, Any]) -> Fingerprint:
+    """Take the fingerprint of a failure.
+
+    Args:
+        error: What ended it; a wrong answer brings that of its values.
+        inputs: What the probe was given, as far as it came to one.
+    """
+    return (getattr(error, "fingerprint", None) or of_error(error)) | asked(inputs)
+
+
+def of_values(got: Array, expected: Array, limit: float, dtype: str) -> Fingerprint:
+    """Take the fingerprint of wrong values.
+
+    Args:
+        got: What came, float64.
+        expected: What is right, of the same shape.
+        limit: Absolute error that is allowed.
+        dtype: What `got` was before.
+    """
+    return {
+        "form": f"{dtype} {got.shape}",
+        "sketch": sketch(got, expected, limit),
+        **dict(zip(("expected", "got"), side_by_side(expected, got), strict=True)),
+    }
+
+
+def of_sequence(got: object, shown: str, expected: str) -> Fingerprint:
+    """Take the fingerprint of a wrong sequence; of both, what is to be shown of it."""
+    digest = hashlib.sha256(repr(got).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return {"form": digest, "sketch": [], "expected": cut(expected), "got": cut(shown)}
+
+
+def of_error(error: BaseException) -> Fingerprint:
+    """Take the fingerprint of what was raised, or of a finding that is not about values."""
+    kind = type(error).__name__
+    lines = [*str(error).strip().splitlines(), "", ""]
+    # A finding's message begins with the call that it is about. Cut: the pattern needs a time that
+    # grows with the square of a length.
+    text = cut(lines[1] if lines[0].startswith("asked for ") else lines[0])
+    form = cut(f"{kind}: {OWN_WORDS.sub('...', text)}")
+    return {"form": form, "sketch": [], "expected": "", "got": cut(f"{kind}: {text}")}
+
+
+def sketch(got: Array, expected: Array, limit: float) -> list[float]:
+    """Sum the errors in NUM_SUMS groups with random signs: close only if all errors are close."""
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        errors = np.where(got == expected, 0.0, (got - expected) / limit).reshape(-1)
+    errors = np.clip(np.nan_to_num(errors, nan=MOST / 2, posinf=MOST, neginf=-MOST), -MOST, MOST)
+    if errors.size > NUM_SUMS:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], errors.size)
+        groups = np.arange(errors.size) % NUM_SUMS
+        sums = np.bincount(groups, signs * errors, NUM_SUMS)
+        # The rounding of single errors grows with the root of their number.
+        errors = sums / np.sqrt(np.bincount(groups, minlength=NUM_SUMS))
+    return [float(f"{error:.4g}") for error in errors]
+
+
+def side_by_side(expected: Array, got: Array) -> tuple[str, str]:
+    """Write the same few values of both, from the row that holds the largest error."""
+    if expected.ndim == 0:
+        return f"{expected:.6g}", f"{got:.6g}"
+    with np.errstate(invalid="ignore"):
+        error = np.nan_to_num(np.abs(got - expected), nan=np.inf)
+    *row, column = np.unravel_index(np.argmax(error), error.shape)
+    width = expected.shape[-1]
+    start = min(max(int(column) - NUM_SHOWN // 2, 0), max(width - NUM_SHOWN, 0))
+    end = min(start + NUM_SHOWN, width)
+    place = (*map(int, row), slice(start, end))
+    is_all = expected.ndim == 1 and end - start == width
+    index = ", ".join([*(str(int(i)) for i in row), f"{start}:{end}"])
+    where = "" if is_all else f"[{index}]: "
+    return tuple(
+        cut(where + "  ".join(f"{value:.5g}" for value in array[place]))
+        for array in (expected, got)
+    )  # type: ignore[return-value]
+
+
+def asked(inputs: Mapping[str, Any]) -> Fingerprint:
+    """Write the inputs, with all of their values where those are few, and how much there is."""
+    size = size_of(inputs)
+    arguments = inputs.get("arguments")
+    given = inputs | arguments if isinstance(arguments, dict) else inputs
+    show = plain if size <= MAX_SHOWN_INPUTS else outline
+    shown = ", ".join(
+        f"{name}={show(value)}"
+        for name, value in given.items()
+        if name not in ("function", "arguments") and value is not None
+    )
+    text = f"{inputs['function']}({shown})" if "function" in inputs else shown
+    return {"asked": cut(text, 2 * MAX_CHARS), "size": size}
+
+
+def size_of(value: object) -> int:
+    """Count numbers, characters and bytes."""
+    if isinstance(value, np.ndarray):
+        return int(value.size)
+    if isinstance(value, Mapping):
+        return sum(size_of(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return sum(size_of(part) for part in value)
+    return max(len(value), 1) if isinstance(value, str | bytes) else 1
+
+
+def plain(value: object) -> str:
+    """Write a value."""
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=4, separator=", ", max_line_width=10_000)
+    return repr(value)
+
+
+def outline(value: object) -> str:
+    """Write what kind of value it is, with the value itself where that is short."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    if isinstance(value, list | tuple | Mapping) and size_of(value) > NUM_SHOWN:
+        return f"{len(value)} entries"
+    return cut(repr(value), 80)
+
+
+def cut(text: str, limit: int = MAX_CHARS) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 4]} ..."
