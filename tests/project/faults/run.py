@@ -2,7 +2,7 @@
 
 One process imports torch and collects the examination; each case then lives in a forked child that
 puts its stand-ins in the adapters' place, so that no fault sees another and nothing is imported
-twice. A child stops as soon as its verdict is settled.
+twice.
 """
 
 import importlib
@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 import torch
+from points import points
+from report import RUBRIC
 
 from faults.bank import Case
 
@@ -54,12 +56,17 @@ class Result:
 
     case: Case
     seed: int
-    num_items: int
-    """How many items of the problem there are."""
+    items: list[str]
+    """The items of the problem."""
     failures: list[Failure]
-    """Those that failed until the verdict was settled."""
+    lost: float = 0.0
+    """The share of the problem's points that the failures cost."""
     error: str = ""
     """Why there is no verdict: the child hung or died."""
+
+    @property
+    def num_items(self) -> int:
+        return len(self.items)
 
     @property
     def is_right(self) -> bool:
@@ -73,16 +80,14 @@ class Result:
 
 
 def naming(failures: Sequence[Failure], diagnosis: str | None) -> str:
+    """Judge every name that is given: one that is wrong is worse than none."""
     messages = [" ".join(failure.message.split()) for failure in failures]
+    names = [name for message in messages for name in message.split(EXPLANATION)[1:]]
+    if any(diagnosis is None or diagnosis not in name for name in names):
+        return "wrongly"
     if diagnosis is not None and any(diagnosis in message for message in messages):
         return "rightly"
-    return "wrongly" if any(EXPLANATION in message for message in messages) else "not"
-
-
-def is_settled(case: Case, failures: Sequence[Failure]) -> bool:
-    """Whether more items could not change the verdict."""
-    named = case.diagnosis is None or naming(failures, case.diagnosis) == "rightly"
-    return bool(failures) and named
+    return "not"
 
 
 OnResult = Callable[[Result], None]
@@ -123,8 +128,9 @@ class Examiner:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
             raise session.Interrupted("collection failed")
-        # The first operation on "meta" imports for a second: once here, not in every child.
+        # These import for seconds when they are used first: once here, not in every child.
         torch.empty(1, 2, device="meta") @ torch.empty(2, 1, device="meta")
+        torch.use_deterministic_algorithms(False)
         running: dict[int, tuple[Case, Path, list[pytest.Item]]] = {}
         for number, case in enumerate(self.cases):
             if len(running) >= self.jobs:
@@ -151,9 +157,17 @@ class Examiner:
             failures = [Failure(**row) for row in rows]
         else:
             error = why_it_ended(os.waitstatus_to_exitcode(status), place)
-        result = Result(case, self.seed, len(items), failures, error)
+        lost = 0.0 if error else share_lost(case.problem, items, failures)
+        result = Result(case, self.seed, [i.nodeid for i in items], failures, lost, error)
         self.results.append(result)
         self.on_result(result)
+
+
+def share_lost(problem: str, items: Sequence[pytest.Item], failures: Sequence[Failure]) -> float:
+    """What failures cost, trivial items counted like others: one mistake is judged here."""
+    wrong = {failure.item for failure in failures}
+    outcomes = [(i.nodeid, "failed" if i.nodeid in wrong else "passed") for i in items]
+    return 1 - points(RUBRIC[problem], outcomes, ()) / RUBRIC[problem]["points"]
 
 
 def why_it_ended(code: int, place: Path) -> str:
@@ -183,7 +197,7 @@ def run_child(case: Case, items: list[pytest.Item], place: Path) -> None:
         for name, stand_in in case.stand_ins.items():
             setattr(adapters, name, stand_in)
         adapters.__file__ = str(write_adapters(case, place))
-        failures = failures_of(case, items)
+        failures = failures_of(items)
         rows = json.dumps([asdict(failure) for failure in failures])
         (place / "failures.json").write_text(rows)
         code = 0
@@ -203,7 +217,7 @@ def write_adapters(case: Case, place: Path) -> Path:
     return file
 
 
-def failures_of(case: Case, items: list[pytest.Item]) -> list[Failure]:
+def failures_of(items: list[pytest.Item]) -> list[Failure]:
     failures: list[Failure] = []
 
     class Collector:
@@ -214,8 +228,6 @@ def failures_of(case: Case, items: list[pytest.Item]) -> list[Failure]:
     items[0].config.pluginmanager.register(Collector())
     for item, following in zip(items, [*items[1:], None], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if is_settled(case, failures):
-            break
     return failures
 
 
