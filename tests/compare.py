@@ -12,7 +12,9 @@ import fingerprint
 import numpy as np
 import numpy.typing as npt
 import pytest
+from asked import shortened
 from fingerprint import Fingerprint
+from trials import Trial, confirmed, num_different, right_and_wrong
 
 Array = npt.NDArray[Any]
 
@@ -53,16 +55,21 @@ def expect(claim: bool, message: str, diagnosis: str | None = None) -> None:
 
 
 @contextmanager
-def blaming(diagnosis: str, control: Callable[[], object]) -> Iterator[None]:
-    """Put an exception down to a mistake if `control`, the same call without its cause, runs."""
+def noting(difference: str, control: Callable[[], object]) -> Iterator[None]:
+    """Add to an exception that the same call runs otherwise, if it does.
+
+    Args:
+        difference: Completes "The same call runs ..." with what `control` does otherwise, and what
+            the contract says of it. Why there is an exception, its own text and lines say.
+        control: Makes that other call.
+    """
     try:
         yield
     except (WrongAnswer, NotStarted):
         raise
     except Exception as error:
         if runs(control):
-            error.add_note(sentence([diagnosis]))
-            error.diagnosis = id_of(diagnosis)  # type: ignore[attr-defined]
+            error.add_note(f"The same call runs {difference}.")
         raise
 
 
@@ -106,6 +113,7 @@ def expect_close(
     dtypes: str | Sequence[str] = "float32",
     tolerance: float = 1e-5,
     mistakes: Callable[[], Mapping[str, Array | list[Array]]] = dict,
+    trials: Callable[[], Sequence[Trial]] = tuple,
     hint: str = "",
     scale: float | None = None,
 ) -> None:
@@ -118,6 +126,7 @@ def expect_close(
         dtypes: The dtype, or those, that the answer may have.
         tolerance: Allowed error relative to the largest expected magnitude.
         mistakes: Computes the answer under each known mistake, by diagnosis, after a failure.
+        trials: Asks more questions after a failure: a mistake is named if it explains all answers.
         hint: What a failure means if no mistake fits.
         scale: Magnitude that stands in for the largest expected one.
     """
@@ -125,7 +134,10 @@ def expect_close(
     limit = tolerance * (scale or max(largest(expected), 1e-30))
     values = observed["values"]
     if values is not None and values.shape != expected.shape and expected.size:
-        causes = same_answers(np.asarray(values, np.float64), limit, mistakes())
+        answers = mistakes()
+        causes = same_answers(np.asarray(values, np.float64), limit, answers)
+        this = Trial("this call", np.asarray(values, np.float64), expected, answers, limit)
+        causes = confirmed(causes, [this, *trials()]) if causes else []
         if causes:
             shapes = f"{name} returned shape {values.shape}, expected {expected.shape}"
             report(shapes, causes, "")
@@ -134,11 +146,42 @@ def expect_close(
     error = distance(got, expected)
     if np.all(error <= limit):
         return
-    causes = diagnoses(got, expected, limit, mistakes())
+    answers, others = mistakes(), trials()
+    causes = diagnoses(got, expected, limit, answers)
+    causes = confirmed(causes, [Trial("this call", got, expected, answers, limit), *others])
     if not causes and observed["dtype"] in ("float32", "float64"):
         causes = low_precision(got, expected, error)
+        if not all(is_right_or_narrow(trial) for trial in others):
+            causes = []
     finding = describe(got, expected, error, limit, name, observed["dtype"])
-    report(finding, causes, hint, fingerprint.of_values(got, expected, limit, observed["dtype"]))
+    certain = [] if causes else [pattern(error > limit), right_and_wrong(others)]
+    mark = fingerprint.of_values(got, expected, limit, observed["dtype"])
+    report("\n  ".join([finding, *filter(None, certain)]), causes, hint, mark)
+
+
+def is_right_or_narrow(trial: Trial) -> bool:
+    if trial.got is None or trial.is_right or trial.got.size < 4:
+        return True
+    is_like = np.shape(trial.got) == np.shape(trial.expected)
+    off = distance(trial.got, trial.expected) if is_like else np.array(np.inf)
+    return is_like and bool(low_precision(trial.got, trial.expected, off))
+
+
+def pattern(wrong: Array) -> str:
+    """Say along which axis wrong and right values part, if they do: "row 3 and later differ"."""
+    for axis in range(wrong.ndim):
+        others = tuple(place for place in range(wrong.ndim) if place != axis)
+        bad = np.any(wrong, axis=others)
+        if bad.all() or len(bad) < 3:
+            continue
+        places = np.flatnonzero(bad)
+        first, last = int(places[0]), int(places[-1])
+        said = f"only at {', '.join(map(str, places[:8].tolist()))}" + ", ..." * (len(places) > 8)
+        if len(places) > 1 and len(places) == last - first + 1:
+            said = f"{first} and later" if last == len(bad) - 1 else f"{first} to {last}"
+        name = {wrong.ndim - 1: "the last axis", wrong.ndim - 2: "the last axis but one"}
+        return f"along {name.get(axis, f'axis {axis}')}, values differ {said}; the others agree"
+    return ""
 
 
 def report(
@@ -221,6 +264,8 @@ def diagnoses(
                 continue
             both_nan = np.isnan(got) & np.isnan(answer)
             away = float(np.where(both_nan, 0.0, distance(got, answer)).max())
+            if num_different(answer, expected, limit) == 0:
+                continue
             if away <= min(2 * limit, NEARER * wrong):
                 fits[diagnosis] = None
     return list(fits)
@@ -237,6 +282,7 @@ def expect_gradients(
     name: str,
     *,
     mistakes: Callable[[], Mapping[str, Array | list[Array]]] = dict,
+    trials: Callable[[], Sequence[Trial]] = tuple,
     tolerance: float = 1e-5,
 ) -> None:
     """Check the gradients of a loss through adapter `name` with respect to its arguments."""
@@ -255,6 +301,7 @@ def expect_gradients(
             gradient,
             f"the gradient of {name} with respect to {of}",
             mistakes=mistakes,
+            trials=trials,
             tolerance=tolerance,
             hint="If its values are right, something is detached on one of the paths, or"
             " the formula of your own backward (autograd.Function) is wrong.",
@@ -286,6 +333,7 @@ def expect_equal(
     *,
     given: object = None,
     mistakes: Callable[[], Mapping[str, Any]] = dict,
+    trials: Callable[[], Sequence[Trial]] = tuple,
     hint: str = "",
 ) -> None:
     """Fail unless two sequences (or strings) are equal, saying where they part."""
@@ -300,19 +348,18 @@ def expect_equal(
     theirs, right = excerpt(got, place), excerpt(expected, place)
     lines.append(f"  got       {theirs}")
     lines.append(f"  expected  {right}")
-    named = [what for what, answer in mistakes().items() if got == answer]
-    report("\n".join(lines), named, hint, fingerprint.of_sequence(got, theirs, right))
+    answers, others = mistakes(), trials()
+    named = [what for what, answer in answers.items() if got == answer]
+    named = confirmed(named, [Trial("this call", got, expected, answers), *others])
+    certain = "" if named else right_and_wrong(others)
+    finding = "\n".join([*lines, *([f"  {certain}"] if certain else [])])
+    report(finding, named, hint, fingerprint.of_sequence(got, theirs, right))
 
 
 def excerpt(sequence: Any, place: int) -> str:
     start = max(place - 3, 0)
     shown = repr(sequence[start : place + 5])
     return ("... " if start else "") + shown + (" ..." if place + 5 < len(sequence) else "")
-
-
-def shortened(value: object, length: int = 100) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= length else f"{shown[:length]}... ({len(shown)} characters)"
 
 
 def a(noun: str) -> str:

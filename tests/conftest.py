@@ -4,27 +4,35 @@ import contextlib
 import copy
 import platform
 import random
+import time
 import tomllib
 import traceback
 import warnings
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import asked
 import fingerprint
+import guard
 import numpy as np
+import page
 import pytest
 import report
 from compare import NotStarted, WrongAnswer
 from packaging.specifiers import SpecifierSet
 from submission import load_adapters
 
+# With more failures than this, only the first ones are shown; -v shows all.
+MOST_IN_FULL = 3
 UNUSABLE = "tests/adapters.py cannot be imported: "
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
 ASKED = pytest.StashKey[dict[str, Any]]()
+SPENT = pytest.StashKey[dict[str | None, float]]()
+"""CPU seconds that the questions of each problem have taken."""
 ASKED_OF_MANY = (
     "test_devices",
     "test_initialisation",
@@ -64,6 +72,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write a row for each item as JSON",
     )
     group.addoption(
+        "--exam-page",
+        type=Path,
+        metavar="FILE",
+        help="write a page (HTML) with everything that failed, and why",
+    )
+    group.addoption(
         "--gpt2-files",
         type=Path,
         metavar="DIR",
@@ -77,37 +91,73 @@ def pytest_configure(config: pytest.Config) -> None:
     if submission and not (submission / "tests" / "adapters.py").is_file():
         msg = f"--submission {submission}: there is no tests/adapters.py in it"
         raise pytest.UsageError(msg)
-    report_file = config.getoption("--exam-report")
-    if report_file and not report_file.parent.is_dir():
-        msg = f"--exam-report {report_file}: the folder {report_file.parent} does not exist"
-        raise pytest.UsageError(msg)
+    files: dict[str, Path | None] = {}
+    for option in ("--exam-report", "--exam-page"):
+        file = config.getoption(option)
+        if file and not file.parent.is_dir():
+            msg = f"{option} {file}: the folder {file.parent} does not exist"
+            raise pytest.UsageError(msg)
+        files[option] = file and file.resolve()
+    if (submission or config.getoption("--problem")) and config.option.verbose == 0:
+        config.option.verbose = -1  # A dot for each item, and no line for each file.
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Record(report_file and report_file.resolve()))
+        config.pluginmanager.register(Record(*files.values()))
 
 
 class Record:
-    """Keeps a row for each item of the examination; shows and writes them at the end."""
+    """Keeps a row for each item of the examination; shows and writes them at the very end."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, report_file: Path | None, page_file: Path | None) -> None:
+        self.report_file = report_file
+        self.page_file = page_file
         self.rows: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.rows += [row for name, row in report.user_properties if name == "examination"]
 
-    def pytest_sessionfinish(self) -> None:
-        if self.path:
-            report.write_rows(self.rows, self.path)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
+        """Leave out what pytest would say of failures, where there are many: see `show`."""
+        stats = terminalreporter.stats
+        before = dict(stats)
+        failed = [row for row in self.rows if row["outcome"] in ("failed", "error")]
+        if len(failed) > MOST_IN_FULL and terminalreporter.verbosity < 1:
+            for kind in ("failed", "error"):
+                stats[kind] = [one for one in stats.get(kind, []) if not is_examined(one)]
+            stats.pop("warnings", None)
+        try:
+            return (yield)
+        finally:
+            stats.update(before)
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self.rows:
-            return
-        terminalreporter.section("examination")
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Write the rows, and show the table after everything that pytest and others show."""
+        result = yield
+        if self.report_file:
+            report.write_rows(self.rows, self.report_file)
+        if self.page_file:
+            page.write_page(self.rows, self.page_file)
+        terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+        if terminal and self.rows:
+            self.show(terminal)
+        return result
+
+    def show(self, terminal: Any) -> None:
+        terminal.section("examination")
         if unusable := [row["message"] for row in self.rows if row["message"].startswith(UNUSABLE)]:
-            terminalreporter.write_line(f"{unusable[0]}\nNothing can be examined before.", red=True)
+            terminal.write_line(f"{unusable[0]}\nNothing can be examined before.", red=True)
             return
         for line, colour in report.table(self.rows):
-            terminalreporter.write_line(line, **({colour: True} if colour else {}))
+            terminal.write_line(line, **({colour: True} if colour else {}))
+        for line in report.first_failures(self.rows) if terminal.verbosity < 1 else ():
+            terminal.write_line(line)
+        if self.page_file:
+            terminal.write_line(f"All messages: {self.page_file}")
+
+
+def is_examined(one: Any) -> bool:
+    return any(name == "examination" for name, _ in getattr(one, "user_properties", ()))
 
 
 # --- which items there are ---
@@ -163,7 +213,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     if call.excinfo is not None:
         show_own_frames(call.excinfo)
-        say_what_was_asked(call.excinfo.value, in_short(item.stash.get(ASKED, {})))
+        say_what_was_asked(call.excinfo.value, asked.question(item.stash.get(ASKED, {})))
     finished = yield
     problem = problem_of(item)
     over = finished.when == "call" or (finished.when == "setup" and finished.failed)
@@ -191,10 +241,10 @@ def show_own_frames(error: pytest.ExceptionInfo[BaseException]) -> None:
         error.traceback = type(error.traceback)(error.traceback[through[-1] + 1 :])
 
 
-def say_what_was_asked(error: BaseException, asked: str) -> None:
+def say_what_was_asked(error: BaseException, question: str) -> None:
     """Begin a wrong answer's message with the call that it is the answer to."""
-    if isinstance(error, WrongAnswer) and asked:
-        error.msg = f"asked for {asked}\n{error.msg}"
+    if isinstance(error, WrongAnswer) and question:
+        error.msg = f"asked for {question}\n{error.msg}"
 
 
 def outcome(error: BaseException | None) -> str:
@@ -208,12 +258,15 @@ def outcome(error: BaseException | None) -> str:
 def message(error: BaseException) -> str:
     if isinstance(error, pytest.fail.Exception):
         return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    # The last frame outside of libraries, or where there is none, such as for an unknown fixture.
-    frame = next((f for f in reversed(frames) if "site-packages" not in f.filename), frames[-1])
-    where = f"{Path(frame.filename).name}, line {frame.lineno}"
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
-    return f"{type(error).__name__}: {error} ({where}){notes}"
+    return f"{type(error).__name__}: {error} ({place_of_error(error)}){notes}"
+
+
+def place_of_error(error: BaseException) -> str:
+    """The last line outside of libraries, or where there is none, such as for a fixture."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.name != "stop"]
+    frame = next((f for f in reversed(frames) if "site-packages" not in f.filename), frames[-1])
+    return f"{Path(frame.filename).name}, line {frame.lineno}"
 
 
 def pytest_report_teststatus(
@@ -286,15 +339,25 @@ def observe(
     fixture by one that ships them to another process.
     """
 
-    def run(probe: Callable[..., Any], **inputs: Any) -> Any:
+    def run(probe: Callable[..., Any], *, aside: bool = False, **inputs: Any) -> Any:
         check_plain(inputs)
-        request.node.stash[ASKED] = inputs
+        if not aside:  # A question aside (trials.py) is not what a failure is about.
+            request.node.stash[ASKED] = inputs
         seed_everything(zlib.crc32(repr(seed).encode()))
+        spent = request.config.stash.setdefault(SPENT, {})
+        problem = problem_of(request.node)
+        left = guard.MOST_SECONDS_OF_PROBLEM - spent.get(problem, 0.0)
+        if left <= 0:
+            raise WrongAnswer(f"not asked: {guard.OUT_OF_TIME}", "out-of-time")
+        started = time.process_time()
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), guard.guarded(min(left, guard.MOST_SECONDS)):
                 # Warnings of a submission (an unclosed file, say) are shown, not held against it.
                 warnings.simplefilter("default")
                 seen = probe(adapters, **copy.deepcopy(inputs))
+        except guard.OutOfTimeError as error:
+            where = place_of_error(error)
+            raise WrongAnswer(f"stopped at {where}: {guard.OUT_OF_TIME}", "out-of-time") from None
         except NotImplementedError as error:
             raise NotStarted(adapter_in(error)) from None
         except AttributeError as error:
@@ -302,8 +365,12 @@ def observe(
                 raise
             raise NotStarted(error.name) from None
         except Exception as error:
-            error.add_note(f"given {', '.join(described(inputs, inputs))}")
+            if guard.is_out_of_memory(error):
+                error.add_note(guard.OUT_OF_MEMORY)
+            error.add_note(f"given {', '.join(asked.described(inputs, inputs))}")
             raise
+        finally:
+            spent[problem] = spent.get(problem, 0.0) + time.process_time() - started
         check_plain(seen)
         return seen
 
@@ -314,31 +381,6 @@ def adapter_in(error: BaseException) -> str:
     """Name the adapter that an exception came through."""
     frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
     return next((name for name in frames if name.startswith(ADAPTER_PREFIXES)), "an adapter")
-
-
-def in_short(inputs: dict[str, Any]) -> str:
-    """Say in a line what an adapter is called with; a probe of another kind needs no such line."""
-    arguments = inputs.get("arguments") or next(iter(inputs.get("cases", ())), None)
-    if "function" not in inputs or arguments is None:
-        return ""
-    return f"{inputs['function']}({', '.join(described(arguments, inputs))})"
-
-
-def described(values: dict[str, Any], how: dict[str, Any]) -> Iterator[str]:
-    """Say in a few words what a call is given; `how` may change dtypes and memory layout."""
-    dtypes, strided = how.get("dtypes") or {}, how.get("strided") or ()
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            layout = ", not contiguous" if name in strided else ""
-            yield f"{name}: {dtypes.get(name, value.dtype)} of shape {value.shape}{layout}"
-        elif name in ("arguments", "settings", "options") and value is not None:
-            yield from described(value, how)
-        elif name == "weights":
-            yield f"weights: {len(value)} tensors"
-        elif value is None and values is how.get("arguments"):
-            yield f"{name} = None"
-        elif not isinstance(value, list | dict) and value is not None:
-            yield f"{name} = {value!r:.80}"
 
 
 def seed_everything(seed: int) -> None:

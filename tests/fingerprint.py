@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import asked
 import numpy as np
 import numpy.typing as npt
 
@@ -28,7 +29,6 @@ NUM_SUMS = 16
 MOST = 1e12
 """Stands for infinity in a sketch."""
 NUM_SHOWN = 8
-MAX_SHOWN_INPUTS = 40
 MAX_CHARS = 300
 # What two submissions call their own: quoted names, functions, files, addresses, measured numbers.
 OWN_WORDS = re.compile(
@@ -43,7 +43,7 @@ def of(error: BaseException, inputs: Mapping[str, Any]) -> Fingerprint:
         error: What ended it; a wrong answer brings that of its values.
         inputs: What the probe was given, as far as it came to one.
     """
-    return (getattr(error, "fingerprint", None) or of_error(error)) | asked(inputs)
+    return (getattr(error, "fingerprint", None) or of_error(error)) | asked_of(inputs)
 
 
 def of_values(got: Array, expected: Array, limit: float, dtype: str) -> Fingerprint:
@@ -113,19 +113,9 @@ def side_by_side(expected: Array, got: Array) -> tuple[str, str]:
     )  # type: ignore[return-value]
 
 
-def asked(inputs: Mapping[str, Any]) -> Fingerprint:
-    """Write the inputs, with all of their values where those are few, and how much there is."""
-    size = size_of(inputs)
-    arguments = inputs.get("arguments")
-    given = inputs | arguments if isinstance(arguments, dict) else inputs
-    show = plain if size <= MAX_SHOWN_INPUTS else outline
-    shown = ", ".join(
-        f"{name}={show(value)}"
-        for name, value in given.items()
-        if name not in ("function", "arguments") and value is not None
-    )
-    text = f"{inputs['function']}({shown})" if "function" in inputs else shown
-    return {"asked": cut(text, 2 * MAX_CHARS), "size": size}
+def asked_of(inputs: Mapping[str, Any]) -> Fingerprint:
+    """Write the question, and how much there is in it."""
+    return {"asked": cut(asked.question(inputs), 2 * MAX_CHARS), "size": size_of(inputs)}
 
 
 def size_of(value: object) -> int:
@@ -137,22 +127,6 @@ def size_of(value: object) -> int:
     if isinstance(value, list | tuple):
         return sum(size_of(part) for part in value)
     return max(len(value), 1) if isinstance(value, str | bytes) else 1
-
-
-def plain(value: object) -> str:
-    """Write a value."""
-    if isinstance(value, np.ndarray):
-        return np.array2string(value, precision=4, separator=", ", max_line_width=10_000)
-    return repr(value)
-
-
-def outline(value: object) -> str:
-    """Write what kind of value it is, with the value itself where that is short."""
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} of shape {value.shape}"
-    if isinstance(value, list | tuple | Mapping) and size_of(value) > NUM_SHOWN:
-        return f"{len(value)} entries"
-    return cut(repr(value), 80)
 
 
 def cut(text: str, limit: int = MAX_CHARS) -> str:

@@ -5,9 +5,11 @@ import os
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from points import MAIN, claim_of, points
 
 Row = Mapping[str, Any]
 
@@ -40,16 +42,23 @@ def count(rows: Sequence[Row]) -> dict[str, Counter[str]]:
     return {problem: counter for problem, counter in counts.items() if counter}
 
 
-def points(problem: str, counter: Counter[str], solved: Collection[str]) -> float:
-    if problem not in solved:
-        return 0.0
-    return RUBRIC[problem]["points"] * counter["passed"] / counter.total()
+def points_of(problem: str, rows: Sequence[Row]) -> float:
+    outcomes = [(row["item"], row["outcome"]) for row in rows if row["problem"] == problem]
+    return points(RUBRIC[problem], outcomes, TRIVIAL)
 
 
-def solved_problems(rows: Sequence[Row]) -> set[str]:
-    """The problems of which an item is passed that no trivial answer passes."""
-    passed = [row for row in rows if row["outcome"] == "passed"]
-    return {row["problem"] for row in passed if row["item"] not in TRIVIAL}
+def causes_of(problem: str, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Sort a problem's failures by what one mistake may have caused, the largest group first.
+
+    Failures with the same diagnosis have one cause; of the others, those of the same claim may.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["problem"] == problem and row["outcome"] in ("failed", "error"):
+            claim = claim_of(RUBRIC[problem], row["item"])
+            unnamed = "no name" if claim == MAIN else f"no name ({claim})"
+            groups.setdefault(row["diagnosis"] or unnamed, []).append(row)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
 Line = tuple[str, str]
@@ -57,21 +66,49 @@ Line = tuple[str, str]
 
 def table(rows: Sequence[Row]) -> list[Line]:
     """Lines of at most 80 columns, each with its colour."""
-    counts, solved = count(rows), solved_problems(rows)
+    counts = count(rows)
+    earned_by = {problem: points_of(problem, rows) for problem in counts}
     header = f"{'':<34}{'passed':>8}{'failed':>8}{'not started':>13}{'points':>12}"
     lines = [(header, "bold")]
     for problem, counter in counts.items():
-        earned = points(problem, counter, solved)
+        earned = earned_by[problem]
         colour = "green" if counter["passed"] == counter.total() else "red"
         if counter["not_started"] == counter.total():
             colour = ""
         lines.append(
             (line_of(RUBRIC[problem]["title"], counter, earned, RUBRIC[problem]["points"]), colour)
         )
-    earned = sum(points(problem, counter, solved) for problem, counter in counts.items())
+    earned = sum(earned_by.values())
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
     return [*lines, ("", ""), *((line, "") for line in advice(counts))]
+
+
+MOST_CAUSES = 4
+MOST_LINES = 12
+
+
+def first_failures(rows: Sequence[Row]) -> list[str]:
+    """Say what to repair next failed for, by cause, and show the first message."""
+    following = first(count(rows), is_broken)
+    if following is None:
+        return []
+    causes = causes_of(following, rows)
+    number = sum(len(failures) for _, failures in causes)
+    title = RUBRIC[following]["title"]
+    lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'cause')}"]
+    lines += [f"  {len(rows):>4} x {cause}" for cause, rows in causes[:MOST_CAUSES]]
+    lines += [f"       and {len(causes) - MOST_CAUSES} more"] * (len(causes) > MOST_CAUSES)
+    shown = causes[0][1][0]
+    message = shown["message"].splitlines()
+    lines += [shown["item"], *(f"  {line:.150}" for line in message[:MOST_LINES])]
+    lines += ["  ..."] * (len(message) > MOST_LINES)
+    together = sum(row["outcome"] in ("failed", "error") for row in rows)
+    return [*lines, f"All {together} in full: add -v, or --exam-page FILE for a page of them."]
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" + "s" * (number != 1)
 
 
 def line_of(title: str, counter: Counter[str], earned: float, possible: float) -> str:
@@ -86,20 +123,13 @@ def line_of(title: str, counter: Counter[str], earned: float, possible: float) -
 def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
     """Say what to do next: first what is broken, and of that what others are built from."""
 
-    def broken(problem: str) -> bool:
-        counter = counts.get(problem, Counter())
-        return counter["failed"] + counter["error"] > 0
-
-    def untouched(problem: str) -> bool:
-        return counts.get(problem, Counter())["not_started"] > 0
-
-    for state, verb in ((broken, "Repair"), (untouched, "Start")):
+    for state, verb in ((is_broken, "Repair"), (is_untouched, "Start")):
         following = first(counts, state)
         if following is None:
             continue
         command = f"python -m pytest --problem {following}"
         lines = [f"{verb} next: {RUBRIC[following]['title']}  ({command})"]
-        waiting = [p for p in counts if state(p) and following in foundations(p)]
+        waiting = [p for p in counts if state(counts[p]) and following in foundations(p)]
         if waiting:
             titles = ", ".join(RUBRIC[problem]["title"] for problem in waiting[:2])
             more = f" and {len(waiting) - 2} more" if len(waiting) > 2 else ""
@@ -108,10 +138,21 @@ def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
     return ["Nothing is left to do."]
 
 
-def first(counts: Mapping[str, Counter[str]], state: Callable[[str], bool]) -> str | None:
+State = Callable[[Counter[str]], bool]
+
+
+def is_broken(counter: Counter[str]) -> bool:
+    return counter["failed"] + counter["error"] > 0
+
+
+def is_untouched(counter: Counter[str]) -> bool:
+    return counter["not_started"] > 0
+
+
+def first(counts: Mapping[str, Counter[str]], state: State) -> str | None:
     """The first problem in this state whose foundations are not in it."""
-    candidates = [p for p in counts if state(p) and not any(map(state, foundations(p)))]
-    return candidates[0] if candidates else None
+    those = [problem for problem in counts if state(counts[problem])]
+    return next((p for p in those if not foundations(p) & set(those)), None)
 
 
 def foundations(problem: str) -> set[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compare import blaming
+from compare import noting
 from probes.model import forward
 
 
@@ -12,8 +12,8 @@ def forward_strided(
 ) -> Any:
     """Observe `forward` with these arguments lying in memory the other way round."""
     arguments = {"function": function, "arguments": case}
-    with blaming(
-        "tensors have to be contiguous, as for view(): reshape() and rearrange() take any",
+    with noting(
+        "on contiguous tensors; view() needs those, reshape() and rearrange() take any",
         control=lambda: observe(forward, **arguments),
     ):
         return observe(forward, **arguments, strided=names)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from compare import blaming, expect, expect_close
+from compare import expect, expect_close, noting
 from mistakes import training as mistakes
 from oracles import training as oracles
 from probes.training import closure_step, optimize
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("adamw")
 
@@ -43,17 +44,85 @@ def complete(gradients, groups):
     ]
 
 
+@once
+def trials(observe):
+    rng = np.random.default_rng(0)
+
+    def question(label, shapes, steps, options, missing=(), groups=None, size=1.0, **others):
+        parameters, gradients = draw(rng, shapes, steps, missing, size)
+        given = {
+            "groups": [{"params": parameters}] if groups is None else groups(parameters),
+            "options": {**OPTIONS, **options},
+            "gradients": gradients,
+            **others,
+        }
+        return label, given
+
+    for label, given in [
+        question("one step", [(4,), (2, 3)], 1, {}),
+        question("six steps", [(4,), (2, 3)], 6, {}),
+        question(
+            "betas (0.8, 0.95)",
+            [(6,)],
+            6,
+            {"betas": (0.8, 0.95), "lr": 1e-2, "weight_decay": 0.0},
+        ),
+        question("no weight decay", [(6,)], 5, {"weight_decay": 0.0}),
+        question("weight_decay=1", [(4,), (2, 3)], 5, {"weight_decay": 1.0}),
+        # With betas of 0 either placement of eps is the same.
+        question(
+            "eps=0.1, betas (0, 0)",
+            [(6,)],
+            3,
+            {"eps": 0.1, "betas": (0.0, 0.0), "weight_decay": 0.0},
+        ),
+        question("gradients that are missing", [(3,), (4,)], 6, {}, missing={(0, 1), (3, 1)}),
+        question("a rate for each step", [(5,)], 4, {}, rates=[1e-3, 5e-3, 0.0, 2e-3]),
+        question(
+            "two groups",
+            [(3,), (4,)],
+            4,
+            {},
+            groups=lambda given: [
+                {"params": given[:1]},
+                {"params": given[1:], "lr": 5e-3, "weight_decay": 0.0},
+            ],
+            given_as="groups",
+        ),
+    ]:
+        asked = {name: value for name, value in given.items() if name != "given_as"}
+        answers = mistakes.adamw(*(asked.get(name) for name in ARGUMENTS))
+        yield ask(
+            observe,
+            label,
+            flat(oracles.adamw(**asked)),
+            {what: flat(trail) for what, trail in answers.items()},
+            read=lambda seen: flat([[p["values"] for p in row] for row in seen["trail"]]),
+            tolerance=2 * TOLERANCE,
+            scale=1.0,
+            probe=optimize,
+            **given,
+        )
+
+
+ARGUMENTS = ("groups", "options", "gradients", "rates")
+
+
+def flat(trail):
+    return np.concatenate([np.ravel(p) for row in trail for p in row])
+
+
 def examine(observe, groups, options, gradients, rates=None, changes=None, **how):
     case = {"groups": groups, "options": options, "gradients": gradients, "rates": rates}
     given_as = how.get("given_as", "list")
     has_missing = any(g is None for row in gradients for g in row)
     with (
-        blaming(
-            f"a {given_as} of parameters is not understood: any iterable may be given",
+        noting(
+            f"with a list of parameters; any iterable may be given, here a {given_as}",
             lambda: observe(optimize, **case, changes=changes) if given_as != "list" else 1 / 0,
         ),
-        blaming(
-            "a parameter without a gradient is an error: skip it",
+        noting(
+            "if every parameter has a gradient; one without has to be skipped",
             lambda: (
                 observe(optimize, **{**case, "gradients": complete(gradients, groups)})
                 if has_missing
@@ -73,7 +142,11 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
 
             def wrong(step=step, place=place):
                 trails = mistakes.adamw(groups, options, gradients, rates, changes)
-                answers = {what: trail[step][place] for what, trail in trails.items()}
+                answers = {
+                    what: trail[step][place]
+                    for what, trail in trails.items()
+                    if is_whole(seen["trail"], trail)
+                }
                 is_first = place < len(groups[0]["params"])
                 nothing = "nothing is updated" if is_first else "only the first group is updated"
                 answers[nothing] = starts[place]
@@ -99,7 +172,14 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
                 tolerance=TOLERANCE,
                 scale=1.0,
                 mistakes=wrong,
+                trials=lambda: trials(observe),
             )
+
+
+def is_whole(observed, trail):
+    """Whether a mistake explains every parameter after every step."""
+    got = flat([[parameter["values"] for parameter in row] for row in observed])
+    return bool(np.allclose(got, flat(trail), rtol=0, atol=3 * TOLERANCE, equal_nan=True))
 
 
 def named(groups, place):

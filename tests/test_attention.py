@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from compare import blaming, expect_close, expect_gradients, expect_unchanged
+from compare import expect_close, expect_gradients, expect_learned, expect_unchanged, noting
 from mistakes import attention as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward, forward_if_supported, forward_in_turns
 from strided import forward_strided
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("scaled_dot_product_attention")
 
@@ -24,6 +25,39 @@ def attention_case(rng, leading=(2,), queries=4, keys=5, d_k=8, d_v=3, masked=Tr
     return {"Q": normal(queries, d_k), "K": normal(keys, d_k), "V": normal(keys, d_v), "mask": mask}
 
 
+@once
+def trials(observe):
+    rng = np.random.default_rng(0)
+    cases = {
+        "no mask": attention_case(rng, masked=False),
+        "a mask for each batch row": attention_case(rng),
+        "no batch axis": attention_case(rng, leading=(), queries=3, keys=6),
+        "d_v above d_k": attention_case(rng, d_k=2, d_v=9),
+        "d_v equal to d_k": attention_case(rng, d_k=6, d_v=6),
+        "more queries than keys": attention_case(rng, queries=7, keys=3, d_v=4),
+        "as many queries as keys, no mask": attention_case(rng, queries=5, keys=5, masked=False),
+        "two batch axes, one mask for all": attention_case(rng, leading=(2, 3)),
+        "scores far below zero": attention_case(rng, d_k=4),
+        "scores of thousands": attention_case(rng, d_k=4, masked=False),
+    }
+    shared, low, high = list(cases)[-3:]
+    cases[shared]["mask"] = cases[shared]["mask"][0, 0]
+    cases[low]["Q"][:], cases[low]["K"][:] = 100, -100
+    cases[high]["Q"] = np.float32(1000) * np.sign(cases[high]["Q"])
+    cases[high]["K"] = rng.integers(-3, 4, cases[high]["K"].shape).astype(np.float32)
+    for label, case in cases.items():
+        arguments = list(case.values())
+        yield ask(
+            observe,
+            label,
+            oracles.attention(*arguments),
+            mistakes.scaled_attention(*arguments),
+            probe=forward,
+            function=NAME,
+            arguments=case,
+        )
+
+
 def impossible():
     raise ValueError
 
@@ -37,12 +71,12 @@ def examine(observe, case, **options):
         return lambda: observe(forward, function=NAME, arguments={**case, **others})
 
     with (
-        blaming(
-            "d_v has to equal d_k: values may have another size",
+        noting(
+            "if d_v equals d_k; values may have another size",
             runs_with(V=same_size) if values[-1] != keys[-1] else impossible,
         ),
-        blaming(
-            "a mask has to be given: it may be None",
+        noting(
+            "with a mask of all True; mask may be None",
             runs_with(mask=everything) if case["mask"] is None else impossible,
         ),
     ):
@@ -53,6 +87,7 @@ def examine(observe, case, **options):
         oracles.attention(*arguments),
         NAME,
         mistakes=lambda: mistakes.scaled_attention(*arguments),
+        trials=lambda: trials(observe),
         **options,
     )
     expect_unchanged(seen["changed"], NAME)
@@ -157,6 +192,7 @@ def test_attention_of_a_query_that_sees_nothing_leaves_the_others_alone(observe,
         expected,
         NAME,
         mistakes=lambda: {"a query that sees nothing turns all others into nan": spread},
+        trials=lambda: trials(observe),
     )
 
 
@@ -187,7 +223,9 @@ def test_attention_passes_gradients_to_queries_keys_and_values(observe, rng, mas
     cotangent = rng.standard_normal((2, 3, 2)).astype(np.float32)
     seen = observe(
         backward, function=NAME, arguments=case, cotangent=cotangent, inputs=["Q", "K", "V"]
-    )["gradients"]
+    )
+    expect_learned(seen, 0, NAME)
+    seen = seen["gradients"]
     expected = {}
     for name in "QKV":
 
@@ -195,4 +233,4 @@ def test_attention_passes_gradients_to_queries_keys_and_values(observe, rng, mas
             return oracles.attention(*{**case, name: z}.values())
 
         expected[name] = oracles.gradient(vary, case[name], cotangent)
-    expect_gradients(seen, expected, NAME)
+    expect_gradients(seen, expected, NAME, trials=lambda: trials(observe))

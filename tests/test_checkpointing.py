@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import blaming, expect, expect_close
+from compare import expect, expect_close, noting
 from oracles import training as oracles
 from oracles.model import rounded
 from probes.training import checkpoint, checkpoint_of_frozen
@@ -12,13 +12,13 @@ pytestmark = pytest.mark.problem("checkpointing")
 RATES = FIRST_LR, LATER_LR = 1e-2, 3e-2
 PARTS = ("weight", "bias", "buffer")
 
-# What may be wrong with a place to save to, and a place that works nevertheless.
+# For each place to save to, another one, and what the contract says of the two.
 OTHER_PLACES = {
-    "path": ("a path has to be a string: pathlib.Path may be given, too", "str"),
-    "str": ("a path has to be a pathlib.Path: a string may be given, too", "path"),
-    "bytes": ("a file has to be a path: a binary file object may be given, too", "str"),
-    "open file": ("a file has to be a path: a binary file object may be given, too", "str"),
-    "overwritten": ("the file may not exist yet: overwrite it", "path"),
+    "path": ("with the path as a string; pathlib.Path may be given, too", "str"),
+    "str": ("with a pathlib.Path; a string may be given, too", "path"),
+    "bytes": ("with a path; a binary file object may be given, too", "str"),
+    "open file": ("with a path; a binary file object may be given, too", "str"),
+    "overwritten": ("where no file lies at the path yet; an old one is overwritten", "path"),
 }
 
 
@@ -40,8 +40,8 @@ def run(observe, parameters, gradients, save_after=5, iteration=5, place="path")
         "first_lr": FIRST_LR,
         "later_lr": LATER_LR,
     }
-    complaint, other = OTHER_PLACES[place]
-    with blaming(complaint, lambda: observe(checkpoint, **inputs, place=other)):
+    otherwise, other = OTHER_PLACES[place]
+    with noting(otherwise, lambda: observe(checkpoint, **inputs, place=other)):
         seen = observe(checkpoint, **inputs, place=place)
     expect(
         not seen["is_closed"],
@@ -53,6 +53,13 @@ def run(observe, parameters, gradients, save_after=5, iteration=5, place="path")
         f"run_save_checkpoint made the model's weights {seen['dtype']}, they were float32:"
         " saving must not change the model",
         "saving-changes-the-model",
+    )
+    wanted = [] if place == "bytes" else ["after step 5.ckpt"]
+    expect(
+        seen["files"] == wanted,
+        f"run_save_checkpoint left the files {seen['files']} in a folder, expected {wanted}: a"
+        " checkpoint lies at exactly the path that was given, and nothing beside it",
+        "another-path",
     )
     return seen
 

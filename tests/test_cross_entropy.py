@@ -2,21 +2,53 @@
 
 import numpy as np
 import pytest
-from compare import blaming, expect_close, expect_gradients, expect_unchanged
+from compare import expect_close, expect_gradients, expect_learned, expect_unchanged, noting
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward
 from strided import forward_strided
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("cross_entropy")
+
+
+@once
+def trials(observe):
+    rng = np.random.default_rng(0)
+    for label, logits, targets in [
+        ("one row", rng.standard_normal((1, 5)), [3]),
+        ("six rows", 2 * rng.standard_normal((6, 7)), [0, 1, 4, 6, 2, 2]),
+        ("other six rows", 2 * rng.standard_normal((6, 7)), [1, 1, 4, 5, 3, 2]),
+        ("two leading axes", 2 * rng.standard_normal((3, 4, 5)), rng.integers(1, 5, (3, 4))),
+        ("three leading axes", rng.standard_normal((2, 3, 2, 5)), rng.integers(0, 5, (2, 3, 2))),
+        ("logits up to 40", 20 * rng.standard_normal((4, 5)), [0, 4, 2, 1]),
+        ("logits near 300", 300 + rng.integers(-3, 4, (4, 5)), [0, 4, 2, 1]),
+        (
+            "rows of very different size",
+            np.array([[1, 500, 2], [1, 2, 3], [-400, 1, 2]]),
+            [0, 1, 2],
+        ),
+    ]:
+        logits, targets = np.asarray(logits, np.float32), np.asarray(targets)
+        yield ask(
+            observe,
+            label,
+            oracles.cross_entropy(logits, targets),
+            mistakes.cross_entropy_value(logits, targets),
+            scale=max(float(np.abs(logits).max()), 1.0) if "near" in label else None,
+            tolerance=3e-7 if "near" in label else 1e-5,
+            probe=forward,
+            function="run_cross_entropy",
+            arguments={"inputs": logits, "targets": targets},
+        )
 
 
 def examine(observe, logits, targets, **options):
     targets = np.asarray(targets)
     case = {"inputs": logits, "targets": targets}
     flat = {"inputs": logits.reshape(-1, logits.shape[-1]), "targets": targets.reshape(-1)}
-    with blaming(
-        "logits have to have two axes: there may be any number of leading ones, also none",
+    with noting(
+        "if the logits have two axes; there may be any number of leading ones, also none",
         control=lambda: observe(forward, function="run_cross_entropy", arguments=flat),
     ):
         seen = observe(forward, function="run_cross_entropy", arguments=case)
@@ -25,6 +57,7 @@ def examine(observe, logits, targets, **options):
         oracles.cross_entropy(logits, targets),
         "run_cross_entropy",
         mistakes=lambda: mistakes.cross_entropy_value(logits, targets),
+        trials=lambda: trials(observe),
         **options,
     )
     expect_unchanged(seen["changed"], "run_cross_entropy")
@@ -115,7 +148,9 @@ def test_cross_entropy_has_the_right_gradient(observe, rng, leading, offset):
         arguments={"inputs": logits, "targets": targets},
         cotangent=weight,
         inputs=["inputs"],
-    )["gradients"]
+    )
+    expect_learned(seen, 0, "run_cross_entropy")
+    seen = seen["gradients"]
     one_hot = np.eye(5)[targets]
     expected = oracles.gradient(lambda z: oracles.cross_entropy(z, targets), logits, weight)
     expect_gradients(
@@ -126,6 +161,7 @@ def test_cross_entropy_has_the_right_gradient(observe, rng, leading, offset):
             "the normaliser is detached": -weight * one_hot / targets.size,
             "the gradient that arrives from behind is ignored": expected / weight,
         },
+        trials=lambda: trials(observe),
         # A float32 of 300 is exact to 2e-5, and a gradient may be an exponential of it.
         tolerance=1e-4 if offset else 1e-5,
     )

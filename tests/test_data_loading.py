@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import blaming, expect, expect_tensor, fail, id_of, sentence
+from compare import expect, expect_tensor, fail, id_of, noting, sentence
 from probes.training import (
     batch_devices,
     batches,
@@ -42,10 +42,11 @@ def check_windows(seen, dataset, batch_size, context_length):
         causes = [
             what for what, pairs in mistakes(dataset, context_length).items() if set(rows) <= pairs
         ]
+        causes = causes if len(causes) == 1 and batch_size * context_length > 2 else []
         fail(
             f"{NAME}: {len(wrong)} of {batch_size} rows of x and y are not a window of the dataset"
             f" and the same window one token later\n  first in row {wrong[0]}: x = {list(left)},"
-            f" y = {list(target)}\n  {sentence(causes)}",
+            f" y = {list(target)}" + (f"\n  {sentence(causes)}" if causes else ""),
             id_of(causes[0]) if causes else None,
         )
 
@@ -114,9 +115,9 @@ def test_batch_starts_anywhere_that_leaves_room(observe, num_starts):
     context_length = 4
     dataset = np.arange(context_length + num_starts)
     how = {"batch_size": 50, "context_length": context_length, "calls": 8}
-    with blaming(
-        "the range of starts is off by one: a window may run past the end of the dataset, or the"
-        " only start be left out",
+    with noting(
+        f"on a dataset of 100000 tokens; this one has {len(dataset)}, so that starts 0 to"
+        f" {num_starts - 1} leave room for a window and the token after it",
         control=lambda: observe(batches, dataset=np.arange(100_000), **{**how, "calls": 1}),
     ):
         seen = observe(batches, dataset=dataset, **how)
@@ -134,6 +135,7 @@ def test_batch_starts_anywhere_that_leaves_room(observe, num_starts):
     }
     # A single start that is left may have any of these causes.
     named = [what for what, fits in causes.items() if fits and len(starts) > 1]
+    named = named if len(named) == 1 else []
     # A start is missed by 400 fair draws with probability 0.89^400 = 4e-21.
     if missing:
         fail(

@@ -4,11 +4,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from compare import blaming, expect, expect_equal, runs
+from compare import expect, expect_equal, noting, runs
 from mistakes import encoding as mistakes
 from oracles import text as oracles
 from probes.text import decode, encode, encode_in_turns, encode_times
 from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, tokenizer
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("tokenizer")
 
@@ -23,12 +24,41 @@ BORDERS = [
 ACROSS = oracles.train_bpe(b"", 256 + 80, [], words=Counter(BORDERS))
 
 
+@once
+def trials(observe):
+    repeats = tokenizer(merges=[(b"a", b"a"), (b"aa", b"a"), (b"aa", b"aa")])
+    by_rank = [(b"b", b"c"), (b"a", b"b"), (b"ab", b"c"), (b"c", b"d"), (b"bc", b"d")]
+    for label, given, text in [
+        ("plain words", tokenizer(), AWKWARD["plain words"]),
+        ("contractions", tokenizer(merges=ACROSS), f"{AWKWARD['contractions']} {BORDERS[1]}"),
+        ("numbers", tokenizer(merges=ACROSS), f"{AWKWARD['numbers']} {BORDERS[0]}"),
+        ("runs of white space", tokenizer(merges=ACROSS), "a  b\n\n c \n\td  "),
+        ("line ends", tokenizer(merges=ACROSS), "a\r\nb\r\n\r\n  c\n \nd"),
+        ("text that is not ASCII", tokenizer(merges=ACROSS), "e\u0301a\u00e9b \u4f60a \ufb01"),
+        ("repeated letters", repeats, "a aa aaa aaaa aaaaa aaaaaaa"),
+        ("merges out of the order of length", tokenizer(merges=by_rank), "abc abcd bcd abcabcd"),
+        ("special tokens", tokenizer(list(SPECIALS)), f"dog{END}fox{END}{END}a[X]+(?b pad <|end|>"),
+        ("no special tokens", {**tokenizer([END]), "special_tokens": None}, f"the dog{END}fox"),
+    ]:
+        yield ask(
+            observe,
+            label,
+            oracles.encode(text, given),
+            mistakes.encoding(text, given),
+            read=lambda seen: seen["ids"][0],
+            probe=encode,
+            tokenizer=given,
+            texts=[text],
+        )
+
+
 def examine(observe, given, texts):
     specials = given["special_tokens"] or []
     safe = tokenizer([f"special{place}" for place in range(len(specials))], given["merges"])
     has_symbols = any(special != oracles.regex.escape(special) for special in specials)
-    with blaming(
-        "special tokens are not escaped in the regular expression",
+    with noting(
+        "with special tokens of letters only; where they are part of a regular expression, escape"
+        " them (regex.escape)",
         control=lambda: (
             observe(encode, tokenizer=safe, texts=list(texts)) if has_symbols else 1 / 0
         ),
@@ -47,6 +77,7 @@ def examine(observe, given, texts):
             "encode",
             given=text,
             mistakes=lambda text=text: mistakes.encoding(text, given),
+            trials=lambda: trials(observe),
         )
     for text, decoded in zip(texts, seen["decoded"], strict=True):
         expect_equal(decoded, text, "decode(encode(text))", given=text)
@@ -141,12 +172,12 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
         return observe(encode, tokenizer=one, texts=texts)
 
     with (
-        blaming(
-            "several special tokens that the vocabulary lacks do not get one id of its own each",
+        noting(
+            "with one special token that the vocabulary lacks; several need one id of its own each",
             one_works,
         ),
-        blaming(
-            "a special token that the vocabulary lacks is not added to it",
+        noting(
+            "if the vocabulary holds the special tokens; those that it lacks are added to it",
             lambda: observe(encode, tokenizer=known, texts=texts) if not runs(one_works) else 1 / 0,
         ),
     ):
@@ -175,8 +206,8 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
 
 def examine_decoding(observe, given, rows):
     valid = [next(token for token, piece in given["vocab"].items() if piece == b"d")]
-    with blaming(
-        "malformed bytes are an error: replace them by U+FFFD",
+    with noting(
+        "with ids of whole characters; malformed bytes are replaced by U+FFFD",
         control=lambda: observe(decode, tokenizer=given, rows=[valid]),
     ):
         seen = observe(decode, tokenizer=given, rows=rows)

@@ -7,6 +7,8 @@ from compare import expect_equal
 from mistakes import encoding as mistakes
 from oracles import text as oracles
 from probes.text import encode, encode_chunks
+from test_encoding import trials
+from test_encoding_streams import trials as stream_trials
 from texts import AWKWARD, END, tokenizer
 
 pytestmark = pytest.mark.problem("tokenizer")
@@ -36,6 +38,7 @@ def test_encode_cuts_words_where_gpt2_does(observe, text):
         "encode",
         given=text,
         mistakes=lambda: mistakes.encoding(text, given),
+        trials=lambda: trials(observe),
         hint="Is the text cut into words by exactly the handout's pattern?",
     )
 
@@ -54,13 +57,24 @@ def test_encode_iterable_cuts_words_where_gpt2_does(observe, text):
             "encode_iterable",
             given=chunks,
             mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+            trials=lambda: stream_trials(observe),
             hint="Which words may still change when more text follows?",
         )
 
 
-@pytest.mark.parametrize("word", ["banana", "lower", "\U0001f643", "12", "!?"])
-def test_encode_merges_words_of_any_length(observe, word):
-    text = 100 * word
+@pytest.mark.parametrize(
+    ("word", "times"),
+    [
+        ("banana", 100),
+        ("lower", 100),
+        ("\U0001f643", 100),
+        ("12", 100),
+        ("!?", 100),
+        ("lower", 800),
+    ],
+)
+def test_encode_merges_words_of_any_length(observe, word, times):
+    text = times * word
     given = tokenizer(merges=oracles.train_bpe(f"{text} {word}".encode(), 256 + 12, []))
     seen = observe(encode, tokenizer=given, texts=[text])["ids"][0]
     parts = list(text.encode())

@@ -14,14 +14,41 @@ from probes.text import (
     lazy_memory,
 )
 from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, tokenizer
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("tokenizer")
 
 
 def the_end_is_missing(ids, expected):
-    """Nothing but the end: what is left when the chunks are used up."""
-    what = "the end of the text is dropped: encode what is left after the last chunk"
-    return {what: expected[: len(ids)]} if 0 < len(ids) < len(expected) else {}
+    """Say so if nothing but the end is missing: what is left when the chunks are used up."""
+    if not 0 < len(ids) < len(expected) or ids != expected[: len(ids)]:
+        return ""
+    return "All ids are right, but the end is missing: encode what is left after the last chunk."
+
+
+@once
+def trials(observe):
+    given = tokenizer([END])
+    for label, chunks in {
+        "all in one piece": [f"the dog\n fox's  12{END}a \n\nb"],
+        "pieces of one letter": list(f"the lazy dog \n\n isn't{END} lower"),
+        "lines": ["the lazy dog\n", "  jumps over\n", "\n", " the newest\r\n", " fox's"],
+        "words": ["the", " lazy", " dog", " jumps", "  ", "over", "\n", "\n", "lower", "est"],
+        "pieces that end in a space": ["the lazy ", "dog jumps ", "over the ", "low", "er fox "],
+        "pieces that end in a line end": ["the dog\n", "\n  fox\n", " the\n", "\nlow", "er"],
+        "a special token in two pieces": ["the dog<|endof", "text|>fox", f" a{END}", "b"],
+    }.items():
+        expected = oracles.encode("".join(chunks), given)
+        yield ask(
+            observe,
+            label,
+            expected,
+            mistakes.encoding_in_chunks(chunks, given),
+            read=lambda seen: seen[0],
+            probe=encode_chunks,
+            tokenizer=given,
+            chunkings=[chunks],
+        )
 
 
 def cuts(text, rng):
@@ -54,10 +81,9 @@ def test_encode_iterable_does_not_depend_on_the_cuts(observe, rng, text):
             expected,
             f"encode_iterable, text cut into {how},",
             given=text,
-            mistakes=lambda chunks=chunks, ids=ids: {
-                **mistakes.encoding_in_chunks(chunks, given),
-                **the_end_is_missing(ids, expected),
-            },
+            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+            trials=lambda: trials(observe),
+            hint=the_end_is_missing(ids, expected),
         )
 
 
@@ -78,6 +104,7 @@ def test_encode_iterable_waits_for_the_end_of_a_contraction(observe):
             "encode_iterable",
             given=chunks,
             mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+            trials=lambda: trials(observe),
             hint="Which words may still change when a letter follows?",
         )
 
@@ -134,10 +161,9 @@ def test_encode_iterable_may_be_cut_anywhere(observe, text):
             expected,
             "encode_iterable",
             given=chunks,
-            mistakes=lambda chunks=chunks, ids=ids: {
-                **mistakes.encoding_in_chunks(chunks, given),
-                **the_end_is_missing(ids, expected),
-            },
+            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
+            trials=lambda: trials(observe),
+            hint=the_end_is_missing(ids, expected),
         )
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from compare import expect, report
 from probes.modules import construction
-from test_transformer import model_case
+from test_transformer import BLOCK, block_case, model_case
+from test_transformer import MODEL as LM
 
 MODEL = {"d_model": 96, "d_ff": 224, "vocab_size": 400, "num_layers": 1, "num_heads": 4}
 # A normal distribution cut off at 3 sigma has 0.9866 of its standard deviation.
@@ -145,6 +146,27 @@ def test_rmsnorm_starts_from_a_gain_of_one(observe, rng):
             f"run_rmsnorm: a fresh gain is {weight[:3].tolist()} ..., expected 1",
             "wrong-initialisation",
         )
+
+
+@pytest.mark.parametrize(
+    ("function", "make_case"),
+    [
+        pytest.param(BLOCK, block_case, marks=pytest.mark.problem("transformer_block")),
+        pytest.param(LM, model_case, marks=pytest.mark.problem("transformer_lm")),
+    ],
+    ids=["block", "model"],
+)
+def test_module_learns_the_given_weights_and_nothing_else(observe, rng, function, make_case):
+    case = make_case(rng)
+    given = sum(weight.size for weight in case["weights"].values())
+    modules = observe(construction, function=function, arguments=case)
+    learned = max((module["num_learned"] for module in modules), default=0)
+    expect(
+        learned <= given,
+        f"{function}: a module has {learned} learned numbers, expected the {given} of the given"
+        " weights: there are no biases and no other parameters",
+        "extra-parameters",
+    )
 
 
 @pytest.mark.problem("rope")

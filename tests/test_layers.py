@@ -1,5 +1,7 @@
 """Linear, Embedding, SiLU, SwiGLU."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from compare import (
@@ -13,6 +15,7 @@ from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import attempt, backward, forward, forward_if_supported
 from strided import forward_strided
+from trials import ask, once
 
 LEADING = [(), (5,), (2, 3), (2, 1, 3, 2), (0, 3)]
 
@@ -30,6 +33,36 @@ def linear_case(rng, d_in, d_out, leading):
     }
 
 
+@once
+def linear_trials(observe):
+    rng = np.random.default_rng(0)
+    for label, case in {
+        "one vector": linear_case(rng, 6, 4, ()),
+        "more outputs than inputs": linear_case(rng, 3, 7, (4,)),
+        "fewer outputs than inputs": linear_case(rng, 9, 4, (4,)),
+        "as many outputs as inputs": linear_case(rng, 5, 5, (3,)),
+        "two batch axes": linear_case(rng, 6, 4, (2, 3)),
+    }.items():
+        seen = {}
+
+        def read(answer, seen=seen):
+            seen |= answer["output"]
+            return answer["output"]["values"]
+
+        x, weight = case["in_features"], case["weights"]
+        trial = ask(
+            observe,
+            label,
+            oracles.linear(x, weight),
+            {},
+            read,
+            probe=forward,
+            function="run_linear",
+            arguments=case,
+        )
+        yield replace(trial, answers=mistakes.linear_layer(x, weight, seen.get("values")))
+
+
 @pytest.mark.problem("linear")
 @pytest.mark.parametrize("leading", LEADING, ids=str)
 @pytest.mark.parametrize(("d_in", "d_out"), [(6, 4), (5, 5), (1, 7)])
@@ -43,6 +76,7 @@ def test_linear_multiplies_the_last_axis(observe, rng, d_in, d_out, leading):
         oracles.linear(x, weight),
         "run_linear",
         mistakes=lambda: mistakes.linear_layer(x, weight, seen["output"]["values"]),
+        trials=lambda: linear_trials(observe),
     )
 
 
@@ -74,6 +108,29 @@ def test_linear_passes_gradients_to_input_and_weight(observe, rng):
     expect_learned(seen, 1, "run_linear")
 
 
+@once
+def embedding_trials(observe):
+    rng = np.random.default_rng(0)
+    for label, ids in {
+        "one id": np.asarray(3),
+        "a row of ids": rng.integers(1, 8, 6),
+        "two axes of ids": rng.integers(1, 8, (3, 4)),
+        "id 0": np.array([0, 3, 0]),
+        "the last id": np.array([8, 2, 8]),
+    }.items():
+        table = normal(rng, 9, 4)
+        yield ask(
+            observe,
+            label,
+            oracles.embedding(ids, table),
+            mistakes.embedding(ids, table),
+            tolerance=1e-6,
+            probe=forward,
+            function="run_embedding",
+            arguments={"vocab_size": 9, "d_model": 4, "weights": table, "token_ids": ids},
+        )
+
+
 @pytest.mark.problem("embedding")
 @pytest.mark.parametrize("shape", [(), (7,), (2, 3), (2, 1, 4), (0, 3)], ids=str)
 def test_embedding_looks_up_one_row_per_id(observe, rng, shape):
@@ -87,6 +144,7 @@ def test_embedding_looks_up_one_row_per_id(observe, rng, shape):
         "run_embedding",
         tolerance=1e-7,
         mistakes=lambda: mistakes.embedding(ids, table),
+        trials=lambda: embedding_trials(observe),
     )
     expect_unchanged(seen["changed"], "run_embedding")
 
@@ -103,6 +161,7 @@ def test_embedding_reaches_the_first_and_the_last_id(observe, rng):
         "run_embedding",
         tolerance=1e-7,
         mistakes=lambda: mistakes.embedding(ids, table),
+        trials=lambda: embedding_trials(observe),
     )
 
 
@@ -132,6 +191,7 @@ def test_embedding_adds_up_the_gradients_of_a_repeated_id(observe, rng):
             "token 0 is taken for padding, it has no gradient": expected
             * (np.arange(5) > 0)[:, None],
         },
+        trials=lambda: embedding_trials(observe),
     )
     expect_learned(seen, 1, "run_embedding")
 
@@ -144,13 +204,40 @@ def test_embedding_refuses_an_id_past_the_vocabulary(observe, rng):
     expect(raised != "", "run_embedding took id 5 of a vocabulary of 5 without an error")
 
 
+@once
+def silu_trials(observe):
+    rng = np.random.default_rng(0)
+    for label, x in {
+        "inputs in (-1, 1)": rng.uniform(-1, 1, 9),
+        "inputs in (-6, 6)": rng.uniform(-6, 6, (3, 5)),
+        "positive inputs": rng.uniform(0.1, 5, 7),
+        "negative inputs": rng.uniform(-7, -0.1, 7),
+        "inputs of 50 to 200": np.array([50.0, 120.0, 200.0, 1.0, -1.0]),
+        "inputs of -50 to -200": np.array([-50.0, -120.0, -200.0, 1.0, -1.0]),
+    }.items():
+        x = x.astype(np.float32)
+        yield ask(
+            observe,
+            label,
+            oracles.silu(x),
+            mistakes.silu_values(x),
+            probe=forward,
+            function="run_silu",
+            arguments={"in_features": x},
+        )
+
+
 @pytest.mark.problem("silu")
 @pytest.mark.parametrize("shape", [(), (8,), (2, 3, 4), (0, 4)], ids=str)
 def test_silu_is_x_times_sigmoid(observe, rng, shape):
     x = np.asarray(3 * rng.standard_normal(shape), np.float32)
     seen = observe(forward, function="run_silu", arguments={"in_features": x})
     expect_close(
-        seen["output"], oracles.silu(x), "run_silu", mistakes=lambda: mistakes.silu_values(x)
+        seen["output"],
+        oracles.silu(x),
+        "run_silu",
+        mistakes=lambda: mistakes.silu_values(x),
+        trials=lambda: silu_trials(observe),
     )
     expect_unchanged(seen["changed"], "run_silu")
 
@@ -166,7 +253,7 @@ def test_silu_is_small_but_not_zero_far_below_zero(observe):
             oracles.silu(x),
             f"run_silu({x[0]:g})",
             tolerance=0.01,
-            mistakes=lambda x=x: {"small values are cut off": np.zeros_like(x)},
+            hint="Is it 0? Far below zero SiLU is small, but not zero.",
         )
 
 
@@ -181,6 +268,7 @@ def test_silu_does_not_overflow(observe, sign, size):
         oracles.silu(x),
         f"run_silu({x[0]:g})",
         mistakes=lambda: mistakes.silu_values(x),
+        trials=lambda: silu_trials(observe),
         hint="Does exp overflow?",
         scale=size,
     )
@@ -220,7 +308,24 @@ def test_silu_has_the_right_gradient(observe, rng):
         {"in_features": expected},
         "run_silu",
         mistakes=lambda: {"the sigmoid is detached": oracles.sigmoid(x) * cotangent},
+        trials=lambda: silu_trials(observe),
     )
+
+
+@pytest.mark.problem("silu")
+@pytest.mark.parametrize("size", [20.0, 100.0, 1e3])
+def test_silu_has_the_right_gradient_for_large_inputs(observe, size):
+    x = np.array([size, -size, 1.0], np.float32)
+    seen = observe(
+        backward,
+        function="run_silu",
+        arguments={"in_features": x},
+        cotangent=np.ones(3, np.float32),
+        inputs=["in_features"],
+    )["gradients"]
+    expected = oracles.gradient(oracles.silu, x, np.ones(3))
+    name = f"run_silu at {size:g}, {-size:g} and 1"
+    expect_gradients(seen, {"in_features": expected}, name)
 
 
 def swiglu_case(rng, d_model, d_ff, leading):
@@ -238,6 +343,27 @@ def swiglu_arguments(case):
     return [case[name] for name in ("in_features", "w1_weight", "w2_weight", "w3_weight")]
 
 
+@once
+def swiglu_trials(observe):
+    rng = np.random.default_rng(0)
+    for label, case in {
+        "one vector": swiglu_case(rng, 4, 10, ()),
+        "d_ff below d_model": swiglu_case(rng, 6, 3, (5,)),
+        "d_ff equal to d_model": swiglu_case(rng, 5, 5, (4,)),
+        "two batch axes": swiglu_case(rng, 4, 10, (2, 3)),
+    }.items():
+        arguments = swiglu_arguments(case)
+        yield ask(
+            observe,
+            label,
+            oracles.swiglu(*arguments),
+            mistakes.swiglu(*arguments),
+            probe=forward,
+            function="run_swiglu",
+            arguments=case,
+        )
+
+
 @pytest.mark.problem("positionwise_feedforward")
 @pytest.mark.parametrize("leading", LEADING, ids=str)
 @pytest.mark.parametrize(("d_model", "d_ff"), [(4, 10), (6, 3), (5, 5)])
@@ -250,6 +376,7 @@ def test_swiglu_gates_w3_by_silu_of_w1(observe, rng, d_model, d_ff, leading):
         oracles.swiglu(*arguments),
         "run_swiglu",
         mistakes=lambda: mistakes.swiglu(*arguments),
+        trials=lambda: swiglu_trials(observe),
     )
     expect_unchanged(seen["changed"], "run_swiglu")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import blaming, expect, expect_close, expect_gradients, expect_unchanged
+from compare import expect, expect_close, expect_gradients, expect_learned, expect_unchanged, noting
 from mistakes import multihead as mistakes
 from oracles import model as oracles
 from probes.model import (
@@ -14,6 +14,7 @@ from probes.model import (
     forward_in_turns,
 )
 from strided import forward_strided
+from trials import ask, once
 
 PLAIN = "run_multihead_self_attention"
 WITH_ROPE = "run_multihead_self_attention_with_rope"
@@ -53,9 +54,9 @@ def one_batch_axis(case):
     return {**case, "in_features": x.reshape(-1, *x.shape[-2:])}
 
 
-def blaming_batch_axes(observe, function, case):
-    return blaming(
-        "there has to be exactly one batch axis: there may be any number, also none",
+def noting_batch_axes(observe, function, case):
+    return noting(
+        "with exactly one batch axis; there may be any number, also none",
         control=lambda: (
             observe(forward, function=function, arguments=one_batch_axis(case))
             if case["in_features"].ndim != 3
@@ -64,15 +65,80 @@ def blaming_batch_axes(observe, function, case):
     )
 
 
+@once
+def trials(observe, with_rope):
+    rng = np.random.default_rng(0)
+    for label, options in {
+        "one head": {"d_model": 6, "num_heads": 1},
+        "three heads": {},
+        "two heads": {"d_model": 8, "num_heads": 2},
+        "as many heads as features": {"d_model": 6, "num_heads": 6},
+        "no batch axis": {"leading": ()},
+        "two batch axes": {"leading": (2, 3)},
+        "one position": {"length": 1},
+        "nine positions": {"length": 9},
+    }.items():
+        if with_rope and label == "as many heads as features":
+            continue  # Pairs need an even d_head.
+        if not with_rope:
+            yield plain_trial(observe, label, multihead_case(rng, **options))
+            continue
+        positions = np.arange(options.get("length", 5))
+        yield rope_trial(observe, label, rope_case(rng, positions, **options))
+    if not with_rope:
+        return
+    for label, case in {
+        "positions 3 to 7": rope_case(rng, np.arange(3, 8)),
+        "positions with gaps": rope_case(rng, [0, 2, 4, 9, 15]),
+        "positions out of order": rope_case(rng, [7, 3, 3, 0, 8]),
+        "theta=10000": rope_case(rng, np.arange(5), theta=10000.0),
+        "theta=10": rope_case(rng, np.arange(5), theta=10.0),
+        "positions for each batch row": rope_case(
+            rng, [[0, 1, 4, 9, 15], [2, 3, 5, 8, 9]], leading=(2,)
+        ),
+    }.items():
+        yield rope_trial(observe, label, case)
+
+
+def plain_trial(observe, label, case):
+    arguments = case["in_features"], weights_of(case), case["num_heads"]
+    return ask(
+        observe,
+        label,
+        oracles.multihead(*arguments),
+        mistakes.multihead_attention(*arguments),
+        tolerance=2e-5,
+        probe=forward,
+        function=PLAIN,
+        arguments=case,
+    )
+
+
+def rope_trial(observe, label, case):
+    arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"]
+    arguments += (case["token_positions"],)
+    return ask(
+        observe,
+        label,
+        oracles.multihead_with_rope(*arguments),
+        mistakes.multihead_attention_with_rope(*arguments),
+        tolerance=2e-5,
+        probe=forward,
+        function=WITH_ROPE,
+        arguments=case,
+    )
+
+
 def examine(observe, case):
     arguments = case["in_features"], weights_of(case), case["num_heads"]
-    with blaming_batch_axes(observe, PLAIN, case):
+    with noting_batch_axes(observe, PLAIN, case):
         seen = observe(forward, function=PLAIN, arguments=case)
     expect_close(
         seen["output"],
         oracles.multihead(*arguments),
         PLAIN,
         mistakes=lambda: mistakes.multihead_attention(*arguments),
+        trials=lambda: trials(observe, False),
     )
     expect_unchanged(seen["changed"], PLAIN)
 
@@ -89,17 +155,17 @@ def examine_with_rope(observe, case):
     arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"], positions
     is_given = case.get("token_positions") is not None
     with (
-        blaming_batch_axes(observe, WITH_ROPE, case),
-        blaming(
-            "token_positions cannot be left out: they are optional, 0, 1, 2, ... without them",
+        noting_batch_axes(observe, WITH_ROPE, case),
+        noting(
+            "with token_positions=None; they may be left out, too",
             runs_with(observe, case, "token_positions" not in case, token_positions=None),
         ),
-        blaming(
-            "token_positions cannot be None: without them they are 0, 1, 2, ...",
+        noting(
+            "with token_positions 0, 1, 2, ..., which is what None means",
             runs_with(observe, case, not is_given, token_positions=np.asarray(positions)),
         ),
-        blaming(
-            "positions of a batch have no axis for the heads",
+        noting(
+            "with one row of positions for all; each batch row may have its own, for all heads",
             runs_with(observe, case, np.ndim(positions) > 1, token_positions=np.arange(5)),
         ),
     ):
@@ -109,6 +175,7 @@ def examine_with_rope(observe, case):
         oracles.multihead_with_rope(*arguments),
         WITH_ROPE,
         mistakes=lambda: mistakes.multihead_attention_with_rope(*arguments),
+        trials=lambda: trials(observe, True),
     )
     expect_unchanged(seen["changed"], WITH_ROPE)
 
@@ -158,7 +225,9 @@ def check_gradients(observe, function, case, oracle):
         cotangent=cotangent,
         inputs=["in_features"],
         weights=names,
-    )["gradients"]
+    )
+    expect_learned(seen, len(names), function)
+    seen = seen["gradients"]
     by_x = oracles.gradient(lambda z: oracle(z, weights_of(case)), x, cotangent)
     expected = {"in_features": by_x}
     for name in names:

@@ -2,11 +2,19 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_gradients, expect_tensor, expect_unchanged
+from compare import (
+    expect,
+    expect_close,
+    expect_gradients,
+    expect_learned,
+    expect_tensor,
+    expect_unchanged,
+)
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward
 from strided import forward_strided
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("rmsnorm")
 
@@ -21,6 +29,32 @@ def rmsnorm_case(rng, leading, d_model=8, eps=1e-5, scale=1.0, shift=0.5):
     }
 
 
+@once
+def trials(observe):
+    rng = np.random.default_rng(0)
+    for label, case in {
+        "one vector": rmsnorm_case(rng, ()),
+        "a batch of 4": rmsnorm_case(rng, (4,)),
+        "as many rows as coordinates": rmsnorm_case(rng, (8,)),
+        "two batch axes": rmsnorm_case(rng, (2, 3), d_model=5),
+        "another d_model": rmsnorm_case(rng, (3,), d_model=12, shift=0),
+        "eps=1e-2, mean square 1e-2": rmsnorm_case(rng, (3,), eps=1e-2, scale=0.1),
+        "eps=1e-5, mean square 1e-5": rmsnorm_case(rng, (3,), eps=1e-5, scale=3e-3),
+        "eps=1e-7, mean square 1e-7": rmsnorm_case(rng, (3,), eps=1e-7, scale=3e-4),
+        "large inputs": rmsnorm_case(rng, (3,), scale=1e3),
+    }.items():
+        arguments = case["in_features"], case["weights"], case["eps"]
+        yield ask(
+            observe,
+            label,
+            oracles.rmsnorm(*arguments),
+            mistakes.rms_norm(*arguments),
+            probe=forward,
+            function="run_rmsnorm",
+            arguments=case,
+        )
+
+
 def examine(observe, case, **options):
     arguments = case["in_features"], case["weights"], case["eps"]
     seen = observe(forward, function="run_rmsnorm", arguments=case)
@@ -29,6 +63,7 @@ def examine(observe, case, **options):
         oracles.rmsnorm(*arguments),
         "run_rmsnorm",
         mistakes=lambda: mistakes.rms_norm(*arguments),
+        trials=lambda: trials(observe),
         **options,
     )
     expect_unchanged(seen["changed"], "run_rmsnorm")
@@ -141,7 +176,9 @@ def test_rmsnorm_passes_gradients_to_input_and_gain(observe, rng, scale):
         cotangent=cotangent,
         inputs=["in_features"],
         weights=["weights"],
-    )["gradients"]
+    )
+    expect_learned(seen, 1, "run_rmsnorm")
+    seen = seen["gradients"]
     root = np.sqrt(np.mean(oracles.wide(x) ** 2, -1, keepdims=True) + eps)
     by_x = scale_free_gradient(x / scale, weight, eps / scale**2, cotangent) / scale
     by_weight = oracles.gradient(lambda z: oracles.rmsnorm(x, z, eps), weight, cotangent)
@@ -150,6 +187,7 @@ def test_rmsnorm_passes_gradients_to_input_and_gain(observe, rng, scale):
         {"in_features": by_x, "weights": by_weight},
         "run_rmsnorm",
         mistakes=lambda: {"the root mean square is detached": cotangent * weight / root},
+        trials=lambda: trials(observe),
         tolerance=2e-5,
     )
 

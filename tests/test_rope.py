@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import blaming, expect, expect_close, expect_gradients, expect_unchanged
+from compare import expect, expect_close, expect_gradients, expect_unchanged, noting
 from mistakes import attention as mistakes
 from oracles import model as oracles
 from probes.model import (
@@ -14,6 +14,7 @@ from probes.model import (
     forward_in_turns,
 )
 from strided import forward_strided
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("rope")
 
@@ -30,6 +31,35 @@ def rope_case(rng, leading, positions, d_k=8, theta=10000.0, max_seq_len=16):
     }
 
 
+@once
+def trials(observe):
+    rng = np.random.default_rng(0)
+    each_row = np.stack([rng.permutation(16)[:5] for _ in range(3)])
+    for label, case in {
+        "one pair": rope_case(rng, (), np.arange(5), d_k=2),
+        "four pairs": rope_case(rng, (2,), np.arange(6)),
+        "five pairs": rope_case(rng, (2,), np.arange(6), d_k=10),
+        "heads and batch": rope_case(rng, (2, 3), np.arange(4)),
+        "theta=100": rope_case(rng, (2,), np.arange(6), theta=100.0),
+        "positions 3 to 6": rope_case(rng, (2,), [3, 4, 5, 6]),
+        "positions out of order": rope_case(rng, (2,), [5, 0, 2, 9]),
+        "positions that repeat": rope_case(rng, (2,), [15, 15, 0, 0]),
+        "positions for each batch row": rope_case(rng, (3,), each_row),
+        "positions up to 2047": rope_case(rng, (2,), [0, 511, 1777, 2047], max_seq_len=2048),
+    }.items():
+        arguments = case["in_query_or_key"], case["token_positions"], case["theta"]
+        yield ask(
+            observe,
+            label,
+            oracles.rope(*arguments),
+            mistakes.rope(*arguments),
+            tolerance=3e-4 if label.endswith("2047") else 1e-5,
+            probe=forward,
+            function="run_rope",
+            arguments=case,
+        )
+
+
 def examine(observe, case, **options):
     arguments = case["in_query_or_key"], case["token_positions"], case["theta"]
     seen = observe(forward, function="run_rope", arguments=case)
@@ -38,6 +68,7 @@ def examine(observe, case, **options):
         oracles.rope(*arguments),
         "run_rope",
         mistakes=lambda: mistakes.rope(*arguments),
+        trials=lambda: trials(observe),
         **options,
     )
     expect_unchanged(seen["changed"], "run_rope")
@@ -66,8 +97,8 @@ def test_rope_reaches_the_last_position(observe, rng, max_seq_len):
     positions = np.arange(max_seq_len)
     case = rope_case(rng, (2,), positions, max_seq_len=max_seq_len)
     earlier = {**case, "token_positions": np.maximum(positions - 1, 0)}
-    with blaming(
-        "there are angles for fewer than max_seq_len positions",
+    with noting(
+        "without the last position; max_seq_len - 1 is allowed",
         control=lambda: observe(
             forward, function="run_rope", arguments={**earlier, "max_seq_len": max_seq_len + 1}
         ),

@@ -7,8 +7,34 @@ from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward
 from strided import forward_strided
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("softmax")
+
+
+@once
+def trials(observe):
+    rng = np.random.default_rng(0)
+    for label, x, dim in [
+        ("one axis", 2 * rng.standard_normal(6), 0),
+        ("the last of two axes", 3 * rng.standard_normal((3, 5)), -1),
+        ("the first of two axes", 3 * rng.standard_normal((4, 5)), 0),
+        ("the middle of three axes", 2 * rng.standard_normal((3, 4, 2)), 1),
+        ("a square, dim=-1", 2 * rng.standard_normal((4, 4)), -1),
+        ("inputs up to 40", np.array([[40, 3, -40, 38], [1, 2, 3, 4]]), -1),
+        ("inputs near 300", 300 + rng.integers(-3, 4, (3, 5)), -1),
+        ("rows of very different size", np.array([[500, 501, 499], [1, 2, 3], [-400, -402, 0]]), 1),
+    ]:
+        x = x.astype(np.float32)
+        yield ask(
+            observe,
+            label,
+            oracles.softmax(x, dim),
+            mistakes.softmax_values(x, dim),
+            probe=forward,
+            function="run_softmax",
+            arguments={"in_features": x, "dim": dim},
+        )
 
 
 def examine(observe, x, dim, **options):
@@ -18,6 +44,7 @@ def examine(observe, x, dim, **options):
         oracles.softmax(x, dim),
         "run_softmax",
         mistakes=lambda: mistakes.softmax_values(x, dim),
+        trials=lambda: trials(observe),
         **options,
     )
     expect_unchanged(seen["changed"], "run_softmax")
@@ -33,6 +60,13 @@ def test_softmax_sums_to_one_along_dim(observe, rng, dim):
 )
 def test_softmax_takes_any_number_of_axes(observe, rng, shape, dim):
     examine(observe, rng.standard_normal(shape).astype(np.float32), dim)
+
+
+def test_softmax_of_one_score_or_two_equal_ones_is_exact(observe, rng):
+    # A constant in the denominator, however small, shows only where nothing is rounded.
+    one, two = rng.standard_normal((4, 1)).astype(np.float32), np.zeros((3, 2), np.float32)
+    examine(observe, one, -1, tolerance=2e-7)
+    examine(observe, two, -1, tolerance=2e-7)
 
 
 @pytest.mark.parametrize("offset", [-1e4, -200.0, 200.0, 1e4])
@@ -111,4 +145,5 @@ def test_softmax_has_the_right_gradient(observe, rng, dim):
         {"in_features": expected},
         "run_softmax",
         mistakes=lambda: {"the denominator is detached": [weighted, weighted - of_maximum]},
+        trials=lambda: trials(observe),
     )

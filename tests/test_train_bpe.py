@@ -4,18 +4,49 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from compare import blaming, expect, expect_equal
+from compare import expect, expect_equal, noting
 from mistakes import merges as mistakes
 from oracles import text as oracles
 from probes.text import train_bpe, train_bpe_on_nothing
 from texts import CORPUS, END
+from trials import ask, once
 
 pytestmark = pytest.mark.problem("train_bpe")
 
 NAME = "run_train_bpe"
 
 
-def examine(observe, text, num_merges, special_tokens=(), **how):
+@once
+def trials(observe):
+    lines = "the dog's\r\n  fox\r\n\r\n12 123 the fox\n\n IT'S it's cafe\u0301 caf\u00e9 fox\n"
+    for label, text, num_merges, specials in [
+        ("ties", "zz yy xx zz yy xx ba ab ca ac abc abd", 14, [END]),
+        ("tied pairs of tokens", "abc abc xbc xbc abx abx ax ax \u00e9a \u00e8a", 14, [END]),
+        ("repeated letters", "aaaa aaa aaaaa baaa abab", 8, [END]),
+        ("lines, numbers, contractions, accents", lines * 2, 30, [END]),
+        ("white space", "a  b\n\n c \n\td   e  \n\n f" * 3, 20, [END]),
+        ("bytes that are no UTF-8", b"\xef\xbb\xbfab\xff\xfe\n\xff\xfe ab\xe4\xbd ab", 8, [END]),
+        ("a special token", f"ab{END}cd ab{END}{END}cdab the the{END}" * 3, 16, [END]),
+        ("special tokens that overlap", f"ab{END}{END}cd{END}ab[X]+(?cd" * 3, 12, [END, END + END]),
+        ("a special token of symbols", "ab[X]+(?cd a|bab XX+( ab" * 3, 10, ["[X]+(?", "a|b"]),
+        ("more merges than pairs", "hello hello yellow", 100, [END]),
+    ]:
+        text = text if isinstance(text, bytes) else text.encode()
+        arguments = text, 256 + len(specials) + num_merges, specials
+        yield ask(
+            observe,
+            label,
+            oracles.train_bpe(*arguments),
+            mistakes.bpe_merges(*arguments),
+            read=lambda seen: seen["merges"],
+            probe=train_bpe,
+            text=text,
+            vocab_size=arguments[1],
+            special_tokens=specials,
+        )
+
+
+def examine(observe, text, num_merges, special_tokens=(END,), **how):
     """Train for up to `num_merges` merges and compare with counting everything anew each time."""
     specials = list(special_tokens)
     vocab_size = 256 + len(specials) + num_merges
@@ -29,16 +60,17 @@ def examine(observe, text, num_merges, special_tokens=(), **how):
     enough = 256 + len(specials) + len(expected)
     decoded = text.decode("utf-8", "ignore")
     with (
-        blaming(
-            "a text in which no pair is left to merge is an error: stop there",
+        noting(
+            "with as many merges as there are pairs; where no pair is left, training stops",
             runs_with(len(expected) < num_merges, vocab_size=enough),
         ),
-        blaming(
-            "bytes that are not UTF-8 are an error: keep every byte",
+        noting(
+            "on the same text without bytes that are not UTF-8; every byte is kept",
             runs_with(decoded.encode() != text, text=decoded.encode()),
         ),
-        blaming(
-            "special tokens are not escaped in the regular expression",
+        noting(
+            "with special tokens of letters only; where they are part of a regular expression,"
+            " escape them (regex.escape)",
             runs_with(
                 any(special != oracles.regex.escape(special) for special in specials),
                 special_tokens=[f"special{place}" for place in range(len(specials))],
@@ -60,6 +92,7 @@ def examine(observe, text, num_merges, special_tokens=(), **how):
         f"{NAME}: merges",
         given=text,
         mistakes=lambda: mistakes.bpe_merges(*arguments),
+        trials=lambda: trials(observe),
     )
     check_vocab(seen["vocab"], expected, specials)
 
@@ -139,7 +172,10 @@ def test_train_weighs_words_by_how_often_they_occur(observe):
 
 
 def test_train_splits_like_gpt2(observe):
-    text = "it's it'll IT'S we've 'tis don't 12 123 x12 a,b ... !? a  b \t c\n\n d\n" * 3
+    text = (
+        "it's it'll IT'S we've 'tis don't we\u2019ll it\u2019s 12 123 x12 a,b ... !? a  b \t c\n\n"
+        " d\n" * 3
+    )
     examine(observe, text.encode(), 40)
 
 
@@ -215,6 +251,7 @@ def test_train_counts_bytes_and_special_tokens_in_vocab_size(observe, num_merges
         ["<|end", END],
         ["[X]+(?", "a|b", END],
         ["dog", " the"],
+        ["DOG", "Ab", END.upper(), END],
         ["\u00e9\U0001f643"],
     ],
 )
@@ -255,6 +292,10 @@ def test_merges_are_made_of_earlier_tokens(observe, rng):
         known.add(left + right)
     again = [merge for merge, count in Counter(seen["merges"]).items() if count > 1]
     expect(not again, f"{NAME}: these merges occur more than once: {again}")
+
+
+def test_train_takes_an_empty_list_of_special_tokens(observe):
+    examine(observe, b"low low lower lowest", 8, [])
 
 
 def test_train_leaves_the_special_tokens_alone(observe):

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_gradients, expect_unchanged
+from compare import expect, expect_close, expect_gradients, expect_learned, expect_unchanged
 from mistakes import transformer as mistakes
 from oracles import model as oracles
 from probes.model import AMBIGUOUS, backward, forward, forward_if_supported
+from trials import ask, once
 
 BLOCK = "run_transformer_block"
 MODEL = "run_transformer_lm"
@@ -78,6 +79,54 @@ def model_case(
     }
 
 
+@once
+def block_trials(observe):
+    rng = np.random.default_rng(0)
+    for label, case in {
+        "one head": block_case(rng, d_model=6, num_heads=1, d_ff=5),
+        "two heads": block_case(rng),
+        "four heads": block_case(rng, num_heads=4, d_ff=8),
+        "one position": block_case(rng, batch=2, length=1),
+        "theta=10000": block_case(rng, theta=10000.0),
+        "three rows of nine positions": block_case(rng, 3, 9),
+    }.items():
+        arguments = case["in_features"], case["weights"], case["num_heads"], case["theta"]
+        yield ask(
+            observe,
+            label,
+            oracles.transformer_block(*arguments),
+            mistakes.transformer_block(*arguments),
+            tolerance=5e-5,
+            probe=forward,
+            function=BLOCK,
+            arguments=case,
+        )
+
+
+@once
+def model_trials(observe):
+    rng = np.random.default_rng(0)
+    for label, case in {
+        "one layer": model_case(rng, num_layers=1),
+        "two layers": model_case(rng),
+        "three layers": model_case(rng, num_layers=3),
+        "one position": model_case(rng, length=1),
+        "as many positions as the context": model_case(rng, length=9),
+        "theta=10000": model_case(rng, theta=10000.0),
+        "eleven layers": model_case(rng, batch=1, length=3, num_layers=11),
+    }.items():
+        yield ask(
+            observe,
+            label,
+            oracles.transformer_lm(*model_arguments(case)),
+            mistakes.transformer_lm(*model_arguments(case), case["context_length"]),
+            tolerance=1e-4,
+            probe=forward,
+            function=MODEL,
+            arguments=case,
+        )
+
+
 def examine_block(observe, case):
     arguments = case["in_features"], case["weights"], case["num_heads"], case["theta"]
     seen = observe(forward, function=BLOCK, arguments=case)
@@ -87,6 +136,7 @@ def examine_block(observe, case):
         BLOCK,
         tolerance=5e-5,
         mistakes=lambda: mistakes.transformer_block(*arguments),
+        trials=lambda: block_trials(observe),
     )
     expect_unchanged(seen["changed"], BLOCK)
 
@@ -105,6 +155,7 @@ def examine_model(observe, case):
         MODEL,
         tolerance=1e-4,
         mistakes=lambda: mistakes.transformer_lm(*arguments, case["context_length"]),
+        trials=lambda: model_trials(observe),
     )
     expect_unchanged(seen["changed"], MODEL)
 
@@ -143,7 +194,9 @@ def test_block_passes_gradients_to_input_and_every_weight(observe, rng):
         cotangent=cotangent,
         inputs=["in_features"],
         weights=list(weights),
-    )["gradients"]
+    )
+    expect_learned(seen, len(weights), BLOCK)
+    seen = seen["gradients"]
     by_x = oracles.gradient(lambda z: oracle(z, weights), x, cotangent)
     expect_gradients(
         seen,
@@ -153,6 +206,7 @@ def test_block_passes_gradients_to_input_and_every_weight(observe, rng):
         mistakes=lambda: mistakes.block_gradient(
             x, weights, case["num_heads"], case["theta"], cotangent
         ),
+        trials=lambda: block_trials(observe),
     )
     check_slopes(rng, seen, BLOCK, weights, lambda some: oracle(x, some), cotangent)
 
@@ -233,7 +287,9 @@ def test_model_passes_gradients_to_every_weight(observe, rng):
     weights = case["weights"]
     seen = observe(
         backward, function=MODEL, arguments=case, cotangent=cotangent, weights=list(weights)
-    )["gradients"]
+    )
+    expect_learned(seen, len(weights), MODEL)
+    seen = seen["gradients"]
     ids, _, *settings = model_arguments(case)
     check_slopes(
         rng,

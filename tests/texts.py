@@ -23,6 +23,7 @@ AWKWARD = {
     "one emoji": "\U0001f643",
     "plain words": "The lazy dog jumps over the quick brown fox.",
     "contractions": "I'll we've don't it's I'm he'd 'tis 'll LL'LL o'clock ''s",
+    "curly apostrophes": "it\u2019s don\u2019t we\u2019ll I\u2019m you\u2019re",
     "numbers": "In 1234 there were 12,345.678 of 007 x2y2 \u00b2\u00bd\u2167",
     "runs of spaces": "a  b   c    d     ",
     "leading spaces": "   a",
@@ -56,14 +57,17 @@ WITH_SPECIALS = {
     "with spaces": "dog pad fox  pad  pad pad ",
     "not ASCII": "\U0001f643\u00e9\U0001f643e\u0301",
     "cut off": f"{END[:-1]} {END[1:]} <|end|{END}|>",
+    "another case": f"dog{END.upper()}fox <|EndOfText|> PAD  Pad ",
+    "other spaces": "dog<| endoftext |>fox <|end |>\u00a0pad\u00a0",
     "after a newline": f"dog\n{END}\n\n{END}\r\nfox",
 }
 
 MERGES = oracles.train_bpe(CORPUS.encode(), 256 + 90, [])
 
 
-def tokenizer(special_tokens=None, merges=MERGES, specials_in_vocab=True):
-    """Arguments of get_tokenizer."""
+def tokenizer(special_tokens=(END,), merges=MERGES, specials_in_vocab=True):
+    """Arguments of get_tokenizer. None as special tokens has an item of its own."""
+    special_tokens = special_tokens and list(special_tokens)
     known = special_tokens if special_tokens and specials_in_vocab else []
     return {
         "vocab": oracles.vocab_of(merges, known),

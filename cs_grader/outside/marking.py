@@ -4,13 +4,13 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cs_grader.inside.forbidden import Call
 from cs_grader.outside.clean_copy import Copied
 from cs_grader.outside.hidden import name_of_secret
-from cs_grader.outside.terms import Terms, rubric_of, trivial_items
+from cs_grader.outside.terms import Terms, points_of, rubric_of, trivial_items
 from cs_grader.policy.check import Policy
 from cs_grader.policy.settle import settle
 from cs_grader.result import Excerpt, Finding, Fingerprint, Item, Problem, Result, printable
@@ -89,9 +89,13 @@ class Marking:
     def result(self) -> Result:
         """Make a result of what is known; what has not been examined has not been passed."""
         items = tuple(self._item(*planned) for planned in self.plan)
-        trivial = trivial_items(self.terms.tests)
+        trivial, points = trivial_items(self.terms.tests), points_of(self.terms.tests)
+
+        def earned(entry: dict[str, Any], items: Sequence[Item]) -> float:
+            return points(entry, [(item.item, item.outcome) for item in items], trivial)
+
         problems = tuple(
-            _problem(name, entry, [item for item in items if item.problem == name], trivial)
+            _problem(name, entry, [item for item in items if item.problem == name], earned)
             for name, entry in rubric_of(self.terms.tests).items()
             if name in self.terms.problems
         )
@@ -192,16 +196,17 @@ class Marking:
 
 
 def _problem(
-    name: str, entry: dict[str, Any], items: Sequence[Item], trivial: Collection[str]
+    name: str,
+    entry: dict[str, Any],
+    items: Sequence[Item],
+    earned: Callable[[dict[str, Any], Sequence[Item]], float],
 ) -> Problem:
     passed = sum(item.outcome == "passed" for item in items)
     not_started = sum(item.outcome == "not_started" for item in items)
-    # Zeros pass some items; whoever passes no others has not solved anything.
-    is_solved = any(item.outcome == "passed" and item.item not in trivial for item in items)
     return Problem(
         problem=name,
         title=entry["title"],
-        points=round(entry["points"] * passed / len(items), 6) if is_solved else 0.0,
+        points=round(earned(entry, items), 6),
         max_points=float(entry["points"]),
         passed=passed,
         failed=len(items) - passed - not_started,

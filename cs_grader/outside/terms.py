@@ -1,7 +1,10 @@
 """What is the same for all submissions that are graded together."""
 
 import dataclasses
+import functools
+import importlib.util
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,3 +41,14 @@ def trivial_items(tests: Path) -> frozenset[str]:
     if not file.exists():
         return frozenset()
     return frozenset(tomllib.loads(file.read_text(encoding="utf-8"))["items"])
+
+
+@functools.cache
+def points_of(tests: Path) -> Callable[..., float]:
+    """Load how an examination turns outcomes into points: the student's report does the same."""
+    spec = importlib.util.spec_from_file_location("examination_points", tests / "points.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(f"{tests / 'points.py'}: not there")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.points

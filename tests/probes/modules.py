@@ -35,6 +35,7 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
         made.append(
             {
                 "parameters": parameters,
+                "num_learned": sum(p.numel() for p in module.parameters() if p.requires_grad),
                 "saved_buffers": [plain(saved[name]) for name in saved if name not in learned],
             }
         )

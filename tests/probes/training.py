@@ -289,7 +289,7 @@ def checkpoint(
     fresh = Regression(*(np.zeros_like(array) for array in parameters))
     fresh_optimizer = torch.optim.AdamW(fresh.parameters(), lr=first_lr, foreach=False)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "checkpoint.pt"
+        path = Path(folder) / "after step 5.ckpt"
         if place == "overwritten":
             path.write_bytes(bytes(100_000))
             place = "path"
@@ -306,9 +306,10 @@ def checkpoint(
                 model=model, optimizer=optimizer, iteration=iteration, out=out
             )
             is_closed = memory.closed
+        files = sorted(entry.name for entry in Path(folder).iterdir())
         dtype = str(model.weight.dtype).removeprefix("torch.")
         if is_closed or dtype != "float32":
-            return {"is_closed": is_closed, "dtype": dtype}
+            return {"is_closed": is_closed, "dtype": dtype, "files": files}
         at_save = [plain(model.weight), plain(model.bias), plain(model.seen)]
         for row in gradients[save_after:]:
             model.train_step(optimizer, row)
@@ -328,6 +329,7 @@ def checkpoint(
     return {
         "is_closed": False,
         "dtype": dtype,
+        "files": files,
         "iteration": returned if isinstance(returned, int | float | str) else repr(returned),
         "at_save": at_save,
         "loaded": loaded,

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -78,9 +78,11 @@ def with_mistakes(check: Callable[..., None]) -> Callable[..., None]:
     def checked(
         *args: Any,  # noqa: ANN401  as the check
         mistakes: Callable[[], Mapping[str, Any]] = dict,
+        trials: Callable[[], Sequence[Any]] = tuple,
         **kwargs: Any,  # noqa: ANN401
     ) -> None:
-        check(*args, mistakes=mistakes, **kwargs)
+        check(*args, mistakes=mistakes, trials=trials, **kwargs)
+        trials()
         expected = args[1]
         if isinstance(expected, np.ndarray) and expected.size == 0:
             return  # There is no value that could be wrong.

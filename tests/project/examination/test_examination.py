@@ -93,7 +93,7 @@ def examine(folder, seed, *arguments):
     """Examine the submission; return the terminal's text and the report by item."""
     root = write_files(folder / "their repository", SUBMISSION)
     file = folder / "report.json"
-    options = ["--submission", root, "--exam-report", file, "--exam-seed", seed]
+    options = ["--submission", root, "--exam-report", file, "--exam-seed", seed, "-v"]
     finished = run_pytest(*(TESTS / name for name in ITEMS), *options, *arguments, folder=folder)
     assert finished.returncode == 1, finished.stdout + finished.stderr
     rows = json.loads(file.read_text(encoding="utf-8"))
@@ -198,7 +198,8 @@ def test_an_exception_shows_the_frames_of_the_submission_only(examined):
 def test_what_is_not_started_is_no_failure_in_the_terminal(examined):
     text = examined[0]
     assert "not started: run_linear" not in text
-    assert " not started" in text.splitlines()[-1]
+    counts = next(line for line in text.splitlines() if line.startswith("=") and " failed" in line)
+    assert " not started" in counts
 
 
 @pytest.mark.parametrize("run", ["examined", "examined_otherwise"])
@@ -221,6 +222,38 @@ def test_table_of_problems_ends_the_run(run, request):
     assert "Repair next: SiLU" in "\n".join(shown)
 
 
+ALL_WRONG = """
+import sys
+
+def __getattr__(name):
+    if name.startswith("run_"):
+        return lambda **given: next(v for v in given.values() if hasattr(v, "shape")) * 0 + 3
+    raise AttributeError(name, name=name, obj=sys.modules[__name__])
+"""
+
+
+def test_a_run_with_many_failures_ends_with_the_table_and_what_to_do(tmp_path):
+    root = write_files(tmp_path / "theirs", {"tests/adapters.py": ALL_WRONG})
+    file = tmp_path / "page.html"
+    names = ["test_layers.py", "test_softmax.py", "test_rope.py", "test_cross_entropy.py"]
+    items = [TESTS / name for name in names]
+    finished = run_pytest(*items, f"--submission={root}", "--exam-page", file, folder=tmp_path)
+    lines = finished.stdout.splitlines()
+    assert len(lines) <= 60, finished.stdout
+    (together,) = (line for line in lines if line.startswith("Together"))
+    assert int(together.split()[2]) >= 100, finished.stdout
+    start = next(place for place, line in enumerate(lines) if " examination " in line)
+    assert not any(" failed" in line and line.endswith("s") for line in lines[start:])
+    assert lines[-1] == f"All messages: {file}"
+    said = "\n".join(lines[start:])
+    assert "Repair next: Linear layer" in said
+    assert "asked for run_linear(" in said
+    shown = file.read_text(encoding="utf-8")
+    assert "Rotary position embedding" in shown
+    assert "test_linear_multiplies_the_last_axis" in shown
+    assert "<script" not in shown
+
+
 def test_another_seed_gives_other_inputs_and_none_depends_on_the_processes(
     examined, examined_otherwise
 ):
@@ -238,6 +271,7 @@ def test_another_seed_gives_other_inputs_and_none_depends_on_the_processes(
     [
         ("--submission", "nowhere", "there is no tests/adapters.py in it"),
         ("--exam-report", "no/such/folder/report.json", "does not exist"),
+        ("--exam-page", "no/such/folder/page.html", "does not exist"),
     ],
 )
 def test_a_wrong_option_gets_one_clear_line(tmp_path, option, value, complaint):
@@ -333,6 +367,11 @@ def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
         "rubric.toml",
         "trivial.toml",
         "submission.py",
+        "asked.py",
+        "guard.py",
+        "page.py",
+        "trials.py",
+        "points.py",
     ):
         shutil.copy(TESTS / name, tmp_path)
     (tmp_path / "test_broken.py").write_text("import a_package_that_is_not_there\n")

@@ -42,6 +42,8 @@ FILES = (
     "data",
     "tokenizers",
     "merges",
+    "foreign.known",
+    "foreign.unknown",
 )
 
 # The right adapters, for faults that wrap one; bound here, before any fault takes their place.

@@ -107,7 +107,7 @@ def examine(classroom: Classroom, jobs: int, on_work: Callable[[int], None]) -> 
     rows: dict[Work, list[dict[str, Any]]] = {}
     errors: list[str] = []
 
-    def take(case: Case, _num: int, found: list[dict[str, Any]], error: str) -> None:
+    def take(case: Case, _items: object, found: list[dict[str, Any]], error: str) -> None:
         errors.extend([f"{case.title}: {error}"] if error else [])
         rows[works_of[id(case)]] = found
         on_work(len(works))
@@ -118,15 +118,14 @@ def examine(classroom: Classroom, jobs: int, on_work: Callable[[int], None]) -> 
     return rows
 
 
-def rows_of(_case: Case, items: list[pytest.Item]) -> list[dict[str, Any]]:
+def rows_of(items: list[pytest.Item]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
     class Collector:
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
             rows.extend(row for name, row in report.user_properties if name == "examination")
 
-    for _ in run_items(items, Collector()):
-        pass
+    run_items(items, Collector())
     return rows
 
 

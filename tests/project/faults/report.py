@@ -1,7 +1,10 @@
 """What came out, in words and tables."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+
+from points import MAIN, claim_of
+from report import RUBRIC
 
 from faults.run import Result
 
@@ -86,6 +89,26 @@ def is_caught(result: Result) -> bool:
     return result.case.is_fault and result.is_right
 
 
+MOST_LOST = 0.2
+"""The share of a problem's points that a mistake may cost that leaves its main claim alone."""
+
+
+def costs(result: Result) -> str:
+    return f"{result.lost:.0%} of the points, {len(result.failures)} of {result.num_items} items"
+
+
+def costs_too_much(result: Result) -> bool:
+    """Whether a fault costs more than a fifth, although most items of the main claim pass."""
+    wrong = {failure.item for failure in result.failures}
+    return is_caught(result) and result.lost > MOST_LOST and not breaks_main_claim(result, wrong)
+
+
+def breaks_main_claim(result: Result, wrong: Collection[str]) -> bool:
+    entry = RUBRIC[result.case.problem]
+    main = [item for item in result.items if claim_of(entry, item) == MAIN]
+    return sum(item in wrong for item in main) > len(main) / 3
+
+
 LISTS = (
     List("Missed", lambda r: r.case.is_fault and not r.is_right, first_message),
     List("Variants failed", lambda r: not r.case.is_fault and not r.is_right, first_message),
@@ -95,6 +118,7 @@ LISTS = (
         lambda r: is_caught(r) and r.naming == "not" and r.case.diagnosis is not None,
         explanation,
     ),
+    List("Costs more than a fifth, though the main claim holds", costs_too_much, costs),
     List(
         "Caught without a name: none is expected",
         lambda r: is_caught(r) and r.naming == "not" and r.case.diagnosis is None,
@@ -145,6 +169,14 @@ def markdown(results: Sequence[Result], date: str, elapsed_s: float) -> str:
     problems = list(dict.fromkeys(result.case.problem for result in results))
     rows = [(problem, [r for r in results if r.case.problem == problem]) for problem in problems]
     lines += table("problem", [*rows, ("all", list(results))])
+    lines += [
+        "",
+        "By the style of the implementation with the fault: `compact` is plain functions in one",
+        "file, `classes` and `book` are modules, the rest are stand-ins for one adapter. Faults",
+        "whose names were not foreseen are in `foreign/unknown.py`: no name is expected of them.",
+        "",
+        *table("style", by_style(results)),
+    ]
     for part in LISTS:
         lines += ["", f"## {part.heading}", ""]
         lines += listed(part, results, len(seeds)) or ["None."]
@@ -160,6 +192,23 @@ def table(first: str, rows: Sequence[tuple[str, Sequence[Result]]]) -> list[str]
         cells = [t.faults, t.caught, right, t.wrongly, t.unnamed, t.variants, t.accepted]
         lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
     return lines
+
+
+STYLES = ("compact", "classes", "book")
+
+
+def by_style(results: Sequence[Result]) -> list[tuple[str, Sequence[Result]]]:
+    def style_of(result: Result) -> str:
+        return next((s for s in STYLES if result.case.name.endswith(f"({s})")), "stand-in")
+
+    found = {style: [r for r in results if style_of(r) == style] for style in (*STYLES, "stand-in")}
+    planted = [r for style in STYLES for r in found[style]]
+    foreseen = [r for r in planted if r.case.diagnosis is not None]
+    return [
+        *found.items(),
+        ("planted, foreseen", foreseen),
+        ("planted, not foreseen", [r for r in planted if r.case.diagnosis is None]),
+    ]
 
 
 def listed(part: List, results: Sequence[Result], num_seeds: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 One process imports torch and collects the examination; each case then lives in a forked child that
 puts its stand-ins in the adapters' place, so that no fault sees another and nothing is imported
-twice. A child stops as soon as its verdict is settled.
+twice.
 """
 
 import importlib
@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 import torch
+from points import points
+from report import RUBRIC
 
 from faults.bank import Case
 
@@ -54,12 +56,17 @@ class Result:
 
     case: Case
     seed: int
-    num_items: int
-    """How many items of the problem there are."""
+    items: list[str]
+    """The items of the problem."""
     failures: list[Failure]
-    """Those that failed until the verdict was settled."""
+    lost: float = 0.0
+    """The share of the problem's points that the failures cost."""
     error: str = ""
     """Why there is no verdict: the child hung or died."""
+
+    @property
+    def num_items(self) -> int:
+        return len(self.items)
 
     @property
     def is_right(self) -> bool:
@@ -73,16 +80,14 @@ class Result:
 
 
 def naming(failures: Sequence[Failure], diagnosis: str | None) -> str:
+    """Judge every name that is given: one that is wrong is worse than none."""
     messages = [" ".join(failure.message.split()) for failure in failures]
+    names = [name for message in messages for name in message.split(EXPLANATION)[1:]]
+    if any(diagnosis is None or diagnosis not in name for name in names):
+        return "wrongly"
     if diagnosis is not None and any(diagnosis in message for message in messages):
         return "rightly"
-    return "wrongly" if any(EXPLANATION in message for message in messages) else "not"
-
-
-def is_settled(case: Case, failures: Sequence[Failure]) -> bool:
-    """Whether more items could not change the verdict."""
-    named = case.diagnosis is None or naming(failures, case.diagnosis) == "rightly"
-    return bool(failures) and named
+    return "not"
 
 
 OnResult = Callable[[Result], None]
@@ -96,19 +101,22 @@ def examine(cases: Sequence[Case], seed: int, jobs: int, on_result: OnResult) ->
     """
     results: list[Result] = []
 
-    def take(case: Case, num_items: int, rows: list[dict[str, Any]], error: str) -> None:
+    def take(
+        case: Case, items: Sequence[pytest.Item], rows: list[dict[str, Any]], error: str
+    ) -> None:
         failures = [Failure(**row) for row in rows]
-        results.append(Result(case, seed, num_items, failures, error))
+        lost = 0.0 if error else share_lost(case.problem, items, failures)
+        results.append(Result(case, seed, [i.nodeid for i in items], failures, lost, error))
         on_result(results[-1])
 
     run_each(cases, seed, jobs, failures_of, take)
     return results
 
 
-Look = Callable[[Case, list[pytest.Item]], list[dict[str, Any]]]
+Look = Callable[[list[pytest.Item]], list[dict[str, Any]]]
 """Runs the items of a case's problem; what it returns can be written as JSON."""
-Take = Callable[[Case, int, list[dict[str, Any]], str], None]
-"""Takes a case, how many items there are, what Look returned, and why it did not."""
+Take = Callable[[Case, Sequence[pytest.Item], list[dict[str, Any]], str], None]
+"""Takes a case, the items of its problem, what Look returned, and why it did not."""
 
 
 def run_each(cases: Sequence[Case], seed: int, jobs: int, look: Look, take: Take) -> None:
@@ -145,8 +153,9 @@ class Examiner:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
             raise session.Interrupted("collection failed")
-        # The first operation on "meta" imports for a second: once here, not in every child.
+        # These import for seconds when they are used first: once here, not in every child.
         torch.empty(1, 2, device="meta") @ torch.empty(2, 1, device="meta")
+        torch.use_deterministic_algorithms(False)
         running: dict[int, tuple[Case, Path, list[pytest.Item]]] = {}
         for number, case in enumerate(self.cases):
             if len(running) >= self.jobs:
@@ -173,7 +182,14 @@ class Examiner:
         else:
             error = why_it_ended(os.waitstatus_to_exitcode(status), place)
         self.num_taken += 1
-        self.take(case, len(items), rows, error)
+        self.take(case, items, rows, error)
+
+
+def share_lost(problem: str, items: Sequence[pytest.Item], failures: Sequence[Failure]) -> float:
+    """What failures cost, trivial items counted like others: one mistake is judged here."""
+    wrong = {failure.item for failure in failures}
+    outcomes = [(i.nodeid, "failed" if i.nodeid in wrong else "passed") for i in items]
+    return 1 - points(RUBRIC[problem], outcomes, ()) / RUBRIC[problem]["points"]
 
 
 def why_it_ended(code: int, place: Path) -> str:
@@ -203,7 +219,7 @@ def run_child(case: Case, items: list[pytest.Item], place: Path, look: Look) -> 
         for name, stand_in in case.stand_ins.items():
             setattr(adapters, name, stand_in)
         adapters.__file__ = str(write_adapters(case, place))
-        (place / "rows.json").write_text(json.dumps(look(case, items)))
+        (place / "rows.json").write_text(json.dumps(look(items)))
         code = 0
     except BaseException:
         (place / "error.txt").write_text(traceback.format_exc())
@@ -221,8 +237,8 @@ def write_adapters(case: Case, place: Path) -> Path:
     return file
 
 
-def failures_of(case: Case, items: list[pytest.Item]) -> list[dict[str, Any]]:
-    """Return the failures as JSON has them, until the verdict is settled."""
+def failures_of(items: list[pytest.Item]) -> list[dict[str, Any]]:
+    """Return the failures as JSON has them."""
     failures: list[Failure] = []
 
     class Collector:
@@ -230,18 +246,15 @@ def failures_of(case: Case, items: list[pytest.Item]) -> list[dict[str, Any]]:
             if report.failed:
                 failures.append(Failure(report.nodeid, message_of(report)))
 
-    for _ in run_items(items, Collector()):
-        if is_settled(case, failures):
-            break
+    run_items(items, Collector())
     return [asdict(failure) for failure in failures]
 
 
-def run_items(items: list[pytest.Item], listener: object) -> Iterator[None]:
+def run_items(items: list[pytest.Item], listener: object) -> None:
     """Run one item after the other; the listener is a pytest plugin."""
     items[0].config.pluginmanager.register(listener)
     for item, following in zip(items, [*items[1:], None], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        yield
 
 
 def message_of(report: pytest.TestReport) -> str:

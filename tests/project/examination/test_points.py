@@ -1,0 +1,94 @@
+"""Claims earn the points, and the grader counts like the student's report."""
+
+import itertools
+
+import pytest
+import report
+from points import MAIN, claim_of, points
+
+from cs_grader.outside.marking import Marking
+from cs_grader.outside.terms import Terms
+
+ENTRY = {"points": 10, "claims": {"streams": {"share": 0.2, "items": ["iterable"]}}}
+
+
+def outcomes(**kinds):
+    """So many passed and failed items of each kind."""
+    return [
+        (f"tests/test_x.py::test_{kind}[{n}]", outcome)
+        for kind, (passed, failed) in kinds.items()
+        for n, outcome in enumerate(["passed"] * passed + ["failed"] * failed)
+    ]
+
+
+def test_a_claim_costs_its_share_however_many_items_examine_it():
+    assert points(ENTRY, outcomes(encode=(10, 0), iterable=(0, 90)), ()) == pytest.approx(8)
+    assert points(ENTRY, outcomes(encode=(10, 0), iterable=(0, 1)), ()) == pytest.approx(8)
+    assert points(ENTRY, outcomes(encode=(5, 5), iterable=(2, 0)), ()) == pytest.approx(6)
+
+
+def test_a_claim_that_nothing_examines_has_no_share():
+    assert points(ENTRY, outcomes(encode=(1, 1)), ()) == pytest.approx(5)
+
+
+def test_who_passes_trivial_items_only_earns_nothing():
+    rows = outcomes(encode=(1, 1))
+    assert points(ENTRY, rows, {rows[0][0]}) == 0
+    assert points(ENTRY, [], ()) == 0
+
+
+@pytest.mark.parametrize("problem", report.RUBRIC)
+def test_no_claim_but_the_main_one_is_worth_more_than_a_fifth(problem):
+    shares = [claim["share"] for claim in report.RUBRIC[problem]["claims"].values()]
+    assert max(shares) <= 0.2
+    assert sum(shares) <= 0.8 + 1e-9
+
+
+@pytest.fixture(scope="module")
+def items(request):
+    """Of each problem the items that a run of the examination collects."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist", "tests"]
+    done = subprocess.run(
+        [*command, "--ignore", "tests/project"],
+        cwd=request.config.rootpath,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+def test_every_pattern_of_a_claim_finds_items(items):
+    for problem, entry in report.RUBRIC.items():
+        for claim, listed in entry["claims"].items():
+            for pattern in listed["items"]:
+                assert any(pattern in item for item in items), (problem, claim, pattern)
+        assert any(claim_of(entry, item) == MAIN for item in items)
+
+
+def test_the_grader_gives_the_points_of_the_report():
+    terms = Terms(
+        tests=report.RUBRIC_FILE.parent, tier="process", secret="", problems=("tokenizer", "silu")
+    )
+    marking = Marking(name="ada", terms=terms)
+    names = ["test_encode_x", "test_encode_iterable_y", "test_decode_z", "test_silu_w"]
+    rows = [
+        {
+            "problem": "silu" if "silu" in name else "tokenizer",
+            "item": f"tests/test_encoding.py::{name}[{n}]",
+            "outcome": "failed" if n % (len(name) % 5 + 2) == 0 else "passed",
+            "diagnosis": None,
+            "message": "",
+        }
+        for name, n in itertools.product(names, range(11))
+    ]
+    marking.plan = [(False, row["problem"], row["item"]) for row in rows]
+    for row in rows:
+        marking.take({"row": row, "hidden": False, "seconds": 0.0})
+    for problem in marking.result().problems:
+        wanted = report.points_of(problem.problem, rows)
+        assert 0 < wanted < problem.max_points
+        assert problem.points == pytest.approx(wanted, abs=1e-6)

@@ -1,0 +1,102 @@
+"""A mistake is named if it explains every trial, and no other one does."""
+
+import numpy as np
+import pytest
+from compare import WrongAnswer, expect_close, expect_gradients
+from trials import Trial, ask, confirmed, once, right_and_wrong
+
+RIGHT = np.array([1.0, 2.0, 3.0])
+ANSWERS = {"it is doubled": 2 * RIGHT, "one is added": RIGHT + 1, "nothing": RIGHT}
+
+
+def trial(got, answers=ANSWERS, expected=RIGHT):
+    return Trial("a call", np.asarray(got, float), np.asarray(expected, float), answers, 1e-6)
+
+
+def test_the_only_mistake_that_explains_all_trials_is_named():
+    doubled = [trial(2 * RIGHT), trial([4, 6], {"it is doubled": np.array([4.0, 6])}, [2, 3])]
+    assert confirmed(ANSWERS, doubled) == ["it is doubled"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        trial([2, 3], {"it is doubled": np.array([4.0, 6])}, [2, 3]),  # right, should be wrong
+        trial([5, 6], {"it is doubled": np.array([4.0, 6])}, [2, 3]),  # wrong in another way
+        trial([4, 6], {}, [2, 3]),  # wrong where the mistake makes no difference
+    ],
+    ids=["right", "wrong otherwise", "wrong where it should be right"],
+)
+def test_a_mistake_that_one_trial_contradicts_is_not_named(other):
+    assert confirmed(ANSWERS, [trial(2 * RIGHT), other]) == []
+
+
+def test_two_mistakes_that_nothing_tells_apart_are_not_named():
+    same = {"one": 2 * RIGHT, "another": 2 * RIGHT}
+    assert confirmed(same, [trial(2 * RIGHT, same)]) == []
+    apart = trial([4, 6], {"one": np.array([4.0, 6]), "another": np.array([9.0, 9])}, [2, 3])
+    assert confirmed(same, [trial(2 * RIGHT, same), apart]) == ["one"]
+
+
+@pytest.mark.parametrize(
+    "got", [[2.0], [np.nan, np.nan], []], ids=["one value", "all nan", "empty"]
+)
+def test_hardly_any_value_identifies_nothing(got):
+    got = np.array(got)
+    answers = {"a mistake": got}
+    assert confirmed(answers, [trial(got, answers, np.ones_like(got))]) == []
+
+
+def test_an_exception_in_a_trial_says_nothing():
+    def broken(**_):
+        raise ValueError
+
+    silent = ask(broken, "a call", RIGHT, {"it is doubled": 2 * RIGHT}, probe=print)
+    assert silent.got is None
+    assert confirmed(ANSWERS, [trial(2 * RIGHT), silent]) == ["it is doubled"]
+
+
+def test_trials_run_once():
+    asked = []
+
+    @once
+    def trials(observe):
+        yield observe(probe="question")
+
+    def observe(**inputs):
+        asked.append(inputs)
+
+    trials(observe)
+    trials(observe)
+    assert asked == [{"probe": "question", "aside": True}]
+
+
+def failing(check, *arguments, **options):
+    with pytest.raises(WrongAnswer) as caught:
+        check(*arguments, **options)
+    return caught.value
+
+
+def test_without_a_name_the_message_says_what_is_certain():
+    wrong = np.array([[1.0, 2], [3, 4], [9, 9], [9, 9]])
+    trials = [trial(RIGHT), trial(3 * RIGHT)]
+    error = failing(
+        expect_close,
+        {"values": wrong, "dtype": "float32"},
+        np.array([[1.0, 2], [3, 4], [5, 6], [7, 8]]),
+        "run_rope",
+        trials=lambda: trials,
+    )
+    assert error.diagnosis is None
+    assert "along the last axis but one, values differ 2 and later; the others agree" in error.msg
+    assert "Wrong: a call.\n  Right: a call." in error.msg
+    assert right_and_wrong(trials[:1]) == ""
+
+
+def test_a_gradient_is_not_explained_where_the_values_are_wrong_as_well():
+    seen = {"x": {"values": np.array([2.0, 3]), "dtype": "float32"}}
+    mistakes = {"something is detached": np.array([2.0, 3])}
+    how = {"expected": {"x": np.array([5.0, 7])}, "name": "run_silu", "mistakes": lambda: mistakes}
+    assert failing(expect_gradients, seen, **how).diagnosis == "something-is-detached"
+    wrong_values = failing(expect_gradients, seen, trials=lambda: [trial(3 * RIGHT)], **how)
+    assert wrong_values.diagnosis is None
