@@ -123,6 +123,14 @@ def test_a_fingerprint_is_small_whatever_came():
     assert all(len(repr(one)) < 2000 for one in taken)
 
 
+@pytest.mark.parametrize("right", [np.float64(1), np.ones(3), np.ones((40, 40))])
+def test_what_is_shown_side_by_side_differs_however_little_is_wrong(right):
+    wrong = right * (1 + 1e-7)
+    taken = fingerprint.of_values(wrong, right, 1e-9, "float64")
+    assert taken["expected"] != taken["got"]
+    assert len(taken["got"]) < 200
+
+
 def test_a_result_survives_json():
     before = result([failed()], sources=(Excerpt(problem="rmsnorm", file="a", line=3, text="x"),))
     assert Result.from_json(before.to_json()) == before
