@@ -96,21 +96,25 @@ def sketch(got: Array, expected: Array, limit: float) -> list[float]:
 def side_by_side(expected: Array, got: Array) -> tuple[str, str]:
     """Write the same few values of both, from the row that holds the largest error."""
     if expected.ndim == 0:
-        return f"{expected:.6g}", f"{got:.6g}"
-    with np.errstate(invalid="ignore"):
-        error = np.nan_to_num(np.abs(got - expected), nan=np.inf)
-    *row, column = np.unravel_index(np.argmax(error), error.shape)
-    width = expected.shape[-1]
-    start = min(max(int(column) - NUM_SHOWN // 2, 0), max(width - NUM_SHOWN, 0))
-    end = min(start + NUM_SHOWN, width)
-    place = (*map(int, row), slice(start, end))
-    is_all = expected.ndim == 1 and end - start == width
-    index = ", ".join([*(str(int(i)) for i in row), f"{start}:{end}"])
-    where = "" if is_all else f"[{index}]: "
-    return tuple(
-        cut(where + "  ".join(f"{value:.5g}" for value in array[place]))
-        for array in (expected, got)
-    )  # type: ignore[return-value]
+        place: tuple[int | slice, ...] = ()
+        where = ""
+    else:
+        with np.errstate(invalid="ignore"):
+            error = np.nan_to_num(np.abs(got - expected), nan=np.inf)
+        *row, column = map(int, np.unravel_index(np.argmax(error), error.shape))
+        width = expected.shape[-1]
+        start = min(max(column - NUM_SHOWN // 2, 0), max(width - NUM_SHOWN, 0))
+        end = min(start + NUM_SHOWN, width)
+        place = (*row, slice(start, end))
+        is_all = expected.ndim == 1 and end - start == width
+        where = "" if is_all else f"[{', '.join([*map(str, row), f'{start}:{end}'])}]: "
+    few = [np.atleast_1d(array[place]) for array in (expected, got)]
+    shown = ["", ""]
+    for digits in (5, 9, 17):  # As many as show a difference.
+        shown = ["  ".join(f"{value:.{digits}g}" for value in values) for values in few]
+        if shown[0] != shown[1]:
+            break
+    return cut(where + shown[0]), cut(where + shown[1])
 
 
 def asked_of(inputs: Mapping[str, Any]) -> Fingerprint:

@@ -1,5 +1,6 @@
 """On the class page: who answers like others, where no diagnosis says why."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from cs_grader.outputs import reading
@@ -79,7 +80,9 @@ def _example(cluster: Cluster) -> list[Html]:
     if taken is None:
         return []
     if not taken.expected:
-        shown = element("pre", plain(item.message).strip())
+        # The message of a finding begins with the call, which is shown already.
+        text = re.sub(r"^asked for .*\n", "", plain(item.message).strip())
+        shown = element("pre", text)
     else:
         rows = [
             element("tr", element("th", head, scope="row"), element("td", element("code", text)))

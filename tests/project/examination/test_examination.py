@@ -363,6 +363,7 @@ def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
     for name in (
         "conftest.py",
         "compare.py",
+        "fingerprint.py",
         "report.py",
         "rubric.toml",
         "trivial.toml",

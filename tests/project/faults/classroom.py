@@ -21,6 +21,9 @@ from cs_grader.result import Fingerprint, Item, Problem, Result
 from faults.bank import Case
 from faults.run import run_each, run_items
 
+MOST_OTHERS = 20
+# Rows are looked up: whoever is right is right in every bit.
+NEVER_ROUNDED = ("embedding",)
 Work = tuple[str, int]
 """The title of a case, and the hand that wrote it."""
 Rows = Mapping[Work, list[dict[str, Any]]]
@@ -75,24 +78,31 @@ def seat(
         chance: What is drawn from.
     """
     faults = [case for case in cases if case.is_fault]
-    honest = [case for case in cases if not case.is_fault]
+    honest = some([case for case in cases if not case.is_fault], chance)
     hidden = chance.sample(faults, num_hidden)
-    others = [case for case in faults if case not in hidden]
-    # As in a class, a few mistakes are made by many, and many by a few.
+    others = some([case for case in faults if case not in hidden], chance)
+    # Each is made twice; of the rest, as in a class, a few by many and many by a few.
     common = [1 / (place + 2) for place in range(num_hidden)]
+    waiting = 2 * hidden
     works: dict[str, dict[str, Work]] = {}
     for number in range(size):
         chosen = [chance.choice(honest), chance.choice(honest)]
         chosen += chance.sample(others, min(len(others), chance.choice([0, 0, 1])))
-        if number % 4:
-            chosen += chance.choices(hidden, common)
         # The last one stays, where two are of the same problem.
+        if number % 4:
+            chosen.append(waiting.pop() if waiting else chance.choices(hidden, common)[0])
         works[f"student-{number}"] = {
-            case.problem: (case.title, chance.randrange(hands)) for case in chosen
+            case.problem: (case.title, chance.randrange(hands) if case in hidden else 0)
+            for case in chosen
         }
     return Classroom(
         works, {case.title: case for case in cases}, frozenset(c.title for c in hidden)
     )
+
+
+def some(cases: list[Case], chance: random.Random) -> list[Case]:
+    """As many as a class may know beside the hidden mistakes, and no more: each takes seconds."""
+    return chance.sample(cases, min(len(cases), MOST_OTHERS))
 
 
 def examine(classroom: Classroom, jobs: int, on_work: Callable[[int], None]) -> Rows:
@@ -131,6 +141,8 @@ def rows_of(items: list[pytest.Item]) -> list[dict[str, Any]]:
 
 def by_hand(case: Case, hand: int) -> Case:
     """The same case with roundings of its own."""
+    if case.problem in NEVER_ROUNDED:
+        return dataclasses.replace(case)
     stand_ins = {name: rounded(function, hand) for name, function in case.stand_ins.items()}
     return dataclasses.replace(case, stand_ins=stand_ins)
 

@@ -13,7 +13,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import mixed_batch
 import pytest
+from zoo import animal as zoo_animal
 
 from cs_grader.inside.processes import descendants
 from cs_grader.outside import archives, batch, grading, marking
@@ -147,7 +149,7 @@ def test_results_are_reused_only_for_the_same_content(graded, class_folder):
 def test_killed_at_any_moment_it_goes_on_to_the_same_gradebook(graded, class_folder, tmp_path):
     expected = (graded[0] / "gradebook.csv").read_bytes()
     out = tmp_path / "results"
-    for seconds in (0.7, 5):
+    for seconds in (0.7, 3, 5):
         running = subprocess.Popen(
             command(class_folder, "--out", out, "--resume", *OPTIONS),
             stderr=subprocess.DEVNULL,
@@ -407,3 +409,26 @@ def test_remains_that_another_grader_removes_at_the_same_time_are_no_error(monke
     monkeypatch.setattr(batch, "_is_running", ended)
     batch.remove_remains()
     assert not folder.exists()
+
+
+def test_a_mixed_batch_begins_alike_whatever_its_size(tmp_path):
+    for size in (6, 10):
+        for number in range(size):
+            mixed_batch.hand_in(number, tmp_path / str(size))
+    few, more = (tmp_path / size for size in ("6", "10"))
+    assert [path.name for path in sorted(few.iterdir())][4:] == ["004-wrong", "005-right"]
+    changed = few / "001-wrong" / "student_lm"
+    assert any(
+        (changed / file).read_text() != (few / "000-right" / "student_lm" / file).read_text()
+        for file, _, _ in mixed_batch.MISTAKES
+    )
+    for path in few.rglob("*.py"):
+        assert path.read_bytes() == (more / path.relative_to(few)).read_bytes()
+    assert (more / "009-damaged.zip").is_file()
+    assert len(list(more.iterdir())) == 10
+
+
+def test_every_mistake_of_a_mixed_batch_is_in_the_reference():
+    texts = zoo_animal.reference()
+    for file, ours, _ in mixed_batch.MISTAKES:
+        assert texts[f"{zoo_animal.PACKAGE}/{file}"].count(ours) == 1, ours
