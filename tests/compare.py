@@ -12,12 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from asked import shortened
-from trials import Trial, confirmed, num_different, right_and_wrong
+from trials import Trial, confirmed, growth, largest, num_different, right_and_wrong
 
 Array = npt.NDArray[Any]
 
 # A wrong answer is put down to a mistake if it is this much nearer to it than to the right one.
 NEARER = 0.1
+
+IF_VALUES_ARE_RIGHT = (
+    "If its values are right, something is detached on one of the paths, or the formula of your own"
+    " backward (autograd.Function) is wrong."
+)
 
 
 class WrongAnswer(pytest.fail.Exception):
@@ -148,7 +153,11 @@ def expect_close(
         if not all(is_right_or_narrow(trial) for trial in others):
             causes = []
     finding = describe(got, expected, error, limit, name, observed["dtype"])
-    certain = [] if causes else [pattern(error > limit), right_and_wrong(others)]
+    certain = [] if causes else [pattern(error, limit), right_and_wrong(others)]
+    if not all(trial.is_right or trial.got is None for trial in others):
+        hint = (
+            hint if hint != IF_VALUES_ARE_RIGHT else "Its values are wrong as well: repair those."
+        )
     report("\n  ".join([finding, *filter(None, certain)]), causes, hint)
 
 
@@ -160,8 +169,11 @@ def is_right_or_narrow(trial: Trial) -> bool:
     return is_like and bool(low_precision(trial.got, trial.expected, off))
 
 
-def pattern(wrong: Array) -> str:
+def pattern(error: Array, limit: float) -> str:
     """Say along which axis wrong and right values part, if they do: "row 3 and later differ"."""
+    wrong = error > limit
+    if np.any(wrong & (error < 10 * limit)):
+        return ""  # Where right and wrong are so near, they part by chance.
     for axis in range(wrong.ndim):
         others = tuple(place for place in range(wrong.ndim) if place != axis)
         bad = np.any(wrong, axis=others)
@@ -190,11 +202,6 @@ def distance(got: Array, expected: Array) -> Array:
         error = np.abs(got - expected)
     error = np.where(got == expected, 0.0, error)
     return np.where(np.isnan(error), np.inf, error)
-
-
-def largest(array: Array) -> float:
-    finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max()) if finite.size else 0.0
 
 
 def describe(got: Array, expected: Array, error: Array, limit: float, name: str, dtype: str) -> str:
@@ -257,7 +264,7 @@ def diagnoses(
             away = float(np.where(both_nan, 0.0, distance(got, answer)).max())
             if num_different(answer, expected, limit) == 0:
                 continue
-            if away <= min(2 * limit, NEARER * wrong):
+            if away <= min(2 * limit * growth(answer, expected), NEARER * wrong):
                 fits[diagnosis] = None
     return list(fits)
 
@@ -294,8 +301,7 @@ def expect_gradients(
             mistakes=mistakes,
             trials=trials,
             tolerance=tolerance,
-            hint="If its values are right, something is detached on one of the paths, or"
-            " the formula of your own backward (autograd.Function) is wrong.",
+            hint=IF_VALUES_ARE_RIGHT,
         )
 
 

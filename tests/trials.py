@@ -47,9 +47,21 @@ class Trial:
         found = [
             num_different(answer, self.expected, self.limit)
             for answer in options
-            if is_same(self.got, answer, 2 * self.limit)
+            if is_same(self.got, answer, 2 * self.limit * growth(answer, self.expected))
         ]
         return max(found, default=-1)
+
+
+def growth(answer: Any, expected: Any) -> float:
+    """How many times larger than it should be an answer is: so is the rounding in it."""
+    if not isinstance(expected, np.ndarray):
+        return 1.0
+    return max(1.0, largest(np.asarray(answer, np.float64)) / max(largest(expected), 1e-30))
+
+
+def largest(array: Array) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0
 
 
 def options_of(answers: Any) -> list[Any]:
@@ -140,8 +152,7 @@ def ask(
         got = None
     if got is not None and isinstance(expected, np.ndarray | np.floating):
         got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
-        finite = np.abs(expected[np.isfinite(expected)])
-        tolerance *= scale or max(float(finite.max(initial=0)), 1e-30)
+        tolerance *= scale or max(largest(expected), 1e-30)
     return Trial(label, got, expected, answers, tolerance)
 
 

@@ -258,12 +258,23 @@ def schedule(iterations: Sequence[int], settings: Mapping[str, Any]) -> Answers:
         low: float = floor,
         after: Callable[[float], float] = lambda _: floor,
         wave: Callable[[float], float] = lambda t: 0.5 * (1 + math.cos(math.pi * t)),
+    ) -> list[Array]:
+        """With the end of the cycle as its last step, and as the first one after it."""
+        return [at_end(up, progress, low, after, wave, is_last) for is_last in (True, False)]
+
+    def at_end(
+        up: Callable[[int], float],
+        progress: Callable[[int], float],
+        low: float,
+        after: Callable[[float], float],
+        wave: Callable[[float], float],
+        is_last: bool,
     ) -> Array:
         rates = []
         for it in iterations:
             if it < warm:
                 rates.append(up(it))
-            elif it > cycle:
+            elif it > cycle or (it == cycle and not is_last):
                 rates.append(after(low + wave(min(progress(it), 1e9)) * (top - low)))
             else:
                 rates.append(low + wave(progress(it)) * (top - low))
@@ -271,7 +282,7 @@ def schedule(iterations: Sequence[int], settings: Mapping[str, Any]) -> Answers:
 
     if warm in (0, cycle):
         return {}
-    right = run()
+    right = run()[0]
     early = np.array(
         [floor if it >= cycle - 1 else r for it, r in zip(iterations, right, strict=True)]
     )
@@ -302,7 +313,7 @@ def schedule(iterations: Sequence[int], settings: Mapping[str, Any]) -> Answers:
         "the rate falls by max_learning_rate, not by the difference to the minimum": run(
             wave=lambda t: 0.5 * (1 + math.cos(math.pi * t)) * top / max(top - floor, 1e-30)
         ),
-        "the rate is the fraction of the maximum": run() / top,
+        "the rate is the fraction of the maximum": right / top,
         "the warm-up is off by one, (it + 1) / warmup_iters": run(lambda it: (it + 1) / warm * top),
         "the warm-up starts at the minimum": run(lambda it: floor + it / warm * (top - floor)),
         "there is no warm-up": run(lambda _: top),
