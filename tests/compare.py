@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from asked import shortened
-from trials import Trial, confirmed, growth, largest, num_different, right_and_wrong
+from trials import Trial, confirmed, growth, largest, num_different, possible, right_and_wrong
 
 Array = npt.NDArray[Any]
 
@@ -344,7 +344,9 @@ def expect_equal(
     lines.append(f"  they part at [{place}] (lengths: got {len(got)}, expected {len(expected)})")
     lines.append(f"  got       {excerpt(got, place)}")
     lines.append(f"  expected  {excerpt(expected, place)}")
-    answers, others = mistakes(), trials()
+    others = trials()
+    # Some mistakes take long to work out: only where one is left that explains the trials.
+    answers = mistakes() if not others or possible(others) else {}
     named = [what for what, answer in answers.items() if got == answer]
     named = confirmed(named, [Trial("this call", got, expected, answers), *others])
     certain = "" if named else right_and_wrong(others)

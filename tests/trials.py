@@ -111,6 +111,12 @@ def confirmed(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]:
     return left if len(left) == 1 else []
 
 
+def possible(trials: Sequence[Trial]) -> list[str]:
+    """The mistakes that no trial speaks against."""
+    known = dict.fromkeys(mistake for trial in trials for mistake in trial.answers)
+    return [mistake for mistake in known if all(trial.shows(mistake) >= 0 for trial in trials)]
+
+
 def once(make: Callable[..., Iterable[Trial]]) -> Callable[..., list[Trial]]:
     """Let trials run once in a process, which examines one submission only."""
     held: dict[tuple[Any, ...], list[Trial]] = {}

@@ -67,19 +67,6 @@ def adamw(
 
 
 @quietly
-def adamw_from_later_steps(
-    groups: Sequence[Mapping[str, Any]],
-    options: Mapping[str, Any],
-    gradients: Sequence[Sequence[Array | None]],
-) -> list[list[Array]]:
-    """All parameters after one step, if the counter already stood at 2, 3, ..."""
-    first = [row[:] for row in gradients[:1]]
-    return [
-        faulty_adamw(f"later {steps}", groups, options, first, None)[0] for steps in range(2, 400)
-    ]
-
-
-@quietly
 def recounting_adamw(
     groups: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
@@ -137,8 +124,6 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     s["t"] += 1
     t = shared if fault == "shared counter" else s["t"]
     t += {"from 0": -1, "from 2": 1}.get(fault, 0)
-    if fault.startswith("later "):
-        t += int(fault.removeprefix("later "))
     length = float(np.linalg.norm(g))
     if fault == "unit gradient" or (fault == "cut gradient" and length > 1):
         g = g / (length + 1e-6)
