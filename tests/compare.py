@@ -14,12 +14,17 @@ import numpy.typing as npt
 import pytest
 from asked import shortened
 from fingerprint import Fingerprint
-from trials import Trial, confirmed, num_different, right_and_wrong
+from trials import Trial, confirmed, growth, largest, num_different, possible, right_and_wrong
 
 Array = npt.NDArray[Any]
 
 # A wrong answer is put down to a mistake if it is this much nearer to it than to the right one.
 NEARER = 0.1
+
+IF_VALUES_ARE_RIGHT = (
+    "If its values are right, something is detached on one of the paths, or the formula of your own"
+    " backward (autograd.Function) is wrong."
+)
 
 
 class WrongAnswer(pytest.fail.Exception):
@@ -154,7 +159,11 @@ def expect_close(
         if not all(is_right_or_narrow(trial) for trial in others):
             causes = []
     finding = describe(got, expected, error, limit, name, observed["dtype"])
-    certain = [] if causes else [pattern(error > limit), right_and_wrong(others)]
+    certain = [] if causes else [pattern(error, limit), right_and_wrong(others)]
+    if not all(trial.is_right or trial.got is None for trial in others):
+        hint = (
+            hint if hint != IF_VALUES_ARE_RIGHT else "Its values are wrong as well: repair those."
+        )
     mark = fingerprint.of_values(got, expected, limit, observed["dtype"])
     report("\n  ".join([finding, *filter(None, certain)]), causes, hint, mark)
 
@@ -167,8 +176,11 @@ def is_right_or_narrow(trial: Trial) -> bool:
     return is_like and bool(low_precision(trial.got, trial.expected, off))
 
 
-def pattern(wrong: Array) -> str:
+def pattern(error: Array, limit: float) -> str:
     """Say along which axis wrong and right values part, if they do: "row 3 and later differ"."""
+    wrong = error > limit
+    if np.any(wrong & (error < 10 * limit)):
+        return ""  # Where right and wrong are so near, they part by chance.
     for axis in range(wrong.ndim):
         others = tuple(place for place in range(wrong.ndim) if place != axis)
         bad = np.any(wrong, axis=others)
@@ -199,11 +211,6 @@ def distance(got: Array, expected: Array) -> Array:
         error = np.abs(got - expected)
     error = np.where(got == expected, 0.0, error)
     return np.where(np.isnan(error), np.inf, error)
-
-
-def largest(array: Array) -> float:
-    finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max()) if finite.size else 0.0
 
 
 def describe(got: Array, expected: Array, error: Array, limit: float, name: str, dtype: str) -> str:
@@ -266,7 +273,7 @@ def diagnoses(
             away = float(np.where(both_nan, 0.0, distance(got, answer)).max())
             if num_different(answer, expected, limit) == 0:
                 continue
-            if away <= min(2 * limit, NEARER * wrong):
+            if away <= min(2 * limit * growth(answer, expected), NEARER * wrong):
                 fits[diagnosis] = None
     return list(fits)
 
@@ -303,8 +310,7 @@ def expect_gradients(
             mistakes=mistakes,
             trials=trials,
             tolerance=tolerance,
-            hint="If its values are right, something is detached on one of the paths, or"
-            " the formula of your own backward (autograd.Function) is wrong.",
+            hint=IF_VALUES_ARE_RIGHT,
         )
 
 
@@ -348,7 +354,9 @@ def expect_equal(
     theirs, right = excerpt(got, place), excerpt(expected, place)
     lines.append(f"  got       {theirs}")
     lines.append(f"  expected  {right}")
-    answers, others = mistakes(), trials()
+    others = trials()
+    # Some mistakes take long to work out: only where one is left that explains the trials.
+    answers = mistakes() if not others or possible(others) else {}
     named = [what for what, answer in answers.items() if got == answer]
     named = confirmed(named, [Trial("this call", got, expected, answers), *others])
     certain = "" if named else right_and_wrong(others)

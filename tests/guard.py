@@ -72,7 +72,7 @@ def limited_memory() -> Iterator[None]:
     import resource
 
     before = _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limits = [held + MOST_GIB * 2**30, *(n for n in before if n != resource.RLIM_INFINITY)]
+    limits = [held + int(MOST_GIB * 2**30), *(n for n in before if n != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:
         yield

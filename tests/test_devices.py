@@ -63,7 +63,7 @@ def test_module_goes_to_another_device_as_a_whole(observe, rng, function, make_c
         complaint == "",
         f"{function}: the module that answers was moved to another device with .to(device), and"
         f" something stayed behind ({complaint})\n"
-        "  This is what comes out when a table is a plain tensor, or a mask or positions are made"
-        " without device=x.device: use register_buffer, and make tensors where x is.",
+        "  Tables that are plain tensors stay, and masks or positions that are made without"
+        " device=x.device: use register_buffer, and make tensors where x is.",
         "something-stays-behind",
     )

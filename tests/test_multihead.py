@@ -278,7 +278,7 @@ def test_multihead_with_rope_takes_any_length_up_to_the_longest(observe, rng, le
 @rope_problem
 @pytest.mark.parametrize("theta", [10.0, 10000.0])
 def test_multihead_with_rope_uses_the_given_theta(observe, rng, theta):
-    examine_with_rope(observe, rope_case(rng, [0, 3, 6, 9, 12], theta=theta))
+    examine_with_rope(observe, rope_case(rng, np.arange(5), theta=theta))
 
 
 @rope_problem
@@ -310,7 +310,7 @@ def test_multihead_with_rope_takes_any_number_of_heads(observe, rng, d_model, nu
 
 @rope_problem
 def test_multihead_with_rope_passes_gradients_to_input_and_weights(observe, rng):
-    case = rope_case(rng, [0, 2, 3], length=3, d_model=4, num_heads=2)
+    case = rope_case(rng, np.arange(3), length=3, d_model=4, num_heads=2)
 
     def oracle(x, w):
         return oracles.multihead_with_rope(x, w, 2, case["theta"], case["token_positions"])

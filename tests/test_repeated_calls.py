@@ -105,8 +105,8 @@ def test_output_is_the_same_each_time(observe, rng, function, make):
         # Not to the bit: a matrix product may depend on where in memory its factors are.
         all(np.allclose(first, other, 1e-4, 1e-5, equal_nan=True) for other in others),
         f"{function}, called three times with the same inputs, returned different values.\n"
-        "  This is what comes out when there is dropout, when weights are not loaded and start at"
-        " random, or when something is kept from one call to the next.",
+        "  Dropout does this, and so do weights that are not loaded and start at random, or what"
+        " is kept from one call to the next.",
         "output-is-random",
     )
     expect_close(seen[0]["output"], expected, function, tolerance=1e-4)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from compare import (
-    expect,
     expect_close,
     expect_gradients,
     expect_learned,
     expect_tensor,
     expect_unchanged,
+    report,
 )
 from mistakes import functions as mistakes
 from oracles import model as oracles
@@ -127,12 +127,14 @@ def test_rmsnorm_computes_in_float32_and_returns_the_dtype_of_its_input(
     # Roundings of single values average out over a row; a rounded mean shifts all of it.
     ratio = np.sum(seen["values"] * expected, -1) / np.sum(expected**2, -1)
     shift = float(np.max(np.abs(ratio - 1)))
-    expect(
-        shift < one_rounding / 8,
-        f"run_rmsnorm of {dtype}: whole rows are off by up to {shift:.1e} of their length.\n"
-        "  This is what comes out when squares or their mean are kept in low precision: "
-        "compute in float32 and cast the result back.",
-    )
+    if shift >= one_rounding / 8:
+        finding = f"run_rmsnorm of {dtype}: whole rows are off by up to {shift:.1e} of their length"
+        cause = (
+            "squares or their mean are kept in low precision: compute in float32 and cast the"
+            " result back"
+        )
+        is_right_in_float32 = all(trial.is_right for trial in trials(observe))
+        report(finding, [cause] if is_right_in_float32 else [], "")
 
 
 def test_rmsnorm_keeps_float64(observe, rng):

@@ -47,9 +47,21 @@ class Trial:
         found = [
             num_different(answer, self.expected, self.limit)
             for answer in options
-            if is_same(self.got, answer, 2 * self.limit)
+            if is_same(self.got, answer, 2 * self.limit * growth(answer, self.expected))
         ]
         return max(found, default=-1)
+
+
+def growth(answer: Any, expected: Any) -> float:
+    """How many times larger than it should be an answer is: so is the rounding in it."""
+    if not isinstance(expected, np.ndarray):
+        return 1.0
+    return max(1.0, largest(np.asarray(answer, np.float64)) / max(largest(expected), 1e-30))
+
+
+def largest(array: Array) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0
 
 
 def options_of(answers: Any) -> list[Any]:
@@ -99,6 +111,12 @@ def confirmed(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]:
     return left if len(left) == 1 else []
 
 
+def possible(trials: Sequence[Trial]) -> list[str]:
+    """The mistakes that no trial speaks against."""
+    known = dict.fromkeys(mistake for trial in trials for mistake in trial.answers)
+    return [mistake for mistake in known if all(trial.shows(mistake) >= 0 for trial in trials)]
+
+
 def once(make: Callable[..., Iterable[Trial]]) -> Callable[..., list[Trial]]:
     """Let trials run once in a process, which examines one submission only."""
     held: dict[tuple[Any, ...], list[Trial]] = {}
@@ -140,8 +158,7 @@ def ask(
         got = None
     if got is not None and isinstance(expected, np.ndarray | np.floating):
         got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
-        finite = np.abs(expected[np.isfinite(expected)])
-        tolerance *= scale or max(float(finite.max(initial=0)), 1e-30)
+        tolerance *= scale or max(largest(expected), 1e-30)
     return Trial(label, got, expected, answers, tolerance)
 
 

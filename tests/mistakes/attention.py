@@ -18,7 +18,8 @@ def scaled_attention(q: Array, k: Array, v: Array, mask: Array | None = None) ->
     def scaled(factor: float) -> Array:
         return attention(q * factor * math.sqrt(d_k), k, v, mask)
 
-    over_queries = np.where(seen, np.exp(scores / math.sqrt(d_k)), 0)
+    allowed = np.where(seen, scores / math.sqrt(d_k), -np.inf)
+    over_queries = np.exp(allowed - allowed.max(-2, keepdims=True, initial=-1e300))
     weights = softmax(scores / math.sqrt(d_k), -1)
     powers = np.where(seen, np.exp((scores / math.sqrt(d_k)).astype(np.float32)), np.float32(0))
     answers = {

@@ -178,12 +178,16 @@ def softmax_values(x: Array, dim: int) -> Answers:
     narrow = np.asarray(x, np.float32)
     naive = np.exp(narrow)
     shifted = np.exp(narrow - narrow.max())
+    from_maximum = np.exp(wide(x) - wide(x).max(dim, keepdims=True))
     answers = {
         "the maximum is not subtracted first, so exp overflows or underflows": naive
         / naive.sum(dim, keepdims=True),
         "the maximum is taken over the whole tensor, not along dim, so slices underflow": shifted
         / shifted.sum(dim, keepdims=True),
-        "the sum runs over the whole tensor": shifted / shifted.sum(),
+        "the sum runs over the whole tensor": [
+            shifted / shifted.sum(),
+            from_maximum / from_maximum.sum(),
+        ],
         "the logarithm is returned (log-softmax)": np.log(softmax(x, dim)),
         "the minimum is subtracted instead of the maximum": np.exp(
             narrow - narrow.min(dim, keepdims=True)
@@ -193,7 +197,7 @@ def softmax_values(x: Array, dim: int) -> Answers:
         "a small constant is added to the sum": [
             np.exp(wide(x) - wide(x).max(dim, keepdims=True))
             / (np.exp(wide(x) - wide(x).max(dim, keepdims=True)).sum(dim, keepdims=True) + small)
-            for small in (1e-2, 1e-3, 1e-4, 1e-5)
+            for small in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
         ],
         "large inputs are clamped": [
             softmax(np.clip(x, low, high), dim)
@@ -212,7 +216,11 @@ def softmax_values(x: Array, dim: int) -> Answers:
         )
     for other in range(np.ndim(x)):
         if other != dim % np.ndim(x):
-            answers[f"dim is ignored: the sum runs along axis {other}"] = softmax(x, other)
+            # The maximum may well be taken along dim.
+            answers[f"dim is ignored: the sum runs along axis {other}"] = [
+                softmax(x, other),
+                from_maximum / from_maximum.sum(other, keepdims=True),
+            ]
     return answers
 
 

@@ -67,19 +67,6 @@ def adamw(
 
 
 @quietly
-def adamw_from_later_steps(
-    groups: Sequence[Mapping[str, Any]],
-    options: Mapping[str, Any],
-    gradients: Sequence[Sequence[Array | None]],
-) -> list[list[Array]]:
-    """All parameters after one step, if the counter already stood at 2, 3, ..."""
-    first = [row[:] for row in gradients[:1]]
-    return [
-        faulty_adamw(f"later {steps}", groups, options, first, None)[0] for steps in range(2, 400)
-    ]
-
-
-@quietly
 def recounting_adamw(
     groups: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
@@ -137,8 +124,6 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     s["t"] += 1
     t = shared if fault == "shared counter" else s["t"]
     t += {"from 0": -1, "from 2": 1}.get(fault, 0)
-    if fault.startswith("later "):
-        t += int(fault.removeprefix("later "))
     length = float(np.linalg.norm(g))
     if fault == "unit gradient" or (fault == "cut gradient" and length > 1):
         g = g / (length + 1e-6)
@@ -258,12 +243,23 @@ def schedule(iterations: Sequence[int], settings: Mapping[str, Any]) -> Answers:
         low: float = floor,
         after: Callable[[float], float] = lambda _: floor,
         wave: Callable[[float], float] = lambda t: 0.5 * (1 + math.cos(math.pi * t)),
+    ) -> list[Array]:
+        """With the end of the cycle as its last step, and as the first one after it."""
+        return [at_end(up, progress, low, after, wave, is_last) for is_last in (True, False)]
+
+    def at_end(
+        up: Callable[[int], float],
+        progress: Callable[[int], float],
+        low: float,
+        after: Callable[[float], float],
+        wave: Callable[[float], float],
+        is_last: bool,
     ) -> Array:
         rates = []
         for it in iterations:
             if it < warm:
                 rates.append(up(it))
-            elif it > cycle:
+            elif it > cycle or (it == cycle and not is_last):
                 rates.append(after(low + wave(min(progress(it), 1e9)) * (top - low)))
             else:
                 rates.append(low + wave(progress(it)) * (top - low))
@@ -271,7 +267,7 @@ def schedule(iterations: Sequence[int], settings: Mapping[str, Any]) -> Answers:
 
     if warm in (0, cycle):
         return {}
-    right = run()
+    right = run()[0]
     early = np.array(
         [floor if it >= cycle - 1 else r for it, r in zip(iterations, right, strict=True)]
     )
@@ -302,7 +298,7 @@ def schedule(iterations: Sequence[int], settings: Mapping[str, Any]) -> Answers:
         "the rate falls by max_learning_rate, not by the difference to the minimum": run(
             wave=lambda t: 0.5 * (1 + math.cos(math.pi * t)) * top / max(top - floor, 1e-30)
         ),
-        "the rate is the fraction of the maximum": run() / top,
+        "the rate is the fraction of the maximum": right / top,
         "the warm-up is off by one, (it + 1) / warmup_iters": run(lambda it: (it + 1) / warm * top),
         "the warm-up starts at the minimum": run(lambda it: floor + it / warm * (top - floor)),
         "there is no warm-up": run(lambda _: top),

@@ -175,7 +175,8 @@ def test_report_names_the_mistake(examined):
 def test_a_message_says_what_was_asked_what_came_back_and_which_mistake_it_is(examined):
     row = next(row for row in examined[1] if "test_silu_is_x_times_sigmoid[(8,)]" in row["item"])
     asked, came, where, name = row["message"].splitlines()
-    assert asked == "asked for run_silu(in_features: float32 of shape (8,))"
+    assert asked.startswith("asked for run_silu(in_features=[")
+    assert asked.count(",") == 7
     assert came.startswith("run_silu: ")
     assert came.endswith("values are wrong (float32 of shape (8,))")
     assert where.startswith("  worst at [")
@@ -192,7 +193,7 @@ def test_an_exception_shows_the_frames_of_the_submission_only(examined):
     message = next(row["message"] for row in examined[1] if row["problem"] == "softmax")
     assert message.startswith("ValueError: the inputs sum to ")
     assert "(adapters.py, line " in message
-    assert "given function = 'run_softmax'" in message
+    assert "given function='run_softmax'" in message
 
 
 def test_what_is_not_started_is_no_failure_in_the_terminal(examined):
@@ -243,7 +244,7 @@ def test_a_run_with_many_failures_ends_with_the_table_and_what_to_do(tmp_path):
     (together,) = (line for line in lines if line.startswith("Together"))
     assert int(together.split()[2]) >= 100, finished.stdout
     start = next(place for place, line in enumerate(lines) if " examination " in line)
-    assert not any(" failed" in line and line.endswith("s") for line in lines[start:])
+    assert not any(" failed, " in line for line in lines[start:])
     assert lines[-1] == f"All messages: {file}"
     said = "\n".join(lines[start:])
     assert "Repair next: Linear layer" in said
