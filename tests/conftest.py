@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import report
 from compare import NotStarted, WrongAnswer
+from fresh import Fresh
 from packaging.specifiers import SpecifierSet
 from submission import load_adapters
 
@@ -280,7 +281,8 @@ def observe(
     """Run `probe(adapters, **inputs)` and return what it saw.
 
     Probes are top-level functions and exchange plain data only, so that a grader can replace this
-    fixture by one that ships them to another process.
+    fixture by one that ships them to another process. `observe.fresh` draws other letters where
+    inputs are hidden.
     """
 
     def run(probe: Callable[..., Any], **inputs: Any) -> Any:
@@ -304,6 +306,9 @@ def observe(
         check_plain(seen)
         return seen
 
+    # What is said of letters holds for others too: an item that asks for rng gets its own.
+    is_drawn = seed[0] != 0 and "rng" in request.fixturenames
+    run.fresh = Fresh(seed if is_drawn else None)  # pyright: ignore[reportFunctionMemberAccess]
     return run
 
 

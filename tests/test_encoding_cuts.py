@@ -9,7 +9,7 @@ from oracles import text as oracles
 from probes.text import encode, encode_chunks
 from texts import AWKWARD, END, tokenizer
 
-pytestmark = pytest.mark.problem("tokenizer")
+pytestmark = [pytest.mark.problem("tokenizer"), pytest.mark.usefixtures("rng")]
 
 TEXTS = {
     **AWKWARD,
@@ -28,6 +28,7 @@ def pairs_of(text):
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 def test_encode_cuts_words_where_gpt2_does(observe, text):
+    text = observe.fresh.text(text)
     given = tokenizer([END], pairs_of(text))
     seen = observe(encode, tokenizer=given, texts=[text])["ids"][0]
     expect_equal(
@@ -42,6 +43,7 @@ def test_encode_cuts_words_where_gpt2_does(observe, text):
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 def test_encode_iterable_cuts_words_where_gpt2_does(observe, text):
+    text = observe.fresh.text(text)
     given = tokenizer([END], pairs_of(text))
     chunkings = [list(text), *([text[:i], text[i:]] for i in range(1, len(text)))]
     expected = oracles.encode(text, given)
@@ -60,6 +62,7 @@ def test_encode_iterable_cuts_words_where_gpt2_does(observe, text):
 
 @pytest.mark.parametrize("word", ["banana", "lower", "\U0001f643", "12", "!?"])
 def test_encode_merges_words_of_any_length(observe, word):
+    word = observe.fresh.text(word)
     text = 100 * word
     given = tokenizer(merges=oracles.train_bpe(f"{text} {word}".encode(), 256 + 12, []))
     seen = observe(encode, tokenizer=given, texts=[text])["ids"][0]
