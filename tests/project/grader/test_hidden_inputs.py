@@ -26,9 +26,9 @@ import torch
 
 def ledger():
     frame = sys._getframe()
-    while "ledger" not in frame.f_locals:
+    while "shared" not in frame.f_locals:
         frame = frame.f_back
-    return frame.f_locals["ledger"]
+    return frame.f_locals["shared"].ledger
 
 def softmax(x, dim):
     exponentials = torch.exp(x - x.amax(dim, keepdim=True))
