@@ -25,7 +25,7 @@ def main() -> None:
     with tempfile.NamedTemporaryFile("a+") as file:
         cases = [with_block(case, file.name) for case in variants]
         results = examine(cases, seed=0, jobs=1, on_result=lambda _: None)
-        noticed = dict.fromkeys(line.strip() for line in Path(file.name).open())
+        noticed = dict.fromkeys(Path(file.name).read_text(encoding="utf-8").splitlines())
     failed = {r.case.title: r.error or r.failures[0].message for r in results if not r.is_right}
     print(json.dumps({"variants": len(cases), "failed": failed, "noticed": list(noticed)}))
 
@@ -35,7 +35,7 @@ def with_block(case, file):
     from cs_grader.inside import blocked, unlisted
 
     def note(operator, *place):
-        with open(file, "a") as notes:
+        with Path(file).open("a", encoding="utf-8") as notes:
             print(case.title, operator, *place, file=notes)
 
     @functools.cache
