@@ -22,6 +22,7 @@ import page
 import pytest
 import report
 from compare import NotStarted, WrongAnswer
+from fresh import Fresh
 from packaging.specifiers import SpecifierSet
 from submission import load_adapters
 
@@ -336,7 +337,8 @@ def observe(
     """Run `probe(adapters, **inputs)` and return what it saw.
 
     Probes are top-level functions and exchange plain data only, so that a grader can replace this
-    fixture by one that ships them to another process.
+    fixture by one that ships them to another process. `observe.fresh` draws other letters where
+    inputs are hidden.
     """
 
     def run(probe: Callable[..., Any], *, aside: bool = False, **inputs: Any) -> Any:
@@ -374,6 +376,9 @@ def observe(
         check_plain(seen)
         return seen
 
+    # What is said of letters holds for others too: an item that asks for rng gets its own.
+    is_drawn = seed[0] != 0 and "rng" in request.fixturenames
+    run.fresh = Fresh(seed if is_drawn else None)  # pyright: ignore[reportFunctionMemberAccess]
     return run
 
 

@@ -11,7 +11,7 @@ from probes.text import decode, encode, encode_in_turns, encode_times
 from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, tokenizer
 from trials import ask, once
 
-pytestmark = pytest.mark.problem("tokenizer")
+pytestmark = [pytest.mark.problem("tokenizer"), pytest.mark.usefixtures("rng")]
 
 # Learnt from text that was not split: merges lie across every border between pre-tokens.
 BORDERS = [
@@ -53,6 +53,7 @@ def trials(observe):
 
 
 def examine(observe, given, texts):
+    given, texts = observe.fresh.tokenizer(given), [*map(observe.fresh.text, texts)]
     specials = given["special_tokens"] or []
     safe = tokenizer([f"special{place}" for place in range(len(specials))], given["merges"])
     has_symbols = any(special != oracles.regex.escape(special) for special in specials)
@@ -113,7 +114,9 @@ def test_encode_does_not_merge_across_pretokens(observe, text):
 
 def test_encode_keeps_tokenizers_apart(observe):
     given = [tokenizer(), tokenizer(merges=ACROSS), tokenizer([" dog"], merges=[])]
+    given = [observe.fresh.tokenizer(one) for one in given]
     texts = ["the dog", "The quick dog", "the 123 dog", "the dog"]
+    texts = [*map(observe.fresh.text, texts)]
     for one, rows in zip(
         given, observe(encode_in_turns, tokenizers=given, texts=texts), strict=True
     ):
@@ -161,12 +164,13 @@ def test_encode_treats_special_tokens_as_text_unless_told(observe, absent):
 
 @pytest.mark.parametrize("gaps", [False, True], ids=["ids in a row", "ids with gaps"])
 def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
-    given = tokenizer([END, "<|pad|>"], specials_in_vocab=False)
+    given = observe.fresh.tokenizer(tokenizer([END, "<|pad|>"], specials_in_vocab=False))
     if gaps:
         given["vocab"] = {2 * token: piece for token, piece in given["vocab"].items()}
-    texts = [f"dog{END}<|pad|>fox", END, "<|pad|>"]
-    known = {**given, "vocab": tokenizer([END, "<|pad|>"])["vocab"]}
-    one = {**given, "special_tokens": [END]}
+    end, pad = given["special_tokens"]
+    texts = [observe.fresh.text(f"dog{END}<|pad|>fox"), end, pad]
+    known = {**given, "vocab": observe.fresh.tokenizer(tokenizer([END, "<|pad|>"]))["vocab"]}
+    one = {**given, "special_tokens": [end]}
 
     def one_works():
         return observe(encode, tokenizer=one, texts=texts)
@@ -184,7 +188,7 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
         seen = observe(encode, tokenizer=given, texts=texts)
     for text, ids in zip(texts, seen["ids"], strict=True):
         new = [token for token in ids if token not in given["vocab"]]
-        specials = text.count(END) + text.count("<|pad|>")
+        specials = text.count(end) + text.count(pad)
         expect(
             len(new) == len(set(new)) == specials,
             f"encode({text!r}) returned {ids}: each special token that the vocabulary lacks"
@@ -195,7 +199,7 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
     expect(
         [token for token in both if token in (first, second)] == [first, second]
         and first != second,
-        f"encode gave {END!r} the id {first}, '<|pad|>' the id {second} and the text"
+        f"encode gave {end!r} the id {first}, {pad!r} the id {second} and the text"
         f" {texts[0]!r} the ids {both}: each special token that the vocabulary lacks needs one id"
         " of its own that no other token has",
         "special-tokens-share-an-id",
@@ -205,6 +209,7 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
 
 
 def examine_decoding(observe, given, rows):
+    given, rows = observe.fresh.tokenizer(given), [*map(observe.fresh.ids, rows)]
     valid = [next(token for token, piece in given["vocab"].items() if piece == b"d")]
     with noting(
         "with ids of whole characters; malformed bytes are replaced by U+FFFD",

@@ -5,7 +5,7 @@ from compare import expect
 from probes.text import tokenizer_arguments
 from texts import CORPUS, tokenizer
 
-pytestmark = pytest.mark.problem("tokenizer")
+pytestmark = [pytest.mark.problem("tokenizer"), pytest.mark.usefixtures("rng")]
 
 
 @pytest.mark.parametrize("specials_in_vocab", [True, False])
@@ -13,7 +13,7 @@ def test_tokenizer_leaves_its_arguments_alone(observe, specials_in_vocab):
     # Neither in the order of their lengths nor in that of the alphabet.
     specials = ["<|bb|>", "<|long one|>", "<|a|>"]
     given = tokenizer(specials, specials_in_vocab=specials_in_vocab)
-    text = f"{CORPUS}<|a|> and <|bb|>"
+    given, text = observe.fresh.tokenizer(given), observe.fresh.text(f"{CORPUS}<|a|> and <|bb|>")
     seen = observe(tokenizer_arguments, tokenizer=given, text=text)
     # Special tokens that the vocabulary lacks are appended to it: to a copy, or to the one given.
     may_grow = ["vocab"] if not specials_in_vocab else []

@@ -11,7 +11,7 @@ from test_encoding import trials
 from test_encoding_streams import trials as stream_trials
 from texts import AWKWARD, END, tokenizer
 
-pytestmark = pytest.mark.problem("tokenizer")
+pytestmark = [pytest.mark.problem("tokenizer"), pytest.mark.usefixtures("rng")]
 
 TEXTS = {
     **AWKWARD,
@@ -30,6 +30,7 @@ def pairs_of(text):
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 def test_encode_cuts_words_where_gpt2_does(observe, text):
+    text = observe.fresh.text(text)
     given = tokenizer([END], pairs_of(text))
     seen = observe(encode, tokenizer=given, texts=[text])["ids"][0]
     expect_equal(
@@ -45,6 +46,7 @@ def test_encode_cuts_words_where_gpt2_does(observe, text):
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 def test_encode_iterable_cuts_words_where_gpt2_does(observe, text):
+    text = observe.fresh.text(text)
     given = tokenizer([END], pairs_of(text))
     chunkings = [list(text), *([text[:i], text[i:]] for i in range(1, len(text)))]
     expected = oracles.encode(text, given)
@@ -74,6 +76,7 @@ def test_encode_iterable_cuts_words_where_gpt2_does(observe, text):
     ],
 )
 def test_encode_merges_words_of_any_length(observe, word, times):
+    word = observe.fresh.text(word)
     text = times * word
     given = tokenizer(merges=oracles.train_bpe(f"{text} {word}".encode(), 256 + 12, []))
     seen = observe(encode, tokenizer=given, texts=[text])["ids"][0]

@@ -11,7 +11,7 @@ from probes.text import train_bpe, train_bpe_on_nothing
 from texts import CORPUS, END
 from trials import ask, once
 
-pytestmark = pytest.mark.problem("train_bpe")
+pytestmark = [pytest.mark.problem("train_bpe"), pytest.mark.usefixtures("rng")]
 
 NAME = "run_train_bpe"
 
@@ -48,7 +48,7 @@ def trials(observe):
 
 def examine(observe, text, num_merges, special_tokens=(END,), **how):
     """Train for up to `num_merges` merges and compare with counting everything anew each time."""
-    specials = list(special_tokens)
+    text, specials = observe.fresh.data(text), [*map(observe.fresh.special, special_tokens)]
     vocab_size = 256 + len(specials) + num_merges
     arguments = text, vocab_size, specials
     expected = oracles.train_bpe(*arguments)
@@ -224,11 +224,12 @@ def test_train_takes_a_text_with_hardly_any_pairs(observe, text):
 
 
 def test_train_refuses_an_empty_text_or_learns_nothing_from_it(observe):
-    seen = observe(train_bpe_on_nothing, special_tokens=[END])
+    special = observe.fresh.special(END)
+    seen = observe(train_bpe_on_nothing, special_tokens=[special])
     if seen["raised"] != "ValueError":
         expect(not seen["raised"], f"{NAME} breaks on an empty file ({seen['raised']})")
         check_kinds(seen)
-        check_vocab(seen["vocab"], [], [END])
+        check_vocab(seen["vocab"], [], [special])
 
 
 @pytest.mark.parametrize("text", ["ab", "abab abab", "hello", f"aa{END}bb"])
@@ -301,7 +302,9 @@ def test_train_takes_an_empty_list_of_special_tokens(observe):
 def test_train_leaves_the_special_tokens_alone(observe):
     # Neither in the order of their lengths nor in that of the alphabet.
     specials = ["<|bb|>", "<|long one|>", "<|a|>", "<|long one|>"[:-1]]
-    seen = observe(train_bpe, text=b"a<|bb|>ab ab", vocab_size=262, special_tokens=specials)
+    specials = [*map(observe.fresh.special, specials)]
+    text = observe.fresh.data(b"a<|bb|>ab ab")
+    seen = observe(train_bpe, text=text, vocab_size=262, special_tokens=specials)
     expect(not seen["strange"], f"run_train_bpe returned {seen['strange']}", "wrong-type")
     expect(
         not seen["changed"],

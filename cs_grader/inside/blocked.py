@@ -1,8 +1,8 @@
 """Makes the operators that a problem has to be solved without (forbidden.py) raise.
 
-    forbid("rmsnorm")   # in the worker, before the probe
-    ...                 # torch.nn.functional.rms_norm now raises ForbiddenOperator
-    calls()             # what was called although it is forbidden, even if the error was swallowed
+    forbid("rmsnorm", tell)   # in a host, before the submission is imported
+    ...                       # torch.nn.functional.rms_norm now raises ForbiddenOperator
+                              # and is told of, even if the error is swallowed
 
 Runs next to the submission, in a process that is thrown away: it imports nothing but torch, and
 there is no way back. The operators of PyTorch are replaced where its dispatcher looks them up, so
@@ -26,9 +26,9 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from cs_grader.inside.forbidden import FORBIDDEN, FUNCTIONS, KERNELS, Call
+from cs_grader.inside.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
+from cs_grader.inside.places import calling_place
 
-HERE = Path(__file__).parent
 # Wherever a call may be looked up first: by the backends of tensors that live on a CPU, by
 # autograd, by the transformations of torch.func (which would take a composite operator apart
 # before any backend sees it) and by tracing.
@@ -44,21 +44,18 @@ class ForbiddenOperator(Exception):  # noqa: N818  # It says what was called, no
     """An operator was called that the problem has to be solved without."""
 
 
-_CALLS: list[Call] = []
+Tell = Callable[[str, str, int], None]
+"""Is given an operator's public name, and file and line of its caller."""
 
 
-def calls() -> list[Call]:
-    """Every forbidden call of this process so far, without repetitions, in order."""
-    return list(dict.fromkeys(_CALLS))
-
-
-def forbid(problem: str, excused: Collection[str] = ()) -> None:
+def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> None:
     """Make the forbidden operators of a problem raise ForbiddenOperator, from now on.
 
     It takes about a millisecond; call it in a process that examines nothing else afterwards.
 
     Args:
         problem: Its name in the rubric.
+        tell: Is told of every call.
         excused: Groups (keys of KERNELS) whose use is charged to an earlier problem (policy/).
 
     Raises:
@@ -68,12 +65,12 @@ def forbid(problem: str, excused: Collection[str] = ()) -> None:
         raise ValueError(f"problem {problem!r} is unknown: one of {', '.join(FORBIDDEN)}")
     for group in FORBIDDEN[problem]:
         if group not in excused:
-            _block_kernels(KERNELS[group])
+            _block_kernels(KERNELS[group], tell)
             for name in FUNCTIONS[group]:
-                _block_name(name)
+                _block_name(name, tell)
 
 
-def _block_kernels(operators: dict[str, str]) -> None:
+def _block_kernels(operators: dict[str, str], tell: Tell) -> None:
     import torch
 
     if not operators:
@@ -89,7 +86,7 @@ def _block_kernels(operators: dict[str, str]) -> None:
                 f"{namespace or 'aten'}::{plain}"
             ):
                 overload = f"{plain}.{schema.overload_name}".removesuffix(".")
-                _block_kernel(library, overload, _raiser(public_name))
+                _block_kernel(library, overload, _raiser(public_name, tell))
 
 
 @functools.cache
@@ -112,39 +109,26 @@ def _block_kernel(library: object, overload: str, kernel: Callable[..., Any]) ->
                 raise
 
 
-def _raiser(operator: str) -> Callable[..., Any]:
+def _raiser(operator: str, tell: Tell) -> Callable[..., Any]:
     def raise_forbidden(*_args: object, **_kwargs: object) -> None:
-        file, line = _calling_place()
-        _CALLS.append(Call(operator, file, line))
+        file, line = calling_place()
+        tell(operator, file, line)
         where = f" ({Path(file).name}, line {line})" if file else ""
         raise ForbiddenOperator(f"{operator} is not allowed here: write it yourself{where}")
 
     return raise_forbidden
 
 
-def _calling_place() -> tuple[str, int]:
-    """Find the innermost line on the stack that belongs to no library and not to the grader."""
-    torch_root = str(Path(sys.modules["torch"].__file__ or "").parent)
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        file = frame.f_code.co_filename
-        is_library = "site-packages" in file or file.startswith(("<", torch_root))
-        if not is_library and Path(file).parent != HERE and Path(file).parent.name != "probes":
-            return file, frame.f_lineno
-        frame = frame.f_back
-    return "", 0
-
-
-def _block_name(name: str) -> None:
+def _block_name(name: str, tell: Tell) -> None:
     """Block a function, or the making and the use of a class, by its public name."""
     found = _look_up(name)
     if isinstance(found, FunctionType):
-        _block_code(found, name)
+        _block_code(found, name, tell)
     elif isinstance(found, type):
         for method in ("__init__", "forward", "step"):
             function = vars(found).get(method)
             if isinstance(function, FunctionType):
-                _block_code(function, name)
+                _block_code(function, name, tell)
 
 
 def _look_up(name: str) -> object:
@@ -160,10 +144,10 @@ def _look_up(name: str) -> object:
     return getattr(module, attribute, None)
 
 
-def _block_code(function: FunctionType, operator: str) -> None:
+def _block_code(function: FunctionType, operator: str, tell: Tell) -> None:
     # The function stays the object that it is, so that a reference made earlier raises too.
     function.__defaults__ = None
-    function.__kwdefaults__ = {"_raise": _raiser(operator)}
+    function.__kwdefaults__ = {"_raise": _raiser(operator, tell)}
     function.__code__ = _raising_code(len(function.__code__.co_freevars))
 
 

@@ -4,8 +4,6 @@ blocked.py makes these operators raise, policy/ finds their names in a source. H
 the trusted side reads them, too, and does not import torch.
 """
 
-from typing import NamedTuple
-
 # Of each group: the operators in PyTorch's dispatcher (those of "aten" by their bare names), and
 # the public name to call each by; what has no public name is reported by the one that leads to it.
 KERNELS: dict[str, dict[str, str]] = {
@@ -143,6 +141,21 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "tokenizers": (),
 }
 
+# The problem that each group does the work of.
+OWN: dict[str, str] = {
+    "linear": "linear",
+    "embedding": "embedding",
+    "norm": "rmsnorm",
+    "silu": "silu",
+    "softmax": "softmax",
+    "attention": "scaled_dot_product_attention",
+    "cross_entropy": "cross_entropy",
+    "optimizer": "adamw",
+    "clipping": "gradient_clipping",
+    "schedule": "learning_rate_schedule",
+    "tokenizers": "tokenizer",
+}
+
 # The groups that may not be used in each problem, in the rubric's order: a problem is solved
 # without the operators that do its own work or that of the problems which it is built from.
 FORBIDDEN: dict[str, tuple[str, ...]] = {
@@ -167,14 +180,3 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "data_loading": (),
     "checkpointing": (),
 }
-
-
-class Call(NamedTuple):
-    """A call of a forbidden operator."""
-
-    operator: str
-    """Public name, such as torch.nn.functional.silu."""
-    file: str
-    """Absolute path of the file that calls it; "" if no file of a submission is on the stack."""
-    line: int
-    """Line in that file; 0 if there is none."""

@@ -7,7 +7,6 @@ reaches the next one.
 
 import contextlib
 import gc
-import importlib
 import os
 import random
 import resource
@@ -17,12 +16,17 @@ import sys
 import time
 import warnings
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from cs_grader.inside import blocked, confine, wire
+from cs_grader.inside import audit, blocked, confine, unlisted, wire
 from cs_grader.inside.absent import Absent, stand_in_for
+from cs_grader.inside.forking import fork_only
+from cs_grader.inside.inputs import Inputs
+from cs_grader.inside.ledger import Ledger
+from cs_grader.inside.observers import Observers
 from cs_grader.inside.processes import num_threads
 from cs_grader.inside.settings import Settings
 from cs_grader.inside.watch import over_memory
@@ -37,15 +41,35 @@ ENDED = struct.Struct(">id")
 EXIT, FORK, WAIT, NOW = os._exit, os.fork, os.wait4, time.monotonic
 
 
+class Fence(NamedTuple):
+    """What decides about the operators that a submission may call."""
+
+    problem: str
+    excused: tuple[str, ...]
+    """Groups of operators that earlier problems have paid for."""
+
+
+class Shared(NamedTuple):
+    """Memory that the server shares with hosts and runs."""
+
+    ledger: Ledger
+    inputs: Inputs
+
+
 def run_host(
-    control: socket.socket, settings: Settings, problem: str, absent: list[str]
+    control: socket.socket,
+    settings: Settings,
+    fence: Fence,
+    absent: list[str],
+    shared: Shared,
 ) -> NoReturn:
     """Import the submission, say how that went, then fork a process for each probe."""
     enter(settings)
     seed_everything(0)
     try:
         # Before the first line of the submission: afterwards it could keep what is blocked.
-        blocked.forbid(problem, settings.excused.get(problem, ()))
+        observers = take_out_of_reach(shared.inputs)
+        put_up(fence, settings, shared.ledger)
         stand_in_for(absent)
         adapters = import_adapters(settings)
     except BaseException as error:
@@ -66,7 +90,8 @@ def run_host(
         pid = 0 if has_threads else FORK()
         if pid == 0:
             with last_words():
-                run_probe(socket.socket(fileno=handles[0]), control, settings, adapters)
+                channel = socket.socket(fileno=handles[0])
+                run_probe(channel, control, settings, adapters, observers)
             EXIT(0)
         os.close(handles[0])
         _, status, usage = WAIT(pid, 0)
@@ -84,6 +109,23 @@ def enter(settings: Settings) -> None:
     confine.limit(resource.RLIMIT_NOFILE, 512)
     if settings.uid is not None:
         confine.limit(resource.RLIMIT_NPROC, settings.processes)
+
+
+def take_out_of_reach(inputs: Inputs) -> Observers:
+    """Let inputs lie where the server sees them, and nobody come by the probes."""
+    sys.modules["probes.model"].__dict__["placed"] = inputs.place
+    observers = Observers()
+    observers.hide()
+    return observers
+
+
+def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
+    """Forbid what is not allowed, and let all that a person has to see be noted."""
+    blocked.forbid(fence.problem, partial(ledger.write, "forbidden"), fence.excused)
+    unlisted.notice(unlisted.of_other_problems(fence.problem), partial(ledger.write, "operator"))
+    fork_only()
+    folders = (settings.submission, settings.original, tuple(settings.scratch))
+    audit.listen(audit.Folders(*folders), partial(ledger.write, "code"))
 
 
 def import_adapters(settings: Settings) -> ModuleType:
@@ -122,7 +164,11 @@ def say(control: socket.socket, message: wire.Plain) -> None:
 
 
 def run_probe(
-    channel: socket.socket, control: socket.socket, settings: Settings, adapters: ModuleType
+    channel: socket.socket,
+    control: socket.socket,
+    settings: Settings,
+    adapters: ModuleType,
+    observers: Observers,
 ) -> None:
     """Run one probe and send what it saw, or what it raised."""
     control.close()
@@ -137,20 +183,36 @@ def run_probe(
     with contextlib.suppress(ValueError, OSError):
         used = int(time.process_time())  # Not 0 where there was no fork.
         resource.setrlimit(resource.RLIMIT_CPU, (used + soft, used + soft + 1))
-    probe = getattr(importlib.import_module(request["module"]), request["probe"])
     try:
+        complain_if_replaced(observers)
+        probe = observers.find(request["module"], request["probe"])
         seed_everything(request["seed"])
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             seen = probe(adapters, **request["inputs"])
-        seen_and_called = {"ended": "returned", "value": seen, "forbidden": forbidden(settings)}
-        answer = wire.encode(seen_and_called)
+        complain_if_replaced(observers)
+        answer = wire.encode({"ended": "returned", "value": seen})
     except BaseException as error:
         answer = wire.encode(raised(error, settings, adapters))
     wire.send(channel, answer, NOW() + 60)
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+class ReplacedObserver(Exception):  # noqa: N818  # It says what was done, not what went wrong.
+    """A submission has changed what looks at it."""
+
+
+def complain_if_replaced(observers: Observers) -> None:
+    """Trust no observation that was made with something else than before the import.
+
+    Raises:
+        ReplacedObserver: There is something else.
+    """
+    name = observers.replaced()
+    if name:
+        raise ReplacedObserver(f"{name}, which the examination uses, was replaced")
 
 
 def seed_everything(seed: int) -> None:
@@ -183,18 +245,7 @@ def raised(
         "frames": [list(frame) for frame in frames_of(error, settings)],
         "missing": missing,
         "is_not_implemented": isinstance(error, NotImplementedError),
-        "forbidden": forbidden(settings),
     }
-
-
-def forbidden(settings: Settings) -> list[list[str | int]]:
-    """Operator, file and line of the forbidden calls so far, noticed by the submission or not."""
-    found: list[list[str | int]] = []
-    for call in blocked.calls():
-        is_own = call.file.startswith(f"{settings.submission}/")
-        file, line = (shown(call.file, settings), call.line) if is_own else ("", 0)
-        found.append([call.operator, file, line])
-    return found
 
 
 def in_words(error: BaseException) -> str:

@@ -17,8 +17,6 @@ class Settings(NamedTuple):
     """Folders that are added to the end of the import path."""
     own_names: list[str]
     """Top-level modules and packages of the submission itself."""
-    excused: dict[str, list[str]]
-    """Of each problem the groups of operators that are charged to an earlier one (policy/)."""
     uid: int | None
     """Become this user; None if that is not possible or done already."""
     readable: list[str] | None

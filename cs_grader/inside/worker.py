@@ -20,6 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 if __name__ == "__main__":
     sys.path += json.loads(sys.argv[1])["packages"]
 
-from cs_grader.inside import confine, wire
-from cs_grader.inside.host import ENDED, last_words, prepare_to_fork, run_host
+from cs_grader.inside import confine, unlisted, wire
+from cs_grader.inside.host import ENDED, Fence, Shared, last_words, prepare_to_fork, run_host, shown
+from cs_grader.inside.inputs import Inputs
+from cs_grader.inside.ledger import Entry, Ledger
 from cs_grader.inside.processes import children, descendants, is_over
 from cs_grader.inside.settings import Settings
 from cs_grader.inside.watch import NOW, Watch, ending
@@ -55,7 +58,7 @@ class Host(NamedTuple):
 
     pid: int
     control: socket.socket
-    problem: str
+    fence: Fence
     runs_itself: bool = False
     """Whether it cannot fork any more, and runs one probe itself."""
 
@@ -63,9 +66,12 @@ class Host(NamedTuple):
 class Server:
     """Answers the grader's requests one after another."""
 
-    def __init__(self, channel: socket.socket, settings: Settings) -> None:
+    def __init__(self, channel: socket.socket, settings: Settings, shared: Shared) -> None:
         self.channel = channel
         self.settings = settings
+        self.shared = shared
+        self.noted: list[Entry] = []
+        """What was noted during import and has not been told yet."""
         self.workplace = Workplace(settings.submission, settings.original, settings.scratch)
         self.host: Host | None = None
         self.absent: list[dict[str, Any]] = []
@@ -82,10 +88,22 @@ class Server:
             if payload is None:
                 return
             self.preload(request)
-            answer = self.start(request["problem"]) or self.run(request, payload)
+            answer = self.start(fence_of(request)) or self.run(request, payload)
             if isinstance(answer, dict):
                 answer = wire.encode(answer | {"absent": self.absent})
             wire.send(self.channel, answer, NOW() + ONE_YEAR_S)
+            wire.send(self.channel, wire.encode(self.seen()), NOW() + ONE_YEAR_S)
+
+    def seen(self) -> wire.Plain:
+        """What was done since the last answer, whatever that says; files as their author knows."""
+        found = [*self.noted, *self.shared.ledger.take()]
+        self.noted = []
+        notes: list[wire.Plain] = []
+        for kind, what, file, line in found:
+            is_own = file.startswith(f"{self.settings.submission}/")
+            place = [shown(file, self.settings), line] if is_own else ["", 0]
+            notes.append([kind, what, *place])
+        return {"notes": notes, "inputs_changed": int(self.shared.inputs.were_changed())}
 
     def read(self) -> bytes | None:
         """Wait for the grader."""
@@ -97,23 +115,25 @@ class Server:
         if module is not None and module not in sys.modules:
             self.end_host()
             self.slow_imports.add(module)
-        if self.host is None or self.host.problem != request["problem"]:
+        if self.host is None or self.host.fence != fence_of(request):
             for module in self.slow_imports - set(sys.modules):
                 importlib.import_module(module)
                 prepare_to_fork()
 
     # --- importing the submission ---
 
-    def start(self, problem: str) -> wire.Plain:
+    def start(self, fence: Fence) -> wire.Plain:
         """Have a host for a problem; return None, or how the import failed."""
         if self.failure is not None:
             return self.failure
-        if self.host is not None and self.host.problem == problem:
+        if self.host is not None and self.host.fence == fence:
             return None
         self.end_host()
         while True:
             self.workplace.renew()
-            outcome = self.import_in_host(problem)
+            outcome = self.import_in_host(fence)
+            # Operators that run at import see no input.
+            self.noted += [entry for entry in self.shared.ledger.take() if entry.kind != "operator"]
             if outcome["ended"] == "imported":
                 self.workplace.remember()
                 return None
@@ -126,7 +146,7 @@ class Server:
                 return outcome
             self.absent.append(missing)
 
-    def import_in_host(self, problem: str) -> dict[str, Any]:
+    def import_in_host(self, fence: Fence) -> dict[str, Any]:
         """Fork a host and wait until it has imported the submission, or has failed to."""
         control, theirs = socket.socketpair()
         pid = os.fork()
@@ -135,10 +155,10 @@ class Server:
                 control.close()
                 self.channel.close()
                 packages = [entry["package"] for entry in self.absent]
-                run_host(theirs, self.settings, problem, packages)
+                run_host(theirs, self.settings, fence, packages, self.shared)
             os._exit(0)
         theirs.close()
-        self.host = Host(pid, control, problem)
+        self.host = Host(pid, control, fence)
         watch = Watch(IMPORT_CPU_S, 5 * IMPORT_CPU_S, self.settings)
         how = watch.wait(control)
         if how is None:
@@ -258,6 +278,11 @@ class Server:
         return how, True
 
 
+def fence_of(request: Mapping[str, Any]) -> Fence:
+    """What a request's probe may call."""
+    return Fence(request["problem"], tuple(request["excused"]))
+
+
 def main() -> None:
     """Leave everything behind that is not needed, then serve."""
     settings = Settings(**json.loads(sys.argv[1]))
@@ -277,9 +302,11 @@ def main() -> None:
     for name in ("einops", "jaxtyping", "regex"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    shared = Shared(Ledger(), Inputs())
+    unlisted.notice(unlisted.of_no_problem(), partial(shared.ledger.write, "operator"))
     prepare_to_fork()
     wire.send(channel, wire.encode({"ended": "ready"}), NOW() + 60)
-    Server(channel, settings).serve()
+    Server(channel, settings, shared).serve()
 
 
 if __name__ == "__main__":

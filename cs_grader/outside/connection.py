@@ -8,14 +8,18 @@ new one.
 import contextlib
 import dataclasses
 import os
+import re
 import socket
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cs_grader.inside import wire
+from cs_grader.inside.audit import KNOWN as KNOWN_CODE
 from cs_grader.inside.forbidden import FUNCTIONS, KERNELS
+from cs_grader.inside.ledger import KINDS, Entry
 from cs_grader.outside import sandbox
 from cs_grader.outside.idle import IdleTime
 from cs_grader.outside.sandbox import Limits
@@ -36,6 +40,8 @@ FORBIDDEN_NAMES = {
     *(name for names in KERNELS.values() for name in names.values()),
     *(name for names in FUNCTIONS.values() for name in names),
 }
+MOST_NOTES = 20
+OPERATOR = re.compile(r"[a-z]\w*::\w+")
 MAX_OUTPUT = 100_000
 MAX_TEXT = 4000
 
@@ -46,14 +52,6 @@ class Frame(NamedTuple):
     file: str
     line: int
     function: str
-
-
-class Called(NamedTuple):
-    """A forbidden operator that was called."""
-
-    operator: str
-    file: str
-    line: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +70,10 @@ class Answer:
     """Name of an adapter that is not there."""
     is_not_implemented: bool = False
     during_import: bool = False
-    called: tuple[Called, ...] = ()
+    noted: tuple[Entry, ...] = ()
+    """What it did that has to be known of, with files relative to the submission."""
+    inputs_changed: bool = False
+    """Whether tensors that it was given are others afterwards, whatever the probe has seen."""
     absent: tuple[tuple[str, str, int], ...] = ()
     """Packages that are not installed, and where they are imported."""
 
@@ -109,14 +110,29 @@ class Connection:
         self.process: subprocess.Popen[bytes] | None = None
         self.channel: socket.socket | None = None
 
-    def import_adapters(self, problem: str) -> Answer:
+    def import_adapters(self, problem: str, excused: Sequence[str] = ()) -> Answer:
         """Import the submission as a probe of this problem would."""
-        return self._ask(
-            {"module": "", "problem": problem, "cpu_s": 0, "wall_s": 0}, wire.encode(None)
-        )
+        head = {"module": "", "problem": problem, "excused": list(excused), "cpu_s": 0, "wall_s": 0}
+        return self._ask(head, wire.encode(None))
 
-    def run(self, problem: str, module: str, probe: str, seed: int, inputs: wire.Plain) -> Answer:
+    def run(
+        self,
+        problem: str,
+        module: str,
+        probe: str,
+        seed: int,
+        inputs: wire.Plain,
+        excused: Sequence[str] = (),
+    ) -> Answer:
         """Run one probe.
+
+        Args:
+            problem: The problem that it is part of.
+            module: Where the probe is.
+            probe: Its name.
+            seed: What the submission's own randomness starts from.
+            inputs: Its inputs, plain data.
+            excused: Groups of operators that may be called although the problem forbids them.
 
         Raises:
             TypeError: The inputs are not plain data.
@@ -124,7 +140,8 @@ class Connection:
         cpu_s = CPU_S.get(problem, DEFAULT_CPU_S)
         if self.over_time.get(problem, 0) >= PATIENCE:
             cpu_s = IMPATIENT_CPU_S
-        head = {"module": module, "problem": problem, "cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20}
+        head = {"module": module, "problem": problem, "excused": list(excused)}
+        head |= {"cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20}
         payload = {"module": module, "probe": probe, "seed": seed, "inputs": inputs, "cpu_s": cpu_s}
         answer = self._ask(head, wire.encode(payload))
         if answer.is_over_time:
@@ -151,9 +168,9 @@ class Connection:
             with self.idle.counted(self._kill):
                 wire.send(channel, wire.encode(head | {"limit": wire.MAX_BYTES}), deadline)
                 wire.send(channel, payload, deadline)
-                frame = wire.receive(channel, deadline)
-            if frame is not None:
-                return answer_of(wire.decode(frame))
+                frame, seen = (wire.receive(channel, deadline) for _ in range(2))
+            if frame is not None and seen is not None:
+                return answer_of(wire.decode(frame), wire.decode(seen))
             how = "ended the whole sandbox"
         except wire.WireError as error:
             how = str(error)
@@ -223,13 +240,17 @@ class Output:
         return self.so_far()
 
 
-def answer_of(received: wire.Plain) -> Answer:
+def answer_of(received: wire.Plain, seen: wire.Plain) -> Answer:
     """Rebuild an answer from what the sandbox sent.
+
+    Args:
+        received: The answer.
+        seen: What the server has seen besides: "notes" of the ledger, "inputs_changed".
 
     Raises:
         WireError: It is nothing that the worker would send.
     """
-    if not isinstance(received, dict):
+    if not isinstance(received, dict) or not isinstance(seen, dict):
         raise wire.WireError("what came is not an answer")
     ended = received.get("ended")
     if ended not in ("imported", "returned", "raised", "died"):
@@ -248,10 +269,11 @@ def answer_of(received: wire.Plain) -> Answer:
             missing=None if received.get("missing") is None else _text(received["missing"], 100),
             is_not_implemented=received.get("is_not_implemented") is True,
             during_import=received.get("during_import") is True,
-            called=tuple(
-                Called(_operator(operator), _text(file, 300), _line(line))
-                for operator, file, line in received.get("forbidden", [])[:20]
+            noted=tuple(
+                Entry(_kind(kind), _what(kind, what), _text(file, 300), _line(line))
+                for kind, what, file, line in seen["notes"][:MOST_NOTES]
             ),
+            inputs_changed=seen["inputs_changed"] != 0,
             absent=tuple(
                 (_text(one["package"], 100), _text(one["file"], 300), _line(one["line"]))
                 for one in received.get("absent", [])[:20]
@@ -271,9 +293,18 @@ def _text(value: wire.Plain, limit: int) -> str:
     return printable(value, limit)
 
 
-def _operator(value: wire.Plain) -> str:
-    # The list of calls is kept beside the submission, which could write anything into it.
-    return value if isinstance(value, str) and value in FORBIDDEN_NAMES else "something unknown"
+def _kind(value: wire.Plain) -> str:
+    if value not in KINDS:
+        raise ValueError
+    return str(value)
+
+
+def _what(kind: str, value: wire.Plain) -> str:
+    # The ledger lies beside the submission, which could write anything into it.
+    text = _text(value, 200)
+    names = {"forbidden": FORBIDDEN_NAMES, "code": KNOWN_CODE}
+    is_name = text in names[kind] if kind in names else OPERATOR.fullmatch(text)
+    return text if is_name else "something unknown"
 
 
 def _line(value: wire.Plain) -> int:

@@ -24,6 +24,7 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from cs_grader.inside import confine
+from cs_grader.outside.charges import Charges
 from cs_grader.outside.connection import Answer, Connection, Frame, SandboxError
 from cs_grader.outside.hidden import seed_in_sandbox, seed_of_inputs
 from cs_grader.outside.sandbox import Limits
@@ -48,6 +49,8 @@ class Examination:
     """What this submission's hidden inputs are drawn from (hidden.py); "" if there are none."""
     problems: list[str]
     """The problems to examine, in order."""
+    excused: dict[str, dict[str, list[str]]]
+    """Of each problem the groups of operators that earlier problems may have paid for."""
     budget_s: float
     hopeless: str
     """Why there is nothing to run: what every item then says; "" if there is."""
@@ -88,6 +91,7 @@ class Examiner:
                 examination.worker,
                 examination.budget_s,
             ),
+            Charges(examination.excused, examination.problems),
             self.tell,
             examination.hopeless,
         )
@@ -172,9 +176,14 @@ class RemoteAdapters:
     """Stands for the adapters in the sandbox."""
 
     def __init__(
-        self, connection: Connection, tell: Callable[[dict[str, Any]], None], hopeless: str
+        self,
+        connection: Connection,
+        charges: Charges,
+        tell: Callable[[dict[str, Any]], None],
+        hopeless: str,
     ) -> None:
         self.connection = connection
+        self.charges = charges
         self.tell = tell
         self.hopeless = hopeless
         self.problem = ""
@@ -182,12 +191,13 @@ class RemoteAdapters:
         self.seed = 0
         self.hidden_seed: int | None = None
         """Replaces a seed that the inputs were drawn from, too."""
+        self.settled: dict[str, list[str]] = {}
 
     def load(self, _root: object) -> "RemoteAdapters":
         """Import the submission; tell why that fails, or what is not installed."""
         if self.hopeless:
             return self
-        answer = self.sane(lambda: self.connection.import_adapters(self.problem))
+        answer = self.sane(lambda: self.connection.import_adapters(self.problem, self.excused()))
         self.tell({"absent": [list(one) for one in answer.absent]})
         if answer.ended != "imported" and answer.kind != FORBIDDEN:
             self.tell({"import": import_note(answer)})
@@ -202,18 +212,32 @@ class RemoteAdapters:
         if self.hopeless:
             raise Ended(self.hopeless)
         answer = self.sane(
-            lambda: self.connection.run(self.problem, module, probe, self.seed, inputs)
+            lambda: self.connection.run(
+                self.problem, module, probe, self.seed, inputs, self.excused()
+            )
         )
-        if answer.called:
-            calls = [list(call) for call in answer.called]
-            self.tell({"calls": calls, "problem": self.problem, "hidden": self.is_hidden})
+        self.charges.note(self.problem, answer.kind == FORBIDDEN)
+        if answer.noted:
+            notes = [list(entry) for entry in answer.noted]
+            self.tell({"notes": notes, "problem": self.problem, "hidden": self.is_hidden})
         if answer.ended == "returned":
+            if answer.inputs_changed and says_unchanged(answer.value):
+                raise Ended("changed its input, and kept the probe from seeing that it did")
             return answer.value
         if answer.during_import and answer.kind != FORBIDDEN:
             raise Ended(f"tests/adapters.py cannot be imported: {import_note(answer)}")
         if answer.ended == "raised":
             raise_like(answer, self)
         raise Ended(answer.text or "no answer")
+
+    def excused(self) -> list[str]:
+        """The groups of operators that the problem may call.
+
+        They are settled when its first probe runs: a host is made for them.
+        """
+        if self.problem not in self.settled:
+            self.settled[self.problem] = self.charges.excused(self.problem)
+        return self.settled[self.problem]
 
     def sane(self, ask: Callable[[], Answer]) -> Answer:
         """Ask, or end the whole examination if there is no sandbox to ask."""
@@ -222,6 +246,13 @@ class RemoteAdapters:
         except SandboxError as error:
             self.tell({"fault": str(error)})
             raise NoSandbox(str(error)) from None
+
+
+def says_unchanged(seen: Any) -> bool:  # noqa: ANN401
+    """Whether a probe that looks for changed inputs says that there are none."""
+    reports = [one for one in (seen if isinstance(seen, list) else [seen]) if isinstance(one, dict)]
+    found = [report["changed"] for report in reports if "changed" in report]
+    return bool(found) and not any(found)
 
 
 class NoSandbox(KeyboardInterrupt):  # Nothing else ends pytest from a fixture.

@@ -121,8 +121,8 @@ def _examine(
         "worker": {
             "packages": list(terms.packages),
             "own_names": own_names(stage.submission),
-            "excused": {problem: sorted(groups) for problem, groups in excused.items()},
         },
+        "excused": excused,
         "hidden_key": key_for(terms.secret, marking.name, marking.copied.key),
         "problems": list(terms.problems),
         "budget_s": terms.budget_s,
@@ -132,7 +132,7 @@ def _examine(
     (folder / "empty").mkdir()
     file = folder / "examination.json"
     file.touch(mode=0o600)  # It holds the key of the hidden inputs.
-    file.write_text(json.dumps(examination), encoding="utf-8")
+    file.write_text(json.dumps(examination, default=sorted), encoding="utf-8")
     with (folder / "log").open("w+", encoding="utf-8", errors="replace") as log:
         try:
             process = subprocess.Popen(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cs_grader.inside.forbidden import Call
+from cs_grader.inside.ledger import Entry
 from cs_grader.outside.clean_copy import Copied
 from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.terms import Terms, points_of, rubric_of, trivial_items
@@ -47,10 +47,10 @@ class Marking:
     rows: dict[tuple[bool, str], dict[str, Any]] = dataclasses.field(
         default_factory=dict[tuple[bool, str], dict[str, Any]]
     )
-    calls: list[tuple[bool, str, Call]] = dataclasses.field(
-        default_factory=list[tuple[bool, str, Call]]
+    notes: list[tuple[bool, str, Entry]] = dataclasses.field(
+        default_factory=list[tuple[bool, str, Entry]]
     )
-    """Forbidden calls, with the item's being hidden and its problem."""
+    """What was noted while it ran, with the item's being hidden and its problem."""
     absent: list[list[Any]] = dataclasses.field(default_factory=list[list[Any]])
     import_note: str = ""
     output: str = ""
@@ -73,9 +73,9 @@ class Marking:
             self.rows[message["hidden"], row["item"]] = row | {"seconds": message["seconds"]}
         elif "skipped" in message:
             self.plan = [entry for entry in self.plan if entry[2] != message["skipped"]]
-        elif "calls" in message:
+        elif "notes" in message:
             about = message["hidden"], message["problem"]
-            self.calls += [(*about, Call(*call)) for call in message["calls"]]
+            self.notes += [(*about, Entry(*entry)) for entry in message["notes"]]
         elif "absent" in message:
             self.absent = message["absent"]
         elif "import" in message:
@@ -92,7 +92,13 @@ class Marking:
         trivial, points = trivial_items(self.terms.tests), points_of(self.terms.tests)
 
         def earned(entry: dict[str, Any], items: Sequence[Item]) -> float:
-            return points(entry, [(item.item, item.outcome) for item in items], trivial)
+            # On hidden inputs an item is asked once more, and is right if it is right both times.
+            outcomes = {item.item: "passed" for item in items}
+            outcomes |= {item.item: item.outcome for item in items if item.outcome != "passed"}
+            # Zeros pass some items, known answers all whose inputs are not drawn; who passes no
+            # others has not solved anything.
+            drawn = {item.item for item in items if item.is_hidden} or set(outcomes)
+            return points(entry, list(outcomes.items()), {*trivial} | (outcomes.keys() - drawn))
 
         problems = tuple(
             _problem(name, entry, [item for item in items if item.problem == name], earned)
@@ -129,14 +135,14 @@ class Marking:
         if self.source is None:
             return []
         failed = [problem.problem for problem in problems if problem.failed]
-        public: dict[str, list[Call]] = {}
-        all_calls: dict[str, list[Call]] = {}
-        for is_hidden, problem, call in self.calls:
-            all_calls.setdefault(problem, []).append(call)
+        public: dict[str, list[Entry]] = {}
+        everything: dict[str, list[Entry]] = {}
+        for is_hidden, problem, entry in self.notes:
+            everything.setdefault(problem, []).append(entry)
             if not is_hidden:
-                public.setdefault(problem, []).append(call)
+                public.setdefault(problem, []).append(entry)
         shown = set(settle(self.source, public, self.terms.problems, failed))
-        found = settle(self.source, all_calls, self.terms.problems, failed)
+        found = settle(self.source, everything, self.terms.problems, failed)
         return [dataclasses.replace(one, is_hidden=one not in shown) for one in found]
 
     def _item(self, is_hidden: bool, problem: str, node: str) -> Item:

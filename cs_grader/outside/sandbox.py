@@ -54,7 +54,7 @@ def has_real_root() -> bool:
 
 
 def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
-    """What the worker has to know, but for `own_names`, `excused` and `packages`."""
+    """What the worker has to know, but for `own_names` and `packages`."""
     writable = [str(stage.scratch), "/dev/shm", "/dev/null", "/dev/zero", "/dev/full"]
     folders = [*map(str, interpreter_folders()), *SYSTEM, *OF_ETC, "/proc", "/sys", "/dev"]
     return {
@@ -65,7 +65,6 @@ def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
         "examination": str(stage.examination),
         "packages": [path for path in sys.path if path.endswith(PACKAGE_FOLDERS)],
         "own_names": [],
-        "excused": {},
         "uid": own_uid() if tier == "uid" or (tier == "bubblewrap" and has_real_root()) else None,
         "readable": [*folders, "/etc/localtime", str(stage.root)] if tier == "uid" else None,
         "writable": writable,

@@ -1,8 +1,8 @@
 """The from-scratch rule: what a submission may not use, read from its source without running it.
 
     policy = check_apart(files, adapters)             # before the examination
-    blocked.forbid(problem, policy.excused[problem])  # in the sandbox, before each probe
-    findings = settle(policy, calls, problems)        # after it; calls: what blocked.calls() saw
+    blocked.forbid(problem, tell, excused)      # in the sandbox, before the submission is imported
+    findings = settle(policy, notes, problems)  # after it; notes: what was told of
 
 The judge is the running code: a forbidden operator raises where it is called, and costs the items
 that call it. The source is read for what running does not tell:
@@ -10,7 +10,8 @@ that call it. The source is read for what running does not tell:
 - what cannot be blocked when it runs, such as another package's tokenizer: `policy.condemned` are
   the problems whose items fail because of it;
 - which problem a call is charged to: a softmax that is torch.softmax fails the problem softmax, and
-  not attention, block and model too, which are built from it. `policy.excused` says so;
+  not attention, block and model too, which are built from it. `policy.excused` says
+  which earlier problem has to have failed by it;
 - attempts to undo the block, and what looks like one. They are shown to an instructor under "needs
   review" and cost nothing: only a person can tell a debugging aid from a trick.
 

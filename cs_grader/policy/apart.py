@@ -42,8 +42,7 @@ def check_apart(
 
 def to_json(policy: Policy) -> str:
     """Write a policy for another process."""
-    excused = {problem: sorted(groups) for problem, groups in policy.excused.items()}
-    return json.dumps(asdict(policy) | {"excused": excused})
+    return json.dumps(asdict(policy), default=sorted)
 
 
 def _from_json(text: str) -> Policy:
@@ -52,6 +51,9 @@ def _from_json(text: str) -> Policy:
         named=tuple(Finding(**finding) for finding in fields["named"]),
         review=tuple(Finding(**finding) for finding in fields["review"]),
         condemned={name: Finding(**finding) for name, finding in fields["condemned"].items()},
-        excused={name: frozenset(groups) for name, groups in fields["excused"].items()},
+        excused={
+            name: {group: frozenset(problems) for group, problems in groups.items()}
+            for name, groups in fields["excused"].items()
+        },
         solutions=tuple(Excerpt(**excerpt) for excerpt in fields["solutions"]),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cs_grader.inside.forbidden import FORBIDDEN
+from cs_grader.inside.forbidden import FORBIDDEN, OWN
 from cs_grader.policy.copies import copies
 from cs_grader.policy.modules import Mention, Unit
 from cs_grader.policy.references import read_source
@@ -24,8 +24,9 @@ class Policy:
     review: tuple[Finding, ...]
     condemned: dict[str, Finding]
     """Problems whose items fail whatever they return, and why."""
-    excused: dict[str, frozenset[str]]
-    """Of each problem the groups of operators whose use is charged to an earlier problem."""
+    excused: dict[str, dict[str, frozenset[str]]]
+    """Of each problem the groups of operators whose every use earlier problems lead to, with these
+    problems: if they pay for it (outside/charges.py), it does not."""
     solutions: tuple[Excerpt, ...] = ()
     """Where each problem is solved."""
 
@@ -56,7 +57,7 @@ def unreadable(adapters: Iterable[str], reason: str) -> Policy:
         line=0,
         message=f"not read for forbidden operators: {reason}",
     )
-    return Policy((), (finding,), {}, {problem: frozenset() for problem in adapters})
+    return Policy((), (finding,), {}, {problem: {} for problem in adapters})
 
 
 def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
@@ -74,14 +75,19 @@ def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
     for (problem, group), mentions in places.items():
         for mention in mentions:
             charged.setdefault((group, mention), problem)
-    excused: dict[str, frozenset[str]] = {}
+    excused: dict[str, dict[str, frozenset[str]]] = {}
     for problem in adapters:
-        groups = [group for group in FORBIDDEN.get(problem, ()) if (problem, group) in places]
-        excused[problem] = frozenset(
-            group
-            for group in groups
-            if all(charged[group, mention] != problem for mention in places[problem, group])
-        )
+        payers = {
+            group: frozenset(charged[group, mention] for mention in places[problem, group])
+            for group in FORBIDDEN.get(problem, ())
+            if (problem, group) in places
+        }
+        # What does a problem's own work is paid for there, whoever else leads to it.
+        excused[problem] = {
+            group: problems
+            for group, problems in payers.items()
+            if problem not in problems and OWN[group] != problem
+        }
     named = [
         forbidden_finding(problem, mention)
         for (_, mention), problem in charged.items()

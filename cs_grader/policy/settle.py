@@ -1,25 +1,27 @@
-"""After the examination: what was called beside what the source names, as findings."""
+"""After the examination: what was done beside what the source names, as findings."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from cs_grader.inside.forbidden import FORBIDDEN, Call
-from cs_grader.policy.check import Policy
+from cs_grader.inside.audit import COMPILED, MADE_HERE
+from cs_grader.inside.forbidden import FORBIDDEN
+from cs_grader.inside.ledger import Entry
+from cs_grader.policy.check import ADAPTERS_FILE, Policy
 from cs_grader.policy.rules import group_of
 from cs_grader.result import Finding
 
 
 def settle(
     policy: Policy,
-    calls: Mapping[str, Sequence[Call]],
+    notes: Mapping[str, Sequence[Entry]],
     examined: Iterable[str],
     failed: Collection[str] | None = None,
 ) -> tuple[Finding, ...]:
-    """Put what was called beside what was named.
+    """Put what was done beside what was named.
 
     Args:
         policy: What the source says.
-        calls: Of each problem the forbidden calls that its probes ran into; their files relative
-            to the submission.
+        notes: Of each problem what was noted while its probes ran; files relative to the
+            submission.
         examined: The problems that were examined.
         failed: Those of them of which some item was not passed; None means all. In the others the
             submission caught the error and went on without the operator.
@@ -29,15 +31,23 @@ def settle(
         named and never called or called in vain, is left for review.
     """
     problems = [problem for problem in FORBIDDEN if problem in set(examined)]
+    # Where an operator is called: whichever problem names it there, another may have called it.
+    called_at = {
+        (entry.file, group_of(entry.what))
+        for problem in problems
+        for entry in notes.get(problem, ())
+        if entry.kind == "forbidden"
+    }
     findings: list[Finding] = []
     for problem in problems:
         named = [finding for finding in policy.named if finding.problem == problem]
         is_costly = failed is None or problem in failed
-        called = [_called(problem, call, named, is_costly) for call in calls.get(problem, ())]
+        calls = [entry for entry in notes.get(problem, ()) if entry.kind == "forbidden"]
+        called = [_called(problem, call, named, is_costly) for call in calls]
         findings += called
         if problem in policy.condemned:
             findings.append(policy.condemned[problem])
-        seen = {(finding.file, group_of(finding.operator)) for finding in called}
+        seen = called_at | {(finding.file, group_of(finding.operator)) for finding in called}
         findings += [
             _never_called(finding)
             for finding in named
@@ -45,23 +55,55 @@ def settle(
             and (finding.file, group_of(finding.operator)) not in seen
         ]
     mine = [f for f in policy.review if f.problem in problems or not f.problem]
-    return tuple(dict.fromkeys((*findings, *mine)))
+    noticed = _noticed({problem: notes.get(problem, ()) for problem in problems}, mine)
+    return tuple(dict.fromkeys((*findings, *mine, *noticed)))
 
 
-def _called(problem: str, call: Call, named: Sequence[Finding], is_costly: bool) -> Finding:
+def _noticed(
+    notes: Mapping[str, Sequence[Entry]], reviewed: Sequence[Finding]
+) -> Iterator[Finding]:
+    """What was noticed when it ran, once for each place, if the source does not show it."""
+    said = {("code", finding.file, finding.line) for finding in reviewed}
+    for problem, entries in notes.items():
+        for entry in entries:
+            about = ("code",) if entry.kind == "code" else (entry.kind, entry.what)
+            place = (*about, entry.file, entry.line)
+            if entry.kind != "forbidden" and place not in said:
+                said.add(place)
+                yield Finding(
+                    problem=problem,
+                    rule="needs review",
+                    operator=entry.what,
+                    file=entry.file or ADAPTERS_FILE,
+                    line=entry.line,
+                    message=_words(entry),
+                )
+
+
+def _words(entry: Entry) -> str:
+    if entry.kind == "operator":
+        return f"{entry.what} is an operator that no known solution of this problem uses"
+    if entry.what == COMPILED:
+        return "compiled code that was written here was to be loaded, and was refused"
+    if entry.what == MADE_HERE:
+        return "code ran that is no Python file of the submission as it was handed in"
+    return f"{entry.what} reaches into other code"
+
+
+def _called(problem: str, call: Entry, named: Sequence[Finding], is_costly: bool) -> Finding:
     # A class that an adapter returns is called by the examination: the source knows from where.
-    group = group_of(call.operator)
+    group = group_of(call.what)
     here = next((f for f in named if group_of(f.operator) == group), None)
     file, line = (call.file, call.line) if call.file or not here else (here.file, here.line)
     return Finding(
         problem=problem,
         rule="forbidden" if is_costly else "needs review",
-        operator=call.operator,
+        operator=call.what,
         file=file,
         line=line,
-        message=f"{call.operator} is not allowed in this problem: write it yourself"
+        message=f"{call.what} is not allowed in this problem: write it yourself"
         if is_costly
-        else f"{call.operator} was called, was blocked, and the code went on without it",
+        else f"{call.what} was called, was blocked, and the code went on without it",
     )
 
 

@@ -1,4 +1,4 @@
-"""How much memory does `encode_iterable` need? Run in a process of its own by probes/text.py.
+"""How much memory does `encode_iterable` need? Best run in a process of its own, by probes/text.py.
 
     python lazy_memory.py ROOT < inputs
 
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
 def peak_bytes() -> int | None:
@@ -39,6 +40,17 @@ def chunks(chunk: str, num_chunks: int) -> Iterator[str]:
             break
 
 
+def growth(tokenizer: Any, chunk: str, num_chunks: int) -> int | None:
+    """Bytes by which this process grows while it encodes many chunks, after a few."""
+    for _ in tokenizer.encode_iterable(chunks(chunk, 20)):
+        pass
+    before = peak_bytes()
+    for _ in tokenizer.encode_iterable(chunks(chunk, num_chunks)):
+        pass
+    after = peak_bytes()
+    return None if before is None or after is None else after - before
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     sys.path[0:1] = [str(Path(__file__).parents[1]), str(root)]
@@ -46,14 +58,9 @@ def main() -> None:
 
     given = ast.literal_eval(sys.stdin.read())
     tokenizer = load_adapters(root).get_tokenizer(**given["tokenizer"])
-    for _ in tokenizer.encode_iterable(chunks(given["chunk"], 20)):
-        pass
-    before = peak_bytes()
-    for _ in tokenizer.encode_iterable(chunks(given["chunk"], given["num_chunks"])):
-        pass
-    after = peak_bytes()
-    if before is not None and after is not None:
-        print(after - before)
+    grown = growth(tokenizer, given["chunk"], given["num_chunks"])
+    if grown is not None:
+        print(grown)
 
 
 if __name__ == "__main__":

@@ -38,10 +38,15 @@ def tensors(
             tensor = torch.tensor(value)
             if name in dtypes:
                 tensor = tensor.to(getattr(torch, dtypes[name]))
-            made[name] = reordered(tensor) if name in strided else tensor
+            made[name] = placed(reordered(tensor) if name in strided else tensor)
         else:
             made[name] = value
     return made
+
+
+def placed(tensor: Tensor) -> Tensor:
+    """Leave a tensor where it is; the grader has it lie where another process sees it."""
+    return tensor
 
 
 def reordered(tensor: Tensor) -> Tensor:

@@ -1,11 +1,13 @@
 """Examine the honest variants of the fault bank with forbidden operators blocked: run as a program.
 
-Prints the titles that fail, each with its first message, as JSON.
+Prints the titles that fail, each with its first message, and the operators that are noticed because
+no known solution uses them, as JSON.
 """
 
 import functools
 import json
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,19 +21,28 @@ def main() -> None:
 
     from cs_grader.inside.forbidden import FORBIDDEN
 
-    cases = [with_block(case) for case in load() if not case.is_fault and FORBIDDEN[case.problem]]
-    results = examine(cases, seed=0, jobs=1, on_result=lambda _: None)
+    variants = [case for case in load() if not case.is_fault and FORBIDDEN[case.problem]]
+    with tempfile.NamedTemporaryFile("a+") as file:
+        cases = [with_block(case, file.name) for case in variants]
+        results = examine(cases, seed=0, jobs=1, on_result=lambda _: None)
+        noticed = dict.fromkeys(Path(file.name).read_text(encoding="utf-8").splitlines())
     failed = {r.case.title: r.error or r.failures[0].message for r in results if not r.is_right}
-    print(json.dumps({"variants": len(cases), "failed": failed}))
+    print(json.dumps({"variants": len(cases), "failed": failed, "noticed": list(noticed)}))
 
 
-def with_block(case):
+def with_block(case, file):
     """The same case, blocked from the first call of an adapter on."""
-    from cs_grader.inside import blocked
+    from cs_grader.inside import blocked, unlisted
+
+    def note(operator, *place):
+        with Path(file).open("a", encoding="utf-8") as notes:
+            print(case.title, operator, *place, file=notes)
 
     @functools.cache
     def block():
-        blocked.forbid(case.problem)
+        blocked.forbid(case.problem, lambda *_: None)
+        unlisted.notice(unlisted.of_no_problem(), note)
+        unlisted.notice(unlisted.of_other_problems(case.problem), note)
 
     def blocking(stand_in):
         @functools.wraps(stand_in)

@@ -459,13 +459,28 @@ def test_an_answer_that_is_no_tensor_is_named(connection):
         {"ended": "raised", "type": "E", "text": b"x"},
         {"ended": "raised", "type": "E", "text": "x", "frames": [["f", "1", "g"]]},
         {"ended": "raised", "type": "E", "text": "x", "frames": [["f", -1, "g"]]},
-        {"ended": "returned", "forbidden": 3},
         {"ended": "returned", "absent": [{}]},
     ],
 )
 def test_a_forged_answer_is_refused(forged):
     with pytest.raises(WireError, match="not an answer"):
-        answer_of(forged)
+        answer_of(forged, {"notes": [], "inputs_changed": 0})
+
+
+@pytest.mark.parametrize("notes", [3, [3], [["won", "x", "f", 1]], [["code", "x", "f", -1]]])
+def test_forged_notes_are_refused(notes):
+    with pytest.raises(WireError, match="not an answer"):
+        answer_of({"ended": "returned"}, {"notes": notes, "inputs_changed": 0})
+
+
+def test_what_is_noted_is_a_name_or_nothing():
+    notes = [
+        ["forbidden", "100 of 100", "f", 1],
+        ["code", "<b>", "f", 1],
+        ["operator", "a::b", "", 0],
+    ]
+    noted = answer_of({"ended": "returned"}, {"notes": notes, "inputs_changed": 0}).noted
+    assert [entry.what for entry in noted] == ["something unknown", "something unknown", "a::b"]
 
 
 def test_a_wall_that_is_not_there_is_not_accepted(monkeypatch):

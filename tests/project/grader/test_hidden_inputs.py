@@ -18,13 +18,17 @@ SECRET = "a secret of more than 128 bits"
 KEY = hidden.key_for(SECRET, "ann", "0" * 64)
 
 # Answers rightly on public inputs, which it knows by heart, and tells all it sees of the others:
-# in messages, in the name of an exception, in the list of forbidden calls, in print, in time.
+# in messages, in the name of an exception, in the ledger of forbidden calls, in print, in time.
 ATTACK = """
-import os, random, time, zlib
+import os, random, sys, time, zlib
 import numpy as np
 import torch
-from cs_grader.inside import blocked
-from cs_grader.inside.forbidden import Call
+
+def ledger():
+    frame = sys._getframe()
+    while "shared" not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals["shared"].ledger
 
 def softmax(x, dim):
     exponentials = torch.exp(x - x.amax(dim, keepdim=True))
@@ -35,7 +39,8 @@ def run_softmax(in_features, dim):
     seen = [torch.initial_seed(), int(np.random.get_state()[1][0]), random.getrandbits(32)]
     words = "SEEN " + " ".join(map(str, [zlib.crc32(values), *seen])) + " ."
     print(words)
-    blocked._CALLS.append(Call(words, words, 7))
+    for kind in ("forbidden", "operator", "code"):
+        ledger().write(kind, "SEEN " + words.replace(" ", "_"), words, 7)
     if seen[0] % 2:
         time.sleep(0.2)
         raise type(f"X{zlib.crc32(values)}", (Exception,), {})(words)

@@ -23,7 +23,7 @@ def f():
 """
 EXCUSED = """
 from cs_grader.inside import blocked
-blocked.forbid("silu", excused=["silu"])
+blocked.forbid("silu", print, excused=["silu"])
 def f():
     return F.silu(x)
 """
@@ -60,7 +60,10 @@ def f():
 OTHERS = {
     "emptied": ("silu", EMPTIED),
     "swallowed": ("silu", SWALLOWED),
-    "no such problem": ("silu", "from cs_grader.inside import blocked\nblocked.forbid('nothing')"),
+    "no such problem": (
+        "silu",
+        "from cs_grader.inside import blocked\nblocked.forbid('nothing', print)",
+    ),
     "excused": ("checkpointing", EXCUSED),
 }
 

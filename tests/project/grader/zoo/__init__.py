@@ -14,6 +14,7 @@ graded, softmax and SiLU: the change is made in one, the other shows that nothin
     answering.py   odd answers, odd objects, odd output                        (20-22, 36-40, 47-49)
     packing.py     files, links, zips, encodings, what does not import         (28-35)
     shortcuts.py   operators that are not allowed, and what only looks like it (41-43)
+    hiding.py      work that is done where nobody looks                        (21, 42)
     grading.py     grades animals with scripts/instructor/grade.py and compares
 
 Nothing here harms the machine if a wall does not hold: what could is bounded or checks first that

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import pytest
+import table
 import trivial
 
 from cs_grader.outside.terms import rubric_of
@@ -73,3 +74,10 @@ def test_trivial_answers_to_all_problems_earn_nothing(tmp_path):
     every = rubric_of(trivial.ROOT / "tests")
     for kind, result in trivial.grade_all(tmp_path).items():
         assert {p.problem: p.points for p in result.problems} == dict.fromkeys(every, 0.0), kind
+
+
+def test_table_of_public_answers_earns_next_to_nothing_in_any_problem(tmp_path):
+    every = rubric_of(trivial.ROOT / "tests")
+    result = table.grade_table(tmp_path, *every)
+    rich = {p.problem: p.points for p in result.problems if p.points > 0.1 * p.max_points}
+    assert not rich

@@ -1,0 +1,67 @@
+"""Where the processes of a submission leave word of what a person has to know of.
+
+    ledger = Ledger()                                   # in the server, before it forks
+    ledger.write("operator", "aten::erf", file, line)   # in any process below it
+    ledger.take()                                       # in the server: all that was written
+
+The ledger is memory that all processes share. What one of them writes is known at once, whatever
+becomes of it afterwards, and the processes that it has forked write to the same one.
+
+It lies beside the submission, which can overwrite it once it has found it: whoever reads it
+believes no more than that somebody wrote this.
+"""
+
+import mmap
+from typing import NamedTuple
+
+SIZE = 2**16
+COUNT = 4
+MOST_CHARACTERS = 300
+KINDS = ("forbidden", "operator", "code")
+
+
+class Entry(NamedTuple):
+    """Something that was done."""
+
+    kind: str
+    """ "forbidden" (an operator that the problem is solved without), "operator" (one that no known
+    solution uses) or "code" (what the source does not show)."""
+    what: str
+    file: str
+    """Absolute path of the file that did it; "" if no file of a submission is on the stack."""
+    line: int
+    """Line in that file; 0 if there is none."""
+
+
+class Ledger:
+    """Entries that every process forked from here can add to."""
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, SIZE)
+
+    def write(self, kind: str, what: str, file: str, line: int) -> None:
+        """Add an entry, if there is room: the first ones say enough."""
+        parts = (kind, what[:MOST_CHARACTERS], file[-MOST_CHARACTERS:], str(line))
+        text = "\t".join(" ".join(part.split()) for part in parts) + "\n"
+        entry = text.encode("utf-8", "replace")
+        start = COUNT + self._used()
+        if start + len(entry) <= SIZE:
+            self.memory[start : start + len(entry)] = entry
+            self.memory[:COUNT] = (start - COUNT + len(entry)).to_bytes(COUNT, "big")
+
+    def take(self) -> list[Entry]:
+        """Return the entries, without repetitions, in order, and forget them."""
+        text = self.memory[COUNT : COUNT + self._used()].decode("utf-8", "replace")
+        self.memory[:COUNT] = bytes(COUNT)
+        return list(dict.fromkeys(filter(None, map(_entry, text.split("\n")))))
+
+    def _used(self) -> int:
+        return min(int.from_bytes(self.memory[:COUNT], "big"), SIZE - COUNT)
+
+
+def _entry(line: str) -> Entry | None:
+    kind, *rest = line.split("\t")
+    if kind not in KINDS or len(rest) != 3 or not rest[2].isdecimal():
+        return None
+    what, file, number = rest
+    return Entry(kind, what, file, int(number[:9]))

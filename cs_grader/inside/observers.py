@@ -1,0 +1,98 @@
+"""Keeps what observes a submission out of its way, and notices where it was replaced all the same.
+
+    observers = Observers()          # in a host, before the submission is imported
+    observers.hide()                 # sys.modules has neither probes nor the grader any more
+    probe = observers.find("probes.model", "forward")
+    observers.replaced()             # before and after a probe: "" or a name
+
+A probe runs in the same process as the submission, which can reach its globals through the frames
+on the stack. What counts is compared with what was there before the first line of the submission:
+the probes, their code, and what they call of other modules.
+
+This does not notice who puts everything back before a probe ends, nor who changes what lies deeper
+(a function that torch.equal calls). Of inputs that are changed in place the server therefore sees
+for itself (inputs.py); the remaining observations (what is raised, how far a stream was read) are
+as good as this check.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+HIDDEN = ("probes", "cs_grader")
+State = list[tuple[str, Callable[[], object], object]]
+
+
+class Observers:
+    """The probes and what they work with, as they were when this was made."""
+
+    def __init__(self) -> None:
+        self.probes = {
+            name: module for name, module in sys.modules.items() if name.startswith("probes.")
+        }
+        self.state: State = []
+        for name, module in self.probes.items():
+            self.state += _state_of(name, module)
+
+    def hide(self) -> None:
+        """Let nobody import what is here already; who tries gets a copy that nothing uses."""
+        for name in list(sys.modules):
+            if name.partition(".")[0] in HIDDEN:
+                del sys.modules[name]
+
+    def find(self, module: str, probe: str) -> Callable[..., Any]:
+        """The probe of this name."""
+        return getattr(self.probes[module], probe)
+
+    def replaced(self) -> str:
+        """Name what is another object than it was; "" if nothing is."""
+        for name, look, before in self.state:
+            if look() is not before:
+                return name
+        return ""
+
+
+def _state_of(name: str, module: ModuleType) -> State:
+    """How to look up everything that the functions of a module work with, and what is there."""
+    names = vars(module)
+    used = {word for value in names.values() for word in _words(value)}
+    looks: list[tuple[str, Callable[[], object]]] = []
+    for word, value in names.items():
+        looks.append((f"{name}.{word}", _entry(names, word)))
+        for function in _functions(value):
+            where = f"{name}.{function.__qualname__}"
+            looks += [
+                (where, _attribute(function, part))
+                for part in ("__code__", "__defaults__", "__kwdefaults__")
+            ]
+        if isinstance(value, ModuleType):
+            inner = vars(value)
+            where = value.__name__
+            looks += [(f"{where}.{one}", _entry(inner, one)) for one in sorted(used & inner.keys())]
+    return [(where, look, look()) for where, look in looks]
+
+
+def _entry(names: dict[str, Any], word: str) -> Callable[[], object]:
+    return lambda: names.get(word)
+
+
+def _attribute(owner: object, name: str) -> Callable[[], object]:
+    return lambda: getattr(owner, name)
+
+
+def _functions(value: object) -> Iterator[FunctionType]:
+    """A function, or the methods of a class."""
+    if isinstance(value, FunctionType):
+        yield value
+    elif isinstance(value, type):
+        yield from (one for one in vars(value).values() if isinstance(one, FunctionType))
+
+
+def _words(value: object) -> Iterator[str]:
+    """The names that functions use, attributes among them."""
+    waiting: list[CodeType] = [function.__code__ for function in _functions(value)]
+    while waiting:
+        code = waiting.pop()
+        yield from code.co_names
+        waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]

@@ -1,0 +1,156 @@
+"""Notices operators of PyTorch that no known solution of a problem uses.
+
+    notice(of_no_problem(), tell)            # in the server, once
+    notice(of_other_problems("silu"), tell)  # in a host, for its problem
+
+operators.toml lists what known solutions call, collected by scripts/maintain/operators.py. Any
+other operator still does its work, but first tells on its caller: a person looks whether it does
+what the student was to write. Whatever has to be forbidden is in forbidden.py; this is for the
+ways to do the same that nobody has thought of.
+
+What counts are the operators that do the work. One that PyTorch takes apart into others (einsum)
+is not looked at, its parts are; one that PyTorch calls for a gradient is not the student's choice.
+
+A listed operator costs nothing extra: PyTorch's dispatcher only comes by here for the others, in
+all threads and in every process that is forked. It does not see what is registered later (an
+operator of the submission's own), nor what runs without the dispatcher (NumPy, C).
+"""
+
+import ctypes
+import functools
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from cs_grader.inside.places import calling_place
+
+LIST = Path(__file__).with_name("operators.toml")
+# Every tensor's operators pass here, below gradients and above the kernels that compute.
+KEY = "BackendSelect"
+# Where PyTorch computes gradients: below this function nothing is of a submission's choosing.
+GRADIENTS = "_engine_run_backward"
+NUMBERS = (int, float, complex)
+# To make a parameter PyTorch asks it for a tensor that Python has not seen yet.
+UNSEEN = ("aten::detach",)
+
+Tell = Callable[[str, str, int], None]
+"""Is given an operator, and file and line of its caller."""
+
+
+@functools.cache
+def listed() -> dict[str, frozenset[str]]:
+    """Of each operator in the list, the problems that known solutions use it in."""
+    rows = tomllib.loads(LIST.read_text(encoding="utf-8"))
+    return {name: frozenset(problems.split()) for name, problems in rows.items()}
+
+
+def is_listed(operator: str, problem: str) -> bool:
+    """Whether known solutions use an operator: of this problem, or of several others.
+
+    What serves several problems (a product, a sum) does the work of none.
+    """
+    problems = listed().get(operator, frozenset())
+    return problem in problems or len(problems) > 1
+
+
+def of_no_problem() -> set[str]:
+    """Every operator that is not in the list."""
+    return operators() - listed().keys()
+
+
+def of_other_problems(problem: str) -> set[str]:
+    """The operators in the list that this problem's known solutions do not use."""
+    return {name for name in listed() if not is_listed(name, problem)}
+
+
+def operators() -> set[str]:
+    """The operators of PyTorch that do work, without their overloads, such as aten::mul."""
+    return {name.partition(".")[0] for name in _overloads()}
+
+
+def notice(names: Iterable[str], tell: Tell) -> None:
+    """Let these operators tell on whoever calls them, from now on and for good."""
+    wanted = set(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for overload in _overloads():
+            if overload.partition(".")[0] in wanted:
+                namespace, _, name = overload.partition("::")
+                _library(namespace).impl(name, KEY, _telling(overload, tell), True)
+
+
+@functools.cache
+def _overloads() -> list[str]:
+    import torch
+
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore
+    return [
+        name
+        for name in torch._C._dispatch_get_all_op_names()  # pyright: ignore
+        # Of those that make a tensor from nothing PyTorch itself has a kernel here.
+        if not has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, KEY)
+        if name not in UNSEEN
+    ]
+
+
+@functools.cache
+def _library(namespace: str) -> Any:  # noqa: ANN401  # No type has a public name.
+    import torch
+
+    library = torch.library.Library(namespace, "IMPL")
+    # It takes its kernels along when it is collected, which nobody can bring about any more.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    return library.m
+
+
+def _telling(overload: str, tell: Tell) -> Callable[..., Any]:
+    """Make a kernel that tells and then lets the operator do its work."""
+    import torch
+
+    key = torch._C.DispatchKey.BackendSelect  # pyright: ignore
+    below = torch._C._dispatch_keyset_full_after(key)  # pyright: ignore
+    name = overload.partition(".")[0]
+
+    def kernel(keys: Any, *args: object, **kwargs: object) -> object:  # noqa: ANN401
+        frame = sys._getframe().f_back  # pyright: ignore[reportPrivateUsage]
+        if frame is not None and frame.f_code.co_name != GRADIENTS:
+            tell(name, *calling_place(frame))
+        operator, places = _find(overload)
+        numbers = [at for at in places if at < len(args) and isinstance(args[at], NUMBERS)]
+        if numbers:
+            args = tuple(
+                _as_tensor(value, args) if at in numbers else value for at, value in enumerate(args)
+            )
+        return operator.redispatch(keys & below, *args, **kwargs)
+
+    return kernel
+
+
+@functools.cache
+def _find(overload: str) -> tuple[Any, list[int]]:
+    """Return an operator and the places of its arguments that are tensors."""
+    import torch
+
+    namespace, _, rest = overload.partition("::")
+    name, _, variant = rest.partition(".")
+    operator = getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
+    arguments = enumerate(operator._schema.arguments)
+    return operator, [place for place, argument in arguments if str(argument.type) == "Tensor"]
+
+
+def _as_tensor(number: Any, args: tuple[object, ...]) -> object:  # noqa: ANN401
+    """Put a number back into a tensor: PyTorch takes it out on the way here.
+
+    The result has the dtype that it has with the number: a single float64 among float32 does not
+    count, but it does among integers.
+    """
+    import torch
+
+    given = [value for value in args if isinstance(value, torch.Tensor)]
+    other = next((tensor for tensor in given if tensor.dtype != torch.bool), given[0])
+    exact = torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)
+    dtype = torch.result_type(other, number)
+    return exact if other.ndim and dtype == other.dtype else exact.to(dtype)

@@ -1,0 +1,183 @@
+"""Submissions that do where nobody looks what they may not do, or that keep others from looking."""
+
+from zoo.animal import ONCE, RIGHT, animal, define_softmax, softmax_does
+
+LOST = {"lost": ("softmax",)}
+HERE = r"tests/adapters\.py:\d+"
+
+softmax_does(
+    42,
+    "an operator that no solution uses",
+    "return softmax(in_features, dim) + 0 * torch.special.i0(in_features.detach()).nan_to_num()"
+    ".to(in_features.dtype).clamp(max=1)",
+    policy=(rf"needs review aten::i0 {HERE}",),
+)
+softmax_does(
+    42,
+    "an operator that no solution uses, in a thread of a forked process",
+    f"""
+import os, threading
+if os.fork() == 0:
+    thread = threading.Thread(target=lambda: torch.special.i1(torch.ones(3)))
+    thread.start()
+    thread.join()
+    os._exit(0)
+os.wait()
+{RIGHT}
+""",
+    policy=(rf"needs review aten::special_i1 {HERE}",),
+)
+IN_A_PROCESS = """
+import multiprocessing
+def work(queue, x, dim):
+    queue.put(torch.softmax(x, dim).numpy())
+"""
+softmax_does(
+    42,
+    "softmax in a process that is spawned",
+    """
+context = multiprocessing.get_context("spawn")
+queue = context.SimpleQueue()
+process = context.Process(target=work, args=(queue, in_features.detach(), dim))
+process.start()
+process.join()
+if process.exitcode:
+    raise RuntimeError(f"the other process ended with {process.exitcode}")
+return torch.tensor(queue.get())
+""",
+    at_import=IN_A_PROCESS,
+    message="the other process ended with 1",
+    policy=(rf"needs review torch\.softmax {HERE}|forbidden torch\.softmax {HERE}",),
+    **LOST,
+)
+softmax_does(
+    47,
+    "spawns a process that does honest work",
+    f"""
+context = multiprocessing.get_context("spawn")
+{ONCE}
+    with context.Pool(2) as pool:
+        assert pool.map(abs, [-1, 2]) == [1, 2]
+{RIGHT}
+""",
+    at_import="import multiprocessing\nmultiprocessing.set_start_method('spawn')",
+)
+softmax_does(
+    42,
+    "softmax in a fresh interpreter",
+    """
+import subprocess, sys
+torch.save((in_features.detach(), dim), "/tmp/given")
+code = "import torch; x, d = torch.load('/tmp/given')\\n"
+code += "torch.save(torch.softmax(x, d), '/tmp/found')"
+subprocess.run([sys.executable, "-c", code], check=True)
+return torch.load("/tmp/found")
+""",
+    message="may start no other program here",
+    policy=(rf"needs review subprocess.run {HERE}",),
+    **LOST,
+)
+softmax_does(
+    42,
+    "softmax in a program that is started past Python's functions",
+    """
+import _posixsubprocess, os, sys
+code = "import torch; x, d = torch.load('/tmp/given')\\n"
+code += "torch.save(torch.softmax(x, d), '/tmp/found')"
+torch.save((in_features.detach(), dim), "/tmp/given")
+reading, writing = os.pipe()
+program = [os.fsencode(word) for word in (sys.executable, "-c", code)]
+pid = _posixsubprocess.fork_exec(
+    program, [program[0]], True, (writing,), None, None, -1, -1, -1, -1, -1, -1,
+    reading, writing, False, False, -1, None, None, None, -1, None, False,
+)
+os.waitpid(pid, 0)
+return torch.load("/tmp/found")
+""",
+    message="No such file",
+    policy=("needs review _posixsubprocess",),
+    any_policy=True,
+    **LOST,
+)
+softmax_does(
+    42,
+    "loads a compiled file that it has written",
+    f"""
+import _ctypes, shutil
+loaded = shutil.copyfile(_ctypes.__file__, "/tmp/mine.so")
+ctypes.CDLL(loaded)
+{RIGHT}
+""",
+    at_import="import ctypes",
+    message="compiled code of a submission is not loaded",
+    policy=(rf"needs review compiled code {HERE}", "needs review ctypes.CDLL"),
+    **LOST,
+)
+
+
+@animal(42, "keeps source in a data file", policy=(rf"needs review exec {HERE}",))
+def keeps_source_in_a_data_file(folder):
+    (folder / "tests" / "data.txt").write_text("def double(x):\n    return 2 * x\n")
+    define_softmax(
+        folder,
+        "assert DATA.double(1) == 2\n" + RIGHT,
+        "DATA = type(__spec__.loader)('data', __file__.replace('adapters.py', 'data.txt'))"
+        ".load_module()",
+    )
+
+
+@animal(42, "writes source and imports it", policy=(rf"needs review exec {HERE}",))
+def writes_source_and_imports_it(folder):
+    define_softmax(
+        folder,
+        "import written\nassert written.double(1) == 2\n" + RIGHT,
+        "with open(__file__.replace('adapters.py', 'written.py'), 'w') as file:\n"
+        "    file.write('def double(x): return 2 * x')",
+    )
+
+
+REACH = """
+def globals_of_probe():
+    try:
+        raise ValueError
+    except ValueError as error:
+        frame = getattr(error.__traceback__, "tb" + "_frame")
+    while "changed" not in getattr(frame, "f" + "_globals"):
+        frame = getattr(frame, "f" + "_back")
+    return getattr(frame, "f" + "_globals")
+"""
+CHANGE = "right = softmax(in_features, dim)\nwith torch.no_grad():\n    in_features.add_(1)\n"
+softmax_does(
+    21,
+    "changes its input and replaces the probe that would see it",
+    f"{CHANGE}globals_of_probe()['changed'] = lambda *_: []\nreturn right",
+    at_import=REACH,
+    message="changed, which the examination uses, was replaced",
+    **LOST,
+)
+softmax_does(
+    21,
+    "changes its input and replaces the probe until that has looked",
+    f"""
+{CHANGE}
+names = globals_of_probe()
+seeing = names["changed"]
+def blind(*_):
+    names["changed"] = seeing
+    return []
+names["changed"] = blind
+return right
+""",
+    at_import=REACH,
+    message="changed its input, and kept the probe from seeing that it did",
+    unsure=("softmax",),  # What of it is left are inputs without a value.
+)
+softmax_does(
+    21,
+    "replaces what the probe works with, at import",
+    f"{CHANGE}return right",
+    at_import="torch.equal = lambda *_: True",
+    message="torch.equal, which the examination uses, was replaced",
+    policy=(r"needs review torch\.equal",),
+    lost=("softmax", "silu"),
+)
