@@ -8,6 +8,7 @@ import tomllib
 import traceback
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -20,10 +21,19 @@ from compare import NotStarted, WrongAnswer
 from packaging.specifiers import SpecifierSet
 from submission import load_adapters
 
+try:
+    import places
+except ImportError:  # The student edition has stored answers, and nothing that computes others.
+    places = None
+
 UNUSABLE = "tests/adapters.py cannot be imported: "
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
+# Wrong answers of a problem that are traced, at most, until something is found.
+MOST_TRACED = 3
 ASKED = pytest.StashKey[str]()
+CALL = pytest.StashKey[tuple[Any, dict[str, Any]]]()
+TRACED = pytest.StashKey[Counter[str | None]]()
 ASKED_OF_MANY = (
     "test_devices",
     "test_initialisation",
@@ -163,6 +173,7 @@ def pytest_runtest_makereport(
     if call.excinfo is not None:
         show_own_frames(call.excinfo)
         say_what_was_asked(call.excinfo.value, item.stash.get(ASKED, ""))
+        say_where_it_goes_wrong(call.excinfo.value, item)
     finished = yield
     problem = problem_of(item)
     over = finished.when == "call" or (finished.when == "setup" and finished.failed)
@@ -192,6 +203,30 @@ def say_what_was_asked(error: BaseException, asked: str) -> None:
     """Begin a wrong answer's message with the call that it is the answer to."""
     if isinstance(error, WrongAnswer) and asked:
         error.msg = f"asked for {asked}\n{error.msg}"
+
+
+def say_where_it_goes_wrong(error: BaseException, item: pytest.Item) -> None:
+    """End the first wrong answers of a problem with the line to look at, and a small example.
+
+    Only on public inputs: a grader shows what is said about them, and nothing about others.
+    """
+    tries = item.session.stash.setdefault(TRACED, Counter())
+    problem = problem_of(item)
+    is_asked = isinstance(error, WrongAnswer) and CALL in item.stash and places is not None
+    if not is_asked or tries[problem] >= MOST_TRACED or item.config.getoption("--exam-seed"):
+        return
+    adapters, inputs = item.stash[CALL]
+
+    def run(probe: Callable[..., Any], **given: Any) -> Any:
+        seed_everything(0)
+        return probe(adapters, **copy.deepcopy(given))
+
+    tries[problem] += 1
+    with contextlib.suppress(Exception):  # What cannot be traced is not explained.
+        where = places.explain(run, inputs)
+        if where:
+            tries[problem] = MOST_TRACED
+            error.msg = f"{error.msg}\n{where}"
 
 
 def outcome(error: BaseException | None) -> str:
@@ -286,6 +321,7 @@ def observe(
     def run(probe: Callable[..., Any], **inputs: Any) -> Any:
         check_plain(inputs)
         request.node.stash[ASKED] = in_short(inputs)
+        request.node.stash[CALL] = adapters, inputs
         seed_everything(zlib.crc32(repr(seed).encode()))
         try:
             with warnings.catch_warnings():
