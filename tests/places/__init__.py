@@ -66,8 +66,8 @@ def find(run: Run, inputs: Mapping[str, Any]) -> Finding | Path | Stage | None:
         return find_in_training(run)
     for task in tasks.for_inputs(inputs):
         seen = run(task.probe, **task.inputs)
-        for place, (wanted, number) in enumerate(zip(task.wanted, seen["outputs"], strict=False)):
-            got = values_at(seen, place)
+        for place, (wanted, output) in enumerate(zip(task.wanted, seen["outputs"], strict=False)):
+            number, got = output
             if got is None or wanted.is_met(got):
                 continue
 
@@ -81,8 +81,5 @@ def find(run: Run, inputs: Mapping[str, Any]) -> Finding | Path | Stage | None:
 
 
 def values_at(seen: Mapping[str, Any], place: int) -> Array | None:
-    """One of the outputs; None if it was nothing that the submission's lines had computed."""
-    if place >= len(seen["outputs"]):
-        return None
-    values = seen["events"][seen["outputs"][place]]["values"]
-    return None if values is None else np.asarray(values)
+    """One of the outputs; None if there is no such."""
+    return seen["outputs"][place][1] if place < len(seen["outputs"]) else None

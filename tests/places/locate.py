@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from places.graph import Line, Node, nodes_of, unknown_on_the_way
-from places.matching import Array, Known, layouts
+from places.matching import A_PART, Array, Known, layouts
 from places.sentences import paragraph
 from places.tasks import Task, Wanted
 
 # Runs the traced call again with other values put in for some of its operations.
 Rerun = Callable[[Mapping[int, Array]], Array | None]
 
-MOST_RERUNS = 60
-MOST_SECONDS = 0.7
+MOST_RERUNS = 50
+MOST_SECONDS = 1.0
 MOST_LINES = 3
 
 
@@ -117,12 +117,11 @@ def first_to_repair(
     """Find the first node for which a right value repairs the answer; by nature the last does."""
     output = unknown[-1]
     final, answer = wanted.name, wanted.values[0]
-    seen = {node.match.name for node in nodes.values() if node.match and node.match.is_exact}
     started, runs = time.monotonic(), 0
     for node in unknown[:-1]:
         if node.values is None or node.values.size < 2 or not node.lines:
-            continue
-        for name, values in candidates(node, known, seen):
+            continue  # A lone number says too little.
+        for name, values in candidates(node, nodes, known):
             if runs >= MOST_RERUNS or time.monotonic() - started > MOST_SECONDS:
                 return output, final, answer
             runs += 1
@@ -132,19 +131,26 @@ def first_to_repair(
     return output, final, answer
 
 
-def candidates(node: Node, known: Known, seen: set[str]) -> Iterator[tuple[str, Array]]:
-    """Yield quantities that a node could be meant to compute, laid out as it is."""
+def candidates(node: Node, nodes: Mapping[int, Node], known: Known) -> Iterator[tuple[str, Array]]:
+    """Yield quantities that a node could be meant to compute, laid out as it is.
+
+    Quantities have an order: what comes next after the node's sources is tried first.
+    """
     assert node.values is not None
-    loose = node.match.name if node.match and not node.match.is_exact else None
-    names = [loose] if loose else []
-    # What nobody has computed yet is the likeliest, but a right value may have been spoiled, too.
-    names += sorted((name for name in known.quantities if name != loose), key=seen.__contains__)
+    names = list(known.quantities)
+    matches = [nodes[n].match for n in node.sources if n in nodes]
+    of_sources = [match.name.removeprefix(A_PART) for match in matches if match is not None]
+    start = max((names.index(name) for name in of_sources), default=0)
+    names = names[start:] + names[:start]
+    if node.match is not None and node.match.name in known.quantities:
+        names = [node.match.name, *(name for name in names if name != node.match.name)]
+    later: list[tuple[str, Array]] = []
     for name in names:
-        array = known.quantities.get(name)
-        if array is None:
-            continue
-        tried: list[Array] = []
-        for laid in layouts(np.asarray(array, np.float64), node.values.shape):
-            if not any(np.array_equal(laid, one) for one in tried) and len(tried) < 4:
-                tried.append(laid)
+        first: Array | None = None
+        for laid in layouts(np.asarray(known.quantities[name], np.float64), node.values.shape):
+            if first is None:
+                first = laid
                 yield name, laid
+            elif not np.array_equal(laid, first):
+                later.append((name, laid))
+    yield from later  # Axes that have changed their places.

@@ -20,6 +20,7 @@ TOLERANCE = 2e-4
 VERY_LOW = -1e8
 FEWEST_NUMBERS_OF_A_PART = 3
 MOST_AXES = 6
+A_PART = "a part of "
 
 
 @dataclass(frozen=True)
@@ -80,25 +81,33 @@ class Known:
 
     def __init__(self, quantities: Mapping[str, Array]) -> None:
         self.quantities = {name: np.asarray(array) for name, array in quantities.items()}
+        self._whole = {name: canonical(array) for name, array in self.quantities.items()}
         self._by_size: dict[int, list[tuple[str, Array, Array]]] = {}
-        for name, array in self.quantities.items():
-            self._add(name, canonical(array))
-        for name, array in self.quantities.items():
-            for axis in range(array.ndim):
-                for place in range(array.shape[axis] if array.shape[axis] > 1 else 0):
-                    part = canonical(array.take(place, axis))
-                    if part.size >= FEWEST_NUMBERS_OF_A_PART:
-                        self._add(f"a part of {name}", part)
 
-    def _add(self, name: str, array: Array) -> None:
-        self._by_size.setdefault(array.size, []).append((name, array, np.sort(array, axis=None)))
+    def _of_size(self, size: int) -> list[tuple[str, Array, Array]]:
+        """Name, values and sorted values of all quantities of a size, and of all parts of one."""
+        if size not in self._by_size:
+            named = [(name, array) for name, array in self._whole.items() if array.size == size]
+            named += self._parts(size) if size >= FEWEST_NUMBERS_OF_A_PART else []
+            self._by_size[size] = [(name, a, np.sort(a, axis=None)) for name, a in named]
+        return self._by_size[size]
+
+    def _parts(self, size: int) -> list[tuple[str, Array]]:
+        return [
+            (A_PART + name, part)
+            for name, array in self._whole.items()
+            for axis, length in enumerate(array.shape)
+            if array.size == size * length
+            for place in range(length)
+            if (part := canonical(array.take(place, axis))).size == size
+        ]
 
     def match(self, values: Array) -> Match | None:
         """Name what these values are; if nothing fits, what they would be in another order."""
         array = canonical(values)
         ordered = np.sort(array, axis=None)
         loose = None
-        for name, known, known_ordered in self._by_size.get(array.size, ()):
+        for name, known, known_ordered in self._of_size(array.size):
             if not are_close(ordered, known_ordered):
                 continue
             if any(are_close(array, laid) for laid in layouts(known, array.shape)):
@@ -106,4 +115,4 @@ class Known:
             loose = loose or Match(name, is_exact=False)
         # Numbers of which many are equal fit in any order, which says nothing.
         few = len(np.unique(ordered)) < max(4, array.size // 4)
-        return None if few or (loose and loose.name.startswith("a part")) else loose
+        return None if few or (loose and loose.name.startswith(A_PART)) else loose

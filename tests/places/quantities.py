@@ -230,6 +230,7 @@ def rope(
         "the rotated even coordinates": turned[..., 0],
         "the rotated odd coordinates": turned[..., 1],
         "the rotated coordinates": turned,
+        "the rotated input": turned.reshape(x.shape),
     }
 
 

@@ -52,22 +52,28 @@ class Path:
 
     def suspects(self) -> list[Step]:
         """The first line that computed nothing known, the last, and the condition before."""
-        own = [step for step in self.steps if not step.file.endswith("adapters.py")] or self.steps
-        made = [step for step in own if step.value is not None]
-        odd = [step for step in made if self.name_of(step) is None]
-        first = odd[0] if odd else own[-1]
-        last = made[-1] if made else own[-1]
-        before = [step for step in own[: own.index(first)] if step.value is None]
-        found = {(step.file, step.number): step for step in (first, last, *before[-1:])}
+        first, last = self.odd()
+        before = self.steps[: self.steps.index(first)]
+        # Whatever has led to the right rate has done its part.
+        has_been_right = any(self.name_of(step) == "the rate" for step in before)
+        conditions = [] if has_been_right else [s for s in before if s.value is None]
+        found = {(step.file, step.number): step for step in (first, last, *conditions[-1:])}
         return list(found.values())
+
+    def odd(self) -> tuple[Step, Step]:
+        """The first and the last line of the submission's own that computed nothing known."""
+        own = [step for step in self.steps if not step.file.endswith("adapters.py")] or self.steps
+        made = [step for step in own if step.value is not None] or own[-1:]
+        odd = [step for step in made if self.name_of(step) is None]
+        return (odd or made[-1:])[0], made[-1]
 
     def lines(self) -> list[Line]:
         """The lines that are named, the suspicious ones first."""
         return [Line(0, s.file, s.number, s.function, s.text) for s in self.suspects()]
 
     def accused(self) -> list[Line]:
-        """The same: the marked lines are those that the wrong rate went through."""
-        return self.lines()
+        """Those of them that are said to be wrong."""
+        return [Line(0, s.file, s.number, s.function, s.text) for s in dict.fromkeys(self.odd())]
 
     @property
     def made_by(self) -> Line:

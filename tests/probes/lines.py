@@ -119,7 +119,7 @@ def traced_rates(adapters: Any, iterations: list[int], settings: dict[str, Any])
                 known = None if name is None else float(value)
                 path.append([*row, text_of(code.co_filename, line), name, known])
 
-        with Watcher(note, (float, int), note):
+        with Watcher(note, (float,), note):
             rate = adapters.run_get_lr_cosine_schedule(it=iteration, **settings)
         rates.append(float(rate))
         paths.append(path)

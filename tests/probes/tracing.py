@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
-from torch.utils._pytree import tree_leaves
 
 from probes.lines import Watcher, is_own, root_of, text_of
 from probes.model import Plain, plain, tensors
@@ -33,15 +32,16 @@ def traced(
     """Call one adapter and see every operation that its lines carry out on tensors.
 
     Returns:
-        "events" (see Recorder.note) in the order of their computation, and as "outputs" the number
-        of the one that made the output; none if its lines did not make it.
+        "events" (see Recorder.note) in the order of their computation, none if values are
+        replaced; and as "outputs" the number of the one that made the output, with its values.
     """
     made = tensors(arguments, dtypes or {})
     recorder = Recorder(adapters, replaced)
     with recorder, Watcher(recorder.note_scalar):
         output = getattr(adapters, function)(**made)
     number = recorder.number_of(output) if isinstance(output, Tensor) else -1
-    return {"events": recorder.events, "outputs": [number] if number >= 0 else []}
+    outputs = [[number, values_of(output)]] if number >= 0 else []
+    return {"events": recorder.events, "outputs": outputs}
 
 
 def traced_steps(
@@ -61,7 +61,7 @@ def traced_steps(
             for parameter, gradient in zip(made, row, strict=True):
                 parameter.grad = torch.tensor(gradient)
             optimizer.step()
-            outputs += [max(recorder.sources_of(parameter)) for parameter in made]
+            outputs += [[max(recorder.sources_of(p)), values_of(p)] for p in made]
     return {"events": recorder.events, "outputs": outputs}
 
 
@@ -79,7 +79,7 @@ def traced_clipping(
     with recorder, Watcher(recorder.note_scalar):
         adapters.run_gradient_clipping(parameters=made, max_l2_norm=max_l2_norm)
     held = [parameter.grad for parameter in made]
-    outputs = [max(recorder.sources_of(gradient)) for gradient in held if gradient is not None]
+    outputs = [[max(recorder.sources_of(g)), values_of(g)] for g in held if g is not None]
     return {"events": recorder.events, "outputs": outputs}
 
 
@@ -100,6 +100,7 @@ class Recorder(TorchFunctionMode):
     def __init__(self, adapters: Any, replaced: Replaced | None = None) -> None:
         super().__init__()
         self.events: list[Plain] = []
+        self._count = 0
         self._root = root_of(adapters)
         self._replaced = replaced or {}
         self._frames: list[FrameType] = []  # Kept, so that no two have the same identity.
@@ -114,17 +115,21 @@ class Recorder(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if is_plain(leaf)]
+        if getattr(func, "__name__", "") == "__get__":
+            held = func(*args, **kwargs)
+            if not isinstance(held, Tensor):  # A shape, a dtype, ...
+                return held
+        given = [leaf for leaf in leaves((args, kwargs)) if is_plain(leaf)]
         held = [leaf for leaf in given if isinstance(leaf, Tensor)]
         scalars = [float(leaf) for leaf in given if not isinstance(leaf, Tensor)]
         sources = [number for leaf in held for number in self.sources_of(leaf)]
         sources += [self._scalars[s] for one in scalars for s in (one, -one) if s in self._scalars]
         result = func(*args, **kwargs)
-        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor | float)]
+        made = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor | float)]
         if getattr(func, "__name__", "") == "__setitem__" or func == WRITES_DATA:
             made.append(args[0])
         for leaf in made:
-            if len(self.events) < MOST_EVENTS:
+            if self._count < MOST_EVENTS:
                 is_write = any(leaf is one for one in held)
                 name = str(resolve_name(func) or func)
                 number = self.note(name, leaf, sources, scalars[:8], is_write=is_write)
@@ -134,8 +139,11 @@ class Recorder(TorchFunctionMode):
 
     def note_scalar(self, frame: FrameType, line: int, _name: str, value: float) -> None:
         """Note that a line has computed a number outside of any tensor."""
-        if value not in self._scalars and len(self.events) < MOST_EVENTS:
-            self._scalars[value] = len(self.events)
+        if value in self._scalars or self._count >= MOST_EVENTS:
+            return
+        self._scalars[value] = self._count
+        self._count += 1
+        if not self._replaced:
             lines = list(self.own_lines(frame))
             lines[0][2], lines[0][4] = line, text_of(frame.f_code.co_filename, line)
             self.add("=", lines, [], [], value)
@@ -161,7 +169,8 @@ class Recorder(TorchFunctionMode):
         is_write: bool,
     ) -> int:
         """Note one operation: its name, its lines, what it used and what it made."""
-        number = len(self.events)
+        number = self._count
+        self._count += 1
         if isinstance(made, Tensor):
             if number in self._replaced:
                 put(self._replaced[number], made)
@@ -169,8 +178,9 @@ class Recorder(TorchFunctionMode):
             self._numbers[id(made)] = number
             if is_write:
                 self._writes.setdefault(memory_of(made), []).append(number)
-        lines = [] if operation == "given" else list(self.own_lines(torch_caller()))
-        self.add(operation.removeprefix("torch."), lines, sources, scalars, made)
+        if not self._replaced:
+            lines = [] if operation == "given" else list(self.own_lines(torch_caller()))
+            self.add(operation.removeprefix("torch."), lines, sources, scalars, made)
         return number
 
     def add(
@@ -218,6 +228,17 @@ PROBES = {function.__code__ for function in (traced, traced_steps, traced_clippi
 def torch_caller() -> FrameType | None:
     """The frame of whoever called the operation that is being noted."""
     return sys._getframe(2).f_back
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield what lists, tuples and dicts hold, at any depth."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from leaves(one)
+    else:
+        yield value
 
 
 def is_plain(leaf: object) -> bool:

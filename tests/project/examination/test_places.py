@@ -62,8 +62,8 @@ def test_right_work_is_not_explained(function):
 
 
 def test_honest_work_is_not_accused_of_what_others_spoil():
-    spoiled = list(accusations())
-    assert len(spoiled) > 100
+    spoiled = list(accusations(every=5))
+    assert len(spoiled) > 20
     assert [one for one in spoiled if one.accused] == []
 
 
