@@ -3,9 +3,11 @@
 The faults, and how to add to them: tests/project/planted/plantings.py.
 """
 
+import datetime
 import importlib
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +17,18 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import progress_printer, run
 
+from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.progress import Progress
 
 ROOT = Path(__file__).parents[2]
+REPORT = ROOT / "docs" / "places.md"
 
 
 def main(only: tuple[str, ...] = (), jobs: int = 2, show: bool = False, least: float = 0.7) -> None:
     """Plant each fault in turn, run its problem's items, and say whether its line was named.
+
+    A run of all faults also spoils honest work, whose lines must not be accused, and writes
+    docs/places.md.
 
     Args:
         only: Faults whose "style, problem: name" contains one of these texts (none: all).
@@ -55,7 +62,7 @@ def main(only: tuple[str, ...] = (), jobs: int = 2, show: bool = False, least: f
         elapsed_s = time.monotonic() - started
         print_progress(Progress("faults", "plantings", count, len(chosen), elapsed_s))
 
-    false = 0 if only else accused_falsely(show)
+    false, spoiled = (0, "") if only else accused_falsely(show)
     results = measuring.measure(chosen, jobs, on_result)
     for result in sorted(results, key=lambda result: result.planting.title):
         if show or not result.is_found:
@@ -63,22 +70,61 @@ def main(only: tuple[str, ...] = (), jobs: int = 2, show: bool = False, least: f
     for style in dict.fromkeys(result.planting.style for result in results):
         print(totals(style, [result for result in results if result.planting.style == style]))
     print(totals("together", results))
+    if not only:
+        print(spoiled)
+        with atomic_writer(REPORT) as file:
+            file.write(markdown(results, spoiled).encode())
+        print(f"written to {REPORT.relative_to(ROOT)}")
     if false or sum(result.is_found for result in results) < least * len(results):
         sys.exit(1)
 
 
-def accused_falsely(show: bool) -> int:
-    """Spoil honest work from outside; say which of its lines are accused, and count them."""
+def accused_falsely(show: bool) -> tuple[int, str]:
+    """Spoil honest work from outside; count how often its lines are accused, and say so."""
     spoiled = list(importlib.import_module("planted.spoiled").accusations())
     false = [one for one in spoiled if one.accused]
     for one in spoiled if show else false:
         print(f"== {one.title}: {one.accused or 'nothing of it accused'}\n{one.said}\n")
     found = sum(one.is_found for one in spoiled)
-    print(
+    return len(false), (
         f"honest work spoiled from outside: {len(spoiled)} times, {len(false)} times one of its"
         f" lines is accused; {found} times the spoiling line is named first"
     )
-    return len(false)
+
+
+def markdown(results: Sequence[Any], spoiled: str) -> str:
+    """Return the report, for docs/places.md."""
+    today = datetime.datetime.now().astimezone().date().isoformat()
+    rows = sorted({(r.planting.style, r.planting.problem) for r in results}, reverse=True)
+    lines = [
+        "# Which line is named",
+        "",
+        f"Written by `make places` on {today}. Faults are planted, one at a time, in two whole",
+        "implementations (`tests/project/planted/`); the failing item then says where to look.",
+        "Found: the faulty line is among the first three named. Last: it is the line that made",
+        "the output, which is what one would look at without being told.",
+        "",
+        "| implementation | problem | faults | found | nothing said | last |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for style, problem in rows:
+        some = [r for r in results if (r.planting.style, r.planting.problem) == (style, problem)]
+        lines.append(f"| {style} | {problem} | {' | '.join(map(str, counts(some)))} |")
+    lines += [f"| all | | {' | '.join(map(str, counts(results)))} |", "", "Not found:", ""]
+    missed = [result.planting.title for result in results if not result.is_found]
+    lines += [f"- {title}" for title in sorted(missed)]
+    spoiled = spoiled[0].upper() + spoiled[1:]
+    return "\n".join([*lines, "", *textwrap.wrap(f"{spoiled}.", 100), ""])
+
+
+def counts(results: Sequence[Any]) -> tuple[int, int, int, int]:
+    """Return how many there are, found, without a word, and of the last line."""
+    return (
+        len(results),
+        sum(result.is_found for result in results),
+        sum(not result.named for result in results),
+        sum(result.is_last for result in results),
+    )
 
 
 def told(result: Any) -> str:  # noqa: ANN401
@@ -94,10 +140,7 @@ def told(result: Any) -> str:  # noqa: ANN401
 
 def totals(what: str, results: Sequence[Any]) -> str:
     """Count what was found."""
-    total = len(results)
-    found = sum(result.is_found for result in results)
-    silent = sum(not result.named for result in results)
-    last = sum(result.is_last for result in results)
+    total, found, silent, last = counts(results)
     slowest = max(result.seconds for result in results)
     return (
         f"{what}: the line of {found} of {total} faults is among the first three named"

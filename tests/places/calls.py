@@ -17,8 +17,6 @@ from places.matching import Array, are_close, canonical, layouts
 Settings = Mapping[str, Any]
 Candidates = Iterator[Array]
 
-LARGEST_NUMBER_OF_INPUTS = 8
-
 
 def of_linear(inputs: Sequence[Array], _: Settings) -> Candidates:
     for x, weight in permutations(inputs, 2):
@@ -104,17 +102,18 @@ def of_multihead(inputs: Sequence[Array], settings: Settings) -> Candidates:
 
 
 Rule = Callable[[Sequence[Array], Settings], Candidates]
-RULES: dict[str, Rule] = {
-    "a linear layer": of_linear,
-    "SiLU": of_silu,
-    "a softmax": of_softmax,
-    "RMSNorm": of_rmsnorm,
-    "an embedding": of_embedding,
-    "SwiGLU": of_swiglu,
-    "a rotation": of_rope,
-    "attention": of_attention,
-    "attention with heads": of_multihead,
+RULES: dict[str, tuple[Rule, int]] = {
+    "a linear layer": (of_linear, 2),
+    "SiLU": (of_silu, 1),
+    "a softmax": (of_softmax, 2),
+    "RMSNorm": (of_rmsnorm, 3),
+    "an embedding": (of_embedding, 2),
+    "SwiGLU": (of_swiglu, 4),
+    "a rotation": (of_rope, 6),
+    "attention": (of_attention, 5),
+    "attention with heads": (of_multihead, 9),
 }
+"""By name, with the number of inputs that they have at most, tables and masks included."""
 
 PARTS = {
     "run_swiglu": ("a linear layer", "SiLU"),
@@ -140,11 +139,10 @@ def what_it_is(
     function: str, inputs: Sequence[Array], output: Array, settings: Settings
 ) -> str | None:
     """Name the part that a call is, if its result is the right one for its inputs."""
-    if len(inputs) > LARGEST_NUMBER_OF_INPUTS:
-        return None
     wanted = canonical(output)
     for name in PARTS.get(function, ()):
-        for candidate in RULES[name](inputs, settings):
+        rule, most = RULES[name]
+        for candidate in rule(inputs, settings) if len(inputs) <= most else ():
             if candidate.size == output.size:
                 array = canonical(candidate)
                 if any(are_close(wanted, laid) for laid in layouts(array, wanted.shape)):

@@ -60,7 +60,8 @@ def nodes_of(
 ) -> dict[int, Node]:
     """Recognise each event's values, and take calls that are right in themselves for one node."""
     nodes = {}
-    for number, event in enumerate(events):
+    for number in sorted(behind(events, output)):
+        event = events[number]
         values = event["values"]
         nodes[number] = Node(
             number=number,
@@ -92,6 +93,17 @@ def nodes_of(
     return nodes
 
 
+def behind(events: Sequence[Mapping[str, Any]], output: int) -> set[int]:
+    """The numbers of all events that an output was made of."""
+    found, stack = set[int](), [output]
+    while stack:
+        number = stack.pop()
+        if number not in found:
+            found.add(number)
+            stack += events[number]["sources"]
+    return found
+
+
 def right_calls(
     nodes: Mapping[int, Node], output: int, function: str, settings: Settings
 ) -> Iterator[tuple[int, int]]:
@@ -114,11 +126,10 @@ def right_calls(
         if len(made) != 1 or len(own) < 1:
             continue
         sources = {source for n in own for source in nodes[n].sources} - own
-        inputs = [nodes[source].values for source in sorted(sources)]
-        if any(values is None for values in inputs):
-            continue
+        given = [nodes[source].values for source in sorted(sources)]
+        inputs = [array for array in given if array is not None and array.size > 1]
         values = nodes[made[0]].values
-        if what_it_is(function, [v for v in inputs if v is not None], values, settings):  # type: ignore[arg-type]
+        if values is not None and what_it_is(function, inputs, values, settings):
             yield call, made[0]
 
 

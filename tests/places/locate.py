@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from places.graph import Line, Node, nodes_of, unknown_on_the_way
+from places.graph import ASSIGNMENT, Line, Node, nodes_of, unknown_on_the_way
 from places.matching import A_PART, Array, Known, layouts
 from places.sentences import paragraph
 from places.tasks import Task, Wanted
@@ -20,7 +20,7 @@ from places.tasks import Task, Wanted
 # Runs the traced call again with other values put in for some of its operations.
 Rerun = Callable[[Mapping[int, Array]], Array | None]
 
-MOST_RERUNS = 50
+MOST_RERUNS = 40
 MOST_SECONDS = 1.0
 MOST_LINES = 3
 
@@ -29,8 +29,8 @@ MOST_LINES = 3
 class Finding:
     """Where an answer goes wrong."""
 
-    right: list[Node]
-    """The last nodes whose values are right, on the way to what is wrong."""
+    right: list[tuple[Line, Node]]
+    """The last nodes whose values are known, on the way to what is wrong, and lines to show."""
     wrong: list[Node]
     """The nodes among which the mistake is, in the order of their computation."""
     should_be: str
@@ -42,34 +42,51 @@ class Finding:
 
     def lines(self) -> list[Line]:
         """The lines that are named, the suspicious ones first."""
-        return distinct([self.wrong[0], self.wrong[-1], *self.right])
+        found: dict[tuple[str, int], Line] = {}
+        for line in [*self.accused(), *(line for line, _ in self.right)]:
+            found.setdefault((line.file, line.number), line)
+        return list(found.values())
 
     def accused(self) -> list[Line]:
-        """Those of them that are said to be wrong."""
-        return distinct([self.wrong[0], self.wrong[-1]])
+        """Those among which the mistake is said to be."""
+        found: dict[tuple[str, int], Line] = {}
+        for line in (self.wrong[0].lines[0], self.wrong[-1].lines[0]):
+            found.setdefault((line.file, line.number), line)
+        return list(found.values())
 
     def paragraph(self) -> str:
         """Say it."""
         return paragraph(self.right, self.wrong, self.should_be, self.values)
 
 
-def shown(right: Sequence[Node], wrong: Sequence[Node]) -> list[Node]:
-    """Of the nodes that are right, the last of each line, so that few lines are named in all."""
-    others = {node.lines[0][1:3] for node in (wrong[0], wrong[-1])}
-    room = MOST_LINES - len(others)
-    found: list[Node] = []
-    for node in right:
-        lines = {one.lines[0][1:3] for one in found} | others
-        if node.lines[0][1:3] not in lines and len(found) < room:
-            found.append(node)
-    return found or list(right[:1])
+def known_before(nodes: Mapping[int, Node], window: Sequence[Node]) -> list[tuple[Line, Node]]:
+    """What is known and goes into the wrong nodes, from other lines than theirs.
 
-
-def distinct(nodes: Sequence[Node]) -> list[Line]:
-    found: dict[tuple[str, int], Line] = {}
-    for node in nodes:
-        found.setdefault((node.lines[0].file, node.lines[0].number), node.lines[0])
-    return list(found.values())
+    A line of a function that they share is the one to show: `q = rotate(q)`, not what rotates.
+    """
+    calls = [line.call for node in (window[-1], window[0]) for line in node.lines]
+    taken = {node.lines[0][1:3] for node in (window[0], window[-1])}
+    room = MOST_LINES - len(taken)
+    inside = {node.number for node in window}
+    waiting = sorted({n for node in window for n in node.sources if n in nodes} - inside)
+    found: list[tuple[Line, Node]] = []
+    looked_at = set(waiting)
+    while waiting and len(found) < room:
+        # Plain numbers first, as a rate is, then the latest.
+        waiting.sort(key=lambda n: (nodes[n].operation == ASSIGNMENT, n))
+        node = nodes[waiting.pop()]
+        if not node.lines:
+            continue
+        shared = [line for call in calls for line in node.lines if line.call == call]
+        line = (shared or list(node.lines))[0]
+        if line[1:3] not in taken and node.is_known:
+            taken.add(line[1:3])
+            found.append((line, node))
+        elif line[1:3] in taken:  # Of the same line: what goes into it tells more.
+            more = {n for n in node.sources if n in nodes} - looked_at
+            looked_at |= more
+            waiting = [*{*waiting, *more}]
+    return found
 
 
 def locate(
@@ -87,12 +104,10 @@ def locate(
         return None
     last, should_be, values = first_to_repair(nodes, unknown, known, wanted, rerun)
     window = [node for node in ancestors(nodes, unknown, last) if node.lines]
-    sources = {source for node in window for source in node.sources}
-    inside = {node.number for node in window}
-    right = [nodes[n] for n in sorted(sources - inside) if n in nodes and nodes[n].lines]
-    right = [node for node in right if node.is_known]
+    if not window:
+        return None
     made_by = next(iter(Line(*line) for line in events[output]["lines"]), None)
-    return Finding(shown(right[::-1], window), window, should_be, values, made_by)
+    return Finding(known_before(nodes, window), window, should_be, values, made_by)
 
 
 def ancestors(nodes: Mapping[int, Node], unknown: Sequence[Node], last: Node) -> list[Node]:
@@ -119,8 +134,8 @@ def first_to_repair(
     final, answer = wanted.name, wanted.values[0]
     started, runs = time.monotonic(), 0
     for node in unknown[:-1]:
-        if node.values is None or node.values.size < 2 or not node.lines:
-            continue  # A lone number says too little.
+        if node.values is None or not node.lines or node.operation == ASSIGNMENT:
+            continue
         for name, values in candidates(node, nodes, known):
             if runs >= MOST_RERUNS or time.monotonic() - started > MOST_SECONDS:
                 return output, final, answer

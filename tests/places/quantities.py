@@ -98,6 +98,7 @@ def rmsnorm(weights: Array, in_features: Array, eps: float, **_: Any) -> Quantit
     mean = squares.mean(-1, keepdims=True)
     root = np.sqrt(mean + eps)
     return {
+        "eps": np.asarray(eps),
         "the input": x,
         "the gain": gain,
         "the squares": squares,
@@ -146,6 +147,8 @@ def attention(
     root = math.sqrt(q.shape[-1])
     scores = np.einsum("...qd,...kd->...qk", q, k)
     found = {
+        "sqrt(d_k)": np.asarray(root),
+        "1 / sqrt(d_k)": np.asarray(1 / root),
         "the queries": q,
         "the keys": k,
         "the values": v,
@@ -315,7 +318,7 @@ def block(
     second = rmsnorm(in_features=middle, **norms[1])
     ffn = {f"w{n}_weight": weights[f"ffn.w{n}.weight"] for n in (1, 2, 3)}
     fed = swiglu(in_features=list(second.values())[-1], **ffn)
-    found = {"the input": x}
+    found = {"the input": x} | weights_of(weights)
     found |= named("of the first norm", without_input(first))
     found |= named("of the attention", without_input(attended))
     found |= {"the input plus the attention's output": middle}
@@ -337,7 +340,7 @@ def model(
 ) -> Quantities:
     looked_up = embedding(weights["token_embeddings.weight"], in_indices, vocab_size)
     x = list(looked_up.values())[-1]
-    found = named("of the embedding", looked_up)
+    found = weights_of(weights) | named("of the embedding", looked_up)
     for layer in range(num_layers):
         own = oracles.layer_weights(weights, layer)
         steps = block(d_model, num_heads, context_length, rope_theta, own, x)
@@ -348,6 +351,10 @@ def model(
     return found | {
         "the logits": oracles.linear(list(last.values())[-1], weights["lm_head.weight"])
     }
+
+
+def weights_of(weights: Mapping[str, Array]) -> Quantities:
+    return {f"the weight {name}": wide(weight) for name, weight in weights.items()}
 
 
 def named(what: str, steps: Quantities) -> Quantities:

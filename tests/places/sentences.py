@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from places.graph import Node
+from places.graph import Line, Node
 from places.matching import Array, are_close
 
 MOST_DIGITS = 4
@@ -13,7 +13,7 @@ MOST_NUMBERS = 40
 
 
 def paragraph(
-    right: Sequence[Node], wrong: Sequence[Node], should_be: str, wanted: Array | None
+    right: Sequence[tuple[Line, Node]], wrong: Sequence[Node], should_be: str, wanted: Array | None
 ) -> str:
     """Name the lines whose values are right still, and those from which on they are not.
 
@@ -25,16 +25,16 @@ def paragraph(
     """
     first, last = wrong[0], wrong[-1]
     said = ["Where to look:"]
-    for node in right:
+    for line, node in right:
         assert node.match is not None
-        said += [f"  {place(node)} has {node.match.name}{quoted(node, last)}"]
+        said += [f"  {line.file} line {line.number} has {node.match.name}{quoted(line)}"]
     of_that = " of that" if right else ""
     what = f"should make {should_be}{of_that}; {claim(last, wanted, should_be)}"
     if same_line(first, last):
-        said += [f"  {place(last)} {what}{quoted(last)}"]
+        said += [f"  {place(last)} {what}{quoted(last.lines[0])}"]
     else:
-        said += [f"  {place(first)} begins with something else{quoted(first)}"]
-        said += [f"  {place(last)} {what}{quoted(last)}"]
+        said += [f"  {place(first)} begins with something else{quoted(first.lines[0])}"]
+        said += [f"  {place(last)} {what}{quoted(last.lines[0])}"]
     return "\n".join(said)
 
 
@@ -47,11 +47,8 @@ def place(node: Node) -> str:
     return f"{line.file} line {line.number}"
 
 
-def quoted(node: Node, shown_later: Node | None = None) -> str:
-    """The line itself, unless it is to be shown with another node."""
-    text = node.lines[0].text
-    is_later = shown_later is not None and same_line(node, shown_later)
-    return f":\n      {text}" if text and not is_later else "."
+def quoted(line: Line) -> str:
+    return f":\n      {line.text}" if line.text else "."
 
 
 def claim(node: Node, wanted: Array | None, name: str) -> str:

@@ -85,9 +85,8 @@ class Watcher:
 
     def _values(self, frame: FrameType) -> dict[str, Any]:
         variables = dict(frame.f_locals)
-        if self._looks_inside:
-            own = getattr(variables.get("self"), "__dict__", {})
-            variables |= {f"self.{name}": value for name, value in own.items()}
+        own = getattr(variables.get("self"), "__dict__", {})
+        variables |= {f"self.{name}": value for name, value in own.items()}
         return {n: v for n, v in variables.items() if isinstance(v, self._kinds)}
 
 

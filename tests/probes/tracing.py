@@ -16,6 +16,7 @@ from probes.model import Plain, plain, tensors
 MOST_EVENTS = 3000
 MOST_NUMBERS = 20_000
 MOST_FRAMES = 12
+MOST_SCALARS = 64
 WRITES_DATA = Tensor.data.__set__  # type: ignore[attr-defined]
 
 Replaced = Mapping[int, Any]
@@ -37,7 +38,7 @@ def traced(
     """
     made = tensors(arguments, dtypes or {})
     recorder = Recorder(adapters, replaced)
-    with recorder, Watcher(recorder.note_scalar):
+    with recorder, Watcher(recorder.note_scalar, (float, list)):
         output = getattr(adapters, function)(**made)
     number = recorder.number_of(output) if isinstance(output, Tensor) else -1
     outputs = [[number, values_of(output)]] if number >= 0 else []
@@ -55,7 +56,7 @@ def traced_steps(
     made = [nn.Parameter(torch.tensor(array)) for array in parameters]
     recorder = Recorder(adapters, replaced)
     outputs = []
-    with recorder, Watcher(recorder.note_scalar):
+    with recorder, Watcher(recorder.note_scalar, (float, list)):
         optimizer = adapters.get_adamw_cls()(made, **options)
         for row in gradients:
             for parameter, gradient in zip(made, row, strict=True):
@@ -76,7 +77,7 @@ def traced_clipping(
     for parameter, gradient in zip(made, gradients, strict=True):
         parameter.grad = torch.tensor(gradient)
     recorder = Recorder(adapters, replaced)
-    with recorder, Watcher(recorder.note_scalar):
+    with recorder, Watcher(recorder.note_scalar, (float, list)):
         adapters.run_gradient_clipping(parameters=made, max_l2_norm=max_l2_norm)
     held = [parameter.grad for parameter in made]
     outputs = [[max(recorder.sources_of(g)), values_of(g)] for g in held if g is not None]
@@ -108,6 +109,8 @@ class Recorder(TorchFunctionMode):
         self._numbers: dict[int, int] = {}
         self._scalars: dict[float, int] = {}
         """By value: what made a number that is no tensor."""
+        self._places: dict[int, tuple[int, int]] = {}
+        """By number: call and line of what made a number that is no tensor."""
         self._writes: dict[int, list[int]] = {}
         """By memory: the operations that wrote into it, which may be a view's."""
 
@@ -122,7 +125,9 @@ class Recorder(TorchFunctionMode):
         given = [leaf for leaf in leaves((args, kwargs)) if is_plain(leaf)]
         held = [leaf for leaf in given if isinstance(leaf, Tensor)]
         scalars = [float(leaf) for leaf in given if not isinstance(leaf, Tensor)]
-        sources = [number for leaf in held for number in self.sources_of(leaf)]
+        # What is overwritten as a whole has no part in what comes of it.
+        used = held[1:] if func == Tensor.copy_ else held
+        sources = [number for leaf in used for number in self.sources_of(leaf)]
         sources += [self._scalars[s] for one in scalars for s in (one, -one) if s in self._scalars]
         result = func(*args, **kwargs)
         made = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor | float)]
@@ -137,16 +142,36 @@ class Recorder(TorchFunctionMode):
                     self._scalars[leaf] = number
         return result
 
-    def note_scalar(self, frame: FrameType, line: int, _name: str, value: float) -> None:
-        """Note that a line has computed a number outside of any tensor."""
-        if value in self._scalars or self._count >= MOST_EVENTS:
+    def note_scalar(
+        self, frame: FrameType, line: int, name: str, value: float | list[float]
+    ) -> None:
+        """Note that a line has computed a number, or a list of them, outside of any tensor."""
+        numbers = value if isinstance(value, list) else [value]
+        are_numbers = 0 < len(numbers) <= MOST_SCALARS and all(type(n) is float for n in numbers)
+        if not are_numbers or self._count >= MOST_EVENTS:
             return
-        self._scalars[value] = self._count
+        here = (self.call_of(frame), line)
+        earlier = [self._scalars[n] for n in numbers if n in self._scalars]
+        if any(self._places.get(number) == here for number in earlier):
+            return  # Another round of a loop.
+        if name and len(earlier) == len(numbers) and min(earlier) == self._count - 1:
+            return  # What a function has just returned: its line says more.
+        self._scalars |= dict.fromkeys(numbers, self._count)
+        self._places[self._count] = here
         self._count += 1
         if not self._replaced:
             lines = list(self.own_lines(frame))
             lines[0][2], lines[0][4] = line, text_of(frame.f_code.co_filename, line)
-            self.add("=", lines, [], [], value)
+            sources = earlier + list(self._of_line(here))
+            self.add("=", lines, sources, [], np.squeeze(np.array(numbers)))
+
+    def _of_line(self, here: tuple[int, int]) -> Iterator[int]:
+        """The numbers of what the same line has just computed."""
+        for number in range(len(self.events) - 1, -1, -1):
+            lines = self.events[number]["lines"]
+            if not lines or (lines[0][0], lines[0][2]) != here:
+                return
+            yield number
 
     def sources_of(self, tensor: Tensor) -> list[int]:
         """The numbers of the operations that made a tensor what it is now."""
@@ -189,7 +214,7 @@ class Recorder(TorchFunctionMode):
         lines: list[list[Any]],
         sources: Sequence[int],
         scalars: Sequence[float],
-        made: Tensor | float,
+        made: Any,
     ) -> None:
         self.events.append(
             {
@@ -261,10 +286,10 @@ def put(values: Any, tensor: Tensor) -> None:
     tensor.data.copy_(given.reshape(tensor.shape))
 
 
-def values_of(made: Tensor | float) -> Any:
+def values_of(made: Any) -> Any:
     """What was made, as float64 (complex numbers as pairs); None if it is too much."""
     if not isinstance(made, Tensor):
-        return np.asarray(float(made))
+        return np.asarray(made, np.float64)
     if made.numel() > MOST_NUMBERS or made.is_meta or made.is_sparse:
         return None
     dense = made.detach().cpu()
