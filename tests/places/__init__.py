@@ -13,7 +13,6 @@ compared with what a right implementation may hold on the way. Nothing of this r
     locate.py        between which lines it goes wrong
     shrinking.py     the smallest input that fails
     rates.py         the same for learning rates, which are plain numbers
-    training_text.py the same for training byte-pair encoding
     sentences.py     says so
 """
 
@@ -28,7 +27,6 @@ from places.matching import Array
 from places.rates import Path, find_in_rates
 from places.sentences import on_paper
 from places.shrinking import smallest
-from places.training_text import Stage, find_in_training
 
 # Runs a probe against the submission and returns what it saw.
 Run = Callable[..., Any]
@@ -58,12 +56,10 @@ def found_out(run: Run, inputs: Mapping[str, Any]) -> Iterator[str]:
 
 
 @np.errstate(all="ignore")
-def find(run: Run, inputs: Mapping[str, Any]) -> Finding | Path | Stage | None:
+def find(run: Run, inputs: Mapping[str, Any]) -> Finding | Path | None:
     """Trace a submission on inputs of the kind that an item failed with."""
     if {"iterations", "settings"} <= inputs.keys():
         return find_in_rates(run)
-    if {"text", "vocab_size", "special_tokens"} <= inputs.keys():
-        return find_in_training(run)
     for task in tasks.for_inputs(inputs):
         seen = run(task.probe, **task.inputs)
         for place, (wanted, output) in enumerate(zip(task.wanted, seen["outputs"], strict=False)):
@@ -74,7 +70,10 @@ def find(run: Run, inputs: Mapping[str, Any]) -> Finding | Path | Stage | None:
             def rerun(
                 replaced: Mapping[int, Array], task: tasks.Task = task, place: int = place
             ) -> Array | None:
-                return values_at(run(task.probe, **task.inputs, replaced=replaced), place)
+                try:
+                    return values_at(run(task.probe, **task.inputs, replaced=replaced), place)
+                except Exception:  # These values do not suit what follows.
+                    return None
 
             return locate(seen["events"], number, task, wanted, rerun)
     return None

@@ -65,6 +65,8 @@ def known_before(nodes: Mapping[int, Node], window: Sequence[Node]) -> list[tupl
     A line of a function that they share is the one to show: `q = rotate(q)`, not what rotates.
     """
     calls = [line.call for node in (window[-1], window[0]) for line in node.lines]
+    # What an adapter's lines do is to hand over what it was given; unless it does all itself.
+    outermost = window[-1].lines[-1].call if len(window[-1].lines) > 1 else -1
     taken = {node.lines[0][1:3] for node in (window[0], window[-1])}
     room = MOST_LINES - len(taken)
     inside = {node.number for node in window}
@@ -75,10 +77,11 @@ def known_before(nodes: Mapping[int, Node], window: Sequence[Node]) -> list[tupl
         # Plain numbers first, as a rate is, then the latest.
         waiting.sort(key=lambda n: (nodes[n].operation == ASSIGNMENT, n))
         node = nodes[waiting.pop()]
-        if not node.lines:
+        lines = [line for line in node.lines if line.call != outermost]
+        if not lines:
             continue
-        shared = [line for call in calls for line in node.lines if line.call == call]
-        line = (shared or list(node.lines))[0]
+        shared = [line for call in calls for line in lines if line.call == call]
+        line = (shared or lines)[0]
         if line[1:3] not in taken and node.is_known:
             taken.add(line[1:3])
             found.append((line, node))

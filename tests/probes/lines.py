@@ -42,11 +42,7 @@ class Watcher:
         on_value: OnValue,
         kinds: tuple[type, ...] = (float,),
         on_line: OnLine | None = None,
-        *,
-        looks_inside: bool = False,
     ) -> None:
-        """Watch variables of these kinds; `looks_inside`: and what changes inside of them."""
-        self._looks_inside = looks_inside
         self._on_value, self._on_line, self._kinds = on_value, on_line, kinds
         self._held: dict[FrameType, dict[str, Any]] = {}
         self._last: dict[FrameType, int] = {}
@@ -72,7 +68,7 @@ class Watcher:
         if line is not None:
             values = self._values(frame)
             for name, value in values.items():
-                if self._looks_inside or name not in held or held[name] is not value:
+                if name not in held or held[name] is not value:
                     self._on_value(frame, line, name, value)
             self._held[frame] = values
         if event == "line":

@@ -125,10 +125,14 @@ class Recorder(TorchFunctionMode):
         given = [leaf for leaf in leaves((args, kwargs)) if is_plain(leaf)]
         held = [leaf for leaf in given if isinstance(leaf, Tensor)]
         scalars = [float(leaf) for leaf in given if not isinstance(leaf, Tensor)]
+        if self._replaced and self._count >= MOST_EVENTS:
+            raise RuntimeError("with other values this goes on and on")
         # What is overwritten as a whole has no part in what comes of it.
         used = held[1:] if func == Tensor.copy_ else held
         sources = [number for leaf in used for number in self.sources_of(leaf)]
-        sources += [self._scalars[s] for one in scalars for s in (one, -one) if s in self._scalars]
+        # A whole number may come from anywhere: an axis, a size.
+        telling = [one for one in scalars if not one.is_integer()]
+        sources += [self._scalars[s] for one in telling for s in (one, -one) if s in self._scalars]
         result = func(*args, **kwargs)
         made = [leaf for leaf in leaves(result) if isinstance(leaf, Tensor | float)]
         if getattr(func, "__name__", "") == "__setitem__" or func == WRITES_DATA:
@@ -197,7 +201,7 @@ class Recorder(TorchFunctionMode):
         number = self._count
         self._count += 1
         if isinstance(made, Tensor):
-            if number in self._replaced:
+            if number in self._replaced and np.shape(self._replaced[number]) == shape_of(made):
                 put(self._replaced[number], made)
             self._kept.append(made)
             self._numbers[id(made)] = number
@@ -275,6 +279,11 @@ def memory_of(tensor: Tensor) -> int:
         return Tensor.untyped_storage(tensor).data_ptr()
     except (NotImplementedError, RuntimeError):  # Sparse tensors and such on "meta".
         return 0
+
+
+def shape_of(tensor: Tensor) -> tuple[int, ...]:
+    """The shape of its values, as values_of gives them."""
+    return (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
 
 
 @torch.no_grad()
