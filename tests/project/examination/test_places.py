@@ -25,7 +25,7 @@ FOUND = [
     "reference, scaled_dot_product_attention: the softmax is over the queries",
     "independent, multihead_self_attention: the heads are split without a transposition",
     "reference, transformer_block: the first norm is forgotten",
-    "independent, adamw: the root of the correction is missing",
+    "independent, adamw: the update is added",
     "reference, gradient_clipping: the norms are summed",
     "independent, learning_rate_schedule: the warm-up is not subtracted",
 ]
