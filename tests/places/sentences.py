@@ -33,9 +33,8 @@ def paragraph(
     if same_line(first, last):
         said += [f"  {place(last)} {what}{quoted(last.lines[0])}"]
     else:
-        said += [
-            f"  {place(first)} is the first that is not recognised, which need not be wrong{quoted(first.lines[0])}"
-        ]
+        unknown = "is the first that is not recognised, which need not be wrong"
+        said += [f"  {place(first)} {unknown}{quoted(first.lines[0])}"]
         said += [f"  {place(last)} {what}{quoted(last.lines[0])}"]
     return "\n".join(said)
 
