@@ -9,6 +9,7 @@ import tomllib
 import traceback
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
@@ -26,14 +27,26 @@ from fresh import Fresh
 from packaging.specifiers import SpecifierSet
 from submission import load_adapters
 
+try:
+    import places
+except ImportError:  # The student edition has stored answers, and nothing that computes others.
+    places = None
+
 # With more failures than this, only the first ones are shown; -v shows all.
 MOST_IN_FULL = 3
 UNUSABLE = "tests/adapters.py cannot be imported: "
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
+# Wrong answers of a problem that are traced, at most, until something is found.
+MOST_TRACED = 3
+MOST_SECONDS_TRACED = 5.0
 ASKED = pytest.StashKey[dict[str, Any]]()
+"""The inputs of the last question."""
+ADAPTERS = pytest.StashKey[Any]()
+"""Whom it was put to."""
 SPENT = pytest.StashKey[dict[str | None, float]]()
 """CPU seconds that the questions of each problem have taken."""
+TRACED = pytest.StashKey[Counter[str | None]]()
 ASKED_OF_MANY = (
     "test_devices",
     "test_initialisation",
@@ -215,6 +228,7 @@ def pytest_runtest_makereport(
     if call.excinfo is not None:
         show_own_frames(call.excinfo)
         say_what_was_asked(call.excinfo.value, asked.question(item.stash.get(ASKED, {})))
+        say_where_it_goes_wrong(call.excinfo.value, item)
     finished = yield
     problem = problem_of(item)
     over = finished.when == "call" or (finished.when == "setup" and finished.failed)
@@ -246,6 +260,31 @@ def say_what_was_asked(error: BaseException, question: str) -> None:
     """Begin a wrong answer's message with the call that it is the answer to."""
     if isinstance(error, WrongAnswer) and question:
         error.msg = f"asked for {question}\n{error.msg}"
+
+
+def say_where_it_goes_wrong(error: BaseException, item: pytest.Item) -> None:
+    """End the first wrong answers of a problem with the line to look at, and a small example.
+
+    Only on public inputs: a grader shows what is said about them, and nothing about others.
+    """
+    tries = item.session.stash.setdefault(TRACED, Counter())
+    problem = problem_of(item)
+    is_asked = isinstance(error, WrongAnswer) and ASKED in item.stash and places is not None
+    if not is_asked or tries[problem] >= MOST_TRACED or item.config.getoption("--exam-seed"):
+        return
+    adapters, inputs = item.stash[ADAPTERS], item.stash[ASKED]
+
+    def run(probe: Callable[..., Any], **given: Any) -> Any:
+        seed_everything(0)
+        return probe(adapters, **copy.deepcopy(given))
+
+    tries[problem] += 1
+    # What cannot be traced is not explained.
+    with contextlib.suppress(Exception, guard.OutOfTimeError), guard.guarded(MOST_SECONDS_TRACED):
+        where = places.explain(run, inputs)
+        if where:
+            tries[problem] = MOST_TRACED
+            error.msg = f"{error.msg}\n{where}"
 
 
 def outcome(error: BaseException | None) -> str:
@@ -345,6 +384,7 @@ def observe(
         check_plain(inputs)
         if not aside:  # A question aside (trials.py) is not what a failure is about.
             request.node.stash[ASKED] = inputs
+            request.node.stash[ADAPTERS] = adapters
         seed_everything(zlib.crc32(repr(seed).encode()))
         spent = request.config.stash.setdefault(SPENT, {})
         problem = problem_of(request.node)

@@ -1,0 +1,84 @@
+"""Where a wrong answer goes wrong: the line, and the smallest input with which it does.
+
+A submission's lines are watched while they compute (probes/tracing.py), and what they compute is
+compared with what a right implementation may hold on the way. Nothing of this runs for what passes.
+
+    cases.py         inputs: small ones for paper, others in which nothing is alike
+    matching.py      recognises a quantity in any layout
+    quantities.py    what a right implementation may hold, by adapter and by name
+    optimization.py  the same of AdamW and gradient clipping
+    calls.py         calls that are right in themselves, such as a softmax along a wrong axis
+    tasks.py         what is traced for an item that failed
+    graph.py         which value came from which, in which lines
+    locate.py        between which lines it goes wrong
+    shrinking.py     the smallest input that fails
+    rates.py         the same for learning rates, which are plain numbers
+    sentences.py     says so
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from places import quantities, tasks
+from places.locate import Finding, locate
+from places.matching import Array
+from places.rates import Path, find_in_rates
+from places.sentences import on_paper
+from places.shrinking import smallest
+
+# Runs a probe against the submission and returns what it saw.
+Run = Callable[..., Any]
+
+
+def explain(run: Run, inputs: Mapping[str, Any]) -> str:
+    """Say where an adapter goes wrong and with which small input; "" if nothing is certain.
+
+    Args:
+        run: Runs a probe.
+        inputs: What the item that failed gave its probe.
+    """
+    with np.errstate(all="ignore"):
+        return "\n".join(found_out(run, inputs))
+
+
+def found_out(run: Run, inputs: Mapping[str, Any]) -> Iterator[str]:
+    finding = find(run, inputs)
+    if finding is not None:
+        yield finding.paragraph()
+    function = inputs.get("function", "")
+    if function in quantities.OF:
+        own = None if inputs.get("dtypes") else inputs.get("arguments")
+        small = smallest(run, function, own)
+        if small is not None:
+            yield on_paper(function, *small)
+
+
+@np.errstate(all="ignore")
+def find(run: Run, inputs: Mapping[str, Any]) -> Finding | Path | None:
+    """Trace a submission on inputs of the kind that an item failed with."""
+    if {"iterations", "settings"} <= inputs.keys():
+        return find_in_rates(run)
+    for task in tasks.for_inputs(inputs):
+        seen = run(task.probe, **task.inputs)
+        for place, (wanted, output) in enumerate(zip(task.wanted, seen["outputs"], strict=False)):
+            number, got = output
+            if got is None or wanted.is_met(got):
+                continue
+
+            def rerun(
+                replaced: Mapping[int, Array], task: tasks.Task = task, place: int = place
+            ) -> Array | None:
+                try:
+                    return values_at(run(task.probe, **task.inputs, replaced=replaced), place)
+                except Exception:  # These values do not suit what follows.
+                    return None
+
+            return locate(seen["events"], number, task, wanted, rerun)
+    return None
+
+
+def values_at(seen: Mapping[str, Any], place: int) -> Array | None:
+    """One of the outputs; None if there is no such."""
+    return seen["outputs"][place][1] if place < len(seen["outputs"]) else None

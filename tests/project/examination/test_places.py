@@ -1,0 +1,99 @@
+"""The lines that a wrong answer is put down to, and the small inputs that show it."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import adapters
+import numpy as np
+import places
+import pytest
+import torch
+from places import cases
+from places.matching import Known
+from places.sentences import on_paper
+from places.shrinking import smallest
+from planted.spoiled import accusations
+
+ROOT = Path(__file__).parents[3]
+RNG = np.random.default_rng(0)
+HEADS = RNG.standard_normal((5, 3, 2, 4))  # batch, seq, heads, d_head
+FOUND = [
+    "reference, softmax: the sum is over everything",
+    "independent, rmsnorm: eps is outside the root",
+    "reference, scaled_dot_product_attention: the softmax is over the queries",
+    "independent, multihead_self_attention: the heads are split without a transposition",
+    "reference, transformer_block: the first norm is forgotten",
+    "independent, adamw: the update is added",
+    "reference, gradient_clipping: the norms are summed",
+    "independent, learning_rate_schedule: the warm-up is not subtracted",
+]
+
+
+def with_adapters(**stand_ins):
+    """Return what runs probes against these adapters."""
+    chosen = SimpleNamespace(**{**vars(adapters), **stand_ins})
+    return lambda probe, **given: probe(chosen, **given)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (HEADS, ("q", True)),
+        (HEADS.reshape(5, 3, 8), ("q", True)),
+        (np.swapaxes(HEADS, 1, 2).reshape(10, 3, 4), ("q", True)),
+        (np.broadcast_to(HEADS[:, None], (5, 7, 3, 2, 4)), ("q", True)),
+        (HEADS[:, :, 1], ("a part of q", True)),
+        (HEADS.reshape(5, 2, 3, 4), ("q", False)),
+        (HEADS[::-1], ("q", False)),
+        (HEADS + 0.01, None),
+    ],
+    ids=["same", "merged", "moved", "broadcast", "part", "split wrongly", "reversed", "other"],
+)
+def test_quantities_are_recognised_in_any_layout(values, expected):
+    match = Known({"other": HEADS * 2, "q": HEADS}).match(values)
+    assert (match and (match.name, match.is_exact)) == expected
+
+
+@pytest.mark.parametrize("function", list(cases.MAKERS))
+def test_right_work_is_not_explained(function):
+    assert places.explain(with_adapters(), {"function": function}) == ""
+
+
+def test_honest_work_is_not_accused_of_what_others_spoil():
+    spoiled = list(accusations(every=5))
+    assert len(spoiled) > 20
+    assert [one for one in spoiled if one.accused] == []
+
+
+def test_planted_faults_are_found():
+    command = [sys.executable, ROOT / "scripts" / "maintain" / "places.py", "--jobs", "1"]
+    finished = subprocess.run(
+        [*command, "--least", "1", "--only", *FOUND], capture_output=True, text=True, check=False
+    )
+    assert f"the line of {len(FOUND)} of {len(FOUND)} faults" in finished.stdout, finished.stdout
+    assert finished.returncode == 0
+
+
+def test_smallest_input_is_made_from_that_of_the_item():
+    def run_softmax(in_features, dim):
+        powers = in_features.exp()
+        return powers / powers.sum(dim, keepdim=True)
+
+    own = {"in_features": RNG.standard_normal((3, 4, 5)).astype(np.float32) + 200, "dim": -1}
+    case, got, expected = smallest(with_adapters(run_softmax=run_softmax), "run_softmax", own)
+    assert case["in_features"].size == 1
+    assert np.isnan(got).any()
+    assert np.isfinite(expected).all()
+
+
+def test_small_input_can_be_typed():
+    def run_silu(in_features):
+        return torch.sigmoid(in_features)
+
+    case, got, expected = smallest(with_adapters(run_silu=run_silu), "run_silu", None)
+    assert case["in_features"].size == 1
+    text = on_paper("run_silu", case, got, expected)
+    assert "run_silu(in_features=[" in text
+    assert "expected  [" in text
