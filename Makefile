@@ -4,6 +4,7 @@
 # make bench   measure (see scripts/maintain/bench.py)
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
 # make faults  build every fault of the bank in turn: does the examination catch it?
+# make contracts  draw twenty contracts: does the reference of each get every point, and no other one?
 # make fuzz    run the scripts on a thousand damaged files: one line each, and nothing left behind?
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
 # make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
@@ -14,7 +15,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench chaos faults fuzz zoo system format clean
+.PHONY: train test check bench chaos faults contracts fuzz zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -41,6 +42,9 @@ chaos: $(INSTALLED)
 
 faults: $(INSTALLED)
 	$(BIN)/python scripts/maintain/faults.py $(ARGS)
+
+contracts: $(INSTALLED)
+	$(BIN)/python scripts/maintain/contracts.py $(ARGS)
 
 fuzz: $(INSTALLED)
 	cd tests/project && ../../$(BIN)/python -m fuzz --files 1000 $(ARGS)

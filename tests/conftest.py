@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import contract
 import numpy as np
 import pytest
 import report
@@ -72,6 +73,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    try:
+        contract.current()
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(str(error)) from None
     submission = config.getoption("--submission")
     if submission and not (submission / "tests" / "adapters.py").is_file():
         msg = f"--submission {submission}: there is no tests/adapters.py in it"
