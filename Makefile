@@ -5,6 +5,7 @@
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
 # make faults  build every fault of the bank in turn: does the examination catch it?
 # make places  plant faults in right code in turn: does the examination name the line?
+# make contracts  draw twenty contracts: does each one's reference get every point, the usual one not?
 # make fuzz    run the scripts on a thousand damaged files: one line each, and nothing left behind?
 # make class   hide diagnoses from a class of two hundred: are the mistakes found again?
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
@@ -16,7 +17,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench chaos faults places fuzz class zoo system format clean
+.PHONY: train test check bench chaos faults places contracts fuzz class zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -46,6 +47,9 @@ faults: $(INSTALLED)
 
 places: $(INSTALLED)
 	$(BIN)/python scripts/maintain/places.py $(ARGS)
+
+contracts: $(INSTALLED)
+	$(BIN)/python scripts/maintain/contracts.py $(ARGS)
 
 fuzz: $(INSTALLED)
 	cd tests/project && ../../$(BIN)/python -m fuzz --files 1000 $(ARGS)

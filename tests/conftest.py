@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import asked
+import contract
 import fingerprint
 import guard
 import numpy as np
@@ -101,6 +102,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    try:
+        contract.current()
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(str(error)) from None
     submission = config.getoption("--submission")
     if submission and not (submission / "tests" / "adapters.py").is_file():
         msg = f"--submission {submission}: there is no tests/adapters.py in it"

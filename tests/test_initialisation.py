@@ -10,6 +10,8 @@ import math
 import numpy as np
 import pytest
 from compare import expect, report
+from mistakes.other_contracts import embedding_sigmas
+from oracles.model import embedding_sigma, neutral_weight
 from probes.modules import construction
 from test_transformer import BLOCK, block_case, model_case
 from test_transformer import MODEL as LM
@@ -106,7 +108,7 @@ def test_linear_starts_from_a_truncated_normal(observe, rng, d_in, d_out):
 def test_embedding_starts_from_a_truncated_normal(observe, rng):
     given = rng.standard_normal((400, 60)).astype(np.float32)
     case = {"vocab_size": 400, "d_model": 60, "weights": given, "token_ids": np.arange(3)}
-    mistakes = {
+    mistakes = {what: sigma * CUT_OFF for what, sigma in embedding_sigmas().items()} | {
         "sigma is sqrt(2 / (vocab_size + d_model)), which is for linear layers": CUT_OFF
         * math.sqrt(2 / 460),
         "sigma is 0.02": 0.02 * CUT_OFF,
@@ -114,10 +116,12 @@ def test_embedding_starts_from_a_truncated_normal(observe, rng):
     }
     fresh = fresh_weights(observe, "run_embedding", case, [(400, 60)], [given])
     if is_left_open(fresh):
-        # The output head has the same shape and smaller weights.
-        fresh = sorted(in_model(observe, rng, "run_embedding", (400, 96)), key=np.std)[-1:]
+        # The output head has the same shape and another standard deviation.
+        head = CUT_OFF * math.sqrt(2 / 496)
+        fresh = in_model(observe, rng, "run_embedding", (400, 96))
+        fresh = [max(fresh, key=lambda weight: abs(math.log(weight.std() / head)))]
     for weight in fresh:
-        expect_cut_off_normal(weight, 1.0, "run_embedding", mistakes)
+        expect_cut_off_normal(weight, embedding_sigma(), "run_embedding", mistakes)
 
 
 @pytest.mark.problem("positionwise_feedforward")
@@ -141,9 +145,10 @@ def test_rmsnorm_starts_from_a_gain_of_one(observe, rng):
     if is_left_open(fresh):
         fresh = in_model(observe, rng, "run_rmsnorm", (96,))
     for weight in fresh:
+        start = neutral_weight()
         expect(
-            bool(np.all(weight == 1)),
-            f"run_rmsnorm: a fresh gain is {weight[:3].tolist()} ..., expected 1",
+            bool(np.all(weight == start)),
+            f"run_rmsnorm: a fresh gain is {weight[:3].tolist()} ..., expected {start:g}",
             "wrong-initialisation",
         )
 

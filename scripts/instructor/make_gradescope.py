@@ -50,6 +50,7 @@ def main(
     only: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     packages: Path | None = None,
     pip_options: str = "",
+    tests: Path = ROOT / "tests",
 ) -> None:
     """Write the zip: upload it under "Configure Autograder" with the base image Ubuntu 24.04.
 
@@ -68,11 +69,14 @@ def main(
         packages: File with what submissions may import besides, as pip's requirements.
         pip_options: Options for pip, such as where it finds builds of torch without CUDA, which
             are smaller by gigabytes.
+        tests: Folder of the examination, such as that of a contract (make_starter.py --solution).
     """
     if not 0 < minutes <= 40:
         raise ValueError(f"--minutes {minutes} must be above 0 and at most 40")
     secret = new_secret() if exam_seed is None else check_secret(exam_seed)
-    problems = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
+    if not (tests / "rubric.toml").is_file():
+        raise ValueError(f"--tests {tests}: there is no rubric.toml in it")
+    problems = tomllib.loads((tests / "rubric.toml").read_text(encoding="utf-8"))
     unknown = [problem for problem in only if problem not in problems]
     if unknown:
         raise ValueError(f"--only {' '.join(unknown)}: the problems are {', '.join(problems)}")
@@ -92,7 +96,7 @@ def main(
         "pip_options.txt": f"{' '.join(pip_options.split())}\n",
     }
     content = {name: text.encode() for name, text in written.items()}
-    content |= {name: file.read_bytes() for name, file in _files()}
+    content |= {name: file.read_bytes() for name, file in _files(tests)}
     with atomic_writer(out) as file:
         file.write(_zip(content))
     print(f"wrote {out}: {len(content)} files, {out.stat().st_size / 1e3:.0f} kB")
@@ -100,23 +104,23 @@ def main(
         print(f"secret of the hidden inputs: {secret} (keep it to yourself)")
 
 
-def _files() -> Iterator[tuple[str, Path]]:
+def _files(tests: Path) -> Iterator[tuple[str, Path]]:
     """What goes in from the repository, by name in the zip: no solution, no adapters."""
     yield "setup.sh", CONTAINER / "setup.sh"
     yield "run_autograder", CONTAINER / "run_autograder"
     yield "constraints.txt", ROOT / "constraints.txt"
     yield "LICENSE", ROOT / "LICENSE"
-    yield from _below(ROOT / "cs_grader", {".py", ".ini"})
-    own = {ROOT / "tests" / "adapters.py", ROOT / "tests" / "project"}
-    for name, file in _below(ROOT / "tests", {".py", ".toml"}):
+    yield from _below(ROOT / "cs_grader", "cs_grader", {".py", ".ini"})
+    own = {tests / "adapters.py", tests / "project"}
+    for name, file in _below(tests, "tests", {".py", ".toml"}):
         if own.isdisjoint([file, *file.parents]):
             yield name, file
 
 
-def _below(folder: Path, suffixes: set[str]) -> Iterator[tuple[str, Path]]:
+def _below(folder: Path, name: str, suffixes: set[str]) -> Iterator[tuple[str, Path]]:
     for file in sorted(folder.rglob("*")):
         if file.suffix in suffixes and file.is_file():
-            yield file.relative_to(ROOT).as_posix(), file
+            yield f"{name}/{file.relative_to(folder).as_posix()}", file
 
 
 def _requirements(packages: Path | None) -> str:

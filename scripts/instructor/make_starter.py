@@ -1,5 +1,7 @@
 """Make the student edition of this repository: python scripts/instructor/make_starter.py --out DIR.
 
+With --contract FILE it asks for other conventions than public solutions have (tests/contract.py).
+
 The book with blanks in the place of what is examined, in given/ the machines that run it, the
 examination with stored answers in the place of oracles, the scripts, and the handout. Generated
 from the reference and its tests, both of which have to pass: nothing is written by hand twice.
@@ -20,6 +22,8 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import check_can_write, run
 from starter.blank import blank
+from starter.contracted import contract as contracts
+from starter.contracted import write_contracted
 from starter.edition.tests.stored import COMPUTED
 
 ROOT = Path(__file__).parents[2]
@@ -136,54 +140,84 @@ TEACHERS_ONLY = (
 )  # fmt: skip
 
 
-def main(out: Path) -> None:
+def main(out: Path, contract: Path | None = None, solution: Path | None = None) -> None:
     """Make the student edition.
 
     Args:
         out: The folder to make; it must not exist yet.
+        contract: The conventions to ask for, where they are not the usual ones (tests/contract.py).
+        solution: A second folder to make, for yourself: the edition filled in with the reference,
+            and with the oracles, so that grade.py and make_gradescope.py take its tests.
     """
-    if out.exists():
-        raise ValueError(f"{out} exists already: name a new folder")
-    check_can_write(out)
+    for folder in filter(None, (out, solution)):
+        if folder.exists():
+            raise ValueError(f"{folder} exists already: name a new folder")
+        check_can_write(folder)
+    wanted = contracts.read(contract) if contract else None
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
-        folder = Path(scratch) / out.name
-        build(folder)
+        root, folder = ROOT, Path(scratch) / out.name
+        if wanted:
+            root = Path(scratch) / "contracted"
+            write_contracted(root, wanted)
+        build(folder, root)
         print("asking the oracles: the reference sits the whole examination, a minute or two")
-        record_answers(folder / "tests" / "stored_answers.npz")
+        record_answers(folder / "tests" / "stored_answers.npz", root=root)
+        if solution:
+            fill_in(Path(scratch) / "solution", folder, root)
+            shutil.move(Path(scratch) / "solution", solution)
         folder.replace(out)
-    sizes = [path.stat().st_size for path in out.rglob("*") if path.is_file()]
-    print(f"{out}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
+    for made in filter(None, (out, solution)):
+        sizes = [path.stat().st_size for path in made.rglob("*") if path.is_file()]
+        print(f"{made}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, root: Path = ROOT) -> None:
     """Write all of the edition but the stored answers."""
     for pattern, place in COPIED.items():
-        for path in sorted(ROOT.glob(pattern)):
-            if path.is_file() and path.relative_to(ROOT).as_posix() not in LEFT_OUT:
-                write(folder / place / path.name, as_handed_out(path))
+        for path in sorted(root.glob(pattern)):
+            if path.is_file() and path.relative_to(root).as_posix() not in LEFT_OUT:
+                write(folder / place / path.name, as_handed_out(path, root))
     for module, names in BLANK.items():
-        source = (ROOT / "cs_basics" / f"{module}.py").read_text(encoding="utf-8")
+        source = (root / "cs_basics" / f"{module}.py").read_text(encoding="utf-8")
         text = blank(source, names, GIVEN.get(module, ()), heading_of(module, source))
         write(folder / "cs_basics" / f"{module}.py", text)
-    for path in [*ROOT.glob("tests/oracles/*.py"), *ROOT.glob("tests/mistakes/*.py")]:
-        write(folder / path.relative_to(ROOT), answers(path))
+    for path in answering(root):
+        write(folder / path.relative_to(root), answers(path))
     shutil.copytree(
         STANDS_IN, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
     )
     write(folder / "pyproject.toml", project_file())
-    # The imports that only solutions needed, and empty lines.
+    tidy(folder)
+
+
+def answering(root: Path) -> list[Path]:
+    """List the modules that know the answers."""
+    return [*root.glob("tests/oracles/*.py"), *root.glob("tests/mistakes/*.py")]
+
+
+def tidy(folder: Path) -> None:
+    """Take out the imports that only solutions needed, and empty lines."""
     for command in (["check", "--quiet", "--fix", "--select", "F401,I"], ["format", "--quiet"]):
         subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--no-cache", "."], cwd=folder, check=True
         )
 
 
-def as_handed_out(path: Path) -> str:
+def fill_in(folder: Path, edition: Path, root: Path) -> None:
+    """Write an edition with the reference in the place of blanks, and with oracles."""
+    stored = shutil.ignore_patterns("stored*", "__pycache__")
+    shutil.copytree(edition, folder, ignore=stored)
+    for path in [*answering(root), *(root / "cs_basics" / f"{module}.py" for module in BLANK)]:
+        shutil.copyfile(path, folder / path.relative_to(root))
+    tidy(folder)
+
+
+def as_handed_out(path: Path, root: Path = ROOT) -> str:
     """Return a file's text as the edition has it."""
     text = path.read_text(encoding="utf-8")
     for name, ours, theirs in OTHERWISE:
-        if path == ROOT / name:
+        if path == root / name:
             if text.count(ours) != 1:
                 raise ValueError(f"{name} says {ours!r} {text.count(ours)} times: see OTHERWISE")
             text = text.replace(ours, theirs)
@@ -238,12 +272,13 @@ def answers(path: Path) -> str:
     return "\n".join([heading, "from stored import answer_of", rest, *lookups, ""])
 
 
-def record_answers(path: Path, tests: Sequence[str] = ("tests",)) -> None:
+def record_answers(path: Path, tests: Sequence[str] = ("tests",), root: Path = ROOT) -> None:
     """Let the reference sit the examination and keep what oracles and mistakes say.
 
     Args:
         path: The file to write.
         tests: Files or folders of the examination.
+        root: The repository that they and the reference are in.
 
     Raises:
         ValueError: The reference does not pass.
@@ -252,10 +287,11 @@ def record_answers(path: Path, tests: Sequence[str] = ("tests",)) -> None:
     command = [
         sys.executable, "-m", "pytest", *tests, "--ignore", "tests/project", "--quiet",
         "-p", "record_answers", "--record-answers", str(path.resolve()),
+        f"--gpt2-files={ROOT.parent / 'shared' / 'data' / 'gpt2'}",
     ]  # fmt: skip
     finished = subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=root,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from contract import current
 from oracles import text as oracles
-from oracles.text import Merge
+from oracles.text import Merge, Reversed
 
 from mistakes.encoding import ANY_CASE, ASCII, GPT4, NO_LOOKAHEAD, split_at_first
+from mistakes.other_contracts import with_other_contracts
 
 
+@with_other_contracts("train_bpe", oracles.train_bpe)
 def bpe_merges(
     text: bytes, vocab_size: int, special_tokens: Sequence[str]
 ) -> dict[str, list[Merge]]:
@@ -86,10 +89,10 @@ def bpe_merges(
         "pairs that occur only once are not merged: training goes on until vocab_size": recounted(
             text, vocab_size, special_tokens, fewest=2
         ),
-        "ties go to the longer pair: the lexicographically greater one wins": train(
+        f"ties go to the longer pair: the lexicographically {current().bpe_ties} one wins": train(
             rank=lambda pair, count: (count, len(pair[0] + pair[1]), pair)
         ),
-        "ties go to the shorter pair: the lexicographically greater one wins": train(
+        f"ties go to the shorter pair: the lexicographically {current().bpe_ties} one wins": train(
             rank=lambda pair, count: (count, -len(pair[0] + pair[1]), pair)
         ),
         "ties go to the pair with the greater ids: compare the bytes": by_ids(
@@ -208,24 +211,6 @@ def again(piece: str, errors: str) -> str:
     return piece.encode("utf-8", "surrogateescape").decode("utf-8", errors)
 
 
-class Reversed:
-    """Orders the other way round."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __lt__(self, other: "Reversed") -> bool:
-        return other.value < self.value
-
-    def __gt__(self, other: "Reversed") -> bool:
-        return other.value > self.value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reversed) and other.value == self.value
-
-    __hash__ = None
-
-
 Words = Sequence[tuple[list[bytes], int]]
 
 
@@ -269,6 +254,7 @@ def recounted(
     pieces = [(oracles.as_bytes(word), count) for word, count in words.items()]
     merges: list[Merge] = []
     known: Counter[Merge] = Counter()
+    rank = oracles.usual_rank()
     while len(merges) < vocab_size - 256 - len(special_tokens):
         counts = pair_counts(pieces, overlap, once)
         if stale:
@@ -279,7 +265,7 @@ def recounted(
             counts = known
         if not counts or max(counts.values()) < fewest:
             break
-        best = max(counts, key=lambda pair: (counts[pair], pair))
+        best = max(counts, key=lambda pair: rank(pair, counts[pair]))
         merges.append(best)
         pieces = [(merge(word, best), count) for word, count in pieces]
     return merges

@@ -5,13 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from contract import current
+from oracles import training as oracles
 from oracles.model import Array, rounded, wide
 from oracles.training import joint_norm
 
 from mistakes.functions import Answers, quietly
+from mistakes.other_contracts import with_other_contracts
 
 
 @quietly
+@with_other_contracts("adamw", oracles.adamw)
 def adamw(
     groups: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
@@ -149,7 +153,9 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     below = np.abs(m_hat) + 1e-300 if fault == "sign" else below
     rate = {"decay without rate": 1.0, "l2": 0.0, "no decay": 0.0, "growing": -lr, "twice": 2 * lr}
     lr = -lr if fault == "ascent" else lr
-    s["p"] = s["p"] - rate.get(fault, corrected) * decay * s["p"] - lr * m_hat / below
+    update = lr * m_hat / below
+    decayed = s["p"] - (update if current().weight_decay == "after" else 0)
+    s["p"] = s["p"] - rate.get(fault, corrected) * decay * decayed - update
 
 
 @quietly

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import regex
+from contract import current
 
 Merge = tuple[bytes, bytes]
 
@@ -51,14 +52,40 @@ def pairs_of(word: Sequence[bytes]) -> list[Merge]:
     return list(pairwise(word))
 
 
+class Reversed:
+    """Orders the other way round."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: "Reversed") -> bool:
+        return other.value < self.value
+
+    def __gt__(self, other: "Reversed") -> bool:
+        return other.value > self.value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reversed) and other.value == self.value
+
+    __hash__ = None
+
+
+def usual_rank() -> Callable[[Merge, int], Any]:
+    """The most frequent pair is merged; of several, the greater or the smaller one."""
+    if current().bpe_ties == "greater":
+        return lambda pair, count: (count, pair)
+    return lambda pair, count: (count, Reversed(pair))
+
+
 def train_bpe(
     text: bytes,
     vocab_size: int,
     special_tokens: Sequence[str],
-    rank: Callable[[Merge, int], Any] = lambda pair, count: (count, pair),
+    rank: Callable[[Merge, int], Any] | None = None,
     words: Counter[str] | None = None,
 ) -> list[Merge]:
     """Count everything anew before each merge; the pair with the greatest rank is merged."""
+    rank = rank or usual_rank()
     counts = pretokens(text, special_tokens) if words is None else words
     pieces = [(as_bytes(word), count) for word, count in counts.items()]
     merges: list[Merge] = []

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from contract import current
 
 from oracles.model import Array, wide
 
@@ -35,8 +36,10 @@ def adamw(
             state["v"] = beta2 * state["v"] + (1 - beta2) * wide(g) ** 2
             m_hat = state["m"] / (1 - beta1 ** state["t"])
             v_hat = state["v"] / (1 - beta2 ** state["t"])
-            decay = lr * state["weight_decay"] * state["p"]
-            state["p"] = state["p"] - decay - lr * m_hat / (np.sqrt(v_hat) + state["eps"])
+            update = lr * m_hat / (np.sqrt(v_hat) + state["eps"])
+            # Before the update, or after it.
+            decayed = state["p"] - (update if current().weight_decay == "after" else 0)
+            state["p"] = state["p"] - lr * state["weight_decay"] * decayed - update
         trail.append([state["p"] for state in parameters])
     return trail
 
