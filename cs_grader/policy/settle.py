@@ -63,7 +63,7 @@ def _noticed(
     notes: Mapping[str, Sequence[Entry]], reviewed: Sequence[Finding]
 ) -> Iterator[Finding]:
     """What was noticed when it ran, once for each place, if the source does not show it."""
-    said = {("code", finding.file, finding.line) for finding in reviewed}
+    said: set[tuple[str | int, ...]] = {("code", one.file, one.line) for one in reviewed}
     for problem, entries in notes.items():
         for entry in entries:
             about = ("code",) if entry.kind == "code" else (entry.kind, entry.what)

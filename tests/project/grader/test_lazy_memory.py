@@ -1,0 +1,48 @@
+"""A tokenizer that keeps all text is seen to, whatever it says about its file."""
+
+import pytest
+from zoo.animal import ROOT, Animal, Expected, add_to_adapters, build
+from zoo.grading import walled
+
+from cs_grader.outside import sandbox
+from cs_grader.outside.connection import Connection
+from cs_grader.outside.copying import own_names
+from cs_grader.outside.stage import set_the_stage
+from cs_grader.outside.tiers import choose_tier
+
+MEGABYTE = 2**20
+TOKENIZER = """
+MAKE = get_tokenizer
+__file__ = None
+
+
+class Wrapped:
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def encode_iterable(self, chunks):
+        yield from self.tokenizer.encode_iterable(CHUNKS)
+
+
+def get_tokenizer(vocab, merges, special_tokens=None):
+    return Wrapped(MAKE(vocab, merges, special_tokens))
+"""
+
+
+@walled
+@pytest.mark.slow
+@pytest.mark.parametrize("chunks", ["list(chunks)", "chunks"])
+def test_memory_is_seen_though_the_file_is_hidden(tmp_path, chunks):
+    stage = set_the_stage(tmp_path, ROOT / "tests")
+    build(Animal(0, "x", lambda _: None, Expected()), stage.submission)
+    add_to_adapters(stage.submission, TOKENIZER.replace("CHUNKS", chunks))
+    special = "<|" + "pad" * 100 + "|>"
+    chunk = special * 20 + "the dog\n"
+    vocab = {byte: bytes([byte]) for byte in range(256)} | {256: special.encode()}
+    given = {"vocab": vocab, "merges": [], "special_tokens": [special]}
+    inputs = {"tokenizer": given, "chunk": chunk, "num_chunks": 48 * MEGABYTE // len(chunk)}
+    more = {"own_names": own_names(stage.submission)}
+    connection = Connection(choose_tier("uid"), stage, sandbox.Limits(), more, budget_s=600)
+    grown = connection.run("tokenizer", "probes.text", "lazy_memory", 1, inputs).value
+    connection.close()
+    assert (grown > 16 * MEGABYTE) == (chunks == "list(chunks)")
