@@ -20,7 +20,7 @@ export function element(tag, attributes = {}, ...children) {
     else if (value !== false && value !== null) made.setAttribute(key, value === true ? "" : value);
   }
   if (classes.length) made.setAttribute("class", classes.join(" "));
-  for (const child of children) if (child !== null && child !== undefined) made.append(`${child}` === child || typeof child === "number" ? `${child}` : child);
+  for (const child of children) if (child !== null && child !== undefined) made.append(child);
   return made;
 }
 

@@ -11,7 +11,7 @@ import { element } from "./dom.js";
 const row = (...terms) => element("math:mrow", {}, ...terms.map((term) => (
   typeof term !== "string" ? term
     : /^\p{L}/u.test(term) ? element("math:mi", {}, term)
-      : /^\d/.test(term) ? element("math:mn", {}, term) : element("math:mo", {}, term))));
+      : /^\d/.test(term) ? element("math:mn", {}, term) : element("math:mo", { stretchy: "false" }, term))));
 /** @param {Term} a @param {Term} b */
 const over = (a, b) => element("math:mfrac", {}, row(a), row(b));
 /** @param {Term} a @param {Term} b */

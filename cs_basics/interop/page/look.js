@@ -142,7 +142,8 @@ export function lookView(app) {
       + "make tokens of them, the one learned first before all others.", "merges", merges),
     card("Attention", "A map for each head: a row is a token, and shows how it divides its "
       + "attention among itself and the tokens before it.", "attention",
-      element("div.attention", {}, heads, element("div", {}, headName, seenFrom.node, large))),
+      element("div.attention", {}, element("div", {}, heads, large),
+        element("div", {}, headName, seenFrom.node))),
     card("The residual stream", "How large the vector of the chosen token is along the layers "
       + "(root mean square, on a logarithmic scale).", "stream", stream),
     card("What each layer would say", "The final norm and the output head, applied to the stream "

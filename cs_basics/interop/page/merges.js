@@ -17,7 +17,7 @@ export function mergeSteps(tokenizer, ids, position) {
   const neighbours = pretokens.slice(Math.max(0, index - 4), index + 5);
   const isSpecial = pretoken.ids.length === 1
     && tokenizer.merge(pretoken.bytes).at(-1)?.length !== 1;
-  const row = element("p", {}, "Pre-tokens: ", ...neighbours.map((one) => element(
+  const row = element("p.chips", {}, "Pre-tokens: ", ...neighbours.map((one) => element(
     one === pretoken ? "span.token.chosen" : "span.token", {}, visible(one.text))));
   if (isSpecial) {
     return element("div", {}, row, element("p", {}, "A special token: found before everything else, "
@@ -26,8 +26,8 @@ export function mergeSteps(tokenizer, ids, position) {
   const steps = tokenizer.merge(pretoken.bytes);
   const pieces = element("p.pieces", { "aria-live": "polite" });
   const status = element("p.soft", {});
-  const slider = element("input", { type: "range", min: 0, max: steps.length - 1, "aria-label":
-    "Merges that are done", oninput: () => show() });
+  const slider = element("input", { type: "range", min: 0, max: steps.length - 1, value: 0,
+    "aria-label": "Merges that are done", oninput: () => show() });
   const step = (/** @type {number} */ by) => {
     slider.value = `${Number(slider.value) + by}`;
     show();

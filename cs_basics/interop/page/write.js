@@ -201,7 +201,7 @@ export function writeView(app) {
       history.replaceState(null, "", link);
       copy(link, "The link is copied: it opens this file with these settings.");
     } }, "Copy link"));
-  const form = element("form.card", { id: "form", onsubmit: start, ondrop: dropped,
+  const form = element("form.card", { id: "form", novalidate: true, onsubmit: start, ondrop: dropped,
     ondragover: (/** @type {Event} */ event) => event.preventDefault() },
     element("label", { for: "prompt" }, "Beginning of the story, or none"), beginning,
     settings.node, buttons, status);
