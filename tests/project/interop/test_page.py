@@ -346,3 +346,26 @@ def test_modules_that_would_not_join_are_refused(tmp_path):
     write(b="export default 1;\nexport const b = 1;\n")
     with pytest.raises(ValueError, match=r"export default 1.*is of a form"):
         joined_script("a", tmp_path)
+
+
+def test_a_run_ends_with_its_page_unless_told_otherwise(script, texts, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    command = ["train", "debug", "--train-text", texts[0], "--valid-text", texts[1]]
+    command += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 32, "--d-model", 32]
+    command += ["--d-ff", 64, "--sample-tokens", 0, "--eval-tokens", 400, "--device", "cpu"]
+    left_out = script(*command, "--max-steps", 2, "--no-page")
+    assert left_out.code == 0, left_out.err
+    assert "page.html" not in left_out.out + (folder / "report.html").read_text()
+    assert not (folder / "page.html").exists()
+
+    made = script(*command, "--max-steps", 3, "--resume")
+    assert made.code == 0, made.err
+    assert str(folder / "page.html") in made.out
+    assert 'href="page.html"' in (folder / "report.html").read_text()
+
+    (folder / "page.html").unlink()
+    monkeypatch.setattr("cs_basics.interop.page_file.MAX_PARAMETERS", 1000)
+    too_large = script(*command, "--max-steps", 4, "--resume")
+    assert too_large.code == 0, too_large.err
+    assert "page.html was not made: a page holds at most 1,000 parameters" in too_large.out
+    assert 'href="page.html"' not in (folder / "report.html").read_text()
