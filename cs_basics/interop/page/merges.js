@@ -40,7 +40,7 @@ export function mergeSteps(tokenizer, ids, position) {
     pieces.replaceChildren(...tokens.map((token) => element(
       token === merged ? "span.piece.chosen" : "span.piece", {},
       element("span.token", {}, visible(text(token))), element("small", {}, hex(token)))));
-    status.textContent = done === 0 ? `${tokens.length} bytes`
+    status.textContent = done === 0 ? `${tokens.length} ${tokens.length === 1 ? "byte" : "bytes"}`
       : `after merge ${done} of ${steps.length - 1}: ${tokens.length} `
         + `${tokens.length === 1 ? "token" : "tokens"}`
         + (done === steps.length - 1 ? `, ${tokens.length === 1 ? "id" : "ids"} `
