@@ -18,6 +18,7 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
+from cs_basics.interop.page_file import write_page
 from cs_basics.run.config import SECTIONS, TrainConfig
 from cs_basics.run.distributed import World, join, num_restarts
 from cs_basics.run.evaluation import Evaluation
@@ -44,6 +45,8 @@ class TrainCommand(TrainConfig):
     resume: bool = False
     """Resume from the newest undamaged checkpoint of --run-dir (none: of the newest run of this
     preset)."""
+    page: bool = True
+    """Make page.html at the end, in which the model writes and can be looked into."""
 
     def config(self) -> TrainConfig:
         """Return the settings without the flags that only the command line has."""
@@ -98,7 +101,7 @@ def train_in(world: World, command: TrainCommand) -> None:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
     try:
         on_progress = progress_printer() if world.is_first else None
-        result = train_run(config, resume, on_progress, world)
+        result = train_run(config, resume, on_progress, world, make_page if command.page else None)
     except TrainingStoppedError as stopped:
         if world.is_first:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
@@ -106,6 +109,11 @@ def train_in(world: World, command: TrainCommand) -> None:
         sys.exit(128 + stopped.signal_number)
     if world.is_first:
         show_result(RunFolder(run_dir), result)
+
+
+def make_page(folder: RunFolder) -> None:
+    """Write the page of a run beside its report."""
+    write_page(folder, folder.page)
 
 
 def show_result(folder: RunFolder, result: Evaluation) -> None:
@@ -117,6 +125,8 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     print(f"whole validation text ({result.num_tokens:,} tokens)\n")
     print(f"everything     {folder.path}")
     print(f"report         {folder.report}")
+    if folder.page.exists():
+        print(f"page           {folder.page}: a double click, and the model writes there")
     print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
     print(f"write more     python scripts/generate.py {folder.path} --prompt 'Once upon a time'")

@@ -4,6 +4,7 @@ import base64
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 0 auto; padding: 1rem; }
@@ -31,6 +32,14 @@ class Paragraph:
     """Plain text."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A paragraph that leads to a file beside the report."""
+
+    text: str
+    file: str
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ class Details:
     text: str
 
 
-Block = Heading | Paragraph | Items | Table | Picture | Drawing | Details
+Block = Heading | Paragraph | Link | Items | Table | Picture | Drawing | Details
 
 
 def to_markdown(title: str, blocks: Iterable[Block]) -> str:
@@ -118,6 +127,8 @@ def _markdown(block: Block) -> str:
             return f"## {_escape_markdown(text)}"
         case Paragraph(text):
             return _escape_markdown(text)
+        case Link(text, file):
+            return f"[{_escape_markdown(text)}]({quote(file)})"
         case Items(texts):
             return "\n".join(f"- {_escape_markdown(text)}" for text in texts)
         case Table(header, rows):
@@ -142,6 +153,8 @@ def _html(block: Block) -> str:
             return f"<h2>{html.escape(text)}</h2>"
         case Paragraph(text):
             return f"<p>{html.escape(text)}</p>"
+        case Link(text, file):
+            return f'<p><a href="{quote(file)}">{html.escape(text)}</a></p>'
         case Items(texts):
             return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
         case Table(header, rows):

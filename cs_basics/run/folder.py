@@ -45,6 +45,7 @@ class RunFolder:
         self.plot = path / "loss.png"
         self.samples = path / "samples.md"
         self.report = path / "report.html"
+        self.page = path / "page.html"
 
     def write_config(self, config: TrainConfig, **provenance: str | None) -> None:
         """Write config.json: the settings as resolved, and what they ran with."""

@@ -14,6 +14,7 @@ from cs_basics.run.document import (
     Drawing,
     Heading,
     Items,
+    Link,
     Paragraph,
     Table,
     to_html,
@@ -58,6 +59,10 @@ class Report:
         """
         title = f"Run {self.folder.path.name}"
         blocks = report_blocks(state, self.config, self.log.rows, self.log.samples)
+        if not is_running and self.folder.page.exists():
+            blocks.insert(
+                1, Link("Write with this model, and look inside it", self.folder.page.name)
+            )
         page = to_html(title, blocks, refresh_s=INTERVAL_S if is_running else None)
         try:
             with atomic_writer(self.folder.report) as file:

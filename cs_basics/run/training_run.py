@@ -2,6 +2,7 @@
 
 import logging
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -28,6 +29,7 @@ def train_run(
     resume: bool = False,
     on_progress: OnProgress | None = None,
     world: World = ALONE,
+    make_page: Callable[[RunFolder], object] | None = None,
 ) -> Evaluation:
     """Train a language model and leave everything in its run folder.
 
@@ -36,6 +38,8 @@ def train_run(
         resume: Go on from the newest checkpoint of run_dir that is whole.
         on_progress: Told how far the work before and after the updates is; those are logged.
         world: The processes that train together, each calling this with the same arguments.
+        make_page: Writes the page of the finished run, to which the report leads; a failure costs
+            only the page.
 
     Returns:
         The evaluation on the whole validation text.
@@ -85,14 +89,18 @@ def train_run(
         + (f", {world.size} processes ({config.run.parallel})" if world.size > 1 else "")
     )
     try:
-        return _train_and_watch(trainer, on_progress)
+        return _train_and_watch(trainer, on_progress, make_page)
     except (OSError, ValueError) as error:
         if found := folder.all_checkpoints():
             error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")
         raise
 
 
-def _train_and_watch(trainer: Trainer, on_progress: OnProgress | None) -> Evaluation:
+def _train_and_watch(
+    trainer: Trainer,
+    on_progress: OnProgress | None,
+    make_page: Callable[[RunFolder], object] | None,
+) -> Evaluation:
     """Make all updates, evaluate, and let the first process keep metrics, report and samples."""
     config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
     # The other processes go through the same motions and leave nothing.
@@ -116,6 +124,11 @@ def _train_and_watch(trainer: Trainer, on_progress: OnProgress | None) -> Evalua
             samples = write_samples(
                 model, trainer.corpus.tokenizer, folder.samples, config.run, is_fast=trainer.is_fast
             )
+            if make_page is not None:
+                try:
+                    make_page(folder)
+                except (OSError, ValueError) as error:
+                    logger.warning("%s was not made: %s", folder.page, error)
             report.write("finished")
             log.finish(folder.plot, samples)
     return result

@@ -80,6 +80,7 @@ COPIED = {
     "cs_basics/stories/*": "given/stories",
     "cs_basics/study/*": "given/study",
     "cs_basics/interop/*": "given/interop",
+    "cs_basics/interop/page/*": "given/interop/page",
     "cs_basics/variants/config.py": "given/variants",
     "tests/*.py": "tests",
     "tests/*.toml": "tests",

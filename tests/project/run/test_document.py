@@ -8,6 +8,7 @@ from cs_basics.run.document import (
     Drawing,
     Heading,
     Items,
+    Link,
     Paragraph,
     Picture,
     Table,
@@ -24,6 +25,7 @@ BLOCKS = [
     Table(["name", "n", NASTY], [["a", "1", NASTY], ["b", "2", ""]]),
     Picture("plot.png", NASTY, PNG),
     Details(NASTY, NASTY + "\n```\nfence"),
+    Link(NASTY, "a <b>.html"),
 ]
 
 
@@ -51,15 +53,19 @@ def test_html_is_well_formed_and_says_every_text_as_it_is():
     elements = Elements(to_html(NASTY, BLOCKS))
     assert elements.open == []
     assert "script" not in elements.tags
-    # Title, heading, paragraph, item, two cells, summary; the folded text goes on.
-    assert elements.text.count(NASTY) == 8
+    # Title, heading, paragraph, item, two cells, summary, link; the folded text goes on.
+    assert elements.text.count(NASTY) == 9
     assert NASTY + "\n```\nfence" in elements.text
 
 
 def test_html_loads_nothing_from_anywhere():
     elements = Elements(to_html("t", BLOCKS))
     sources = [value for name, value in elements.attributes if name in {"src", "href"}]
-    assert sources == [f"data:image/png;base64,{base64.b64encode(PNG).decode()}"]
+    # A link is followed by a click only, and leads to a file beside the report.
+    assert sources == [
+        f"data:image/png;base64,{base64.b64encode(PNG).decode()}",
+        "a%20%3Cb%3E.html",
+    ]
     assert "width=device-width, initial-scale=1" in dict(elements.attributes).values()
     assert not {"link", "script", "iframe"} & set(elements.tags)
 

@@ -1,0 +1,134 @@
+"""What a page knows of a run: sizes, tokenizer, a piece of validation text, and the weights.
+
+Weights of two axes are rounded to int8, row by row with a float32 scale each; gains and biases stay
+float32. The readers of all this are page/weights.js and page/tokenizer.js.
+"""
+
+import base64
+import functools
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import regex
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from cs_basics.run.config import END_OF_TEXT
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.samples import SAMPLING
+from cs_basics.run.token_file import open_token_file
+from cs_basics.tokenizer import Tokenizer
+from cs_basics.transformer import TransformerLM
+
+LARGEST = 127
+"""The largest int8 that is used, so that a value and its negative are both there."""
+
+
+def to_int8(
+    weight: Float[Tensor, "rows columns"],
+) -> tuple[Tensor, Float[Tensor, " rows"]]:
+    """Round each row to multiples of a 127th of its largest value.
+
+    Returns:
+        The multiples, int8 (rows, columns), and the scales by which they are multiplied, (rows).
+    """
+    scales = weight.abs().amax(dim=-1) / LARGEST
+    # A row of zeros has the scale 0, and 0 / 0 is no number.
+    multiples = (weight / scales.clamp(min=torch.finfo(torch.float32).tiny).unsqueeze(-1)).round()
+    return multiples.to(torch.int8), scales
+
+
+def rounded_to_int8(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state dict as a page has it: each weight of two axes rounded to int8 and back."""
+    rounded = dict(state)
+    for name, weight in state.items():
+        if weight.ndim == 2:
+            multiples, scales = to_int8(weight)
+            rounded[name] = multiples.float() * scales.unsqueeze(-1)
+    return rounded
+
+
+def weights_data(state: dict[str, Tensor], *, is_exact: bool) -> tuple[list[dict[str, Any]], str]:
+    """Return where each weight lies, and all of them as bytes in base64.
+
+    Args:
+        state: A state dict, float32.
+        is_exact: Keep float32.
+    """
+    packed = bytearray()
+
+    def put(values: Tensor) -> int:
+        packed.extend(bytes(-len(packed) % 4))  # float32 of JavaScript begins at multiples of 4
+        start = len(packed)
+        packed.extend(values.contiguous().numpy().tobytes())
+        return start
+
+    # A table that is the output head too has two names and lies there once.
+    places: dict[tuple[int, torch.Size], dict[str, Any]] = {}
+    named: list[dict[str, Any]] = []
+    for name, weight in state.items():
+        key = (weight.data_ptr(), weight.shape)
+        if key not in places:
+            values, scales = weight.detach().cpu().float(), None
+            if values.ndim == 2 and not is_exact:
+                values, scales = to_int8(values)
+            places[key] = {
+                "shape": list(weight.shape),
+                "at": put(values),
+                "scales_at": None if scales is None else put(scales),
+            }
+        named.append({"name": name, **places[key]})
+    return named, base64.b64encode(packed).decode("ascii")
+
+
+def tokenizer_data(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return a tokenizer for JSON: bytes become characters of the same code."""
+    return {
+        "vocab": [(i, token.decode("latin-1")) for i, token in sorted(tokenizer.vocab.items())],
+        "merges": [(a.decode("latin-1"), b.decode("latin-1")) for a, b in tokenizer.merges],
+        "special_tokens": tokenizer.special_tokens,
+        "letters": character_class(r"\p{L}"),
+        "numbers": character_class(r"\p{N}"),
+    }
+
+
+@functools.cache
+def character_class(pattern: str) -> str:
+    r"""Return the ranges of characters that match, as a class of JavaScript has them.
+
+    A browser's own `\p{L}` is that of its version of Unicode, and a token would depend on it.
+    """
+    surrogates = range(0xD800, 0xE000)
+    every = "".join(chr(code) for code in range(0x110000) if code not in surrogates)
+    runs = (match.group() for match in regex.finditer(f"{pattern}+", every))
+    return "".join(f"\\u{{{ord(run[0]):x}}}-\\u{{{ord(run[-1]):x}}}" for run in runs)
+
+
+def validation_data(run: RunFolder, num_tokens: int) -> dict[str, Any] | None:
+    """Return the beginning of the validation text and its bytes per token; None without one."""
+    path = run.tokens / "valid.bin"
+    if not path.exists():
+        return None
+    text = open_token_file(path)
+    ids = text.tokens[:num_tokens].astype(np.int64).tolist()
+    return {"ids": ids, "bytes_per_token": text.num_bytes / text.num_tokens}
+
+
+def page_data(run: RunFolder, model: TransformerLM, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return all that the page knows but the weights."""
+    config = run.read_config()
+    return {
+        "name": run.path.absolute().name,
+        "config": asdict(config.model),
+        "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "tokenizer": tokenizer_data(tokenizer),
+        "end_of_text": END_OF_TEXT,
+        "sampling": {
+            "temperature": SAMPLING.temperature,
+            "top_k": SAMPLING.top_k,
+            "top_p": SAMPLING.top_p,
+        },
+        "validation": validation_data(run, config.model.context_length + 1),
+    }

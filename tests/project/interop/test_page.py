@@ -1,0 +1,371 @@
+"""The page in a real browser: its views, by mouse and keyboard, and what it must never do."""
+
+import json
+import re
+import shutil
+import time
+
+import browser
+import pytest
+import torch
+from page_cases import FORMS, make_run, open_page
+
+from cs_basics.bpe import train_bpe
+from cs_basics.generate import Sampling, generate
+from cs_basics.interop.page_file import MAX_PARAMETERS, check_size, write_page
+from cs_basics.interop.page_script import joined_script
+from cs_basics.run.config import END_OF_TEXT
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.token_file import open_token_file, write_token_file
+from cs_basics.tokenizer import Tokenizer
+
+needs_browser = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
+MARKUP = "<img src=x onerror=\"document.title='owned'\">"
+SPECIALS = [END_OF_TEXT, MARKUP, "</script><script>document.title='owned'</script>", "<!--"]
+
+
+@pytest.fixture(scope="module")
+def run(texts, tmp_path_factory):
+    """A run whose model writes little but markup."""
+    vocab, merges = train_bpe(texts[0], 400, [END_OF_TEXT])
+    tokenizer = Tokenizer(vocab, merges, SPECIALS)
+    run = make_run(tmp_path_factory.mktemp("<b>run") / "it's <b>bold", tokenizer)
+    valid = tokenizer.encode(texts[1].read_text())[:100]
+    write_token_file(
+        run.tokens / "valid.bin", [(300, valid)], vocab_size=tokenizer.vocab_size,
+        tokenizer_checksum="",
+    )  # fmt: skip
+    return run
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser.Browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def file(run, tmp_path_factory):
+    out = tmp_path_factory.mktemp("elsewhere") / "page.html"
+    write_page(run, out)
+    return out
+
+
+@pytest.fixture
+def page(chromium, file):
+    chromium.resize(1200, 900)
+    chromium.open("/dev/null")
+    open_page(chromium, file)
+    return chromium
+
+
+def until(page, condition):
+    """Wait until something is so on the page, and return it."""
+    for _ in range(300):
+        if found := page.run(f"return {condition}"):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"never: {condition}")
+
+
+def text_of(selector):
+    return f"document.querySelector({json.dumps(selector)}).textContent"
+
+
+def fill(page, **values):
+    for name, value in values.items():
+        page.run("document.getElementById(arguments[0]).value = arguments[1]", name, value)
+
+
+def write(page, **values):
+    fill(page, **values)
+    page.click("#start")
+    until(page, f"/per second/.test({text_of('#write .status')})")
+    return page.run(f"return {text_of('#story')}")
+
+
+@needs_browser
+def test_it_writes_what_generate_writes_with_the_same_seed(page, run):
+    written = write(page, prompt="Once", seed="7", maxTokens="30", temperature="0.9", top_p="")
+    model, tokenizer = run.load_model(), run.load_tokenizer()
+    # The page's weights are rounded; the first tokens of this seed are the same nevertheless.
+    prompt = tokenizer.encode(f"{END_OF_TEXT}\nOnce")
+    expected = list(generate(model, prompt, 30, Sampling(temperature=0.9), seed=7))
+    assert written.startswith(tokenizer.decode(expected[:3]))
+    assert page.run("return document.querySelectorAll('#story span').length") == 30
+    assert page.log_entries("browser") == []
+
+
+@needs_browser
+def test_a_rival_goes_on_from_there_and_the_tree_leads_back(page):
+    first = write(page, prompt="Once", maxTokens="12", temperature="1")
+    page.run("document.querySelectorAll('#story span')[4].click()")
+    assert page.run("return document.querySelectorAll('#rivals button').length") in (10, 11)
+    shown = page.run(f"return {text_of('#rivals .chosen .token')}")
+    page.run("document.querySelector('#rivals li:not(.chosen) button').click()")
+    until(page, "document.querySelectorAll('#tree ul ul button').length === 2")
+    assert page.run(f"return {text_of('#story')}") != first
+    assert page.run(f"return {text_of('#rivals .chosen .token')}") != shown
+    page.run("document.querySelector('#tree ul ul button:not([aria-current])').click()")
+    assert page.run(f"return {text_of('#story')}") == first
+    # Its own token again: the same random numbers follow, hence the same text, and more of it.
+    page.run("document.querySelectorAll('#story span')[4].click()")
+    page.run("document.querySelector('#rivals .chosen button').click()")
+    again = until(page, f"{text_of('#story')}.length > {len(first)} && {text_of('#story')}")
+    assert again.startswith(first)
+
+
+@needs_browser
+def test_a_text_that_is_markup_stays_a_text(page):
+    page.run("document.getElementById('maxTokens').value = 40")
+    written = write(page, prompt=MARKUP, temperature="5", top_k="", top_p="")
+    assert page.run(f"return {text_of('.opening')}") == MARKUP
+    page.run("document.querySelectorAll('#story span').forEach((token) => token.click())")
+    for view in ("look", "operate", "write"):
+        page.click(f"#tab-{view}")
+        time.sleep(0.3)
+    page.run("glass.fail(arguments[0])", MARKUP)
+    assert page.run("return document.querySelectorAll('img, b, main script').length") == 0
+    assert page.run("return document.title") == "it's <b>bold"
+    assert written
+    names = "return JSON.stringify([...glass.tokenizer.vocab.keys()].map((id) => "
+    assert MARKUP in json.loads(page.run(names + "glass.tokenizer.name(id)))"))
+
+
+@needs_browser
+def test_nothing_is_loaded_and_a_script_that_got_in_would_not_run(chromium, file, tmp_path):
+    hole = "<script>document.title='owned'</script><img src=http://127.0.0.1:9/x onerror=alert(1)>"
+    (tmp_path / "hole.html").write_text(file.read_text().replace("<main>", f"<main>{hole}", 1))
+    chromium.log_entries("performance")
+    open_page(chromium, tmp_path / "hole.html")
+    assert chromium.run("return document.title") == "it's <b>bold"
+    refused = [entry["message"] for entry in chromium.log_entries("browser")]
+    for what in ("inline script", "Loading the image 'http://127.0.0.1:9/x'"):
+        assert any(what in message and "Content Security Policy" in message for message in refused)
+    chromium.log_entries("performance")
+    open_page(chromium, file)
+    events = [json.loads(entry["message"]) for entry in chromium.log_entries("performance")]
+    sent = [
+        event["message"]["params"]["request"]["url"]
+        for event in events
+        if event["message"]["method"] == "Network.requestWillBeSent"
+    ]
+    assert sent
+    assert all(url.startswith(("file://", "blob:")) for url in sent)
+
+
+BAD_SETTINGS = {
+    "temperature": ("-1", "Temperature must be a number from 0 to 5, not -1."),
+    "top_k": ("0.5", "Top-k must be an integer of at least 1, not 0.5."),
+    "top_p": ("2", "Top-p must be a number from 0.01 to 1, not 2."),
+    "seed": ("", "Seed must be an integer from 0 to 4294967295, not empty."),
+    "prompt": ("a b c d " * 30, "this model reads at most 45: shorten it."),
+}
+
+
+@needs_browser
+@pytest.mark.parametrize("name", BAD_SETTINGS)
+def test_a_bad_setting_is_one_line(page, name):
+    value, line = BAD_SETTINGS[name]
+    fill(page, **{name: value})
+    page.click("#start")
+    assert page.run("return document.getElementById('problem').textContent").endswith(line)
+    assert page.run("return document.getElementById('problem').checkVisibility()")
+    assert page.run(f"return {text_of('#story')}") == ""
+
+
+@needs_browser
+def test_a_dropped_file_is_read_if_it_is_text(page):
+    drop = """
+        const files = new DataTransfer();
+        files.items.add(new File([new Uint8Array(arguments[0])], "dropped.txt"));
+        document.getElementById("form").dispatchEvent(
+            new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+        return new Promise((resolve) => setTimeout(resolve, 100));
+    """
+    page.run(drop, [0xC3, 0x28])
+    problem = "return document.getElementById('problem').textContent"
+    assert page.run(problem) == "dropped.txt is not UTF-8 text."
+    page.run(drop, list("caf\xe9".encode()))
+    assert page.run("return document.getElementById('prompt').value") == "caf\xe9"
+    assert page.run(problem) == ""
+
+
+@needs_browser
+def test_a_link_holds_the_settings(page):
+    fill(page, prompt="The cat & the #hat", temperature="0.25", top_k="9", top_p="", seed="77")
+    page.click("#link")
+    address = page.run("return location.href")
+    page.open("/dev/null")
+    page.call("POST", "/url", {"url": address})
+    held = "return ['prompt', 'temperature', 'top_k', 'top_p', 'seed'].map("
+    held += "(id) => document.getElementById(id).value)"
+    assert page.run(held) == ["The cat & the #hat", "0.25", "9", "", "77"]
+
+
+@needs_browser
+def test_tabs_and_tokens_answer_to_the_keyboard(page):
+    right, end = "\ue014", "\ue010"
+    page.type("#tab-write", right)
+    assert page.run("return document.activeElement.id") == "tab-look"
+    until(page, "document.querySelector('.lens') !== null")
+    chosen = "document.querySelector('#look .strip [aria-selected]')"
+    before = page.run(f"return [...{chosen}.parentNode.children].indexOf({chosen})")
+    page.type("#look .strip", right)
+    assert page.run(f"return [...{chosen}.parentNode.children].indexOf({chosen})") == before + 1
+    page.type("#look .strip", end)
+    assert page.run(f"return {chosen}.nextSibling === null")
+    unnamed = """
+        return [...document.querySelectorAll("button, input, textarea, canvas.large, [tabindex]")]
+            .filter((node) => !node.ariaLabel && !node.textContent.trim() && !node.labels?.length)
+            .map((node) => node.outerHTML.slice(0, 80));
+    """
+    assert page.run(unnamed) == []
+
+
+@needs_browser
+def test_merges_are_stepped_through_from_bytes_to_tokens(page):
+    page.click("#tab-look")
+    until(page, "document.querySelector('.lens') !== null")
+    pieces = "document.querySelectorAll('#merges .piece').length"
+    most = page.run(f"return {pieces}")
+    for _ in range(40):
+        page.run("document.querySelectorAll('#merges button')[1].click()")
+    assert page.run(f"return {pieces}") < most
+    assert " id" in page.run(f"return {text_of('#merges .soft')}")
+
+
+@needs_browser
+def test_operating_changes_probabilities_and_loss_and_back(page, run):
+    page.click("#tab-operate")
+    losses = text_of("#losses")
+    before = until(page, f"/ nats per token/.test({losses}) && {losses}")
+    found = float(re.search(r"text: ([\d.]+) nats", before).group(1))
+    ids = torch.tensor(run_ids(run))
+    logits = run.load_model()(ids[None, :-1])[0]
+    loss = (logits.logsumexp(-1) - logits.gather(1, ids[1:, None])[:, 0]).mean().item()
+    assert found == pytest.approx(loss, abs=0.02)  # int8 here, float32 there
+    page.click("[data-part='layers.0.ffn']")
+    after = until(page, f"/operated: .* nats/.test({losses}) && {losses}")
+    assert re.search(r"operated: ([\d.]+)", after).group(1) != f"{found:.3f}"
+    page.click("#restore")
+    until(page, f"{losses} === {json.dumps(before)}")
+
+
+def run_ids(run):
+    context = run.read_config().model.context_length
+    return open_token_file(run.tokens / "valid.bin").tokens[: context + 1].astype(int).tolist()
+
+
+@needs_browser
+def test_lines_of_the_book_are_shown_where_they_are_computed(page):
+    shown = page.run("return [...document.querySelectorAll('figcaption')].map(f => f.textContent)")
+    assert any(re.match(r"RMSNorm.forward in cs_basics/norms.py, line \d+", one) for one in shown)
+    assert any("CausalSelfAttention.forward in cs_basics/attention.py" in one for one in shown)
+    assert all(" in cs_basics/" in one for one in shown)
+    source = page.run("return glass.data.book.scores.source")
+    assert source.startswith("def scaled_dot_product_attention(")
+
+
+@needs_browser
+def test_a_phone_never_scrolls_sideways_and_dark_is_dark(page):
+    page.resize(390, 844)
+    for view in ("write", "look", "operate"):
+        page.click(f"#tab-{view}")
+        time.sleep(0.5)
+        assert page.run("return document.documentElement.scrollWidth") == 390, view
+    grounds = []
+    for scheme in ("light", "dark"):
+        page.prefer(prefers_color_scheme=scheme)
+        ground = page.run("return getComputedStyle(document.body).backgroundColor")
+        grounds.append(sum(map(int, re.findall(r"\d+", ground))))
+    page.prefer()
+    assert grounds[1] < 150 < 600 < grounds[0]
+
+
+@needs_browser
+@pytest.mark.parametrize("form", ["tied", "post", "no norms"])
+def test_all_views_open_for_other_forms_of_the_model(chromium, run, tmp_path, form):
+    tokenizer = run.load_tokenizer(is_fast=False)
+    other = make_run(tmp_path / "run", tokenizer, **FORMS[form])
+    write_page(other, tmp_path / "page.html")
+    chromium.log_entries("browser")
+    open_page(chromium, tmp_path / "page.html")
+    chromium.click("#tab-look")
+    until(chromium, "document.querySelector('.lens') !== null")
+    chromium.click("#tab-operate")
+    until(chromium, f"/no validation text/.test({text_of('#losses')})")
+    assert chromium.log_entries("browser") == []
+    assert chromium.run("return document.getElementById('problem').hidden")
+
+
+def test_a_model_too_large_for_a_page_is_refused_in_one_line():
+    check_size(MAX_PARAMETERS, is_exact=False)
+    with pytest.raises(ValueError, match=r"at most 64,000,000 .*64,000,001: write with scripts"):
+        check_size(MAX_PARAMETERS + 1, is_exact=False)
+    with pytest.raises(ValueError, match=r"16,000,000 parameters in float32.*leave out --exact"):
+        check_size(MAX_PARAMETERS, is_exact=True)
+
+
+def test_share_says_what_is_wrong_in_one_line(script, run, tmp_path):
+    out = tmp_path / "page.html"
+    result = script("share", run.path, "--out", out)
+    assert result.code == 0, result.err
+    assert f"{out}: {out.stat().st_size / 1e6:.1f} MB" in result.out
+    copied = shutil.copytree(run.path, tmp_path / "run")
+    RunFolder(copied).checkpoint_of(0).write_bytes(b"damaged")
+    shutil.copytree(run.path, tmp_path / "empty", ignore=shutil.ignore_patterns("*.pt"))
+    for folder, words in (
+        (tmp_path / "none", "holds no run"),
+        (tmp_path / "empty", "holds no checkpoint"),
+        (copied, "damaged"),
+    ):
+        bad = script("share", folder, "--out", tmp_path / "other.html")
+        assert bad.code == 2
+        assert len(bad.err.strip().splitlines()) == 1, bad.err
+        assert words in bad.err
+        assert not (tmp_path / "other.html").exists()
+    unwritable = script("share", run.path, "--out", out / "in" / "a.html")
+    assert unwritable.code == 2
+    assert "is not a folder" in unwritable.err
+
+
+def test_modules_that_would_not_join_are_refused(tmp_path):
+    def write(**modules):
+        for name, text in modules.items():
+            (tmp_path / f"{name}.js").write_text(text)
+
+    write(a='import { b } from "./b.js";\nexport const a = b;\n', b="export const b = 1;\n")
+    assert joined_script("a", tmp_path) == "// b.js\nconst b = 1;\n\n// a.js\nconst a = b;\n"
+    write(b="export const c = 1;\n")
+    with pytest.raises(ValueError, match=r"a\.js imports b, which b\.js does not export"):
+        joined_script("a", tmp_path)
+    write(b="export const b = 1;\nconst a = 2;\n")
+    with pytest.raises(ValueError, match=r"both declare a"):
+        joined_script("a", tmp_path)
+    write(b="export default 1;\nexport const b = 1;\n")
+    with pytest.raises(ValueError, match=r"export default 1.*is of a form"):
+        joined_script("a", tmp_path)
+
+
+def test_a_run_ends_with_its_page_unless_told_otherwise(script, texts, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    command = ["train", "debug", "--train-text", texts[0], "--valid-text", texts[1]]
+    command += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 32, "--d-model", 32]
+    command += ["--d-ff", 64, "--sample-tokens", 0, "--eval-tokens", 400, "--device", "cpu"]
+    left_out = script(*command, "--max-steps", 2, "--no-page")
+    assert left_out.code == 0, left_out.err
+    assert "page.html" not in left_out.out + (folder / "report.html").read_text()
+    assert not (folder / "page.html").exists()
+
+    made = script(*command, "--max-steps", 3, "--resume")
+    assert made.code == 0, made.err
+    assert str(folder / "page.html") in made.out
+    assert 'href="page.html"' in (folder / "report.html").read_text()
+
+    (folder / "page.html").unlink()
+    monkeypatch.setattr("cs_basics.interop.page_file.MAX_PARAMETERS", 1000)
+    too_large = script(*command, "--max-steps", 4, "--resume")
+    assert too_large.code == 0, too_large.err
+    assert "page.html was not made: a page holds at most 1,000 parameters" in too_large.out
+    assert 'href="page.html"' not in (folder / "report.html").read_text()
