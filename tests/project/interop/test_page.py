@@ -8,16 +8,19 @@ import time
 import browser
 import pytest
 import torch
-from page_cases import FORMS, make_run, open_page
+from page_cases import FORMS, SIZES, make_run, open_page
 
 from cs_basics.bpe import train_bpe
 from cs_basics.generate import Sampling, generate
+from cs_basics.interop.page_book import book_lines
 from cs_basics.interop.page_file import MAX_PARAMETERS, check_size, write_page
 from cs_basics.interop.page_script import joined_script
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.token_file import open_token_file, write_token_file
 from cs_basics.tokenizer import Tokenizer
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
 
 needs_browser = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
@@ -257,6 +260,17 @@ def run_ids(run):
     return open_token_file(run.tokens / "valid.bin").tokens[: context + 1].astype(int).tolist()
 
 
+LINES = {
+    "tokenizer", "merge", "block", "norm", "attention", "scores", "rope", "ffn", "softmax", "model",
+    "loss", "sample",
+}  # fmt: skip
+
+
+def test_what_a_model_lacks_has_no_lines():
+    bare = build_model(ModelConfig(**SIZES, placement="none", positions="none"))
+    assert set(book_lines(bare)) == LINES - {"norm", "rope"}
+
+
 @needs_browser
 def test_lines_of_the_book_are_shown_where_they_are_computed(page):
     shown = page.run("return [...document.querySelectorAll('figcaption')].map(f => f.textContent)")
@@ -264,6 +278,7 @@ def test_lines_of_the_book_are_shown_where_they_are_computed(page):
     assert any("CausalSelfAttention.forward in cs_basics/attention.py" in one for one in shown)
     assert all(" in cs_basics/" in one for one in shown)
     source = page.run("return glass.data.book.scores.source")
+    assert set(page.run("return Object.keys(glass.data.book)")) == LINES
     assert source.startswith("def scaled_dot_product_attention(")
 
 
