@@ -119,6 +119,26 @@ def test_a_rival_goes_on_from_there_and_the_tree_leads_back(page):
 
 
 @needs_browser
+def test_a_long_story_lets_others_ask_and_can_be_stopped(page):
+    fill(page, prompt="Once", maxTokens="5000", temperature="0")
+    answered = """
+        document.getElementById("start").click();
+        const status = document.querySelector("#write .status");
+        return glass.engine.ask("look", { text: [1, 2, 3], position: 1 }).then(() => {
+            const before = status.textContent;
+            document.getElementById("stop").click();
+            return [before, status.textContent];
+        });
+    """
+    assert page.run(answered) == ["Writing\u2026", "Stopped."]
+    time.sleep(0.3)
+    count = "return document.querySelectorAll('#story span').length"
+    written = page.run(count)
+    time.sleep(0.3)
+    assert page.run(count) == written < 5000
+
+
+@needs_browser
 def test_a_text_that_is_markup_stays_a_text(page):
     page.run("document.getElementById('maxTokens').value = 40")
     written = write(page, prompt=MARKUP, temperature="5", top_k="", top_p="")
@@ -367,7 +387,20 @@ def test_a_run_ends_with_its_page_unless_told_otherwise(script, texts, tmp_path,
     folder = tmp_path / "run"
     command = ["train", "debug", "--train-text", texts[0], "--valid-text", texts[1]]
     command += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 32, "--d-model", 32]
-    command += ["--d-ff", 64, "--sample-tokens", 0, "--eval-tokens", 400, "--device", "cpu"]
+    command += [
+        "--batch-size",
+        4,
+        "--d-ff",
+        64,
+        "--sample-tokens",
+        0,
+        "--num-samples",
+        0,
+        "--eval-tokens",
+        400,
+        "--device",
+        "cpu",
+    ]
     left_out = script(*command, "--max-steps", 2, "--no-page")
     assert left_out.code == 0, left_out.err
     assert "page.html" not in left_out.out + (folder / "report.html").read_text()
