@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cs_basics import bpe, data, functional, generate, pretokenize
+from cs_basics import bpe, data, functional, generate
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -17,20 +17,23 @@ def book_lines(model: TransformerLM) -> dict[str, dict[str, Any]]:
 
     The classes are those of the model itself, whoever wrote them; what has no source is left out.
     """
-    block: Any = model.layers[0]
+    parts = dict(model.named_modules())
+
+    def forward(name: str) -> Callable[..., Any] | None:
+        return type(parts[name]).forward if name in parts else None
+
     wanted: dict[str, Callable[..., Any] | None] = {
         "tokenizer": Tokenizer.encode,
+        # A student may merge elsewhere.
         "merge": getattr(bpe, "merge_by_rank", None),
-        "pretokens": getattr(pretokenize, "count_pretokens", None),
-        "embedding": type(model.token_embeddings).forward,
-        "block": type(block).forward,
-        "norm": type(block.ln1).forward,
-        "attention": type(block.attn).forward,
+        "block": forward("layers.0"),
+        "norm": forward("layers.0.ln1"),
+        "attention": forward("layers.0.attn"),
         "scores": functional.scaled_dot_product_attention,
-        "rope": None if block.attn.rope is None else type(block.attn.rope).forward,
-        "ffn": type(block.ffn).forward,
+        "rope": forward("layers.0.attn.rope"),
+        "ffn": forward("layers.0.ffn"),
         "softmax": functional.softmax,
-        "model": type(model).forward,
+        "model": forward(""),
         "loss": functional.cross_entropy,
         "sample": generate.sample,
     }
@@ -45,11 +48,10 @@ def _lines(function: Callable[..., Any]) -> dict[str, Any] | None:
     except (OSError, TypeError):
         return None
     path = Path(file or "")
-    place = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
-    if place.startswith("..") or "site-packages" in place:
+    if not path.is_relative_to(ROOT) or "site-packages" in path.parts:
         return None  # nn.Sequential, which stands where a model has no norm
     return {
-        "file": place,
+        "file": path.relative_to(ROOT).as_posix(),
         "line": line,
         "name": function.__qualname__,
         "source": inspect.cleandoc("\n" + "".join(source)),

@@ -82,7 +82,7 @@ export function operateView(app) {
       engine.ask(name, { ...request, operations: UNTOUCHED }, { signal }),
       isTouched ? engine.ask(name, { ...request, operations }, { signal }) : null]);
     try {
-      await showNext(await both("score", { text }), text);
+      await showNext(await both("rivals", { text }), text);
       await showWritten(text, operations, isTouched, signal);
       await showLosses(operations, isTouched, signal);
     } catch (error) {
@@ -92,9 +92,9 @@ export function operateView(app) {
 
   /** @param {any[]} found @param {number[]} text */
   function showNext([before, after], text) {
-    const column = (/** @type {string} */ title, /** @type {any} */ scored) => element("div", {},
-      element("h3", {}, title), scored
-        ? bars(scored.next.map((/** @type {[number, number]} */ [id, share]) => (
+    const column = (/** @type {string} */ title, /** @type {any} */ rivals) => element("div", {},
+      element("h3", {}, title), rivals
+        ? bars(rivals.map((/** @type {[number, number]} */ [id, share]) => (
           { label: visible(tokenizer.name(id)), share })))
         : element("p.soft", {}, "Nothing is changed yet: switch something off above."));
     const last = visible(tokenizer.name(text[text.length - 1]));

@@ -24,7 +24,8 @@ function readerFor(purpose, operations = UNTOUCHED) {
 }
 
 // What the page may ask for: generators that yield news, for example each token, and return the
-// answer. Between two yields a request may be cancelled.
+// answer. Several take turns; between two yields a request may be cancelled, or another one may have
+// the reader read another text.
 const REQUESTS = {
   /** @param {{ config: any, places: any[], base64: string }} data */
   * open({ config, places, base64 }) {
@@ -61,23 +62,18 @@ const REQUESTS = {
   },
 
   /**
-   * Say of each token but the first how probable it was, and what may come after the last.
+   * The likeliest tokens after a text, with their probabilities.
    * @param {{ text: number[], operations?: any }} request
    */
-  * score({ text, operations }) {
-    const reader = readerFor("score", operations);
+  * rivals({ text, operations }) {
+    const reader = readerFor("next", operations);
     while (reader.advance(text)) yield null;
-    const tokens = [];
-    for (let at = 0; at + 1 < text.length; at++) {
-      tokens.push(scored(reader.logits(at), text[at + 1]));
-      yield null;
-    }
-    return { tokens, next: scored(reader.logits(text.length - 1), 0).rivals };
+    return scored(reader.logits(text.length - 1), 0).rivals;
   },
 
   /** All scores of the token after a text. @param {{ text: number[], operations?: any }} request */
   * logits({ text, operations }) {
-    const reader = readerFor("score", operations);
+    const reader = readerFor("next", operations);
     while (reader.advance(text)) yield null;
     return reader.logits(text.length - 1);
   },
@@ -90,7 +86,8 @@ const REQUESTS = {
     const reader = readerFor("loss", operations);
     let sum = 0;
     for (let at = 0; at + 1 < text.length; at++) {
-      reader.advance(text.slice(0, at + 1));
+      const read = text.slice(0, at + 1);
+      while (reader.advance(read));
       sum += surprise(reader.logits(at), text[at + 1]);
       yield (at + 1) / (text.length - 1);
     }
@@ -108,17 +105,21 @@ const REQUESTS = {
 /** @type {Set<number>} */
 const cancelled = new Set();
 const { port1, port2 } = new MessageChannel();
-/** Let messages arrive. */
+/** @type {Function[]} */
+const paused = [];
+port1.onmessage = () => paused.shift()?.();
+/** Let messages arrive, and other requests go on. */
 const pause = () => new Promise((resolve) => {
-  port1.onmessage = resolve;
+  paused.push(resolve);
   port2.postMessage(null);
 });
-/** The request that runs; the next one waits for it. */
-let running = Promise.resolve();
+/** The model is there. */
+let opened = Promise.resolve();
 
 self.onmessage = ({ data }) => {
   if (data.cancel !== undefined) cancelled.add(data.cancel);
-  else running = running.then(() => answer(data));
+  else if (data.name === "open") opened = answer(data);
+  else opened.then(() => answer(data));
 };
 
 /** @param {{ id: number, name: keyof typeof REQUESTS, request: any }} asked */

@@ -98,6 +98,9 @@ def test_everything_runs(filled, inside, texts, tmp_path):
     assert results[2]["out"].startswith("Once")
     assert json.loads(results[3]["out"])["loss"] == pytest.approx(losses_of(clear)[-1], rel=1e-5)
     assert (tmp_path / "llama" / "model.safetensors").exists()
+    page = (clear / "page.html").read_text(encoding="utf-8")
+    for module in ("norms", "attention", "layers", "transformer", "tokenizer", "functional"):
+        assert f'"file":"cs_basics/{module}.py"' in page, module
     assert "lr-0.001" in (tmp_path / "ablation" / "report.md").read_text(encoding="utf-8")
     with zipfile.ZipFile(zipped) as archive:
         names = set(archive.namelist())

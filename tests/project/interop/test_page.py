@@ -8,16 +8,19 @@ import time
 import browser
 import pytest
 import torch
-from page_cases import FORMS, make_run, open_page
+from page_cases import FORMS, SIZES, make_run, open_page
 
 from cs_basics.bpe import train_bpe
 from cs_basics.generate import Sampling, generate
+from cs_basics.interop.page_book import book_lines
 from cs_basics.interop.page_file import MAX_PARAMETERS, check_size, write_page
 from cs_basics.interop.page_script import joined_script
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.token_file import open_token_file, write_token_file
 from cs_basics.tokenizer import Tokenizer
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
 
 needs_browser = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
@@ -113,6 +116,26 @@ def test_a_rival_goes_on_from_there_and_the_tree_leads_back(page):
     page.run("document.querySelector('#rivals .chosen button').click()")
     again = until(page, f"{text_of('#story')}.length > {len(first)} && {text_of('#story')}")
     assert again.startswith(first)
+
+
+@needs_browser
+def test_a_long_story_lets_others_ask_and_can_be_stopped(page):
+    fill(page, prompt="Once", maxTokens="5000", temperature="0")
+    answered = """
+        document.getElementById("start").click();
+        const status = document.querySelector("#write .status");
+        return glass.engine.ask("look", { text: [1, 2, 3], position: 1 }).then(() => {
+            const before = status.textContent;
+            document.getElementById("stop").click();
+            return [before, status.textContent];
+        });
+    """
+    assert page.run(answered) == ["Writing\u2026", "Stopped."]
+    time.sleep(0.3)
+    count = "return document.querySelectorAll('#story span').length"
+    written = page.run(count)
+    time.sleep(0.3)
+    assert page.run(count) == written < 5000
 
 
 @needs_browser
@@ -257,6 +280,17 @@ def run_ids(run):
     return open_token_file(run.tokens / "valid.bin").tokens[: context + 1].astype(int).tolist()
 
 
+LINES = {
+    "tokenizer", "merge", "block", "norm", "attention", "scores", "rope", "ffn", "softmax", "model",
+    "loss", "sample",
+}  # fmt: skip
+
+
+def test_what_a_model_lacks_has_no_lines():
+    bare = build_model(ModelConfig(**SIZES, placement="none", positions="none"))
+    assert set(book_lines(bare)) == LINES - {"norm", "rope"}
+
+
 @needs_browser
 def test_lines_of_the_book_are_shown_where_they_are_computed(page):
     shown = page.run("return [...document.querySelectorAll('figcaption')].map(f => f.textContent)")
@@ -264,6 +298,7 @@ def test_lines_of_the_book_are_shown_where_they_are_computed(page):
     assert any("CausalSelfAttention.forward in cs_basics/attention.py" in one for one in shown)
     assert all(" in cs_basics/" in one for one in shown)
     source = page.run("return glass.data.book.scores.source")
+    assert set(page.run("return Object.keys(glass.data.book)")) == LINES
     assert source.startswith("def scaled_dot_product_attention(")
 
 
@@ -352,7 +387,20 @@ def test_a_run_ends_with_its_page_unless_told_otherwise(script, texts, tmp_path,
     folder = tmp_path / "run"
     command = ["train", "debug", "--train-text", texts[0], "--valid-text", texts[1]]
     command += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 32, "--d-model", 32]
-    command += ["--d-ff", 64, "--sample-tokens", 0, "--eval-tokens", 400, "--device", "cpu"]
+    command += [
+        "--batch-size",
+        4,
+        "--d-ff",
+        64,
+        "--sample-tokens",
+        0,
+        "--num-samples",
+        0,
+        "--eval-tokens",
+        400,
+        "--device",
+        "cpu",
+    ]
     left_out = script(*command, "--max-steps", 2, "--no-page")
     assert left_out.code == 0, left_out.err
     assert "page.html" not in left_out.out + (folder / "report.html").read_text()
