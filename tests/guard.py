@@ -8,6 +8,7 @@ stands in a debugger or waits for another process uses none of it. Systems witho
 
 import importlib.util
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,9 +92,8 @@ def data_bytes() -> int | None:
 
 
 def has_gpu() -> bool:
-    import torch
-
-    cuda = getattr(torch, "cuda", None)  # The grader's stand-in for torch has none.
+    # Not imported for this: the trusted side of a grader has no torch, but a stand-in.
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
     return cuda is not None and cuda.is_available()
 
 

@@ -59,7 +59,7 @@ def main(
         jobs: Submissions at a time.
         resume: Go on with what the folder of the results holds.
         shard: K/N: grade only every N-th submission, from the K-th on, into a folder that the other
-            shards write to as well, from this machine or others; write the gradebook with --pages.
+            shards write to as well, from this machine or others; --pages then writes the gradebook.
         pages: Grade nothing: write gradebook and pages again from the results that are there.
         exam_seed: Secret that hidden inputs are drawn from, at least 22 random characters; a fresh
             one is drawn and recorded in batch.json if not given. 0: no hidden inputs.

@@ -69,7 +69,7 @@ def main(
         packages: File with what submissions may import besides, as pip's requirements.
         pip_options: Options for pip, such as where it finds builds of torch without CUDA, which
             are smaller by gigabytes.
-        tests: Folder of the examination, such as that of a contract (make_starter.py --solution).
+        tests: Folder of the examination, such as that which make_starter.py --solution writes.
     """
     if not 0 < minutes <= 40:
         raise ValueError(f"--minutes {minutes} must be above 0 and at most 40")
@@ -110,7 +110,7 @@ def _files(tests: Path) -> Iterator[tuple[str, Path]]:
     yield "run_autograder", CONTAINER / "run_autograder"
     yield "constraints.txt", ROOT / "constraints.txt"
     yield "LICENSE", ROOT / "LICENSE"
-    yield from _below(ROOT / "cs_grader", "cs_grader", {".py", ".ini"})
+    yield from _below(ROOT / "cs_grader", "cs_grader", {".py", ".ini", ".toml"})
     own = {tests / "adapters.py", tests / "project"}
     for name, file in _below(tests, "tests", {".py", ".toml"}):
         if own.isdisjoint([file, *file.parents]):

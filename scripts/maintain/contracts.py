@@ -133,8 +133,8 @@ def attempt(wanted: Any, tests: Sequence[str] = ("tests",)) -> Trial:  # noqa: A
         write_contracted(folder, wanted)
         own = sit(folder, tests)
         usual = sit(folder, [*tests, f"--submission={ROOT}"])
-    counts, solved = report.count(own), report.solved_problems(own)
-    earned = sum(report.points(problem, counter, solved) for problem, counter in counts.items())
+    counts = report.count(own)
+    earned = sum(report.points_of(problem, own) for problem in counts)
     told = {row["problem"]: row["message"] for row in usual if row["diagnosis"] == NAMED}
     return Trial(
         changed=wanted.changed(),

@@ -168,7 +168,8 @@ def test_a_long_special_token_is_found_at_once():
     started = time.monotonic()
     text = "b" * 1000 + "a" * 9_999 + " b" + "a" * 10_000
     assert special_pattern(["a" * 10_000]).split(text)[1:] == ["a" * 10_000, ""]
-    assert time.monotonic() - started < 1
+    # Looking at every place for every letter takes minutes.
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize(

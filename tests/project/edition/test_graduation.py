@@ -16,7 +16,7 @@ WRONG_SOFTMAX = '''
 
 def softmax(x, dim):
     """Forget which axis is meant."""
-    weights = torch.exp(x - x.amax())
+    weights = torch.exp(x - x.amax(-1, keepdim=True))
     return weights / weights.sum(-1, keepdim=True)
 '''
 ABSENT_ON_WINDOWS = ["resource", "fcntl", "pwd", "grp", "termios"]

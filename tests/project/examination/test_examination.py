@@ -12,6 +12,7 @@ import pytest
 import report
 import test_encoding_streams
 from compare import WrongAnswer, id_of
+from fresh import Fresh
 
 TESTS = Path(__file__).parents[2]
 ITEMS = ["test_layers.py", "test_learning_rate_schedule.py", "test_softmax.py"]
@@ -352,6 +353,7 @@ def test_the_memory_check_fails_on_a_tokenizer_that_buffers(tmp_path, encode_ite
     def observe(probe, **inputs):
         return probe(adapters, **inputs)
 
+    observe.fresh = Fresh()
     check = test_encoding_streams.test_encode_iterable_needs_constant_memory
     if is_constant:
         check(observe)
@@ -361,21 +363,9 @@ def test_the_memory_check_fails_on_a_tokenizer_that_buffers(tmp_path, encode_ite
 
 
 def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
-    for name in (
-        "conftest.py",
-        "compare.py",
-        "fingerprint.py",
-        "report.py",
-        "rubric.toml",
-        "trivial.toml",
-        "submission.py",
-        "asked.py",
-        "guard.py",
-        "page.py",
-        "trials.py",
-        "points.py",
-    ):
-        shutil.copy(TESTS / name, tmp_path)
+    for file in [*TESTS.glob("*.py"), *TESTS.glob("*.toml")]:
+        if not file.name.startswith("test_"):
+            shutil.copy(file, tmp_path)
     (tmp_path / "test_broken.py").write_text("import a_package_that_is_not_there\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", tmp_path]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

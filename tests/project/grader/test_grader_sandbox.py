@@ -105,7 +105,7 @@ def rewrite(in_features):
     return torch.tensor([right, SOURCE == "mine"])
 
 def write_elsewhere(in_features):
-    open(sys.modules["probes.model"].__file__ + ".new", "w")
+    open(torch.__file__ + ".new", "w")
 
 def hoard(in_features):
     import ctypes
@@ -439,7 +439,7 @@ def test_a_forbidden_operator_raises_in_its_problem_only(connection):
     arguments = {"in_features": np.zeros(3, np.float32), "dim": 0}
     answer = ask(connection, "run_softmax", "softmax", **arguments)
     assert answer.kind == "ForbiddenOperator"
-    assert answer.called[0][:2] == ("torch.softmax", "tests/adapters.py")
+    assert answer.noted[0][:3] == ("forbidden", "torch.softmax", "tests/adapters.py")
     assert ask(connection, "run_softmax", "linear", **arguments).ended == "returned"
 
 
