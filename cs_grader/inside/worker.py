@@ -290,6 +290,7 @@ def main() -> None:
     channel = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     confine.adopt_orphans()
+    unlisted.listed()  # It may be nobody else's to read what lies beside this file.
     confine.take_away(settings._asdict())
     sys.path[1:1] = [settings.examination]
     import torch

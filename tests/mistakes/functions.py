@@ -238,7 +238,10 @@ def softmax_values(x: Array, dim: int) -> Answers:
     for other in range(np.ndim(x)):
         if other != dim % np.ndim(x):
             # The maximum may well be taken along dim.
-            answers[f"dim is ignored: the sum runs along axis {other}"] = [
+            place = {0: "the first axis", np.ndim(x) - 1: "the last axis"}.get(
+                other, f"axis {other}"
+            )
+            answers[f"dim is ignored: the sum runs along {place}"] = [
                 softmax(x, other),
                 from_maximum / from_maximum.sum(other, keepdims=True),
             ]

@@ -109,7 +109,7 @@ def test_the_examination_refuses_such_a_contract_in_a_line(tmp_path):
     assert "Traceback" not in finished.stderr
 
 
-@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("seed", [1])
 def test_a_reference_made_for_a_contract_passes_and_the_usual_one_is_told(seed):
     wanted = contracts.drawn(random.Random(seed))
     items = [ITEMS[problem] for problem in ITEMS if problem in contracts.touched(wanted)]

@@ -37,7 +37,13 @@ def test_a_mistake_is_named_as_by_the_examination(filled, answers, sit, tmp_path
     # With "=": a path on its own would be one more place to look for conftest.py in.
     marked = sit(ROOT, "tests/test_softmax.py", f"--submission={wrong}")
     assert any(row["diagnosis"] for row in at_home.values())
-    assert at_home == marked
+    for item, row in at_home.items():
+        assert (row["outcome"], row["diagnosis"]) == (
+            marked[item]["outcome"],
+            marked[item]["diagnosis"],
+        )
+        # Only where there are oracles can a message go on with the line to look at.
+        assert marked[item]["message"].startswith(row["message"])
 
 
 def test_only_what_is_asked_was_written(edition):

@@ -1,5 +1,7 @@
 """Examine the honest variants of the fault bank with forbidden operators blocked: run as a program.
 
+    python policy_variants.py TITLE ...
+
 Prints the titles that fail, each with its first message, and the operators that are noticed because
 no known solution uses them, as JSON.
 """
@@ -14,14 +16,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def main() -> None:
+def main(titles) -> None:
     sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
     from faults.bank import load
     from faults.run import examine
 
     from cs_grader.inside.forbidden import FORBIDDEN
 
-    variants = [case for case in load() if not case.is_fault and FORBIDDEN[case.problem]]
+    variants = [case for case in load() if case.title in titles and FORBIDDEN[case.problem]]
     with tempfile.NamedTemporaryFile("a+") as file:
         cases = [with_block(case, file.name) for case in variants]
         results = examine(cases, seed=0, jobs=1, on_result=lambda _: None)
@@ -57,4 +59,4 @@ def with_block(case, file):
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

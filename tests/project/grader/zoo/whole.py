@@ -12,6 +12,7 @@ import time
 import pytest
 import table
 import trivial
+from test_policy_variants import TITLES, check_variants
 
 from cs_grader.outside.terms import rubric_of
 from zoo.animal import Animal, Expected, load
@@ -81,3 +82,7 @@ def test_table_of_public_answers_earns_next_to_nothing_in_any_problem(tmp_path):
     result = table.grade_table(tmp_path, *every)
     rich = {p.problem: p.points for p in result.problems if p.points > 0.1 * p.max_points}
     assert not rich
+
+
+def test_every_honest_variant_passes_with_everything_forbidden_blocked():
+    check_variants(TITLES)
