@@ -1,11 +1,8 @@
 """The examination's fixtures and options: where a probe runs, and what becomes of its answers."""
 
-import contextlib
 import copy
-import platform
 import random
 import time
-import tomllib
 import traceback
 import warnings
 import zlib
@@ -20,34 +17,32 @@ import contract
 import fingerprint
 import guard
 import numpy as np
-import page
 import pytest
 import report
 from compare import NotStarted, WrongAnswer
+from failure import (
+    message,
+    outcome,
+    place_of_error,
+    say_what_was_asked,
+    say_where_it_goes_wrong,
+    show_own_frames,
+    why_not_imported,
+)
 from fresh import Fresh
-from packaging.specifiers import SpecifierSet
+from record import UNUSABLE, Record
 from submission import load_adapters
 
-try:
-    import places
-except ImportError:  # The student edition has stored answers, and nothing that computes others.
-    places = None
-
-# With more failures than this, only the first ones are shown; -v shows all.
-MOST_IN_FULL = 3
-UNUSABLE = "tests/adapters.py cannot be imported: "
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
-# Wrong answers of a problem that are traced, at most, until something is found.
-MOST_TRACED = 3
-MOST_SECONDS_TRACED = 5.0
 ASKED = pytest.StashKey[dict[str, Any]]()
 """The inputs of the last question."""
 ADAPTERS = pytest.StashKey[Any]()
 """Whom it was put to."""
+TRACED = pytest.StashKey[Counter[str | None]]()
+"""Failures of each problem that were traced."""
 SPENT = pytest.StashKey[dict[str | None, float]]()
 """CPU seconds that the questions of each problem have taken."""
-TRACED = pytest.StashKey[Counter[str | None]]()
 ASKED_OF_MANY = (
     "test_devices",
     "test_initialisation",
@@ -123,62 +118,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Record(*files.values()))
 
 
-class Record:
-    """Keeps a row for each item of the examination; shows and writes them at the very end."""
-
-    def __init__(self, report_file: Path | None, page_file: Path | None) -> None:
-        self.report_file = report_file
-        self.page_file = page_file
-        self.rows: list[dict[str, Any]] = []
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.rows += [row for name, row in report.user_properties if name == "examination"]
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
-        """Leave out what pytest would say of failures, where there are many: see `show`."""
-        stats = terminalreporter.stats
-        before = dict(stats)
-        failed = [row for row in self.rows if row["outcome"] in ("failed", "error")]
-        if len(failed) > MOST_IN_FULL and terminalreporter.verbosity < 1:
-            for kind in ("failed", "error"):
-                stats[kind] = [one for one in stats.get(kind, []) if not is_examined(one)]
-            stats.pop("warnings", None)
-        try:
-            return (yield)
-        finally:
-            stats.update(before)
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """Write the rows, and show the table after everything that pytest and others show."""
-        result = yield
-        if self.report_file:
-            report.write_rows(self.rows, self.report_file)
-        if self.page_file:
-            page.write_page(self.rows, self.page_file)
-        terminal = session.config.pluginmanager.get_plugin("terminalreporter")
-        if terminal and self.rows:
-            self.show(terminal)
-        return result
-
-    def show(self, terminal: Any) -> None:
-        terminal.section("examination")
-        if unusable := [row["message"] for row in self.rows if row["message"].startswith(UNUSABLE)]:
-            terminal.write_line(f"{unusable[0]}\nNothing can be examined before.", red=True)
-            return
-        for line, colour in report.table(self.rows):
-            terminal.write_line(line, **({colour: True} if colour else {}))
-        for line in report.first_failures(self.rows) if terminal.verbosity < 1 else ():
-            terminal.write_line(line)
-        if self.page_file:
-            terminal.write_line(f"All messages: {self.page_file}")
-
-
-def is_examined(one: Any) -> bool:
-    return any(name == "examination" for name, _ in getattr(one, "user_properties", ()))
-
-
 # --- which items there are ---
 
 
@@ -232,8 +171,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     if call.excinfo is not None:
         show_own_frames(call.excinfo)
-        say_what_was_asked(call.excinfo.value, asked.question(item.stash.get(ASKED, {})))
-        say_where_it_goes_wrong(call.excinfo.value, item)
+        explain(call.excinfo.value, item)
     finished = yield
     problem = problem_of(item)
     over = finished.when == "call" or (finished.when == "setup" and finished.failed)
@@ -253,65 +191,21 @@ def pytest_runtest_makereport(
     return finished
 
 
-def show_own_frames(error: pytest.ExceptionInfo[BaseException]) -> None:
-    """Leave of an exception in a submission the frames that its author knows."""
-    paths = [Path(str(frame.path)) for frame in error.traceback]
-    through = [place for place, path in enumerate(paths) if path.parent == TESTS / "probes"]
-    if through and len(paths) > through[-1] + 1 and isinstance(error.value, Exception):
-        error.traceback = type(error.traceback)(error.traceback[through[-1] + 1 :])
+def explain(error: BaseException, item: pytest.Item) -> None:
+    """Put the question before a wrong answer's message, and after it the line to look at."""
+    inputs = item.stash.get(ASKED, {})
+    say_what_was_asked(error, asked.question(inputs))
+    # A grader shows what is said about public inputs, and nothing about others.
+    is_public = not item.config.getoption("--exam-seed")
+    if isinstance(error, WrongAnswer) and ADAPTERS in item.stash and is_public:
+        adapters = item.stash[ADAPTERS]
 
+        def run(probe: Callable[..., Any], **given: Any) -> Any:
+            seed_everything(0)
+            return probe(adapters, **copy.deepcopy(given))
 
-def say_what_was_asked(error: BaseException, question: str) -> None:
-    """Begin a wrong answer's message with the call that it is the answer to."""
-    if isinstance(error, WrongAnswer) and question:
-        error.msg = f"asked for {question}\n{error.msg}"
-
-
-def say_where_it_goes_wrong(error: BaseException, item: pytest.Item) -> None:
-    """End the first wrong answers of a problem with the line to look at, and a small example.
-
-    Only on public inputs: a grader shows what is said about them, and nothing about others.
-    """
-    tries = item.session.stash.setdefault(TRACED, Counter())
-    problem = problem_of(item)
-    is_asked = isinstance(error, WrongAnswer) and ASKED in item.stash and places is not None
-    if not is_asked or tries[problem] >= MOST_TRACED or item.config.getoption("--exam-seed"):
-        return
-    adapters, inputs = item.stash[ADAPTERS], item.stash[ASKED]
-
-    def run(probe: Callable[..., Any], **given: Any) -> Any:
-        seed_everything(0)
-        return probe(adapters, **copy.deepcopy(given))
-
-    tries[problem] += 1
-    # What cannot be traced is not explained.
-    with contextlib.suppress(Exception, guard.OutOfTimeError), guard.guarded(MOST_SECONDS_TRACED):
-        where = places.explain(run, inputs)
-        if where:
-            tries[problem] = MOST_TRACED
-            error.msg = f"{error.msg}\n{where}"
-
-
-def outcome(error: BaseException | None) -> str:
-    if error is None:
-        return "passed"
-    if isinstance(error, NotStarted):
-        return "not_started"
-    return "failed" if isinstance(error, WrongAnswer) else "error"
-
-
-def message(error: BaseException) -> str:
-    if isinstance(error, pytest.fail.Exception):
-        return str(error)
-    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
-    return f"{type(error).__name__}: {error} ({place_of_error(error)}){notes}"
-
-
-def place_of_error(error: BaseException) -> str:
-    """The last line outside of libraries, or where there is none, such as for a fixture."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.name != "stop"]
-    frame = next((f for f in reversed(frames) if "site-packages" not in f.filename), frames[-1])
-    return f"{Path(frame.filename).name}, line {frame.lineno}"
+        tries = item.session.stash.setdefault(TRACED, Counter())
+        say_where_it_goes_wrong(error, run, inputs, tries, problem_of(item))
 
 
 def pytest_report_teststatus(
@@ -352,26 +246,6 @@ def adapters(request: pytest.FixtureRequest) -> ModuleType:
         reason = f"{UNUSABLE}{why_not_imported(error, root)}"
     request.session.shouldfail = "nothing can be examined"  # Once is enough.
     return pytest.fail(reason, pytrace=False)
-
-
-def why_not_imported(error: Exception, root: Path) -> str:
-    """Say what an import raised, in which line of the submission, and what to do about it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename.startswith(str(root.resolve()))]
-    frame = (own or frames)[-1]
-    place = (frame.filename, frame.lineno)
-    if isinstance(error, SyntaxError) and error.filename:
-        place = (error.filename, error.lineno)
-    said = f"{type(error).__name__}: {error} ({place[0]}, line {place[1]})"
-    package = (getattr(error, "name", None) or "").partition(".")[0]
-    if isinstance(error, ModuleNotFoundError) and package:
-        said += f"\nIf {package} is a package, install it: python -m pip install {package}"
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        wanted, version = project["requires-python"], platform.python_version()
-        if version not in SpecifierSet(wanted):
-            said += f"\nIts pyproject.toml asks for Python {wanted}; this is {version}."
-    return said
 
 
 @pytest.fixture

@@ -124,10 +124,12 @@ def _train_and_watch(
             samples = write_samples(
                 model, trainer.corpus.tokenizer, folder.samples, config.run, is_fast=trainer.is_fast
             )
+            folder.page.unlink(missing_ok=True)  # Of a run that is resumed it has older weights.
             if make_page is not None:
                 try:
                     make_page(folder)
-                except (OSError, ValueError) as error:
+                except Exception as error:
+                    # A student's classes may raise anything, and the run itself has gone well.
                     logger.warning("%s was not made: %s", folder.page, error)
             report.write("finished")
             log.finish(folder.plot, samples)

@@ -411,9 +411,18 @@ def test_a_run_ends_with_its_page_unless_told_otherwise(script, texts, tmp_path,
     assert str(folder / "page.html") in made.out
     assert 'href="page.html"' in (folder / "report.html").read_text()
 
-    (folder / "page.html").unlink()
     monkeypatch.setattr("cs_basics.interop.page_file.MAX_PARAMETERS", 1000)
     too_large = script(*command, "--max-steps", 4, "--resume")
     assert too_large.code == 0, too_large.err
     assert "page.html was not made: a page holds at most 1,000 parameters" in too_large.out
     assert 'href="page.html"' not in (folder / "report.html").read_text()
+    assert not (folder / "page.html").exists(), "a page of older weights is left"
+
+    def fails(_):
+        raise AttributeError("a student's class has no such thing")
+
+    monkeypatch.setattr("cs_basics.interop.page_file.book_lines", fails)
+    monkeypatch.setattr("cs_basics.interop.page_file.MAX_PARAMETERS", 10**9)
+    unlike = script(*command, "--max-steps", 5, "--resume")
+    assert unlike.code == 0, unlike.err
+    assert "page.html was not made: a student's class has no such thing" in unlike.out

@@ -1,0 +1,108 @@
+"""What a failure says: what was asked, what came, from which lines, and where to look."""
+
+import contextlib
+import platform
+import tomllib
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import guard
+import pytest
+from compare import NotStarted, WrongAnswer
+from packaging.specifiers import SpecifierSet
+
+try:
+    import places
+except ImportError:  # The student edition has stored answers, and nothing that computes others.
+    places = None
+
+PROBES = Path(__file__).parent / "probes"
+# Wrong answers of a problem that are traced, at most, until something is found.
+MOST_TRACED = 3
+MOST_SECONDS_TRACED = 5.0
+
+
+def show_own_frames(error: pytest.ExceptionInfo[BaseException]) -> None:
+    """Leave of an exception in a submission the frames that its author knows."""
+    paths = [Path(str(frame.path)) for frame in error.traceback]
+    through = [place for place, path in enumerate(paths) if path.parent == PROBES]
+    if through and len(paths) > through[-1] + 1 and isinstance(error.value, Exception):
+        error.traceback = type(error.traceback)(error.traceback[through[-1] + 1 :])
+
+
+def say_what_was_asked(error: BaseException, question: str) -> None:
+    """Begin a wrong answer's message with the call that it is the answer to."""
+    if isinstance(error, WrongAnswer) and question:
+        error.msg = f"asked for {question}\n{error.msg}"
+
+
+def say_where_it_goes_wrong(
+    error: WrongAnswer,
+    run: Callable[..., Any],
+    inputs: dict[str, Any],
+    tries: Counter[str | None],
+    problem: str | None,
+) -> None:
+    """End the first wrong answers of a problem with the line to look at, and a small example.
+
+    Args:
+        error: The failure; its message is changed.
+        run: Runs a probe against the submission.
+        inputs: What the probe was given.
+        tries: How many failures of each problem were traced already; counted up.
+        problem: The problem.
+    """
+    if places is None or tries[problem] >= MOST_TRACED:
+        return
+    tries[problem] += 1
+    # What cannot be traced is not explained.
+    with contextlib.suppress(Exception, guard.OutOfTimeError), guard.guarded(MOST_SECONDS_TRACED):
+        where = places.explain(run, inputs)
+        if where:
+            tries[problem] = MOST_TRACED
+            error.msg = f"{error.msg}\n{where}"
+
+
+def outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "passed"
+    if isinstance(error, NotStarted):
+        return "not_started"
+    return "failed" if isinstance(error, WrongAnswer) else "error"
+
+
+def message(error: BaseException) -> str:
+    if isinstance(error, pytest.fail.Exception):
+        return str(error)
+    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
+    return f"{type(error).__name__}: {error} ({place_of_error(error)}){notes}"
+
+
+def place_of_error(error: BaseException) -> str:
+    """The last line outside of libraries, or where there is none, such as for a fixture."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.name != "stop"]
+    frame = next((f for f in reversed(frames) if "site-packages" not in f.filename), frames[-1])
+    return f"{Path(frame.filename).name}, line {frame.lineno}"
+
+
+def why_not_imported(error: Exception, root: Path) -> str:
+    """Say what an import raised, in which line of the submission, and what to do about it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if f.filename.startswith(str(root.resolve()))]
+    frame = (own or frames)[-1]
+    place = (frame.filename, frame.lineno)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = (error.filename, error.lineno)
+    said = f"{type(error).__name__}: {error} ({place[0]}, line {place[1]})"
+    package = (getattr(error, "name", None) or "").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and package:
+        said += f"\nIf {package} is a package, install it: python -m pip install {package}"
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        wanted, version = project["requires-python"], platform.python_version()
+        if version not in SpecifierSet(wanted):
+            said += f"\nIts pyproject.toml asks for Python {wanted}; this is {version}."
+    return said

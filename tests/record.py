@@ -1,0 +1,69 @@
+"""What became of each item: kept, written to files, and shown at the very end of a run."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import page
+import pytest
+import report
+
+# With more failures than this, only the first ones are shown; -v shows all.
+MOST_IN_FULL = 3
+UNUSABLE = "tests/adapters.py cannot be imported: "
+
+
+class Record:
+    """Keeps a row for each item of the examination; shows and writes them at the very end."""
+
+    def __init__(self, report_file: Path | None, page_file: Path | None) -> None:
+        self.report_file = report_file
+        self.page_file = page_file
+        self.rows: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.rows += [row for name, row in report.user_properties if name == "examination"]
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
+        """Leave out what pytest would say of failures, where there are many: see `show`."""
+        stats = terminalreporter.stats
+        before = dict(stats)
+        failed = [row for row in self.rows if row["outcome"] in ("failed", "error")]
+        if len(failed) > MOST_IN_FULL and terminalreporter.verbosity < 1:
+            for kind in ("failed", "error"):
+                stats[kind] = [one for one in stats.get(kind, []) if not is_examined(one)]
+            stats.pop("warnings", None)
+        try:
+            return (yield)
+        finally:
+            stats.update(before)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Write the rows, and show the table after everything that pytest and others show."""
+        result = yield
+        if self.report_file:
+            report.write_rows(self.rows, self.report_file)
+        if self.page_file:
+            page.write_page(self.rows, self.page_file)
+        terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+        if terminal and self.rows:
+            self.show(terminal)
+        return result
+
+    def show(self, terminal: Any) -> None:
+        terminal.section("examination")
+        if unusable := [row["message"] for row in self.rows if row["message"].startswith(UNUSABLE)]:
+            terminal.write_line(f"{unusable[0]}\nNothing can be examined before.", red=True)
+            return
+        for line, colour in report.table(self.rows):
+            terminal.write_line(line, **({colour: True} if colour else {}))
+        for line in report.first_failures(self.rows) if terminal.verbosity < 1 else ():
+            terminal.write_line(line)
+        if self.page_file:
+            terminal.write_line(f"All messages: {self.page_file}")
+
+
+def is_examined(one: Any) -> bool:
+    return any(name == "examination" for name, _ in getattr(one, "user_properties", ()))
