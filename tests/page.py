@@ -4,7 +4,7 @@ import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from report import RUBRIC, Row, causes_of, count, points_of
+from report import RUBRIC, Row, causes_of, count, plural, points_of, shown, write_file
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -24,7 +24,7 @@ MOST_OF_A_CAUSE = 20
 
 def write_page(rows: Sequence[Row], path: Path) -> None:
     """Write the page; see the module."""
-    path.write_text("\n".join(lines(rows)) + "\n", encoding="utf-8")
+    write_file("\n".join(lines(rows)) + "\n", path)
 
 
 def lines(rows: Sequence[Row]) -> Iterator[str]:
@@ -36,7 +36,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
     for problem, counter in counts.items():
         title, possible = RUBRIC[problem]["title"], RUBRIC[problem]["points"]
         failed = counter["failed"] + counter["error"]
-        cells = (counter["passed"], failed, f"{points_of(problem, rows):.1f} of {possible}")
+        cells = (counter["passed"], failed, f"{shown(points_of(problem, rows))} of {possible}")
         link = f'<a href="#{problem}">{text(title)}</a>' if failed else text(title)
         yield f"<tr><td>{link}" + "".join(f'<td class="number">{cell}' for cell in cells)
     yield "</table>"
@@ -45,7 +45,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
         if causes:
             yield f'<h2 id="{problem}">{text(RUBRIC[problem]["title"])}</h2>'
         for cause, failures in causes:
-            yield f"<h3>{text(cause)}: {len(failures)} items</h3>"
+            yield f"<h3>{text(cause)}: {plural(len(failures), 'item')}</h3>"
             for place, row in enumerate(failures[:MOST_OF_A_CAUSE]):
                 name = row["item"].partition("::")[2]
                 opened = " open" if place == 0 else ""

@@ -25,11 +25,15 @@ OUTCOMES = ("passed", "failed", "error", "not_started")
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write the rows as JSON; whoever reads the file never sees half of it."""
+    """Write the rows as JSON."""
+    write_file(json.dumps(rows, indent=1) + "\n", path)
+
+
+def write_file(text: str, path: Path) -> None:
+    """Write a file of which nobody ever sees a half."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(rows, file, indent=1)
-        file.write("\n")
+        file.write(text)
     Path(temporary).chmod(0o644)
     Path(temporary).replace(path)
 
@@ -56,8 +60,9 @@ def causes_of(problem: str, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     for row in rows:
         if row["problem"] == problem and row["outcome"] in ("failed", "error"):
             claim = claim_of(RUBRIC[problem], row["item"])
-            unnamed = "no name" if claim == MAIN else f"no name ({claim})"
-            groups.setdefault(row["diagnosis"] or unnamed, []).append(row)
+            unnamed = "without a name" + (f", about {claim}" if claim != MAIN else "")
+            named = (row["diagnosis"] or "").replace("-", " ")
+            groups.setdefault(named or unnamed, []).append(row)
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
@@ -85,7 +90,7 @@ def table(rows: Sequence[Row]) -> list[Line]:
 
 
 MOST_CAUSES = 4
-MOST_LINES = 12
+MOST_LINES = 16
 
 
 def first_failures(rows: Sequence[Row]) -> list[str]:
@@ -99,9 +104,9 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'cause')}"]
     lines += [f"  {len(rows):>4} x {cause}" for cause, rows in causes[:MOST_CAUSES]]
     lines += [f"       and {len(causes) - MOST_CAUSES} more"] * (len(causes) > MOST_CAUSES)
-    shown = causes[0][1][0]
-    message = shown["message"].splitlines()
-    lines += [shown["item"], *(f"  {line:.150}" for line in message[:MOST_LINES])]
+    failure = causes[0][1][0]
+    message = failure["message"].splitlines()
+    lines += [failure["item"], *(f"  {line:.150}" for line in message[:MOST_LINES])]
     lines += ["  ..."] * (len(message) > MOST_LINES)
     together = sum(row["outcome"] in ("failed", "error") for row in rows)
     return [*lines, f"All {together} in full: add -v, or --exam-page FILE for a page of them."]
@@ -115,9 +120,12 @@ def line_of(title: str, counter: Counter[str], earned: float, possible: float) -
     failed = counter["failed"] + counter["error"]
     numbers = (counter["passed"], failed, counter["not_started"])
     cells = [str(number) if number else "." for number in numbers]
-    # Rounded down: only a problem without a failure shows all of its points.
-    shown = int(earned * 10 + 1e-9) / 10
-    return f"{title:<34}{cells[0]:>8}{cells[1]:>8}{cells[2]:>13}{shown:>7.1f} of {possible}"
+    return f"{title:<34}{cells[0]:>8}{cells[1]:>8}{cells[2]:>13}{shown(earned):>7} of {possible}"
+
+
+def shown(earned: float) -> str:
+    """Round points down: only a problem without a failure shows all of its points."""
+    return f"{int(earned * 10 + 1e-9) / 10:.1f}"
 
 
 def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
