@@ -158,8 +158,10 @@ for _problem, _name, _style, _old, _new in [
      'def run_load_checkpoint(src, model, optimizer):\n'
      '    src = src if hasattr(src, "read") else f"{src}.pt"\n'
      '    held = torch.load(src, weights_only=True)'),
-    ("silu", "no gradient where exp overflows", "compact",
-     "opened = torch.sigmoid(in_features)", "opened = 1 / (1 + torch.exp(-in_features))"),
+    ("silu", "no gradient above 30", "compact",
+     "opened = torch.sigmoid(in_features)",
+     "in_features = torch.where(in_features > 30, in_features.detach(), in_features)\n"
+     "    opened = torch.sigmoid(in_features)"),
     ("transformer_block", "a bias is learned", "compact",
      "    stream = stream + feed_forward(read)",
      "    stream = stream + feed_forward(read) + torch.zeros(d_model, requires_grad=True)"),
