@@ -174,7 +174,7 @@ class Batch:
         text.end = end
         text.news.put_nowait((text, None))
 
-    def _step(self, seated: Sequence[Text | None]) -> list[Scored | None]:
+    def _step(self, seated: Sequence[Text | None]) -> list[Scored | Exception | None]:
         """Draw the next token of each text."""
         most = self._decoder.model.context_length
         for place, text in enumerate(seated):
@@ -187,25 +187,16 @@ class Batch:
         newest = [(text.ids[-1], len(text.ids) - 1) if text else (0, 0) for text in seated]
         tokens, positions = zip(*newest[: last + 1], strict=True)
         logits = self._decoder.logits(tokens, positions).float().cpu()
-        drawn: list[Scored | None] = [None] * len(seated)
-        for place, text in enumerate(seated):
-            if text is None:
-                continue
-            token_id = int(sample(logits[place], text.sampling, text.uniforms[text.num_drawn]))
-            text.ids.append(token_id)
-            text.num_drawn += 1
-            drawn[place] = scored(logits[place], token_id)
-        return drawn
+        return [_draw(text, logits[place]) if text else None for place, text in enumerate(seated)]
 
 
-def scored(logits: Float[Tensor, " vocab_size"], token_id: int) -> Scored:
-    """Say how probable a token was.
-
-    Raises:
-        ArithmeticError: The logits are not finite.
-    """
+def _draw(text: Text, logits: Float[Tensor, " vocab_size"]) -> Scored | Exception:
+    """Add a token to a text; what goes wrong with one text is no error of the others."""
     if not logits.isfinite().all():
-        raise ArithmeticError("the model's scores are not finite: its training diverged")
+        return ArithmeticError("its scores are not finite, perhaps since its training diverged")
+    token_id = int(sample(logits, text.sampling, text.uniforms[text.num_drawn]))
+    text.ids.append(token_id)
+    text.num_drawn += 1
     probabilities = softmax(logits, dim=-1)
     return Scored(
         id=token_id,

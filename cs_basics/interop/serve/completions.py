@@ -61,12 +61,12 @@ class Completer:
             "created": int(time.time()), "model": name,
         }  # fmt: skip
         stop_strings = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
-        prompts = [read_prompt(one, model, tokenizer) for one in _several(asked.prompt)]
-        self._num_read = sum(map(len, prompts))
-        count, places = len(prompts) * asked.n, len(batch.places)
-        if count > places:
+        several, places = _several(asked.prompt), len(batch.places)
+        if (count := len(several) * asked.n) > places:
             raise ValueError(f"n: {count} texts are asked for, at most {places} grow at once")
         batch.check_room(count)
+        prompts = [read_prompt(one, model, tokenizer) for one in several]
+        self._num_read = sum(map(len, prompts))
         self._choices = [
             Choice(
                 index=index,
@@ -78,9 +78,13 @@ class Completer:
                     seed=None if asked.seed is None else asked.seed + index,
                 ),
                 stream=TextStream(tokenizer, stop_strings),
-                text=self._shown(index // asked.n, ids) if asked.echo else "",
+                text=prompt if asked.echo else "",
             )
-            for index, ids in enumerate(ids for ids in prompts for _ in range(asked.n))
+            for index, (prompt, ids) in enumerate(
+                (one if isinstance(one, str) else tokenizer.decode(ids), ids)
+                for one, ids in zip(several, prompts, strict=True)
+                for _ in range(asked.n)
+            )
         ]
 
     async def whole(self) -> dict[str, Any]:
@@ -167,10 +171,6 @@ class Completer:
             "total_tokens": self._num_read + written,
         }
 
-    def _shown(self, number: int, ids: list[int]) -> str:
-        prompt = _several(self._asked.prompt)[number]
-        return prompt if isinstance(prompt, str) else self._tokenizer.decode(ids)
-
 
 def _several(prompt: str | list[int] | list[str | list[int]]) -> list[str | list[int]]:
     """Return a prompt or several as a list."""
@@ -185,9 +185,12 @@ def read_prompt(prompt: str | list[int], model: TransformerLM, tokenizer: Tokeni
     Raises:
         ValueError: It is too long, or holds what the tokenizer or the model does not know.
     """
+    most = model.context_length - 1
+    longest = most * max(map(len, tokenizer.vocab.values()))
+    if len(prompt) > longest:  # encoding a megabyte would keep the other readers waiting
+        raise ValueError(f"prompt: it has {len(prompt)} characters, {most} tokens hold {longest}")
     is_text = isinstance(prompt, str)
     ids = tokenizer.encode(f"{END_OF_TEXT}\n{prompt}") if is_text else prompt
-    most = model.context_length - 1
     if len(ids) > most:
         raise ValueError(f"prompt: it has {len(ids)} tokens, this model reads at most {most}")
     return checked_prompt(model, ids)

@@ -99,7 +99,7 @@ class Glass:
 
     async def _write_operated(self, text: Text, operate: Operate) -> Answer:
         executor, max_seconds = self.batch.executor, self.batch.max_seconds
-        async with self._one_operates:
+        async with asyncio.timeout(max_seconds), self._one_operates:
             batch = await asyncio.get_running_loop().run_in_executor(
                 executor, lambda: Batch(operate(), 1, executor, max_seconds)
             )

@@ -13,7 +13,9 @@ TokenIds = Annotated[
     list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=20 * MAX_TOKENS)
 ]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-StopString = Annotated[str, Field(min_length=1)]
+Factor = Annotated[float, Field(ge=-100, le=100)]
+StopString = Annotated[str, Field(min_length=1, max_length=256)]
+StopStrings = Annotated[list[StopString], Field(max_length=16)]
 
 
 class Checked(BaseModel):
@@ -26,7 +28,7 @@ class Knobs(Checked):
     """How to sample; defaults are those of OpenAI's API."""
 
     temperature: float | None = Field(None, ge=0)
-    top_k: int | None = Field(None, ge=1)
+    top_k: int | None = Field(None, ge=1, lt=2**31)
     top_p: float | None = Field(None, gt=0, le=1)
 
     def sampling(self) -> Sampling:
@@ -39,7 +41,7 @@ class Operations(Checked):
     """The Operations of page/model.js."""
 
     off: list[str] = []
-    scale: dict[str, float] = {}
+    scale: dict[str, Factor] = {}
 
 
 class Read(Checked):
@@ -75,7 +77,7 @@ class Completion(Knobs):
     model: str | None = None
     max_tokens: int = Field(16, ge=1, le=MAX_TOKENS)
     seed: Seed | None = None
-    stop: StopString | list[StopString] | None = None
+    stop: StopString | StopStrings | None = None
     n: int = Field(1, ge=1)
     logprobs: int | None = Field(None, ge=0, le=5)
     echo: bool = False
@@ -91,7 +93,7 @@ class Completion(Knobs):
 
 _HINTS = {
     "prompt": "must be a text, token ids, or a list of either, none of them empty",
-    "stop": "must be a text or a list of texts, none of them empty",
+    "stop": "must be a text or up to 16, each of 1 to 256 characters",
     **dict.fromkeys(
         ("best_of", "suffix", "logit_bias", "frequency_penalty", "presence_penalty"),
         "is not supported here",

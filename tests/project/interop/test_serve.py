@@ -159,10 +159,14 @@ BAD = {
     "no tokens": ({"prompt": [[]]}, "prompt must be a text, token ids, or a list of either"),
     "an unknown token": ({"prompt": [1, 5000]}, "token id 5000 is not below vocab_size="),
     "too long": ({"prompt": "a b " * 60}, "this model reads at most 47"),
+    "a megabyte": ({"prompt": "a" * 900_000}, "it has 900000 characters, 47 tokens hold"),
     "max_tokens": ({"prompt": "a", "max_tokens": 0}, "max_tokens: Input should be greater than"),
     "a string": ({"prompt": "a", "seed": "1"}, "seed: Input should be a valid integer, not '1'"),
     "top_p": ({"prompt": "a", "top_p": 0}, "top_p: Input should be greater than 0, not 0"),
-    "stop": ({"prompt": "a", "stop": [""]}, "stop must be a text or a list of texts, none of"),
+    "stop": (
+        {"prompt": "a", "stop": [""]},
+        "stop must be a text or up to 16, each of 1 to 256 characters",
+    ),
     "n": ({"prompt": ["a", "b"], "n": 3}, "n: 6 texts are asked for, at most 4 grow at once"),
     "penalty": ({"prompt": "a", "presence_penalty": 1}, "presence_penalty is not supported here"),
     "field": ({"prompt": "a", "colour": 1}, "colour is not a field of this request"),
@@ -241,6 +245,37 @@ def test_a_text_ends_at_the_time_limit_and_others_wait_for_its_place(run):
         assert status == 200
         assert answer["choices"][0]["finish_reason"] == "length"
         assert answer["usage"]["completion_tokens"] < 5000
+
+
+def test_scores_that_are_no_numbers_are_told_to_their_reader_alone(run, monkeypatch):
+    from cs_basics.fast.decoding import Decoder
+
+    scores = Decoder.logits
+
+    def first_row_diverges(*arguments):
+        logits = scores(*arguments)
+        logits[0] = torch.nan
+        return logits
+
+    with Served(run) as served:
+        monkeypatch.setattr(Decoder, "logits", first_row_diverges)
+        both = {**TEXT, "prompt": ["The cat", "Once"]}
+        status, answer = served.ask("/v1/completions", both)
+        assert (status, answer["error"]["type"]) == (500, "server_error")
+        assert "the model failed: its scores are not finite" in answer["error"]["message"]
+        *_, last = served.events("/glass/write", long_text())
+        assert last == answer
+        monkeypatch.undo()
+        assert served.ask("/v1/completions", TEXT)[0] == 200
+
+
+def test_a_server_that_stops_ends_its_texts(run):
+    with Served(run) as served:
+        news = served.events("/glass/write", long_text())
+        next(news)
+        served.server.should_exit = True
+        *_, last = news
+    assert last == {"result": "closed"}
 
 
 def test_too_many_who_wait_are_turned_away(run, monkeypatch):
