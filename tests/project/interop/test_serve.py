@@ -13,6 +13,7 @@ from page_cases import FORMS, make_run, without
 
 from cs_basics.bpe import train_bpe
 from cs_basics.fast.cached import generate
+from cs_basics.fast.decoding import Decoder
 from cs_basics.generate import GREEDY, Sampling
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
@@ -248,8 +249,6 @@ def test_a_text_ends_at_the_time_limit_and_others_wait_for_its_place(run):
 
 
 def test_scores_that_are_no_numbers_are_told_to_their_reader_alone(run, monkeypatch):
-    from cs_basics.fast.decoding import Decoder
-
     scores = Decoder.logits
 
     def first_row_diverges(*arguments):
@@ -258,15 +257,19 @@ def test_scores_that_are_no_numbers_are_told_to_their_reader_alone(run, monkeypa
         return logits
 
     with Served(run) as served:
+        first, second = (served.events("/glass/write", long_text()) for _ in range(2))
+        next(first)
+        next(second)
         monkeypatch.setattr(Decoder, "logits", first_row_diverges)
-        both = {**TEXT, "prompt": ["The cat", "Once"]}
-        status, answer = served.ask("/v1/completions", both)
-        assert (status, answer["error"]["type"]) == (500, "server_error")
-        assert "the model failed: its scores are not finite" in answer["error"]["message"]
-        *_, last = served.events("/glass/write", long_text())
-        assert last == answer
+        *_, last = first
+        assert last["error"]["type"] == "server_error"
+        assert "the model failed: its scores are not finite" in last["error"]["message"]
+        assert "news" in next(second)
         monkeypatch.undo()
+        # The place that became free is taken, and the second text goes on growing.
         assert served.ask("/v1/completions", TEXT)[0] == 200
+        assert served.batch.places[1].end is None
+        second.close()
 
 
 def test_a_server_that_stops_ends_its_texts(run):

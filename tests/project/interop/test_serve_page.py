@@ -6,11 +6,14 @@ import re
 import browser
 import numpy as np
 import pytest
+import torch
 from page_cases import FORMS, ask, make_run, open_page
 
 from cs_basics.bpe import train_bpe
 from cs_basics.interop.page_file import write_page
+from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
+from cs_basics.run.folder import make_optimizer
 from cs_basics.run.token_file import write_token_file
 from cs_basics.tokenizer import Tokenizer
 
@@ -32,8 +35,13 @@ def tokenizer(texts):
 
 @pytest.fixture(scope="module")
 def run(texts, tokenizer, tmp_path_factory):
-    """A run whose model writes markup now and then."""
+    """A run whose model writes markup every few tokens."""
     run = make_run(tmp_path_factory.mktemp("run") / "a <b>run", tokenizer)
+    model = run.load_model()
+    with torch.no_grad():
+        model.lm_head.weight[tokenizer.encode(MARKUP)[0]] *= 10
+    optimizer = make_optimizer(model, run.read_config())
+    write_checkpoint(run.checkpoint_of(0), model, optimizer, 0)
     valid = tokenizer.encode(texts[1].read_text())[:100]
     size = tokenizer.vocab_size
     write_token_file(
@@ -151,7 +159,8 @@ def test_stopping_frees_the_place(page, served):
 
 
 def test_a_text_that_is_markup_stays_a_text(page):
-    write(page, prompt=MARKUP, temperature="5", top_k="", top_p="", maxTokens="60")
+    written = write(page, prompt=MARKUP, temperature="1", top_k="", top_p="", maxTokens="60")
+    assert MARKUP in written
     page.run("document.querySelectorAll('#story span').forEach((token) => token.click())")
     for view in ("look", "operate", "write"):
         page.click(f"#tab-{view}")
