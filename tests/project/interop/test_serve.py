@@ -1,11 +1,17 @@
 """The server: its texts are those of generate, its places become free, bad input is one line."""
 
+import contextlib
+import http.client
 import json
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import torch
@@ -27,6 +33,8 @@ from serve_cases import Served, until  # noqa: E402
 
 from cs_basics.interop.serve.inside import next_logits, operated, parts  # noqa: E402
 
+ROOT = Path(__file__).parents[3]
+JSON = {"Content-Type": "application/json"}
 TEXT = {"prompt": "Once upon a time", "temperature": 0, "max_tokens": 60}
 
 
@@ -332,6 +340,25 @@ def test_the_openai_package_is_a_client(served, run):
             client.completions.create(**asked, n=99)
         with pytest.raises(openai.NotFoundError, match="there is no 'other'"):
             client.completions.create(**asked | {"model": "other"})
+
+
+def test_the_script_serves_until_it_is_interrupted(run):
+    command = [sys.executable, ROOT / "scripts" / "serve.py", run.path, "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as server:
+        try:
+            url = urlsplit(server.stdout.readline().split()[0])
+            connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
+            connection.request("POST", "/glass/write", json.dumps(long_text()), JSON)
+            with contextlib.closing(connection), connection.getresponse() as response:
+                assert url.hostname == "127.0.0.1"
+                assert b'"news"' in response.readline()
+                server.send_signal(signal.SIGINT)
+                assert b'data: {"result": "closed"}\n' in list(response)
+            assert server.wait(20) == 130
+            assert server.stderr.read().strip() == "interrupted"
+        finally:
+            server.kill()
 
 
 def test_serve_says_what_is_wrong_in_one_line(script, run, tmp_path, monkeypatch):
