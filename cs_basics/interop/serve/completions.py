@@ -47,7 +47,7 @@ class Completer:
 
     Raises:
         HTTPException: Another model is asked for, or too many wait.
-        ValueError: A prompt is too long or no text, or there are too many.
+        ValueError: A prompt cannot be read or is too long, or there are too many.
     """
 
     def __init__(
