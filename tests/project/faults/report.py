@@ -36,7 +36,7 @@ class Totals:
             rightly=namings.count("rightly"),
             wrongly=namings.count("wrongly"),
             unnamed=namings.count("not"),
-            nameable=sum(result.case.diagnosis is not None for result in caught),
+            nameable=sum(bool(result.case.diagnosis) for result in caught),
             variants=len(variants),
             accepted=sum(result.is_right for result in variants),
         )
@@ -75,7 +75,7 @@ def first_message(result: Result) -> str:
 
 def explanation(result: Result) -> str:
     """What was said; the last line of a message holds the explanation."""
-    expected = f'expected "{result.case.diagnosis}", ' if result.case.diagnosis else ""
+    expected = "".join(f'expected "{words}", ' for words in result.case.diagnosis)
     last = [failure.message.strip().splitlines()[-1] for failure in result.failures]
     return expected + "; ".join(dict.fromkeys(shortened(line) for line in last[:3]))
 
@@ -115,13 +115,13 @@ LISTS = (
     List("Named wrongly", lambda r: is_caught(r) and r.naming == "wrongly", explanation),
     List(
         "Not named, though there is a name",
-        lambda r: is_caught(r) and r.naming == "not" and r.case.diagnosis is not None,
+        lambda r: is_caught(r) and r.naming == "not" and bool(r.case.diagnosis),
         explanation,
     ),
     List("Costs more than a fifth, though the main claim holds", costs_too_much, costs),
     List(
         "Caught without a name: none is expected",
-        lambda r: is_caught(r) and r.naming == "not" and r.case.diagnosis is None,
+        lambda r: is_caught(r) and r.naming == "not" and not r.case.diagnosis,
         first_message,
     ),
 )
@@ -203,11 +203,11 @@ def by_style(results: Sequence[Result]) -> list[tuple[str, Sequence[Result]]]:
 
     found = {style: [r for r in results if style_of(r) == style] for style in (*STYLES, "stand-in")}
     planted = [r for style in STYLES for r in found[style]]
-    foreseen = [r for r in planted if r.case.diagnosis is not None]
+    foreseen = [r for r in planted if r.case.diagnosis]
     return [
         *found.items(),
         ("planted, foreseen", foreseen),
-        ("planted, not foreseen", [r for r in planted if r.case.diagnosis is None]),
+        ("planted, not foreseen", [r for r in planted if not r.case.diagnosis]),
     ]
 
 
