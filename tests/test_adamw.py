@@ -166,7 +166,7 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
             expect_close(
                 seen["trail"][step][place],
                 parameter,
-                f"AdamW({said(options)}), {named(groups, place)} after step {step + 1}"
+                f"AdamW: {named(groups, place)} after step {step + 1}"
                 + (f" at lr={rates[step]}" if rates else ""),
                 dtypes=str(starts[place].dtype),
                 tolerance=TOLERANCE,

@@ -73,8 +73,7 @@ def examine(observe, iterations, given):
     expect_close(
         {"dtype": "float64", "values": np.array(seen["rates"])},
         np.array([oracles.cosine_schedule(it, **given) for it in iterations]),
-        f"{NAME} at it = {iterations[0]}, ..., {iterations[-1]}"
-        f" with {', '.join(f'{name}={value:.4g}' for name, value in given.items())}",
+        NAME,
         dtypes="float64",
         tolerance=1e-6,
         mistakes=lambda: mistakes.schedule(iterations, given),

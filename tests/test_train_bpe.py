@@ -95,7 +95,6 @@ def examine(observe, text, num_merges, special_tokens=(END,), **how):
         seen["merges"],
         expected,
         f"{NAME}: merges",
-        given=text,
         mistakes=lambda: mistakes.bpe_merges(*arguments),
         trials=lambda: trials(observe),
     )
