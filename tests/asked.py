@@ -31,7 +31,7 @@ def described(values: Inputs, how: Inputs) -> Iterator[str]:
     for name, value in values.items():
         if isinstance(value, np.ndarray):
             layout = ", not contiguous" if name in strided else ""
-            if value.size <= MOST_VALUES and not layout and name not in dtypes:
+            if 0 < value.size <= MOST_VALUES and not layout and name not in dtypes:
                 yield f"{name}={typed(value)}"
             else:
                 kind = dtypes.get(name, value.dtype)
@@ -78,10 +78,12 @@ def tokenizer(inputs: Inputs) -> str:
 
 def shown_tokenizer(given: Inputs) -> str:
     merges, vocab = given["merges"], given["vocab"]
-    told = repr(merges) if len(merges) <= MOST_VALUES else f"{repr(merges[:4])[:-1]}, ...]"
+    told = repr(merges)
+    if len(merges) > MOST_VALUES:
+        told = f"{repr(merges[:4])[:-1]}, ...] ({len(merges)} of them)"
     return (
         f"get_tokenizer(special_tokens={given['special_tokens']!r},"
-        f" merges={told} ({len(merges)}), vocab: {len(vocab)} tokens)"
+        f" merges={told}, vocab: {len(vocab)} tokens)"
     )
 
 

@@ -12,6 +12,7 @@ compared with what a right implementation may hold on the way. Nothing of this r
     graph.py         which value came from which, in which lines
     locate.py        between which lines it goes wrong
     shrinking.py     the smallest input that fails
+    texts.py         the smallest text, for encoding and training, which have no lines to name
     rates.py         the same for learning rates, which are plain numbers
     sentences.py     says so
 """
@@ -27,6 +28,7 @@ from places.matching import Array
 from places.rates import Path, find_in_rates
 from places.sentences import on_paper
 from places.shrinking import smallest
+from places.texts import smallest_text
 
 # Runs a probe against the submission and returns what it saw.
 Run = Callable[..., Any]
@@ -53,6 +55,8 @@ def found_out(run: Run, inputs: Mapping[str, Any]) -> Iterator[str]:
         small = smallest(run, function, own)
         if small is not None:
             yield on_paper(function, *small)
+    if text := smallest_text(run, inputs):
+        yield text
 
 
 @np.errstate(all="ignore")

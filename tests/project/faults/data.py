@@ -39,12 +39,12 @@ def data_fault(name, diagnosis=()):
     return fault("data_loading", name, diagnosis)
 
 
-data_fault("the last start is left out", "last start is left out")(
+data_fault("the last start is left out", ("last start is left out", "leave room for a window"))(
     batches(lambda room, batch, _: draw(batch, below=room - 1))
 )
-data_fault("the first start is left out", "the first start is left out")(
-    batches(lambda room, batch, _: draw(batch, below=room, first=1))
-)
+data_fault(
+    "the first start is left out", ("the first start is left out", "leave room for a window")
+)(batches(lambda room, batch, _: draw(batch, below=room, first=1)))
 
 
 @data_fault("the whole memory-mapped file is read", "of a memory-mapped file for")
@@ -56,7 +56,7 @@ data_fault("one start too many", "leave room for a window")(
     batches(lambda room, batch, _: draw(batch, below=room + 1))
 )
 data_fault("the targets are not shifted", "not shifted")(batches(shift=0))
-data_fault("the targets are two tokens later", "two tokens later")(
+data_fault("the targets are two tokens later", ("two tokens later", "leave room for a window"))(
     batches(lambda room, batch, _: draw(batch, below=room - 1), shift=2)
 )
 data_fault("the ids are int32", "int64")(batches(dtype=torch.int32))
