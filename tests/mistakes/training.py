@@ -195,8 +195,10 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             None if g is None else np.clip(g, -max_l2_norm, max_l2_norm) for g in given
         ],
         "the root is missing from the norm": scaled(lambda _: max_l2_norm / (norm**2 + 1e-6)),
-        "the L1 norm is used": scaled(lambda _: max_l2_norm / (total + 1e-6)),
-        "the largest value stands in for the norm": scaled(lambda _: max_l2_norm / (top + 1e-6)),
+        "the L1 norm is used": scaled(lambda _: min(1.0, max_l2_norm / (total + 1e-6))),
+        "the largest value stands in for the norm": scaled(
+            lambda _: min(1.0, max_l2_norm / (top + 1e-6))
+        ),
         "gradients are normalised to length 1, max_l2_norm is forgotten": scaled(
             lambda _: 1 / (norm + 1e-6)
         ),
@@ -244,7 +246,9 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             for g in given
         ],
         "norms are added up instead of their squares": scaled(
-            lambda _: max_l2_norm / (sum(float(np.linalg.norm(g)) for g in present) + 1e-6)
+            lambda _: min(
+                1.0, max_l2_norm / (sum(float(np.linalg.norm(g)) for g in present) + 1e-6)
+            )
         ),
     }
 
