@@ -137,3 +137,17 @@ def test_the_smallest_text_is_shown_for_training():
     asked = {"text": b"a.c. b.c. a.c.", "vocab_size": 262, "special_tokens": []}
     assert places.explain(with_adapters(run_train_bpe=without_words), asked) == COUNTED_ACROSS_WORDS
     assert places.explain(with_adapters(), asked) == ""
+
+
+DECAY_IN_THE_GRADIENT = """The smallest input found with which it goes wrong:
+  AdamW(parameters [1], lr=0.5, betas=(0.5, 0.75), eps=1e-08, weight_decay=0.5), \
+steps with gradients [[0.0]]
+    got       [0.5]
+    expected  [0.75]"""
+
+
+def test_the_smallest_steps_are_shown_for_an_optimizer():
+    asked = {"groups": [], "options": {}, "gradients": []}
+    found = places.explain(with_adapters(get_adamw_cls=lambda: torch.optim.Adam), asked)
+    assert found.endswith(DECAY_IN_THE_GRADIENT)
+    assert places.explain(with_adapters(), asked) == ""
