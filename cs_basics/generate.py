@@ -16,6 +16,9 @@ from torch import Tensor
 from cs_basics.functional import softmax
 from cs_basics.transformer import TransformerLM
 
+LEAST_TEMPERATURE = 1e-30
+"""Float32, in which scores are divided by it, would take much less for 0."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampling:
@@ -38,8 +41,9 @@ class Sampling:
     """When the context is full: forget its first half and go on, or end the text."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise ValueError(f"temperature={self.temperature} must be 0 or greater, and finite")
+        if self.temperature != 0 and not LEAST_TEMPERATURE <= self.temperature < math.inf:
+            limits = f"0, or at least {LEAST_TEMPERATURE}, and finite"
+            raise ValueError(f"temperature={self.temperature} must be {limits}")
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"top_k={self.top_k} must be at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from asked import shortened
+from contract import current
 from fingerprint import Fingerprint
 from trials import (
     Trial,
@@ -316,7 +317,7 @@ def expect_gradients(
         expect_close(
             observed[of],
             gradient,
-            f"the gradient of {name} with respect to {of}",
+            f"the gradient of {name} with respect to {current().renamed.get(of, of)}",
             mistakes=mistakes,
             trials=trials,
             tolerance=tolerance,

@@ -26,6 +26,7 @@ from failure import (
     place_of_error,
     say_what_was_asked,
     say_where_it_goes_wrong,
+    say_which_contract,
     show_own_frames,
     why_not_imported,
 )
@@ -195,6 +196,7 @@ def explain(error: BaseException, item: pytest.Item) -> None:
     """Put the question before a wrong answer's message, and after it the line to look at."""
     inputs = item.stash.get(ASKED, {})
     say_what_was_asked(error, question_of(inputs) if inputs else "")
+    say_which_contract(error)
     # A grader shows what is said about public inputs, and nothing about others.
     is_public = not item.config.getoption("--exam-seed")
     if isinstance(error, WrongAnswer) and ADAPTERS in item.stash and is_public:

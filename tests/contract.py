@@ -79,6 +79,12 @@ class Contract:
         unit="the embedding starts from a standard deviation of 1",
         small="the embedding starts from a standard deviation of 0.02",
     )
+    argument_names: str = convention(
+        "linear silu positionwise_feedforward rmsnorm softmax scaled_dot_product_attention"
+        " multihead_self_attention multihead_self_attention_with_rope transformer_block",
+        long="adapters are given in_features, and for attention Q, K and V",
+        short="adapters are given x, and for attention query, key and value",
+    )
 
     def __post_init__(self) -> None:
         for name, options in OPTIONS.items():
@@ -95,11 +101,17 @@ class Contract:
             and (not problem or problem in PROBLEMS[name])
         ]
 
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """The arguments of adapters that have other names than usual, with those."""
+        return NEW_NAMES.get(self.argument_names, {})
+
     def says(self, name: str) -> str:
         """Say what the option of a convention means."""
         return OPTIONS[name][getattr(self, name)]
 
 
+NEW_NAMES = {"short": {"in_features": "x", "Q": "query", "K": "key", "V": "value"}}
 _FIELDS = {field.name: field.metadata for field in dataclasses.fields(Contract)}
 OPTIONS: Mapping[str, Mapping[str, str]] = {n: about["options"] for n, about in _FIELDS.items()}
 """What each option of each convention means."""

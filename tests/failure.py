@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import contract
 import guard
 import pytest
-from compare import NotStarted, WrongAnswer
+from compare import NotStarted, WrongAnswer, id_of
 from packaging.specifiers import SpecifierSet
 
 try:
@@ -37,6 +38,16 @@ def say_what_was_asked(error: BaseException, question: str) -> None:
     """Begin a wrong answer's message with the call that it is the answer to."""
     if isinstance(error, WrongAnswer) and question:
         error.msg = f"asked for {question}\n{error.msg}"
+
+
+def say_which_contract(error: BaseException) -> None:
+    """Name the cause where adapters have the arguments of the usual contract, not of this one."""
+    here = contract.current()
+    if any(f"argument '{new}'" in str(error) for new in here.renamed.values()):
+        there = contract.DEFAULT.says("argument_names")
+        said = f"the code solves another contract: there {there}"
+        error.add_note(f"{said} (here {here.says('argument_names')})")
+        error.diagnosis = id_of(said)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def say_where_it_goes_wrong(

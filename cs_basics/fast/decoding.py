@@ -183,6 +183,28 @@ class Decoder:
         )
         return drawn.tolist()
 
+    @torch.no_grad()
+    def logits(
+        self, tokens: Sequence[int], positions: Sequence[int]
+    ) -> Float[Tensor, "rows vocab_size"]:
+        """Read the newest token of each of the first rows and score the next, uncompiled.
+
+        For texts that each sample in their own way: `sampling` has no part in it.
+
+        Args:
+            tokens: The newest token of each row; fewer than batch_size leave the other rows alone.
+            positions: Its position in the row.
+        """
+        keys, values = self._first(max(positions) + 1)
+        rows = slice(len(tokens))
+        return decode_logits(
+            self.model,
+            [k[rows] for k in keys],
+            [v[rows] for v in values],
+            torch.tensor(tokens, device=self.device),
+            torch.tensor(positions, device=self.device),
+        )
+
     def _first(self, num_places: int) -> tuple[list[Tensor], list[Tensor]]:
         """Return views of the first num_places positions of keys and values.
 
@@ -247,10 +269,22 @@ def decode_step(
     """
     if seen is not None:
         seen.scatter_(1, tokens.unsqueeze(1), value=True)
+    logits = decode_logits(model, keys, values, tokens, positions)
+    return sample_fast(logits, knobs, uniform, seen)
+
+
+def decode_logits(
+    model: DecodingLM,
+    keys: list[Tensor],
+    values: list[Tensor],
+    tokens: Int[Tensor, " rows"],
+    positions: Int[Tensor, " rows"],
+) -> Float[Tensor, "rows vocab_size"]:
+    """Read the newest token of each row and score the next; keys and values change in place."""
     places = positions.unsqueeze(1)
     caches = [SlotKVCache(k, v, places) for k, v in zip(keys, values, strict=True)]
     hidden = model.hidden(tokens.unsqueeze(1), caches)
-    return sample_fast(model.lm_head(hidden[:, -1]), knobs, uniform, seen)
+    return model.lm_head(hidden[:, -1])
 
 
 def generate_batch(

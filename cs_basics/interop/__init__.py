@@ -8,5 +8,6 @@ page_data.py         what a page knows of a run: weights in int8, tokenizer, val
 page_book.py         the lines of the book, or of a student, that a page shows
 page_script.py       the JavaScript modules of page/, joined to one script
 page_file.py         a run to one HTML file, in which it writes and can be looked into
+serve/               the same page against a model on this machine, and the completions endpoint
 page/                that file's own sources; tensor.js, model.js and tokenizer.js come first
 """

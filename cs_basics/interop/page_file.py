@@ -16,6 +16,7 @@ from cs_basics.interop.page_data import page_data, weights_data
 from cs_basics.interop.page_script import PAGE, joined_script
 from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.folder import RunFolder, Which
+from cs_basics.transformer import TransformerLM
 
 MAX_PARAMETERS = 64_000_000
 """A page of more would take a second per token, and browsers refuse texts of half a gigabyte."""
@@ -42,14 +43,29 @@ def write_page(
     model = run.load_model(which=which)
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     check_size(num_parameters, is_exact=is_exact)
-    # The book's own class, so that the page can show the lines that encoded.
-    data = page_data(run, model, run.load_tokenizer(is_fast=False))
     places, weights = weights_data(model.state_dict(), is_exact=is_exact)
-    data |= {"is_exact": is_exact, "places": places, "book": book_lines(model)}
+    data = _known(run, model) | {"is_exact": is_exact, "places": places}
     page = to_page(data, weights).encode()
     with atomic_writer(out) as file:
         file.write(page)
     return len(page)
+
+
+def served_page(run: RunFolder, model: TransformerLM) -> str:
+    """Return the page of a run without its model, which a server computes (serve/).
+
+    Raises:
+        OSError: A file is missing.
+        ValueError: A file of the run is damaged.
+    """
+    places = [{"name": name} for name in model.state_dict()]
+    return to_page(_known(run, model) | {"is_exact": True, "places": places}, None)
+
+
+def _known(run: RunFolder, model: TransformerLM) -> dict[str, Any]:
+    # The book's own class, so that the page can show the lines that encoded.
+    tokenizer = run.load_tokenizer(is_fast=False)
+    return page_data(run, model, tokenizer) | {"book": book_lines(model)}
 
 
 def check_size(num_parameters: int, *, is_exact: bool) -> None:
@@ -63,32 +79,36 @@ def check_size(num_parameters: int, *, is_exact: bool) -> None:
         instead = "leave out --exact, or " if is_exact and num_parameters <= MAX_PARAMETERS else ""
         raise ValueError(
             f"a page holds at most {most:,} parameters{' in float32' if is_exact else ''}, this "
-            f"model has {num_parameters:,}: {instead}write with scripts/generate.py"
+            f"model has {num_parameters:,}: {instead}look into it with scripts/serve.py"
         )
 
 
-def to_page(data: dict[str, Any], weights: str) -> str:
+def to_page(data: dict[str, Any], weights: str | None) -> str:
     """Return the HTML of a page.
 
     Args:
         data: What the page knows, for JSON.
-        weights: The weights in base64.
+        weights: The weights in base64; None: the page asks the server that it came from.
     """
+    is_served = weights is None
     style = (PAGE / "style.css").read_text(encoding="utf-8")
-    script = joined_script("main")
+    script, worker = joined_script("main"), "" if is_served else joined_script("worker")
     policy = "; ".join([
         "default-src 'none'", "base-uri 'none'", "form-action 'none'",
-        f"style-src {_digest(style)}", f"script-src {_digest(script)}", "worker-src blob:",
+        f"style-src {_digest(style)}", f"script-src {_digest(script)}",
+        "connect-src 'self'" if is_served else "worker-src blob:",
     ])  # fmt: skip
     # No text can end the element that holds it: JSON and JavaScript read \u003c as <.
-    known = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    known = json.dumps(data | {"is_served": is_served}, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
     parts = {
         "title": html.escape(data["name"]),
         "policy": html.escape(policy),
         "style": f"<style>{style}</style>",
         "data": f'<script type="application/json" id="data">{known}</script>',
-        "worker": f'<script type="text/plain" id="worker">{joined_script("worker")}</script>',
-        "weights": f'<script type="text/plain" id="weights">{weights}</script>',
+        "worker": f'<script type="text/plain" id="worker">{worker}</script>',
+        "weights": f'<script type="text/plain" id="weights">{weights or ""}</script>',
         "script": f'<script type="module">{script}</script>',
     }
     page = (PAGE / "index.html").read_text(encoding="utf-8")

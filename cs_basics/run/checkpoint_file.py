@@ -44,11 +44,25 @@ class Checkpoint:
             ValueError: The checkpoint does not fit this model or optimizer.
         """
         try:
-            return load_checkpoint(io.BytesIO(self.state), model, optimizer)
+            iteration = load_checkpoint(io.BytesIO(self.state), model, optimizer)
+            _check_moments(optimizer)
         except Exception as error:
             # A student's load_checkpoint may raise anything.
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise ValueError(f"{self.path} does not fit this model: {reason}") from error
+        return iteration
+
+
+def _check_moments(optimizer: Optimizer) -> None:
+    """PyTorch takes moments of any shape from a file, and fails at the next update."""
+    for parameter, state in optimizer.state.items():
+        for name in ("m", "v"):
+            moment = state.get(name)
+            if isinstance(moment, torch.Tensor) and moment.shape != parameter.shape:
+                raise ValueError(
+                    f"the optimizer's moment {name} has shape {tuple(moment.shape)},"
+                    f" its weight {tuple(parameter.shape)}"
+                )
 
 
 class _HashingWriter(io.RawIOBase):

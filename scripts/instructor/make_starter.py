@@ -95,7 +95,7 @@ COPIED = {
 # Of these, what needs the fast twins or other solutions.
 LEFT_OUT = (
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
-    "scripts/join_tokens.py", "scripts/train_tokenizer.py",
+    "scripts/join_tokens.py", "scripts/serve.py", "scripts/train_tokenizer.py",
 )  # fmt: skip
 # Where the edition says less than the repository: file, text there, text here.
 OTHERWISE = (
@@ -129,6 +129,11 @@ Suite = Literal["norms", "placement", "positions", "ffn", "lr", "batch", "all"]"
     ("scripts/ablate.py", "scripts/ablate.py norms.", "scripts/ablate.py lr."),
     ("scripts/ablate.py", "scripts/ablate.py norms --minutes", "scripts/ablate.py batch --minutes"),
     ("scripts/ablate.py", "What to vary; all: everything that any suite varies.", "What to vary."),
+    ("cs_basics/interop/__init__.py",
+     "serve/               the same page against a model on this machine, and the completions "
+     "endpoint\n", ""),
+    ("cs_basics/interop/page_file.py", "look into it with scripts/serve.py",
+     "write with scripts/generate.py"),
     ("data/README.md", " (`scripts/encode.py`, and `tokens/` in", " (`tokens/` in"),
     ("cs_basics/generate.py", """
 
@@ -137,7 +142,8 @@ fast/decoding.py.
 """, ""),
 )  # fmt: skip
 TEACHERS_ONLY = (
-    "basedpyright", "beartype", "hypothesis", "import-linter", "transformers", "triton",
+    "basedpyright", "beartype", r"cs_basics\[serve", "hypothesis", "import-linter", "openai",
+    "transformers", "triton",
 )  # fmt: skip
 
 
@@ -238,6 +244,7 @@ def project_file() -> str:
     text = re.sub(
         r"\n\[tool\.(setuptools\.package-data|basedpyright)\]\n(?:[^\[\n].*\n|\n)*", "\n", text
     )
+    text = re.sub(r"(?m)^serve = \[[^]]*\]\n", "", text)
     text = re.sub(r"(?m)^packages = \[[^]]*\]$", 'packages = ["cs_basics"]', text)
     return re.sub(rf'(?m)^    "(?:{"|".join(TEACHERS_ONLY)})\b.*\n', "", text)
 

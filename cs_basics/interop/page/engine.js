@@ -10,22 +10,27 @@ export class Engine {
     this.worker = new Worker(url);
     this.numAsked = 0;
     /** @type {Map<number, { resolve: Function, reject: Function, onNews?: Function }>} */
-    this.open = new Map();
+    this.unanswered = new Map();
     this.worker.onmessage = ({ data: { id, news, result, error } }) => {
-      const asked = this.open.get(id);
+      const asked = this.unanswered.get(id);
       if (!asked) return;
       if (news !== undefined) {
         asked.onNews?.(news);
         return;
       }
-      this.open.delete(id);
+      this.unanswered.delete(id);
       if (error === undefined) asked.resolve(result);
       else asked.reject(new Error(error));
     };
     this.worker.onerror = ({ message }) => {
-      for (const { reject } of this.open.values()) reject(new Error(message));
-      this.open.clear();
+      for (const { reject } of this.unanswered.values()) reject(new Error(message));
+      this.unanswered.clear();
     };
+  }
+
+  /** Give the worker its model. @param {{ config: any, places: any[], base64: string }} model */
+  open(model) {
+    return this.ask("open", model);
   }
 
   /**
@@ -38,10 +43,10 @@ export class Engine {
   ask(name, request, { onNews, signal } = {}) {
     const id = this.numAsked++;
     return new Promise((resolve, reject) => {
-      this.open.set(id, { resolve, reject, onNews });
+      this.unanswered.set(id, { resolve, reject, onNews });
       this.worker.postMessage({ id, name, request });
       signal?.addEventListener("abort", () => {
-        if (!this.open.delete(id)) return;
+        if (!this.unanswered.delete(id)) return;
         this.worker.postMessage({ cancel: id });
         reject(new Error(CANCELLED));
       });

@@ -1,21 +1,22 @@
-// The page: reads what is in the file, starts the model and the views.
+// The page: reads what is in it, opens the model and the views.
 
 import { byId } from "./dom.js";
 import { Engine } from "./engine.js";
 import { lookView } from "./look.js";
 import { operateView } from "./operate.js";
+import { ServedEngine } from "./served.js";
 import { Tokenizer } from "./tokenizer.js";
 import { writeView } from "./write.js";
 
 /**
  * What all views share.
- * @typedef {{ data: any, engine: Engine, tokenizer: Tokenizer, story: number[],
+ * @typedef {{ data: any, engine: Engine | ServedEngine, tokenizer: Tokenizer, story: number[],
  *   fail: (message: string) => void }} App
  */
 
 const data = JSON.parse(byId("data").textContent);
 const tokenizer = new Tokenizer(data.tokenizer);
-const engine = new Engine(byId("worker").textContent);
+const engine = data.is_served ? new ServedEngine() : new Engine(byId("worker").textContent);
 /** @type {App} */
 const app = {
   data,
@@ -28,8 +29,8 @@ const app = {
     byId("problem").hidden = !message;
   },
 };
-const opened = engine.ask(
-  "open", { config: data.config, places: data.places, base64: byId("weights").textContent });
+const opened = engine.open(
+  { config: data.config, places: data.places, base64: byId("weights").textContent });
 opened.catch((error) => app.fail(`The model cannot be opened: ${error.message}`));
 byId("weights").remove();
 
@@ -37,8 +38,9 @@ const count = data.num_parameters >= 1e6
   ? `${(data.num_parameters / 1e6).toFixed(1)} million` : data.num_parameters.toLocaleString("en");
 byId("name").textContent = data.name;
 byId("about").textContent = `A language model of ${count} parameters, `
-  + `${data.is_exact ? "in float32" : "rounded to int8"}. All of it is in this file and runs in this `
-  + "browser; nothing is loaded or sent.";
+  + (data.is_served ? "which the server of this page computes. What you write is sent there, and "
+    + "nowhere else." : `${data.is_exact ? "in float32" : "rounded to int8"}. All of it is in this `
+    + "file and runs in this browser; nothing is loaded or sent.");
 
 writeView(app);
 const views = { write: { show: () => {} }, look: lookView(app), operate: operateView(app) };
@@ -68,5 +70,6 @@ for (const [index, tab] of tabs.entries()) {
   });
 }
 show("write");
+byId("incomplete").remove();
 // For the console: await glass.engine.ask("logits", { text: glass.tokenizer.encode("Once") })
 Object.assign(window, { glass: { ...app, opened } });

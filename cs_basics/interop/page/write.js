@@ -11,6 +11,14 @@ import { TokenStrip } from "./tokens.js";
 /** Bits of surprise that have the full colour. */
 const MOST_BITS = 8;
 
+/** Why a story ended. @type {Record<string, string>} */
+const ENDS = {
+  end: "The model ended the story.",
+  length: "The length is reached.",
+  closed: "The server was stopped.",
+  time: "The server's time limit is reached.",
+};
+
 /**
  * Build the view.
  * @param {import("./main.js").App} app
@@ -137,8 +145,7 @@ export function writeView(app) {
     try {
       const reason = await engine.ask("write", request, { onNews, signal: controller.signal });
       const speed = count / ((performance.now() - started) / 1000);
-      stop(`${count} tokens, ${speed.toFixed(0)} per second. ${reason === "end"
-        ? "The model ended the story." : "The length is reached."}`);
+      stop(`${count} tokens, ${speed.toFixed(0)} per second. ${ENDS[reason]}`);
     } catch (error) {
       if (writing === controller) stop("");
       unlessCancelled(app.fail)(/** @type {Error} */ (error));
@@ -199,7 +206,7 @@ export function writeView(app) {
     element("button", { type: "button", id: "link", onclick: () => {
       const link = writeLink({ prompt: beginning.value, ...settings.read() });
       history.replaceState(null, "", link);
-      copy(link, "The link is copied: it opens this file with these settings.");
+      copy(link, "The link is copied: it opens this page with these settings.");
     } }, "Copy link"));
   const form = element("form.card", { id: "form", novalidate: true, onsubmit: start, ondrop: dropped,
     ondragover: (/** @type {Event} */ event) => event.preventDefault() },

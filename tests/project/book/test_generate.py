@@ -77,6 +77,7 @@ def test_bad_prompts_are_named(model, prompt, message):
     [
         ({"temperature": -0.1}, "temperature=-0.1"),
         ({"temperature": float("nan")}, "temperature=nan"),
+        ({"temperature": 1e-40}, "temperature=1e-40"),
         ({"top_k": 0}, "top_k=0"),
         ({"top_p": 0.0}, "top_p=0.0"),
         ({"top_p": 1.5}, "top_p=1.5"),
@@ -106,7 +107,8 @@ def test_temperature_sharpens_and_zero_takes_the_likeliest():
     sharper = PROBABILITIES**2 / (PROBABILITIES**2).sum()
     found = shares(PROBABILITIES.log(), temperature=0.5)
     torch.testing.assert_close(found, sharper, atol=0.03, rtol=0)
-    assert shares(PROBABILITIES.log(), temperature=0)[1] == 1
+    for least in (0, 1e-30):
+        assert shares(PROBABILITIES.log(), temperature=least)[1] == 1
 
 
 def test_top_k_draws_from_the_k_likeliest():

@@ -41,7 +41,7 @@ def run(*command):
 @pytest.mark.slow
 def test_examination_passes_with_shapes_and_types_checked():
     assert len(EXAMINED) > 10
-    finished = run("-m", "pytest", "-q", "-p", "no:xdist", CHECKER, *EXAMINED)
+    finished = run("-m", "pytest", "-q", "-p", "no:xdist", "-p", "jaxtyping", CHECKER, *EXAMINED)
     assert finished.returncode == 0, finished.stdout[-4000:] + finished.stderr[-2000:]
 
 

@@ -28,7 +28,7 @@ from faults.bank import Case
 ROOT = Path(__file__).parents[3]
 EXAMINATION = ROOT / "tests"
 # Seconds of CPU time; ten times as many by the clock, for a child that waits instead.
-CHILD_LIMIT_S = 120
+CHILD_LIMIT_S = 240
 
 # How the examination introduces the mistake that an answer fits, and what an exception hangs on.
 EXPLANATION = "This is what comes out when"

@@ -63,3 +63,19 @@ def open_page(browser, path: Path):
     """Open a page and wait for its model."""
     browser.open(path)
     browser.run("return glass.opened.then(() => true)")
+
+
+def without(model, name):
+    """Switch off in PyTorch what an operation of that name switches off in the page."""
+    place, _, part = name.rpartition(".")
+    block = model.get_submodule(place.removesuffix(".attn.heads") or "")
+    with torch.no_grad():
+        if ".heads" in place:
+            width = block.attn.d_head
+            block.attn.output_proj.weight[:, int(part) * width : (int(part) + 1) * width] = 0
+        elif part == "ffn":
+            block.ffn.w2.weight.zero_()
+        elif part == "rope":
+            block.rope = None
+        else:
+            setattr(block, part, nn.Sequential())

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from awkward import AWKWARD
-from page_cases import FORMS, ask, make_run, open_page
-from torch import nn
+from page_cases import FORMS, ask, make_run, open_page, without
 
 from cs_basics.bpe import train_bpe
 from cs_basics.fast.cached import generate
@@ -110,22 +109,6 @@ def test_tokens_are_those_of_the_tokenizer(chromium, page, tokenizer):
     decode = "return JSON.stringify(arguments[0].map((ids) => glass.tokenizer.decode(ids)))"
     some = prompts(tokenizer.vocab_size, 50, 60)
     assert json.loads(chromium.run(decode, some)) == [tokenizer.decode(ids) for ids in some]
-
-
-def without(model, name):
-    """Switch off in PyTorch what an operation of that name switches off in the page."""
-    place, _, part = name.rpartition(".")
-    block = model.get_submodule(place.removesuffix(".attn.heads") or "")
-    with torch.no_grad():
-        if ".heads" in place:
-            width = block.attn.d_head
-            block.attn.output_proj.weight[:, int(part) * width : (int(part) + 1) * width] = 0
-        elif part == "ffn":
-            block.ffn.w2.weight.zero_()
-        elif part == "rope":
-            block.rope = None
-        else:
-            setattr(block, part, nn.Sequential())
 
 
 @pytest.mark.parametrize("form", ["book", "grouped", "post", "sandwich"])

@@ -125,6 +125,17 @@ def test_another_shape_is_named(path):
         read_checkpoint(path).load_into(other, AdamW(other.parameters()))
 
 
+def test_a_moment_of_another_shape_is_named(model, optimizer, tmp_path):
+    """Its checksum is right: somebody has edited the state and saved it again."""
+    (state,) = optimizer.state.values()
+    state["v"] = torch.ones(5)
+    write_checkpoint(tmp_path / "a.pt", model, optimizer, 1)
+    other = Linear(3, 2)
+    message = r"a.pt does not fit this model: .* moment v has shape \(5,\), its weight \(2, 3\)"
+    with pytest.raises(ValueError, match=message):
+        read_checkpoint(tmp_path / "a.pt").load_into(other, AdamW(other.parameters()))
+
+
 def test_a_failed_save_leaves_the_old_checkpoint(path, model, optimizer, monkeypatch):
     before = path.read_bytes()
 
