@@ -11,6 +11,8 @@ Inputs = Mapping[str, Any]
 MOST_VALUES = 8
 """Arrays of more values are told by dtype and shape."""
 MOST_LETTERS = 120
+MOST_OF_A_TEXT = 400
+"""Texts to learn from and to encode are what a mistake shows in: more of them is told."""
 
 
 def question(inputs: Inputs) -> str:
@@ -32,7 +34,7 @@ def described(values: Inputs, how: Inputs) -> Iterator[str]:
         if isinstance(value, np.ndarray):
             layout = ", not contiguous" if name in strided else ""
             shown = called.get(name, name)
-            if value.size <= MOST_VALUES and not layout and name not in dtypes:
+            if 0 < value.size <= MOST_VALUES and not layout and name not in dtypes:
                 yield f"{shown}={typed(value)}"
             else:
                 kind = dtypes.get(name, value.dtype)
@@ -44,7 +46,7 @@ def described(values: Inputs, how: Inputs) -> Iterator[str]:
         elif value is None and values is how.get("arguments"):
             yield f"{name}=None"
         elif not isinstance(value, list | dict) and value is not None:
-            yield f"{name}={value!r:.80}"
+            yield f"{name}={shortened(value)}"
 
 
 def typed(array: np.ndarray) -> str:
@@ -59,25 +61,96 @@ def shortened(value: object, length: int = MOST_LETTERS) -> str:
     return shown if len(shown) <= length else f"{shown[:length]}... ({len(shown)} characters)"
 
 
-def tokenizer(given: Inputs) -> str:
-    merges, vocab = shortened(given["merges"]), given["vocab"]
-    specials = given["special_tokens"]
+def tokenizer(inputs: Inputs) -> str:
+    """The short arguments first, and what the tokenizer is used for."""
+    calls = {
+        "texts": "encode({})",
+        "rows": "decode({})",
+        "chunkings": "encode_iterable({})",
+        "text": "encode({})",
+        "chunk": "encode_iterable({}, ...)",
+        "line": "encode_iterable({}, ...)",
+    }
+    made = shown_tokenizer(inputs["tokenizer"])
+    key = next(key for key in calls if key in inputs)
+    values = inputs[key] if isinstance(inputs[key], list) else [inputs[key]]
+    first = shortened(values[0], MOST_OF_A_TEXT) if values else ""
+    more = f", and {len(values) - 1} more" if len(values) > 1 else ""
+    return f"{made}.{calls[key].format(first)}{more}"
+
+
+def shown_tokenizer(given: Inputs) -> str:
+    merges, vocab = given["merges"], given["vocab"]
+    told = repr(merges)
+    if len(merges) > MOST_VALUES:
+        told = f"{repr(merges[:4])[:-1]}, ...] ({len(merges)} of them)"
     return (
-        f"get_tokenizer(vocab: {len(vocab)} tokens, merges={merges}, special_tokens={specials!r})"
+        f"get_tokenizer(special_tokens={given['special_tokens']!r},"
+        f" merges={told}, vocab: {len(vocab)} tokens)"
     )
+
+
+def tokenizers(inputs: Inputs) -> str:
+    made = "; ".join(map(shown_tokenizer, inputs["tokenizers"]))
+    return f"{made}; each in turn encodes {shortened(inputs['texts'], MOST_OF_A_TEXT)}"
 
 
 def training(inputs: Inputs) -> str:
-    rest = f"vocab_size={inputs['vocab_size']}, special_tokens={inputs['special_tokens']!r}"
-    return f"run_train_bpe(a file of {shortened(inputs['text'])}, {rest})"
+    text = shortened(inputs["text"], MOST_OF_A_TEXT) if "text" in inputs else "b''"
+    size = f"vocab_size={inputs['vocab_size']}, " if "vocab_size" in inputs else ""
+    return f"run_train_bpe({size}special_tokens={inputs['special_tokens']!r}, a file of {text})"
+
+
+def steps(inputs: Inputs) -> str:
+    """The parameters of each group with its own options, and all that changes on the way."""
+    groups = [
+        ", ".join(
+            [
+                f"parameters of shapes {shortened([array.shape for array in group['params']])}",
+                *(f"{name}={value}" for name, value in group.items() if name != "params"),
+            ]
+        )
+        for group in inputs["groups"]
+    ]
+    told = [*groups, *(f"{name}={value}" for name, value in inputs["options"].items())]
+    rows = inputs["gradients"]
+    missing = [(n, i) for n, row in enumerate(rows) for i, g in enumerate(row) if g is None]
+    on_the_way = {
+        "no gradient at (step, parameter)": missing,
+        "lr at each step": inputs.get("rates"),
+        "options set before each step": inputs.get("changes"),
+        "saved and loaded after step": inputs.get("restart_after"),
+        "last group added after step": inputs.get("added_after"),
+        "steps of another optimizer in between": inputs.get("rival"),
+    }
+    rest = "".join(f"; {what} {shortened(value)}" for what, value in on_the_way.items() if value)
+    return f"AdamW({'; '.join(told)}), {len(rows)} steps{rest}"
+
+
+def rates(inputs: Inputs) -> str:
+    its = inputs["iterations"]
+    settings = ", ".join(f"{name}={value:.6g}" for name, value in inputs["settings"].items())
+    told = str(its) if len(its) <= MOST_VALUES else f"{its[0]}, {its[1]}, ..., {its[-1]}"
+    return f"run_get_lr_cosine_schedule(it, {settings}) at it = {told.strip('[]')}"
 
 
 def clipping(inputs: Inputs) -> str:
-    shapes = [None if gradient is None else gradient.shape for gradient in inputs["gradients"]]
+    gradients = [g for g in inputs["gradients"] if g is not None]
+    given = [
+        "None" if g is None else typed(g) if g.size <= MOST_VALUES else f"of shape {g.shape}"
+        for g in inputs["gradients"][:MOST_VALUES]
+    ]
+    more = f", ... ({len(inputs['gradients'])})" if len(inputs["gradients"]) > len(given) else ""
+    kind = f", {gradients[0].dtype}" if gradients and gradients[0].dtype != np.float32 else ""
     return (
-        f"run_gradient_clipping(parameters with gradients of shapes {shortened(shapes)},"
+        f"run_gradient_clipping(parameters with the gradients {', '.join(given)}{more}{kind},"
         f" max_l2_norm={inputs['max_l2_norm']})"
     )
+
+
+def checkpoint(inputs: Inputs) -> str:
+    place, iteration = inputs.get("place", "path"), inputs.get("iteration", 3)
+    return f"run_save_checkpoint(..., iteration={iteration}, out: {place}) and run_load_checkpoint"
 
 
 def batch(inputs: Inputs) -> str:
@@ -86,10 +159,16 @@ def batch(inputs: Inputs) -> str:
 
 
 QUESTIONS: dict[str, Callable[[Inputs], str]] = {
-    "tokenizer": lambda inputs: tokenizer(inputs["tokenizer"]),
-    "vocab_size": training,
+    "tokenizer": tokenizer,
+    "tokenizers": tokenizers,
+    "special_tokens": training,
+    "groups": steps,
+    "options": lambda inputs: f"AdamW({', '.join(described(inputs, {}))}).step(closure)",
+    "megabytes": lambda inputs: f"run_get_batch(a memory map of {inputs['megabytes']} MiB, ...)",
+    "settings": rates,
     "max_l2_norm": clipping,
     "dataset": batch,
-    "place": lambda inputs: f"run_save_checkpoint and run_load_checkpoint with a {inputs['place']}",
+    "place": checkpoint,
+    "frozen": checkpoint,
 }
 """What to say of probes that call no adapter by its name, by an input that only they have."""

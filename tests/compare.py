@@ -15,7 +15,16 @@ import pytest
 from asked import shortened
 from contract import current
 from fingerprint import Fingerprint
-from trials import Trial, confirmed, growth, largest, num_different, possible, right_and_wrong
+from trials import (
+    Trial,
+    confirmed,
+    growth,
+    largest,
+    num_different,
+    options_of,
+    possible,
+    right_and_wrong,
+)
 
 Array = npt.NDArray[Any]
 
@@ -234,8 +243,9 @@ def same_answers(
         diagnosis
         for diagnosis, answers in mistakes.items()
         if any(
-            np.shape(answer) == got.shape and np.all(distance(got, np.asarray(answer)) <= 2 * limit)
-            for answer in (answers if isinstance(answers, list) else [answers])
+            np.shape(answer) == got.shape
+            and np.all(distance(got, np.asarray(answer, np.float64)) <= 2 * limit)
+            for answer in options_of(answers)
         )
     ]
 
@@ -266,7 +276,7 @@ def diagnoses(
     wrong = float(distance(got, expected).max())
     fits: dict[str, None] = {}
     for diagnosis, answers in mistakes.items():
-        for answer in answers if isinstance(answers, list) else [answers]:
+        for answer in [] if answers is None else options_of(answers):
             answer = np.asarray(answer, np.float64)
             if answer.shape != got.shape or np.all(distance(answer, expected) <= limit):
                 continue
@@ -358,7 +368,7 @@ def expect_equal(
     others = trials()
     # Some mistakes take long to work out: only where one is left that explains the trials.
     answers = mistakes() if not others or possible(others) else {}
-    named = [what for what, answer in answers.items() if got == answer]
+    named = [what for what, answer in answers.items() if got in options_of(answer)]
     named = confirmed(named, [Trial("this call", got, expected, answers), *others])
     certain = "" if named else right_and_wrong(others)
     finding = "\n".join([*lines, *([f"  {certain}"] if certain else [])])

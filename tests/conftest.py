@@ -195,7 +195,7 @@ def pytest_runtest_makereport(
 def explain(error: BaseException, item: pytest.Item) -> None:
     """Put the question before a wrong answer's message, and after it the line to look at."""
     inputs = item.stash.get(ASKED, {})
-    say_what_was_asked(error, asked.question(inputs))
+    say_what_was_asked(error, question_of(inputs) if inputs else "")
     say_which_contract(error)
     # A grader shows what is said about public inputs, and nothing about others.
     is_public = not item.config.getoption("--exam-seed")
@@ -290,7 +290,7 @@ def observe(
         except Exception as error:
             if guard.is_out_of_memory(error):
                 error.add_note(guard.OUT_OF_MEMORY)
-            error.add_note(f"given {', '.join(asked.described(inputs, inputs))}")
+            error.add_note(f"asked for {question_of(inputs)}")
             raise
         finally:
             spent[problem] = spent.get(problem, 0.0) + time.process_time() - started
@@ -301,6 +301,10 @@ def observe(
     is_drawn = seed[0] != 0 and "rng" in request.fixturenames
     run.fresh = Fresh(seed if is_drawn else None)  # pyright: ignore[reportFunctionMemberAccess]
     return run
+
+
+def question_of(inputs: dict[str, Any]) -> str:
+    return asked.question(inputs) or ", ".join(asked.described(inputs, inputs)) or "nothing else"
 
 
 def adapter_in(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +91,8 @@ def table(rows: Sequence[Row]) -> list[Line]:
 
 
 MOST_CAUSES = 4
-MOST_LINES = 16
+MOST_LINES = 22
+WIDTH = 110
 
 
 def first_failures(rows: Sequence[Row]) -> list[str]:
@@ -106,10 +108,18 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     lines += [f"       and {len(causes) - MOST_CAUSES} more"] * (len(causes) > MOST_CAUSES)
     failure = causes[0][1][0]
     message = failure["message"].splitlines()
-    lines += [failure["item"], *(f"  {line:.150}" for line in message[:MOST_LINES])]
-    lines += ["  ..."] * (len(message) > MOST_LINES)
+    shown = [part for line in message for part in wrapped(line)]
+    lines += [failure["item"], *shown[:MOST_LINES]]
+    lines += ["  ..."] * (len(shown) > MOST_LINES)
     together = sum(row["outcome"] in ("failed", "error") for row in rows)
     return [*lines, f"All {together} in full: add -v, or --exam-page FILE for a page of them."]
+
+
+def wrapped(line: str) -> list[str]:
+    """A line of a message in lines that a terminal does not break."""
+    indent = "  " + line[: len(line) - len(line.lstrip())]
+    how = {"initial_indent": indent, "subsequent_indent": f"{indent}    "}
+    return textwrap.wrap(line.strip(), WIDTH, break_on_hyphens=False, **how) or [""]
 
 
 def plural(number: int, noun: str) -> str:

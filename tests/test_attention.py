@@ -42,7 +42,8 @@ def trials(observe):
     }
     shared, low, high = list(cases)[-3:]
     cases[shared]["mask"] = cases[shared]["mask"][0, 0]
-    cases[low]["Q"][:], cases[low]["K"][:] = 100, -100
+    # Below -100, -1000 and -10000, which some take for -inf.
+    cases[low]["Q"][:], cases[low]["K"][:] = np.array([[2.5], [25], [100], [100]]), -100
     cases[high]["Q"] = np.float32(1000) * np.sign(cases[high]["Q"])
     cases[high]["K"] = rng.integers(-3, 4, cases[high]["K"].shape).astype(np.float32)
     for label, case in cases.items():

@@ -75,7 +75,8 @@ def mistakes(dataset, context_length):
 
 @pytest.mark.parametrize(("batch_size", "context_length"), [(1, 1), (4, 7), (16, 3)])
 def test_batch_is_windows_and_the_same_one_token_later(observe, rng, batch_size, context_length):
-    dataset = rng.integers(0, 1000, 60)
+    # So long that a start beyond the end, which other items are about, is hardly ever drawn.
+    dataset = rng.integers(0, 30_000, 3000)
     seen = observe(
         batches, dataset=dataset, batch_size=batch_size, context_length=context_length, calls=4
     )
@@ -85,14 +86,14 @@ def test_batch_is_windows_and_the_same_one_token_later(observe, rng, batch_size,
 
 @pytest.mark.parametrize("dtype", ["uint16", "int32", "int64", "uint8"])
 def test_batch_is_int64_whatever_the_dataset_is(observe, rng, dtype):
-    dataset = rng.integers(0, np.iinfo(dtype).max, 40, dtype=dtype, endpoint=True)
+    dataset = rng.integers(0, np.iinfo(dtype).max, 2000, dtype=dtype, endpoint=True)
     dataset[::3] = np.iinfo(dtype).max
     seen = observe(batches, dataset=dataset, batch_size=8, context_length=5)
     check_windows(seen, dataset, 8, 5)
 
 
 def test_batch_comes_from_a_memory_map(observe, rng):
-    dataset = rng.integers(0, 2**16, 50).astype(np.uint16)
+    dataset = rng.integers(0, 2**16, 2000).astype(np.uint16)
     seen = observe(mapped_batch, dataset=dataset, batch_size=4, context_length=6)
     check_windows({"x": [seen["x"]], "y": [seen["y"]]}, dataset, 4, 6)
 

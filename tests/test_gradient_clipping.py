@@ -164,7 +164,7 @@ def test_clipping_keeps_float64(observe, rng):
 
 
 def test_clipping_takes_many_parameters(observe, rng):
-    examine(observe, draw(rng, [(2,), (3, 2), None, (), (1, 1, 4)] * 8, norm=30.0), 1.0)
+    examine(observe, draw(rng, [(2,), (3, 2), (5,), (), (1, 1, 4)] * 8, norm=30.0), 1.0)
 
 
 def test_clipping_does_not_overflow(observe, rng):

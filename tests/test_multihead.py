@@ -153,7 +153,7 @@ def examine_with_rope(observe, case):
     if positions is None:
         positions = np.arange(case["in_features"].shape[-2])
     arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"], positions
-    is_given = case.get("token_positions") is not None
+    is_none = "token_positions" in case and case["token_positions"] is None
     with (
         noting_batch_axes(observe, WITH_ROPE, case),
         noting(
@@ -162,7 +162,7 @@ def examine_with_rope(observe, case):
         ),
         noting(
             "with token_positions 0, 1, 2, ..., which is what None means",
-            runs_with(observe, case, not is_given, token_positions=np.asarray(positions)),
+            runs_with(observe, case, is_none, token_positions=np.asarray(positions)),
         ),
         noting(
             "with one row of positions for all; each batch row may have its own, for all heads",

@@ -65,6 +65,20 @@ WITH_SPECIALS = {
 MERGES = oracles.train_bpe(CORPUS.encode(), 256 + 90, [])
 
 
+def in_letters(special_tokens):
+    """Other special tokens, of letters only, and a function that puts them in a text's place."""
+    specials = special_tokens or []
+    letters = [f"special{place}token" for place in range(len(specials))]
+    by_length = sorted(zip(specials, letters, strict=True), key=lambda pair: -len(pair[0]))
+
+    def rewritten(text):
+        for special, other in by_length:
+            text = text.replace(special, other).replace(special.upper(), other.upper())
+        return text
+
+    return letters, rewritten
+
+
 def tokenizer(special_tokens=(END,), merges=MERGES, specials_in_vocab=True):
     """Arguments of get_tokenizer. None as special tokens has an item of its own."""
     special_tokens = special_tokens and list(special_tokens)

@@ -16,7 +16,11 @@ import pytest
 
 Array = npt.NDArray[Any]
 Answers = Mapping[str, Any]
-"""What each mistake answers, by its diagnosis; a list of arrays holds several possible answers."""
+"""What each mistake answers, by its diagnosis.
+
+A list of arrays or numbers, or a tuple of lists, holds several possible answers. None: what it
+answers cannot be foretold, so that the question says nothing about it.
+"""
 
 FEWEST_VALUES = 2
 """So many values must be wrong in just the way that a mistake makes them wrong."""
@@ -37,13 +41,14 @@ class Trial:
 
     @property
     def is_right(self) -> bool:
-        return is_same(self.got, self.expected, self.limit)
+        return self.got is not None and is_same(self.got, self.expected, self.limit)
 
     def shows(self, mistake: str) -> int:
         """How many values are wrong in the way of this mistake; -1 if it is not this one."""
-        if self.got is None:
+        answer = self.answers.get(mistake, self.expected)
+        if self.got is None or answer is None:
             return 0
-        options = options_of(self.answers[mistake]) if mistake in self.answers else [self.expected]
+        options = options_of(answer) if mistake in self.answers else [self.expected]
         found = [
             num_different(answer, self.expected, self.limit)
             for answer in options
@@ -65,10 +70,10 @@ def largest(array: Array) -> float:
 
 
 def options_of(answers: Any) -> list[Any]:
-    is_list_of_arrays = isinstance(answers, list) and any(
-        isinstance(a, np.ndarray) for a in answers
+    is_list_of_numbers = isinstance(answers, list) and any(
+        isinstance(answer, np.ndarray | np.generic) for answer in answers
     )
-    return answers if is_list_of_arrays else [answers]
+    return list(answers) if is_list_of_numbers or isinstance(answers, tuple) else [answers]
 
 
 def is_same(got: Any, answer: Any, limit: float) -> bool:

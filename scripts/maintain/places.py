@@ -104,6 +104,11 @@ def markdown(results: Sequence[Any], spoiled: str) -> str:
         "Found: the faulty line is among the first three named. Last: it is the line that made",
         "the output, which is what one would look at without being told.",
         "",
+        "Of byte-pair encoding and the tokenizer no line is named: what their lines hold on the",
+        "way differs from one right implementation to the next. The smallest text that fails is",
+        "shown instead, with the fewest merges (`tests/places/texts.py`). Batches, checkpoints",
+        "and initial weights have neither.",
+        "",
         "| implementation | problem | faults | found | nothing said | last |",
         "|---|---|--:|--:|--:|--:|",
     ]

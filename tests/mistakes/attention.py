@@ -10,6 +10,9 @@ from oracles.model import Array, angles, attention, rotate, rounded, softmax, wi
 from mistakes.functions import Answers, quietly
 from mistakes.other_contracts import with_other_contracts
 
+# A table of the first call, which has this theta, looks the same from outside.
+IGNORED_THETA = "theta is ignored (10000 instead), or a table is kept from an earlier call"
+
 
 @quietly
 def scaled_attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> Answers:
@@ -22,7 +25,7 @@ def scaled_attention(q: Array, k: Array, v: Array, mask: Array | None = None) ->
         return attention(q * factor * math.sqrt(d_k), k, v, mask)
 
     allowed = np.where(seen, scores / math.sqrt(d_k), -np.inf)
-    over_queries = np.exp(allowed - allowed.max(-2, keepdims=True, initial=-1e300))
+    banned = np.where(seen, scores / math.sqrt(d_k), -1e30)  # where nan is avoided
     weights = softmax(scores / math.sqrt(d_k), -1)
     powers = np.where(seen, np.exp((scores / math.sqrt(d_k)).astype(np.float32)), np.float32(0))
     answers = {
@@ -31,10 +34,10 @@ def scaled_attention(q: Array, k: Array, v: Array, mask: Array | None = None) ->
         "the scores are divided by sqrt(d_v), not sqrt(d_k)": scaled(1 / math.sqrt(d_v)),
         "the scores are divided by the root of the number of keys": scaled(1 / math.sqrt(keys)),
         "the scores are multiplied by sqrt(d_k)": scaled(math.sqrt(d_k)),
-        "the softmax runs over the queries, not the keys": (
-            over_queries / over_queries.sum(-2, keepdims=True)
-        )
-        @ v,
+        "the softmax runs over the queries, not the keys": [
+            softmax(allowed, -2) @ v,
+            softmax(banned, -2) @ v,
+        ],
         "the softmax does not subtract the maximum, so exp overflows": powers
         / powers.sum(-1, keepdims=True)
         @ v,
@@ -99,9 +102,12 @@ def rope(x: Array, positions: Array, theta: float) -> Answers:
         ),
         "the exponent is i/d_k instead of 2i/d_k": rotate(x, place / theta ** (pair / d_k)),
         "the exponent is 4i/d_k instead of 2i/d_k": rotate(x, place / theta ** (4 * pair / d_k)),
+        # Thousands of radians in float32: what comes out depends on how they are rounded.
         "the angle is multiplied by theta's power, not divided": rotate(
             x, place * theta ** (2 * pair / d_k)
-        ),
+        )
+        if np.all(place * theta ** (2 * pair / d_k) < 200)
+        else None,
         "token_positions are ignored: rows are taken to be 0, 1, 2, ...": rotate(
             x, angles(np.arange(x.shape[-2]), d_k, theta)
         ),
@@ -124,7 +130,7 @@ def rope(x: Array, positions: Array, theta: float) -> Answers:
         "only the first half of the features is rotated": np.concatenate(
             [rotate(x, right)[..., : d_k // 4 * 2], x[..., d_k // 4 * 2 :]], -1
         ),
-        "theta is ignored (10000 instead)": rotate(x, angles(positions, d_k, 10000.0)),
+        IGNORED_THETA: rotate(x, angles(positions, d_k, 10000.0)),
         "the angles are rounded to float16: keep them in float32": rotate(
             x, rounded(right, "float16")
         ),

@@ -17,7 +17,7 @@ ASCII = oracles.regex.compile(
 )
 
 
-def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, list[int]]:
+def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     specials = tokenizer["special_tokens"] or []
     token_ids = oracles.ids_of(tokenizer["vocab"], specials)
     by_length = oracles.split_at_specials(text, specials)
@@ -92,8 +92,9 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, list[int]]:
         r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next word": encode(
             by_length, split=NO_LOOKAHEAD.findall
         ),
-        "the merges are sorted: their order is the order of their creation": encode(
-            by_length, tokens_of=sorted_merges
+        "the merges are sorted: their order is the order of their creation": (
+            encode(by_length, tokens_of=sorted_merges),
+            encode(by_length, tokens_of=Merging(sorted(tokenizer["merges"]), token_ids).by_rank),
         ),
         "words lose the space before them": encode(
             by_length, split=lambda piece: oracles.regex.findall(r"\w+|[^\w\s]+|\s+", piece)
@@ -177,7 +178,7 @@ def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> d
 
 
 class Merging:
-    """Wrong ways to merge the bytes of a word; each returns its tokens."""
+    """Ways to merge the bytes of a word, wrong but for `by_rank`; each returns its tokens."""
 
     def __init__(self, merges: Sequence[Merge], token_ids: Mapping[bytes, int]) -> None:
         self.merges = merges
@@ -187,6 +188,12 @@ class Merging:
     def known_pairs(self, parts: list[bytes]) -> list[tuple[int, int]]:
         pairs = enumerate(oracles.pairs_of(parts))
         return [(self.ranks[pair], place) for place, pair in pairs if pair in self.ranks]
+
+    def by_rank(self, word: str) -> list[bytes]:
+        def step(parts: list[bytes]) -> int | None:
+            return min(self.known_pairs(parts), default=(0, None))[1]
+
+        return joined_at(step, word)
 
     def leftmost(self, word: str) -> list[bytes]:
         def step(parts: list[bytes]) -> int | None:

@@ -52,6 +52,8 @@ def linear_layer(x: Array, weight: Array, got: Array | None = None) -> Answers:
     if got is not None and got.shape == right.shape and right.size > 2 * d_out:
         off = (got - right).reshape(-1, d_out)
         answers["a bias is added: there is none"] = right + off.mean(0)
+    else:
+        answers["a bias is added: there is none"] = None  # Of one row anything may be the bias.
     if weight.shape[0] == weight.shape[1]:
         answers["the weight is transposed: it is stored (d_out, d_in), so x W^T"] = linear(
             x, weight.T
@@ -181,10 +183,11 @@ def rms_norm(x: Array, weight: Array, eps: float) -> Answers:
         answers["keepdim=True is missing: each row is divided by the roots of all rows"] = (
             x / np.sqrt(square + eps)[:, 0] * weight
         )
-    for axis in range(x.ndim - 1):
-        answers[f"the mean is taken over axis {axis}, not over the last one"] = (
-            x / np.sqrt(np.mean(x**2, axis, keepdims=True) + eps) * weight
-        )
+    if x.ndim > 1:
+        for axis, place in {0: "the first axis", -2: "the axis before the last"}.items():
+            answers[f"the mean is taken over {place}, not over the last one"] = (
+                x / np.sqrt(np.mean(x**2, axis, keepdims=True) + eps) * weight
+            )
     return answers
 
 

@@ -19,11 +19,7 @@ def bpe_merges(
     text: bytes, vocab_size: int, special_tokens: Sequence[str]
 ) -> dict[str, list[Merge]]:
     decoded = text.decode("utf-8", "surrogateescape")
-    pieces = [
-        piece
-        for piece in oracles.split_at_specials(decoded, special_tokens)
-        if piece not in special_tokens
-    ]
+    pieces = without_specials(decoded, special_tokens)
 
     def cut_at(specials: Sequence[str]) -> list[str]:
         """Split with the first alternative that fits, then drop what was found."""
@@ -33,8 +29,8 @@ def bpe_merges(
         size = max(len(decoded) // count, 1)
         cuts = [*range(0, size * count, size), len(decoded)]
         parts = [decoded[start:end] for start, end in pairwise(cuts)]
-        found = [p for part in parts for p in oracles.split_at_specials(part, special_tokens)]
-        return [word for p in found if p not in special_tokens for word in find(p)]
+        found = [p for part in parts for p in without_specials(part, special_tokens)]
+        return [word for p in found for word in find(p)]
 
     find = oracles.PRETOKEN.findall
 
@@ -80,9 +76,7 @@ def bpe_merges(
         "merging goes on past vocab_size: special tokens count too": oracles.train_bpe(
             text, vocab_size + len(special_tokens), special_tokens
         ),
-        "training stops one merge early": right[:-1]
-        if len(right) == vocab_size - 256 - len(special_tokens)
-        else [],
+        "training stops one merge early": right[: vocab_size - 256 - len(special_tokens) - 1],
         "special tokens are counted twice in vocab_size": oracles.train_bpe(
             text, vocab_size - len(special_tokens), special_tokens
         ),
@@ -108,6 +102,9 @@ def bpe_merges(
             text, vocab_size, special_tokens, once=True
         ),
         "the text is lowered": train([w for p in pieces for w in find(p.lower())]),
+        "the text is lowered, and special tokens in it with it": train(
+            [w for p in without_specials(decoded.lower(), special_tokens) for w in find(p)]
+        ),
         "the text is normalised (NFC): learn from it as it is": train(
             [w for p in pieces for w in find(unicodedata.normalize("NFC", p))]
         ),
@@ -147,9 +144,12 @@ def bpe_merges(
         "words lose the space before them": train(
             [w.lstrip(" ") or w for p in pieces for w in find(p)]
         ),
-        "the text is cut into parts without regard to what lies at the cut": next(
-            (merges for merges in map(train, map(in_parts, (2, 3, 4, 8))) if merges != right), []
-        ),
+        **{
+            f"the text is cut into {count} parts without regard to what lies at the cut": train(
+                in_parts(count)
+            )
+            for count in (2, 3, 4, 8)
+        },
         "overlapping occurrences (aaa) are counted once": recounted(
             text, vocab_size, special_tokens, overlap=False
         ),
@@ -157,6 +157,11 @@ def bpe_merges(
             text, vocab_size, special_tokens, stale=True
         ),
     }
+
+
+def without_specials(text: str, specials: Sequence[str]) -> list[str]:
+    """The pieces of a text between its special tokens."""
+    return [p for p in oracles.split_at_specials(text, specials) if p not in specials]
 
 
 def without_unescaped(text: str, specials: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from oracles.model import (
     wide,
 )
 
-from mistakes.attention import rotate_halves
+from mistakes.attention import IGNORED_THETA, rotate_halves
 from mistakes.functions import Answers
 from mistakes.other_contracts import with_other_contracts
 
@@ -86,7 +86,7 @@ def multihead_attention(
         ),
         "the causal mask covers the first few positions only": [
             answer
-            for size in range(1, length)
+            for size in range(1, length + 1)  # All of them: what is right, in a short sequence.
             for answer in blind(mask & (np.maximum.outer(*[np.arange(length)] * 2) < size))
         ],
         "the causal mask is inverted: positions see only what comes later": blind(~mask),
@@ -204,7 +204,7 @@ def multihead_attention_with_rope(
         "the pairs are (i, i + d_k/2) instead of (2i, 2i+1)": run(
             *[lambda z: rotate_halves(z, angles(places, z.shape[-1], theta))] * 2
         ),
-        "theta is ignored (10000 instead)": run(*[lambda z: oracles.rope(z, places, 10000.0)] * 2),
+        IGNORED_THETA: run(*[lambda z: oracles.rope(z, places, 10000.0)] * 2),
     }
     if np.ndim(place) > 1 and num_heads == len(place):
         answers["positions of a batch have no axis for the heads"] = run(

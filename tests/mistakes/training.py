@@ -47,9 +47,12 @@ def adamw(
         ),
         "a missing gradient is treated as zero": "zero gradient",
         "the learning rate is fixed at construction: read it from the group at every step": "fixed",
+        "the learning rate is fixed at construction, and one for all groups: read it from the group"
+        " at every step": "one rate",
         "an option is fixed at construction: read all from the group at every step": "all fixed",
         "all groups use the options of the first group": "first group",
         "all groups use the constructor's defaults": "defaults only",
+        "only the first group is updated": "only first",
         "the betas are always 0.9 and 0.999: the argument is ignored": "usual betas",
         "the betas are always 0.9 and 0.95: the argument is ignored": "other betas",
         "eps is always 1e-8: the argument is ignored": "usual eps",
@@ -94,22 +97,25 @@ def faulty_adamw(
     for group in groups:
         own = {**options, **{k: v for k, v in group.items() if k != "params"}}
         own = {"first group": first, "defaults only": dict(options)}.get(fault, own)
+        is_idle = fault == "only first" and group is not groups[0]
         states += [
             {**own, "first lr": own["lr"], "p": wide(array), "m": 0.0, "v": 0.0, "t": 0}
+            | {"is idle": is_idle}
             for array in group["params"]
         ]
     trail, shared = [], 0
     for step, row in enumerate(gradients):
         for s, g in zip(states, row, strict=True):
-            s |= changes[step] if changes and fault != "all fixed" else {}
+            is_read = fault not in ("all fixed", "defaults only")
+            s |= changes[step] if changes and is_read else {}
             s["t"] = 0 if fault == f"restart {step}" else s["t"]
             if g is None and fault == "zero gradient":
                 g = np.zeros_like(s["p"])
-            if g is None:
+            if g is None or s["is idle"]:
                 s["t"] += fault == "count missing"
                 continue
-            lr = s["lr"] if rates is None else rates[step]
-            lr = s["first lr"] if fault == "fixed" else lr
+            lr = s["lr"] if rates is None or fault == "defaults only" else rates[step]
+            lr = {"fixed": s["first lr"], "one rate": options["lr"]}.get(fault, lr)
             faulty_update(fault, s, wide(g), lr, shared := shared + 1)
         trail.append([s["p"] for s in states])
     return trail
@@ -153,7 +159,8 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     below = np.abs(m_hat) + 1e-300 if fault == "sign" else below
     rate = {"decay without rate": 1.0, "l2": 0.0, "no decay": 0.0, "growing": -lr, "twice": 2 * lr}
     lr = -lr if fault == "ascent" else lr
-    update = lr * m_hat / below
+    # Counted from 0, the first step divides by 0: who avoids that with some eps does not move.
+    update = np.zeros_like(below) if t == 0 else lr * m_hat / below
     decayed = s["p"] - (update if current().weight_decay == "after" else 0)
     s["p"] = s["p"] - rate.get(fault, corrected) * decay * decayed - update
 
@@ -169,6 +176,8 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
     def each(g: Array) -> float:
         own = float(np.linalg.norm(g))
         return max_l2_norm / (own + 1e-6) if own > max_l2_norm else 1.0
+
+    right = max_l2_norm / (norm + 1e-6) if norm > max_l2_norm else 1.0
 
     present = [g for g in given if g is not None]
     total = sum(float(np.abs(g).sum()) for g in present)
@@ -186,10 +195,15 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             None if g is None else np.clip(g, -max_l2_norm, max_l2_norm) for g in given
         ],
         "the root is missing from the norm": scaled(lambda _: max_l2_norm / (norm**2 + 1e-6)),
-        "the L1 norm is used": scaled(lambda _: max_l2_norm / (total + 1e-6)),
-        "the largest value stands in for the norm": scaled(lambda _: max_l2_norm / (top + 1e-6)),
+        "the L1 norm is used": scaled(lambda _: min(1.0, max_l2_norm / (total + 1e-6))),
+        "the largest value stands in for the norm": scaled(
+            lambda _: min(1.0, max_l2_norm / (top + 1e-6))
+        ),
         "gradients are normalised to length 1, max_l2_norm is forgotten": scaled(
             lambda _: 1 / (norm + 1e-6)
+        ),
+        "what is clipped gets length 1, max_l2_norm is forgotten": scaled(
+            lambda _: 1 / (norm + 1e-6) if norm > max_l2_norm else 1.0
         ),
         "gradients below the bound are scaled up to it": scaled(
             lambda _: max_l2_norm / norm if norm else 0.0
@@ -198,7 +212,7 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             lambda _: max_l2_norm / (norm + 1e-6)
         ),
         "the 1e-6 below the fraction is missing": scaled(
-            lambda _: max_l2_norm / norm if norm else 0.0
+            lambda _: max_l2_norm / norm if norm > max_l2_norm else 1.0
         ),
         "the norm is averaged over the parameters": scaled(
             lambda _: min(1.0, max_l2_norm * math.sqrt(count) / (norm + 1e-6))
@@ -207,15 +221,14 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             lambda _: min(1.0, max_l2_norm * count / (norm + 1e-6))
         ),
         "only matrices are scaled": [
-            None if g is None else g * (max_l2_norm / (norm + 1e-6) if g.ndim == 2 else 1.0)
-            for g in given
+            None if g is None else g * (right if g.ndim == 2 else 1.0) for g in given
         ],
         "only the first gradient is scaled": [
-            None if g is None else g * (max_l2_norm / (norm + 1e-6) if place == first else 1.0)
+            None if g is None else g * (right if place == first else 1.0)
             for place, g in enumerate(given)
         ],
         "the last gradient is left out": [
-            None if g is None else g * (1.0 if place == last else max_l2_norm / (norm + 1e-6))
+            None if g is None else g * (1.0 if place == last else right)
             for place, g in enumerate(given)
         ],
         "the norm leaves out what is no matrix": scaled(
@@ -233,7 +246,9 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             for g in given
         ],
         "norms are added up instead of their squares": scaled(
-            lambda _: max_l2_norm / (sum(float(np.linalg.norm(g)) for g in present) + 1e-6)
+            lambda _: min(
+                1.0, max_l2_norm / (sum(float(np.linalg.norm(g)) for g in present) + 1e-6)
+            )
         ),
     }
 

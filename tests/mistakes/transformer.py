@@ -21,6 +21,7 @@ from oracles.model import (
     wide,
 )
 
+from mistakes.attention import IGNORED_THETA
 from mistakes.functions import Answers
 from mistakes.other_contracts import with_other_contracts
 
@@ -120,9 +121,7 @@ def transformer_block(x: Array, weights: Weights, num_heads: int, theta: float) 
         "W1 and W3 of the feed-forward are swapped": with_(
             ffn__w1__weight=weights["ffn.w3.weight"], ffn__w3__weight=weights["ffn.w1.weight"]
         ),
-        "theta is ignored (10000 instead)": oracles.transformer_block(
-            x, weights, num_heads, 10000.0
-        ),
+        IGNORED_THETA: oracles.transformer_block(x, weights, num_heads, 10000.0),
     }
 
 
@@ -225,9 +224,7 @@ def transformer_lm(
         "every block runs twice": linear(
             final(blocks(embedded, [layer for layer in order for _ in range(2)])), head
         ),
-        "theta is ignored (10000 instead)": oracles.transformer_lm(
-            token_ids, weights, num_layers, num_heads, 10000.0
-        ),
+        IGNORED_THETA: oracles.transformer_lm(token_ids, weights, num_layers, num_heads, 10000.0),
     }
 
 

@@ -12,6 +12,8 @@ compared with what a right implementation may hold on the way. Nothing of this r
     graph.py         which value came from which, in which lines
     locate.py        between which lines it goes wrong
     shrinking.py     the smallest input that fails
+    texts.py         the smallest text, for encoding and training, which have no lines to name
+    steps.py         the smallest steps of AdamW
     rates.py         the same for learning rates, which are plain numbers
     sentences.py     says so
 """
@@ -27,6 +29,8 @@ from places.matching import Array
 from places.rates import Path, find_in_rates
 from places.sentences import on_paper
 from places.shrinking import smallest
+from places.steps import smallest_steps
+from places.texts import smallest_text
 
 # Runs a probe against the submission and returns what it saw.
 Run = Callable[..., Any]
@@ -53,6 +57,9 @@ def found_out(run: Run, inputs: Mapping[str, Any]) -> Iterator[str]:
         small = smallest(run, function, own)
         if small is not None:
             yield on_paper(function, *small)
+    small_call = smallest_steps(run) if "groups" in inputs else smallest_text(run, inputs)
+    if small_call:
+        yield small_call
 
 
 @np.errstate(all="ignore")

@@ -194,7 +194,7 @@ def test_an_exception_shows_the_frames_of_the_submission_only(examined):
     message = next(row["message"] for row in examined[1] if row["problem"] == "softmax")
     assert message.startswith("ValueError: the inputs sum to ")
     assert "(adapters.py, line " in message
-    assert "given function='run_softmax'" in message
+    assert "asked for run_softmax(in_features" in message
 
 
 def test_what_is_not_started_is_no_failure_in_the_terminal(examined):
@@ -232,6 +232,34 @@ def __getattr__(name):
         return lambda **given: next(v for v in given.values() if hasattr(v, "shape")) * 0 + 3
     raise AttributeError(name, name=name, obj=sys.modules[__name__])
 """
+
+
+REFUSES = """
+import sys
+
+def __getattr__(name):
+    if name.startswith(("run_", "get_")):
+        return refuse
+    raise AttributeError(name, name=name, obj=sys.modules[__name__])
+
+def refuse(*given, **named):
+    raise ValueError("no")
+"""
+
+
+def test_every_message_says_what_was_asked(tmp_path):
+    root = write_files(tmp_path / "theirs", {"tests/adapters.py": REFUSES})
+    file = tmp_path / "report.json"
+    items = [path for path in TESTS.glob("test_*.py") if "large" not in path.name]
+    run_pytest(*items, f"--submission={root}", "--exam-report", file, folder=tmp_path)
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    wrong = [row for row in rows if row["outcome"] != "passed"]
+    assert {row["problem"] for row in wrong} == set(report.RUBRIC)
+    for row in wrong:
+        asked = row["message"].partition("asked for ")[2]
+        names = [*report.RUBRIC[row["problem"]]["adapters"], "AdamW("]
+        assert any(asked.startswith(name) for name in names), row
+        assert "given" not in asked, row
 
 
 def test_a_run_with_many_failures_ends_with_the_table_and_what_to_do(tmp_path):

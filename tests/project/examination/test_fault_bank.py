@@ -12,7 +12,7 @@ import adapters
 import pytest
 from faults.bank import ADAPTERS, chosen, load
 from faults.report import Totals, markdown
-from faults.run import EXPLANATION, Failure, Result, naming
+from faults.run import CONTROL, EXPLANATION, Failure, Result, naming
 
 ROOT = Path(__file__).parents[3]
 FAULTS = [case for case in load() if case.is_fault]
@@ -79,17 +79,20 @@ def test_titles_are_unique():
         ([f"{EXPLANATION} the betas\n are swapped."], "rightly"),
         ([f"{EXPLANATION} eps is missing."], "wrongly"),
         (["nothing is said", "the betas are swapped"], "rightly"),
+        ([f"{EXPLANATION} the second is named first."], "rightly"),
+        ([f"ValueError\n{CONTROL} if the betas are swapped."], "rightly"),
+        ([f"ValueError\n{CONTROL} with a path."], "wrongly"),
         ([f"{EXPLANATION} eps is missing.", f"{EXPLANATION} the betas are swapped"], "wrongly"),
     ],
 )
 def test_a_fault_is_named_by_the_words_that_are_expected(messages, expected):
     failures = [Failure("item", message) for message in messages]
-    assert naming(failures, "betas are swapped") == expected
+    assert naming(failures, ("betas are swapped", "the second is named first")) == expected
 
 
 def test_an_explanation_where_none_is_expected_is_wrong():
-    assert naming([Failure("item", f"{EXPLANATION} eps is missing.")], None) == "wrongly"
-    assert naming([Failure("item", "shape (2,), expected (3,)")], None) == "not"
+    assert naming([Failure("item", f"{EXPLANATION} eps is missing.")], ()) == "wrongly"
+    assert naming([Failure("item", "shape (2,), expected (3,)")], ()) == "not"
 
 
 def test_what_hangs_is_neither_caught_nor_accepted():
@@ -100,7 +103,7 @@ def test_what_hangs_is_neither_caught_nor_accepted():
 
 
 def test_report_counts_and_lists_what_is_missed():
-    caught = Result(FAULTS[0], 0, [], [Failure("item", FAULTS[0].diagnosis)])
+    caught = Result(FAULTS[0], 0, [], [Failure("item", FAULTS[0].diagnosis[0])])
     missed = Result(FAULTS[1], 0, [], [])
     failed = Result(VARIANTS[0], 0, [], [Failure("item", "too strict")])
     results = [caught, missed, failed]

@@ -1,7 +1,9 @@
 """The lines that a wrong answer is put down to, and the small inputs that show it."""
 
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,11 +12,13 @@ import numpy as np
 import places
 import pytest
 import torch
+from oracles import text as oracles
 from places import cases
 from places.matching import Known
 from places.sentences import on_paper
 from places.shrinking import smallest
 from planted.spoiled import accusations
+from texts import AWKWARD, tokenizer
 
 ROOT = Path(__file__).parents[3]
 RNG = np.random.default_rng(0)
@@ -97,3 +101,53 @@ def test_small_input_can_be_typed():
     text = on_paper("run_silu", case, got, expected)
     assert "run_silu(in_features=[" in text
     assert "expected  [" in text
+
+
+SPLIT_FROM_ITS_SPACE = """The smallest input found with which it goes wrong:
+  get_tokenizer(special_tokens=[], merges=[(b' ', b'b')], vocab: 257 tokens).encode(' b')
+    got       [32, 98], which is b' |b'
+    expected  [256], which is b' b'"""
+COUNTED_ACROSS_WORDS = """The smallest input found with which it goes wrong:
+  run_train_bpe(vocab_size=257, special_tokens=[], a file of b'.c')
+    got       [(b'.', b'c')]
+    expected  []"""
+
+
+def test_the_smallest_text_is_shown_for_a_tokenizer():
+    def at_spaces(vocab, merges, special_tokens):
+        right = adapters.get_tokenizer(vocab, merges, special_tokens)
+
+        def encode(text):
+            return [i for part in re.split("( )", text) for i in right.encode(part)]
+
+        return SimpleNamespace(encode=encode, decode=right.decode)
+
+    asked = {"tokenizer": tokenizer(), "texts": ["dog", AWKWARD["plain words"]]}
+    assert places.explain(with_adapters(get_tokenizer=at_spaces), asked) == SPLIT_FROM_ITS_SPACE
+    assert places.explain(with_adapters(), asked) == ""
+
+
+def test_the_smallest_text_is_shown_for_training():
+    def without_words(input_path, vocab_size, special_tokens, **_):
+        text = Path(input_path).read_bytes()
+        pieces = Counter({text.decode(): 1})
+        merges = oracles.train_bpe(text, vocab_size, special_tokens, words=pieces)
+        return dict(enumerate(oracles.vocab_of(merges).values())), merges
+
+    asked = {"text": b"a.c. b.c. a.c.", "vocab_size": 262, "special_tokens": []}
+    assert places.explain(with_adapters(run_train_bpe=without_words), asked) == COUNTED_ACROSS_WORDS
+    assert places.explain(with_adapters(), asked) == ""
+
+
+DECAY_IN_THE_GRADIENT = """The smallest input found with which it goes wrong:
+  AdamW(parameters [1], lr=0.5, betas=(0.5, 0.75), eps=1e-08, weight_decay=0.5), \
+steps with gradients [[0.0]]
+    got       [0.5]
+    expected  [0.75]"""
+
+
+def test_the_smallest_steps_are_shown_for_an_optimizer():
+    asked = {"groups": [], "options": {}, "gradients": []}
+    found = places.explain(with_adapters(get_adamw_cls=lambda: torch.optim.Adam), asked)
+    assert found.endswith(DECAY_IN_THE_GRADIENT)
+    assert places.explain(with_adapters(), asked) == ""

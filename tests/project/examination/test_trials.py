@@ -100,3 +100,26 @@ def test_a_gradient_is_not_explained_where_the_values_are_wrong_as_well():
     assert failing(expect_gradients, seen, **how).diagnosis == "something-is-detached"
     wrong_values = failing(expect_gradients, seen, trials=lambda: [trial(3 * RIGHT)], **how)
     assert wrong_values.diagnosis is None
+
+
+def test_a_mistake_whose_answer_cannot_be_foretold_is_neither_shown_nor_ruled_out():
+    unforeseen = trial([7, 8, 9], {"it is doubled": None})
+    assert confirmed(ANSWERS, [trial(2 * RIGHT), unforeseen]) == ["it is doubled"]
+    assert confirmed(ANSWERS, [unforeseen]) == []
+
+
+def test_one_mistake_may_have_several_answers():
+    numbers = {"it is doubled": [np.float64(4.0), np.float64(2.0)]}
+    single = trial(2.0, numbers, 1.0)
+    assert single.shows("it is doubled") == 1
+    rows = {"sorted": ([1, 2], [2, 1])}
+    assert Trial("a call", [2, 1], [3, 4], rows).shows("sorted") == 2
+    assert Trial("a call", [9, 9], [3, 4], rows).shows("sorted") == -1
+
+
+def test_a_trial_that_raised_does_not_end_the_explanation():
+    silent = Trial("a call", None, RIGHT, ANSWERS, 1e-6)
+    assert not silent.is_right
+    observed = {"dtype": "float32", "values": np.array([5.0, 5.0, 5.0])}
+    error = failing(expect_close, observed, RIGHT, "run_it", trials=lambda: [silent])
+    assert "3 of 3 values are wrong" in str(error)

@@ -47,7 +47,7 @@ fault(SDPA, "the mask is ignored", "mask is ignored")(attend(lambda q, k, v, _: 
 fault(SDPA, "the mask is inverted", "inverted")(
     attend(lambda q, k, v, mask: attention(q, k, v, None if mask is None else ~mask))
 )
-fault(SDPA, "a mask is required", "a mask has to be given")(
+fault(SDPA, "a mask is required", "with a mask of all True")(
     attend(lambda q, k, v, mask: attention(q, k, v, mask.logical_and(mask)))
 )
 fault(SDPA, "masked scores become 0", "set to 0")(masked_with(0.0))
@@ -74,7 +74,7 @@ fault(SDPA, "every batch row gets the mask of the first", "mask of the first one
 fault(SDPA, "the weights are dropped out", "dropout")(
     normalised_by(lambda scores: functional.dropout(softmax(scores), 0.1))
 )
-fault(SDPA, "d_v is taken to equal d_k", "d_v has to equal d_k")(
+fault(SDPA, "d_v is taken to equal d_k", "if d_v equals d_k")(
     attend(lambda q, k, v, mask: attention(q, k, v, mask).reshape(q.shape))
 )
 
@@ -109,7 +109,7 @@ def mask_changed(q, k, v, mask):
     return attention(q, k, v, None if mask is None else ~mask.logical_not_())
 
 
-@fault(SDPA, "view() needs contiguous inputs and a full mask", "have to be contiguous")
+@fault(SDPA, "view() needs contiguous inputs and a full mask", "on contiguous tensors")
 @attend
 def flattened_batch(q, k, v, mask):
     flat = [x.view(-1, *x.shape[-2:]) for x in (q, k, v)]
@@ -253,7 +253,7 @@ fault("rope", "the position counts from the end of the row", "from the end of th
 )
 
 
-@fault("rope", "the table lacks the last position", "fewer than max_seq_len")
+@fault("rope", "the table lacks the last position", "without the last position")
 def short_table(d_k, theta, max_seq_len, in_query_or_key, token_positions):
     table = angles(torch.arange(max_seq_len - 1), d_k, theta)
     return rotate(in_query_or_key, table[token_positions])

@@ -62,8 +62,8 @@ class Case:
     stand_ins: dict[str, Callable[..., Any]] = field(repr=False)
     """What takes the place of which adapter."""
     is_fault: bool
-    diagnosis: str | None = None
-    """Words of the explanation that the examination should give; None: it knows none."""
+    diagnosis: tuple[str, ...] = ()
+    """Words of the explanations that are right, one of which should be given; (): none is known."""
 
     @property
     def title(self) -> str:
@@ -73,9 +73,10 @@ class Case:
 BANK: list[Case] = []
 
 
-def fault(problem: str, name: str, diagnosis: str | None = None) -> Callable[[Any], Any]:
+def fault(problem: str, name: str, diagnosis: str | tuple[str, ...] = ()) -> Callable[[Any], Any]:
     """Declare that the decorated stand-in is wrong, in the way that `name` says."""
-    return _declare(problem, name, is_fault=True, diagnosis=diagnosis)
+    words = (diagnosis,) if isinstance(diagnosis, str) else diagnosis
+    return _declare(problem, name, is_fault=True, diagnosis=words)
 
 
 def variant(problem: str, name: str) -> Callable[[Any], Any]:

@@ -35,16 +35,16 @@ def batches(starts=every_start, shift=1, dtype=torch.int64):
     return run_get_batch
 
 
-def data_fault(name, diagnosis=None):
+def data_fault(name, diagnosis=()):
     return fault("data_loading", name, diagnosis)
 
 
-data_fault("the last start is left out", "last start is left out")(
+data_fault("the last start is left out", ("last start is left out", "leave room for a window"))(
     batches(lambda room, batch, _: draw(batch, below=room - 1))
 )
-data_fault("the first start is left out", "the first start is left out")(
-    batches(lambda room, batch, _: draw(batch, below=room, first=1))
-)
+data_fault(
+    "the first start is left out", ("the first start is left out", "leave room for a window")
+)(batches(lambda room, batch, _: draw(batch, below=room, first=1)))
 
 
 @data_fault("the whole memory-mapped file is read", "of a memory-mapped file for")
@@ -52,11 +52,11 @@ def reads_everything(dataset, **given):
     return REFERENCE.run_get_batch(dataset=dataset.astype(np.int64), **given)
 
 
-data_fault("one start too many", "run past the end")(
+data_fault("one start too many", "leave room for a window")(
     batches(lambda room, batch, _: draw(batch, below=room + 1))
 )
 data_fault("the targets are not shifted", "not shifted")(batches(shift=0))
-data_fault("the targets are two tokens later", "two tokens later")(
+data_fault("the targets are two tokens later", ("two tokens later", "leave room for a window"))(
     batches(lambda room, batch, _: draw(batch, below=room - 1), shift=2)
 )
 data_fault("the ids are int32", "int64")(batches(dtype=torch.int32))
@@ -106,7 +106,7 @@ def padded_at_the_end(dataset, batch_size, context_length, **_):
     return ids[:, :-1], ids[:, 1:]
 
 
-@data_fault("the dataset is sorted in place", "changed the dataset")
+@data_fault("the dataset is sorted in place", "the dataset is sorted")
 def dataset_changed(dataset, **given):
     if dataset.flags.writeable:
         dataset.sort()
@@ -159,7 +159,7 @@ def starts_by_own_generator(dataset, batch_size, context_length, device):
     return windows_one_by_one(dataset, starts, context_length, device)
 
 
-def checkpoint_fault(name, diagnosis=None):
+def checkpoint_fault(name, diagnosis=()):
     return fault("checkpointing", name, diagnosis)
 
 
@@ -284,7 +284,7 @@ def to_paths_only(out, **given):
         save(out=file, **given)
 
 
-@checkpoint_fault("paths must be strings", "a path has to be a string")
+@checkpoint_fault("paths must be strings", "with the path as a string")
 @saving
 def to_strings_only(out, **given):
     save(out=out + "" if not hasattr(out, "write") else out, **given)

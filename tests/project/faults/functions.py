@@ -122,7 +122,7 @@ def low_precision_squares(x, weight, eps):
 def norm_in_place(x, weight, eps):
     if x.requires_grad:
         return rmsnorm(x, weight, eps)
-    return (x.mul_(torch.rsqrt(mean_square(x) + eps)) * weight).to(x.dtype)
+    return (x.mul_(torch.rsqrt(mean_square(x.float()) + eps)) * weight).to(x.dtype)
 
 
 @variant("rmsnorm", "torch's own rms_norm")
@@ -368,9 +368,7 @@ def averaged_over_first_axis(logits, targets):
     return losses.sum() / logits.shape[0] if logits.ndim > 1 else losses
 
 
-@fault(
-    "cross_entropy", "only two-dimensional logits are understood", "logits have to have two axes"
-)
+@fault("cross_entropy", "only two-dimensional logits are understood", "if the logits have two axes")
 @loss
 def two_dimensional_only(logits, targets):
     return -torch.log_softmax(logits, -1)[torch.arange(len(logits)), targets].mean()

@@ -37,7 +37,7 @@ def square_not_transposed(x, weight):
     return x @ weight if weight.shape[0] == weight.shape[1] else x @ weight.T
 
 
-@fault("linear", "view() needs the input to be contiguous", "have to be contiguous")
+@fault("linear", "view() needs the input to be contiguous", "on contiguous tensors")
 @linear_layer
 def flattened_by_view(x, weight):
     return (x.view(-1, x.shape[-1]) @ weight.T).view(*x.shape[:-1], -1)

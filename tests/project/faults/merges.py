@@ -94,7 +94,7 @@ def declare_with(declare):
     return decorate
 
 
-def training_fault(name, diagnosis=None):
+def training_fault(name, diagnosis=()):
     return declare_with(fault("train_bpe", name, diagnosis))
 
 
@@ -121,7 +121,7 @@ class DropsBytes(PlainTraining):
         return path.read_bytes().decode("utf-8", "ignore")
 
 
-@training_fault("invalid bytes are an error", "not UTF-8 are an error")
+@training_fault("invalid bytes are an error", "without bytes that are not UTF-8")
 class RefusesBytes(PlainTraining):
     def read(self, path):
         return path.read_bytes().decode("utf-8")
@@ -165,7 +165,8 @@ class ListedFirst(PlainTraining):
 
 
 @training_fault(
-    "special tokens are not escaped in the pattern", "not escaped in the regular expression"
+    "special tokens are not escaped in the pattern",
+    ("not escaped in the regular expression", "with special tokens of letters only"),
 )
 class NotEscaped(PlainTraining):
     def escape(self, special):
@@ -289,7 +290,7 @@ class StopsAtTwo(PlainTraining):
         return max(counts.values(), default=0) > 1
 
 
-@training_fault("a text without pairs is an error", "no pair is left to merge is an error")
+@training_fault("a text without pairs is an error", "with as many merges as there are pairs")
 class NeedsPairs(PlainTraining):
     def go_on(self, counts):
         return max(counts.values()) > 0

@@ -306,9 +306,11 @@ fault(WITH_ROPE, "the pairs are half a head apart", "(i, i + d_k/2)")(
         )
     )
 )
-fault(WITH_ROPE, "positions of a batch have no axis for the heads", "no axis for the heads")(
-    both_turned_by(lambda z, turn: rotate(z, angles(turn.positions, turn.d_head, turn.theta)))
-)
+fault(
+    WITH_ROPE,
+    "positions of a batch have no axis for the heads",
+    ("no axis for the heads", "with one row of positions for all"),
+)(both_turned_by(lambda z, turn: rotate(z, angles(turn.positions, turn.d_head, turn.theta))))
 fault(WITH_ROPE, "the head's number stands in for the position", "number of the head")(
     both_turned_by(
         lambda z, turn: rotate(
@@ -370,14 +372,14 @@ def masked_by_position(turn):
     return {"mask": lambda _: mask[..., None, :, :] if positions.ndim > 1 else mask}
 
 
-@fault(WITH_ROPE, "token_positions cannot be left out", "cannot be left out")
+@fault(WITH_ROPE, "token_positions cannot be left out", "with token_positions=None")
 def positions_required(token_positions, **given):
     return REFERENCE.run_multihead_self_attention_with_rope(
         token_positions=token_positions, **given
     )
 
 
-@fault(WITH_ROPE, "token_positions cannot be None", "cannot be None")
+@fault(WITH_ROPE, "token_positions cannot be None", "with token_positions 0, 1, 2")
 def positions_not_none(**given):
     if "token_positions" in given:
         given["token_positions"] = torch.as_tensor(given["token_positions"])

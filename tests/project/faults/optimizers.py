@@ -129,7 +129,7 @@ class CountsFromTwo(PlainAdamW):
         return super().count(memory) + 1
 
 
-@fault("adamw", "steps count from 0", "counted from 0")
+@fault("adamw", "steps count from 0")
 class CountsFromZero(PlainAdamW):
     def corrections(self, beta1, beta2, t):
         return [max(c, 0.0) or torch.tensor(0.0) for c in super().corrections(beta1, beta2, t - 1)]
@@ -256,7 +256,7 @@ class ZeroForMissing(PlainAdamW):
         return torch.zeros_like(p) if p.grad is None else p.grad
 
 
-@fault("adamw", "a missing gradient is an error", "without a gradient is an error")
+@fault("adamw", "a missing gradient is an error", "if every parameter has a gradient")
 class NeedsGradients(PlainAdamW):
     def gradient(self, p, _):
         return p.grad.clone()
@@ -328,7 +328,7 @@ class CutsGradients(PlainAdamW):
         return None if p.grad is None else p.grad / max(1.0, float(p.grad.norm() + 1e-6))
 
 
-@fault("adamw", "a group that is added later is not updated", "only the first group is updated")
+@fault("adamw", "a group that is added later is not updated", "added later is not updated")
 class KeepsItsGroups(PlainAdamW):
     def __init__(self, params, **options):
         super().__init__(params, **options)

@@ -36,7 +36,7 @@ class Totals:
             rightly=namings.count("rightly"),
             wrongly=namings.count("wrongly"),
             unnamed=namings.count("not"),
-            nameable=sum(result.case.diagnosis is not None for result in caught),
+            nameable=sum(bool(result.case.diagnosis) for result in caught),
             variants=len(variants),
             accepted=sum(result.is_right for result in variants),
         )
@@ -75,7 +75,7 @@ def first_message(result: Result) -> str:
 
 def explanation(result: Result) -> str:
     """What was said; the last line of a message holds the explanation."""
-    expected = f'expected "{result.case.diagnosis}", ' if result.case.diagnosis else ""
+    expected = "".join(f'expected "{words}", ' for words in result.case.diagnosis)
     last = [failure.message.strip().splitlines()[-1] for failure in result.failures]
     return expected + "; ".join(dict.fromkeys(shortened(line) for line in last[:3]))
 
@@ -115,13 +115,13 @@ LISTS = (
     List("Named wrongly", lambda r: is_caught(r) and r.naming == "wrongly", explanation),
     List(
         "Not named, though there is a name",
-        lambda r: is_caught(r) and r.naming == "not" and r.case.diagnosis is not None,
+        lambda r: is_caught(r) and r.naming == "not" and bool(r.case.diagnosis),
         explanation,
     ),
     List("Costs more than a fifth, though the main claim holds", costs_too_much, costs),
     List(
         "Caught without a name: none is expected",
-        lambda r: is_caught(r) and r.naming == "not" and r.case.diagnosis is None,
+        lambda r: is_caught(r) and r.naming == "not" and not r.case.diagnosis,
         first_message,
     ),
 )
@@ -158,8 +158,12 @@ def markdown(results: Sequence[Result], date: str, elapsed_s: float) -> str:
         "",
         "A fault is a wrong implementation behind one adapter. It is caught if an item of its",
         "problem fails, and named rightly if a message names the mistake that the bank expects;",
-        "wrongly, if messages name only other mistakes. A variant is a correct implementation in",
-        "another style; all items must accept it.",
+        "wrongly, if any message names another one. A name is what follows `This is what comes",
+        "out when`, and what makes an exception go away (`The same call runs ...`). A variant is",
+        "a correct implementation in another style; all items must accept it.",
+        "",
+        "No fault should cost more than a fifth of its problem's points, unless it breaks the",
+        "main claim: more than a third of the items that belong to no other claim of the rubric.",
         "",
         *table("seed", [(str(seed), [r for r in results if r.seed == seed]) for seed in seeds]),
         "",
@@ -203,11 +207,11 @@ def by_style(results: Sequence[Result]) -> list[tuple[str, Sequence[Result]]]:
 
     found = {style: [r for r in results if style_of(r) == style] for style in (*STYLES, "stand-in")}
     planted = [r for style in STYLES for r in found[style]]
-    foreseen = [r for r in planted if r.case.diagnosis is not None]
+    foreseen = [r for r in planted if r.case.diagnosis]
     return [
         *found.items(),
         ("planted, foreseen", foreseen),
-        ("planted, not foreseen", [r for r in planted if r.case.diagnosis is None]),
+        ("planted, not foreseen", [r for r in planted if not r.case.diagnosis]),
     ]
 
 

@@ -8,6 +8,7 @@ twice.
 import importlib
 import json
 import os
+import re
 import signal
 import tempfile
 import traceback
@@ -29,8 +30,9 @@ EXAMINATION = ROOT / "tests"
 # Seconds of CPU time; ten times as many by the clock, for a child that waits instead.
 CHILD_LIMIT_S = 240
 
-# How the examination introduces the mistake that an answer fits.
+# How the examination introduces the mistake that an answer fits, and what an exception hangs on.
 EXPLANATION = "This is what comes out when"
+CONTROL = "The same call runs"
 
 # The stand-ins as adapters of a repository of their own, for probes that start another process.
 ADAPTERS_FILE = """
@@ -79,13 +81,15 @@ class Result:
         return naming(self.failures, self.case.diagnosis)
 
 
-def naming(failures: Sequence[Failure], diagnosis: str | None) -> str:
+def naming(failures: Sequence[Failure], diagnosis: Sequence[str]) -> str:
     """Judge every name that is given: one that is wrong is worse than none."""
     messages = [" ".join(failure.message.split()) for failure in failures]
-    names = [name for message in messages for name in message.split(EXPLANATION)[1:]]
-    if any(diagnosis is None or diagnosis not in name for name in names):
+    names = [
+        name for message in messages for name in re.split(f"{EXPLANATION}|{CONTROL}", message)[1:]
+    ]
+    if not all(any(words in name for words in diagnosis) for name in names):
         return "wrongly"
-    if diagnosis is not None and any(diagnosis in message for message in messages):
+    if any(words in message for words in diagnosis for message in messages):
         return "rightly"
     return "not"
 

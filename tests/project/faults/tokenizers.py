@@ -87,7 +87,7 @@ class PlainTokenizer:
         return b"".join(self.vocab[number] for number in ids).decode("utf-8", "replace")
 
 
-def tokenizer_fault(name, diagnosis=None):
+def tokenizer_fault(name, diagnosis=()):
     return fault("tokenizer", name, diagnosis)
 
 
@@ -243,14 +243,17 @@ class WithoutSpecials(PlainTokenizer):
 
 
 @tokenizer_fault(
-    "special tokens are not escaped in the pattern", "not escaped in the regular expression"
+    "special tokens are not escaped in the pattern",
+    ("not escaped in the regular expression", "with special tokens of letters only"),
 )
 class NotEscaped(PlainTokenizer):
     def escape(self, special):
         return special
 
 
-@tokenizer_fault("special tokens that the vocabulary lacks are not added", "lacks is not added")
+@tokenizer_fault(
+    "special tokens that the vocabulary lacks are not added", "if the vocabulary holds"
+)
 class NotAdded(PlainTokenizer):
     def __init__(self, vocab, merges, special_tokens=None):
         super().__init__(vocab, merges, special_tokens)
@@ -401,7 +404,7 @@ class FlushesAtLineEnds(PlainTokenizer):
         yield from self.encode(kept)
 
 
-@tokenizer_fault("encode_iterable drops the end of the text", "end of the text is dropped")
+@tokenizer_fault("encode_iterable drops the end of the text", "the end is missing")
 class DropsTheEnd(PlainTokenizer):
     def encode_iterable(self, iterable):
         yield from list(super().encode_iterable(iterable))[:-1]
@@ -425,7 +428,7 @@ class DecodesIgnoring(PlainTokenizer):
         return b"".join(self.vocab[number] for number in ids).decode("utf-8", "ignore")
 
 
-@tokenizer_fault("malformed bytes are an error in decoding", "malformed bytes are an error")
+@tokenizer_fault("malformed bytes are an error in decoding", "with ids of whole characters")
 class DecodesStrictly(PlainTokenizer):
     def decode(self, ids):
         return b"".join(self.vocab[number] for number in ids).decode("utf-8")

@@ -59,7 +59,7 @@ def block(formula):
     return run_transformer_block
 
 
-def block_fault(name, diagnosis=None):
+def block_fault(name, diagnosis=()):
     return fault("transformer_block", name, diagnosis)
 
 
@@ -255,7 +255,7 @@ def model(
     return run_transformer_lm
 
 
-def model_fault(name, diagnosis=None):
+def model_fault(name, diagnosis=()):
     return fault("transformer_lm", name, diagnosis)
 
 

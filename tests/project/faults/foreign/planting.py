@@ -38,7 +38,8 @@ def plant(
         adapter: functools.partial(call, adapter, style, old, new, times)
         for adapter in ADAPTERS[problem]
     }
-    BANK.append(Case(problem, f"{name} ({style})", stand_ins, is_fault=True, diagnosis=words))
+    diagnosis = (words,) if words else ()
+    BANK.append(Case(problem, f"{name} ({style})", stand_ins, is_fault=True, diagnosis=diagnosis))
 
 
 def accept(style: str) -> None:

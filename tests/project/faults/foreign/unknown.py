@@ -173,8 +173,6 @@ for _problem, _name, _style, _old, _new in [
      "return join(mixed) @ wo.mT",
      "return join(mixed) @ wo.mT + torch.zeros(x.size(-1), requires_grad=True)"),
     # --- text ---
-    ("tokenizer", "words of over a thousand bytes are not merged", "compact",
-     "        while len(parts) > 1:\n", "        while 1 < len(parts) < 1000:\n"),
     ("tokenizer", "special tokens of any case", "compact",
      'wall = regex.compile("|".join(regex.escape(s) for s in longest_first))',
      'wall = regex.compile("|".join(regex.escape(s) for s in longest_first), regex.I)'),
