@@ -394,6 +394,7 @@ def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
     for file in [*TESTS.glob("*.py"), *TESTS.glob("*.toml")]:
         if not file.name.startswith("test_"):
             shutil.copy(file, tmp_path)
+    shutil.copytree(TESTS / "probes", tmp_path / "probes")
     (tmp_path / "test_broken.py").write_text("import a_package_that_is_not_there\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", tmp_path]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
