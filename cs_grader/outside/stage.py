@@ -40,9 +40,9 @@ def set_the_stage(root: Path, tests: Path) -> Stage:
     root.chmod(0o755)
     copy_inside(root)
     (stage.examination / "probes").mkdir(parents=True)
-    for name in ("submission.py", "contract.py", "contract.toml"):
-        if (tests / name).exists():  # The usual contract has no file.
-            shutil.copyfile(tests / name, stage.examination / name)
+    # What makes the contract another one than usual stands in a file beside its module.
+    for file in (tests / "submission.py", *tests.glob("contract.*")):
+        shutil.copyfile(file, stage.examination / file.name)
     for probe in sorted((tests / "probes").glob("*.py")):
         shutil.copyfile(probe, stage.examination / "probes" / probe.name)
     stage.scratch.mkdir()
