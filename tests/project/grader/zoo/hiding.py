@@ -110,7 +110,7 @@ ctypes.CDLL(loaded)
 """,
     at_import="import ctypes",
     message="compiled code of a submission is not loaded",
-    policy=(rf"needs review compiled code {HERE}", "needs review ctypes.CDLL"),
+    policy=(rf"needs review _ctypes.__file__ {HERE}", rf"needs review ctypes.CDLL {HERE}"),
     **LOST,
 )
 

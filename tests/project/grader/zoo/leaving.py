@@ -199,8 +199,7 @@ softmax_does(
     "stops the server of the sandbox",
     "import os, signal, time\nabove = open(f'/proc/{os.getppid()}/stat').read().rpartition(')')\n"
     "os.kill(int(above[2].split()[1]), signal.SIGSTOP)\ntime.sleep(1e6)",
-    lost=("softmax",),
-    partly=("silu",),
+    lost=("softmax", "silu"),  # What is not asked on hidden inputs has not been passed.
     message="waited for 30 s in total",
     seconds=100,
 )
