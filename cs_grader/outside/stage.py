@@ -6,6 +6,9 @@ from pathlib import Path
 
 from cs_grader import inside
 
+IMPORTING = ("submission.py", "contract.py", "contract.toml")
+"""What imports the adapters, and the names that a contract gives to their arguments."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
@@ -40,7 +43,9 @@ def set_the_stage(root: Path, tests: Path) -> Stage:
     root.chmod(0o755)
     copy_inside(root)
     (stage.examination / "probes").mkdir(parents=True)
-    shutil.copyfile(tests / "submission.py", stage.examination / "submission.py")
+    for name in IMPORTING:
+        if (tests / name).exists():
+            shutil.copyfile(tests / name, stage.examination / name)
     for probe in sorted((tests / "probes").glob("*.py")):
         shutil.copyfile(probe, stage.examination / "probes" / probe.name)
     stage.scratch.mkdir()
