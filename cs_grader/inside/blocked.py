@@ -125,7 +125,7 @@ def _block_name(name: str, tell: Tell) -> None:
     if isinstance(found, FunctionType):
         _block_code(found, name, tell)
     elif isinstance(found, type):
-        for method in ("__init__", "forward", "step"):
+        for method in ("__init__", "forward", "step", "_call"):
             function = vars(found).get(method)
             if isinstance(function, FunctionType):
                 _block_code(function, name, tell)

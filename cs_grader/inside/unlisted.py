@@ -23,9 +23,10 @@ import tomllib
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
-from cs_grader.inside.places import calling_place
+from cs_grader.inside.places import calling_place, is_own
 
 LIST = Path(__file__).with_name("operators.toml")
 # Every tensor's operators pass here, below gradients and above the kernels that compute.
@@ -117,7 +118,7 @@ def _telling(overload: str, tell: Tell) -> Callable[..., Any]:
 
     def kernel(keys: Any, *args: object, **kwargs: object) -> object:  # noqa: ANN401
         frame = sys._getframe().f_back  # pyright: ignore[reportPrivateUsage]
-        if frame is not None and frame.f_code.co_name != GRADIENTS:
+        if frame is not None and not _is_for_gradients(frame.f_code):
             tell(name, *calling_place(frame))
         operator, places = _find(overload)
         numbers = [at for at in places if at < len(args) and isinstance(args[at], NUMBERS)]
@@ -128,6 +129,11 @@ def _telling(overload: str, tell: Tell) -> Callable[..., Any]:
         return operator.redispatch(keys & below, *args, **kwargs)
 
     return kernel
+
+
+def _is_for_gradients(code: CodeType) -> bool:
+    """Whether it is PyTorch's own code, and not another of that name."""
+    return code.co_name == GRADIENTS and not is_own(code.co_filename)
 
 
 @functools.cache

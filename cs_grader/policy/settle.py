@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from cs_grader.inside.audit import COMPILED, MADE_HERE
+from cs_grader.inside.audit import COMPILED, IMPORTS, INTERPRETER, MADE_HERE, MEMORY, PICKLED
 from cs_grader.inside.forbidden import FORBIDDEN
 from cs_grader.inside.ledger import Entry
 from cs_grader.policy.check import ADAPTERS_FILE, Policy
@@ -87,6 +87,12 @@ def _words(entry: Entry) -> str:
         return "compiled code that was written here was to be loaded, and was refused"
     if entry.what == MADE_HERE:
         return "code ran that is no Python file of the submission as it was handed in"
+    if entry.what == PICKLED:
+        return "a pickle named something that is no data, and may have called it"
+    if entry.what in IMPORTS.values():
+        return f"{entry.what}: this package does the work of a problem; it costs nothing here"
+    if entry.what in (MEMORY, INTERPRETER):
+        return f"{entry.what} was asked for, and refused"
     return f"{entry.what} reaches into other code"
 
 
