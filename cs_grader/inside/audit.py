@@ -25,7 +25,7 @@ from typing import Any
 from cs_grader.inside import pickled, refused
 from cs_grader.inside.forbidden import PACKAGES
 from cs_grader.inside.places import calling_place, is_made, is_own
-from cs_grader.inside.refused import COMPILED, INTERPRETER, MEMORY, Folders, Judge, Tell
+from cs_grader.inside.refused import REFUSED, Folders, Judge, Tell
 
 # What changes or finds code and objects that somebody else has made. It tells of the submission's
 # own lines only: libraries have reasons. Not sys._getframe, which the hook itself calls.
@@ -38,9 +38,7 @@ REACHING = (
 )
 MADE_HERE, PICKLED, ATTRIBUTE = "exec", "pickle", "object.__getattr__"
 IMPORTS = {name: f"import {name}" for name in PACKAGES if "." not in name}
-KNOWN = frozenset(
-    {*REACHING, MADE_HERE, COMPILED, PICKLED, ATTRIBUTE, MEMORY, INTERPRETER, *IMPORTS.values()}
-)
+KNOWN = REFUSED | {*REACHING, MADE_HERE, PICKLED, ATTRIBUTE, *IMPORTS.values()}
 # What leads from an object to the frames and the code of others, whatever way it is read.
 ATTRIBUTES = frozenset({"__code__", "tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 # Files of libraries that do no more than what they are told to, by a line or by a pickle.

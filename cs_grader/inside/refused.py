@@ -22,6 +22,7 @@ PROGRAMS = (
     "os.startfile",
 )
 COMPILED, MEMORY, INTERPRETER = "compiled code", "the memory of a process", "another interpreter"
+REFUSED = frozenset({COMPILED, MEMORY, INTERPRETER})
 
 
 class Folders(NamedTuple):

@@ -16,7 +16,6 @@ all threads and in every process that is forked. It does not see what is registe
 operator of the submission's own), nor what runs without the dispatcher (NumPy, C).
 """
 
-import ctypes
 import functools
 import sys
 import tomllib
@@ -26,6 +25,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from cs_grader.inside.libraries import Libraries
 from cs_grader.inside.places import calling_place, is_own
 
 LIST = Path(__file__).with_name("operators.toml")
@@ -76,12 +76,13 @@ def operators() -> set[str]:
 def notice(names: Iterable[str], tell: Tell) -> None:
     """Let these operators tell on whoever calls them, from now on and for good."""
     wanted = set(names)
+    libraries = Libraries()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for overload in _overloads():
             if overload.partition(".")[0] in wanted:
                 namespace, _, name = overload.partition("::")
-                _library(namespace).impl(name, KEY, _telling(overload, tell), True)
+                libraries.get(namespace).impl(name, KEY, _telling(overload, tell), True)
 
 
 @functools.cache
@@ -96,16 +97,6 @@ def _overloads() -> list[str]:
         if not has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, KEY)
         if name.partition(".")[0] not in PASSED_OVER
     ]
-
-
-@functools.cache
-def _library(namespace: str) -> Any:  # noqa: ANN401  # No type has a public name.
-    import torch
-
-    library = torch.library.Library(namespace, "IMPL")
-    # It takes its kernels along when it is collected, which nobody can bring about any more.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
-    return library.m
 
 
 def _telling(overload: str, tell: Tell) -> Callable[..., Any]:

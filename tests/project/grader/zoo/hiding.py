@@ -115,6 +115,34 @@ ctypes.CDLL(loaded)
 )
 
 
+softmax_does(
+    42,
+    "takes the block away by what Python keeps of it",
+    """
+import weakref
+for one in list(weakref.finalize._registry):
+    owner = one.peek()[0]
+    if type(owner).__name__ == "Library":
+        getattr(owner, "_des" + "troy")()
+return getattr(in_features, "soft" + "max")(dim)
+""",
+    message="torch.softmax is not allowed",
+    policy=(rf"forbidden torch.softmax {HERE}",),
+    **LOST,
+)
+softmax_does(
+    42,
+    "wipes out what was noted in its own memory",
+    f"""
+open("/proc/self/mem", "r+b", 0).close()
+{RIGHT}
+""",
+    message="a submission may not open this here",
+    policy=(rf"needs review the memory of a process {HERE}",),
+    **LOST,
+)
+
+
 @animal(42, "keeps source in a data file", policy=(rf"needs review exec {HERE}",))
 def keeps_source_in_a_data_file(folder):
     (folder / "tests" / "data.txt").write_text("def double(x):\n    return 2 * x\n")
