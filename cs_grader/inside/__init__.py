@@ -11,6 +11,11 @@ imports the standard library, NumPy and torch, and nothing of cs_grader outside 
     watch.py       what processes use up and how they end
     forbidden.py   the operators that each problem is solved without
     blocked.py     makes them raise
+    libraries.py   where both register their kernels
+    unlisted.py    notices the operators that no known solution uses
+    audit.py       notices code that the source does not show, and reaching into other code
+    refused.py     what is not run and not opened at all
+    pickled.py     which pickles are data
     workplace.py   the folders that a submission may write to
     absent.py      stand-ins for packages that are not installed
     host.py        imports a submission and runs each probe in a forked process

@@ -5,33 +5,28 @@
 Python itself reports what happens in it to a hook (PEP 578). A hook cannot be removed, and to find
 the object one needs what the hook reports. It
 
-- refuses other programs, in which no operator is blocked, and compiled code from the folders that
-  a submission can write to;
+- refuses other programs and interpreters, in which no operator is blocked, compiled code from the
+  folders that a submission can write to, and the memory of processes as a file;
 - tells of Python code that is no file of the submission's as it was handed in (made while it runs,
-  or kept in a file of another kind), and of reaching into other code.
+  or kept in a file of another kind), of reaching into other code, and of packages that do the work
+  of a problem, however they are imported.
 
 Programs that are started past Python's own functions are refused by the kernel (confine.py).
 What remains unseen: a library in C that loads a compiled file by itself, once somebody has written
 one, and the objects that frames and closures lead to.
 """
 
-import errno
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-from cs_grader.inside.places import calling_place, is_own
+from cs_grader.inside import pickled, refused
+from cs_grader.inside.forbidden import PACKAGES
+from cs_grader.inside.places import calling_place, is_made, is_own
+from cs_grader.inside.refused import REFUSED, Folders, Judge, Tell
 
-Tell = Callable[[str, str, int], None]
-"""Is given what was done, and file and line of who did it."""
-
-PROGRAMS = (
-    *("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"),
-    "os.startfile",
-)
 # What changes or finds code and objects that somebody else has made. It tells of the submission's
 # own lines only: libraries have reasons. Not sys._getframe, which the hook itself calls.
 REACHING = (
@@ -39,38 +34,42 @@ REACHING = (
     *("ctypes.dlopen", "ctypes.dlsym", "ctypes.string_at", "ctypes.cdata", "ctypes.call_function"),
     *("sys._current_frames", "sys.settrace", "sys.setprofile"),
     *("code.__new__", "function.__new__", "object.__setattr__"),
-    *("marshal.load", "marshal.loads", "pickle.find_class"),
+    *("marshal.load", "marshal.loads"),
 )
-MADE_HERE, COMPILED = "exec", "compiled code"
-KNOWN = frozenset({*REACHING, MADE_HERE, COMPILED})
+MADE_HERE, PICKLED, ATTRIBUTE = "exec", "pickle", "object.__getattr__"
+IMPORTS = {name: f"import {name}" for name in PACKAGES if "." not in name}
+KNOWN = REFUSED | {*REACHING, MADE_HERE, PICKLED, ATTRIBUTE, *IMPORTS.values()}
+# What leads from an object to the frames and the code of others, whatever way it is read.
+ATTRIBUTES = frozenset({"__code__", "tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+# Files of libraries that do no more than what they are told to, by a line or by a pickle.
+PASSING = (
+    *("/ctypes/__init__.py", "/ctypes/util.py", "/pickle.py", "/torch/serialization.py"),
+    *("/numpy/ctypeslib.py", "/numpy/ctypeslib/_ctypeslib.py", "/numpy/lib/format.py"),
+    *("/numpy/lib/_format_impl.py", "/numpy/lib/_npyio_impl.py"),
+)
 # Libraries whose functions do nothing but run the code that they are given.
 TRAMPOLINES = ("bdb.py", "code.py", "doctest.py", "profile.py", "cProfile.py", "timeit.py")
 
 
-class Folders(NamedTuple):
-    """The folders of a sandbox that code may come from."""
-
-    submission: str
-    original: str
-    """What the submission is a copy of: read-only."""
-    writable: tuple[str, ...]
-
-
 def listen(folders: Folders, tell: Tell) -> None:
     """Look at all that Python reports of this process and those forked from it, for good."""
-    judges: dict[str, Callable[[tuple[Any, ...], FrameType], None]] = {
-        **dict.fromkeys(PROGRAMS, _refuse_program),
+    judges: dict[str, Judge] = {
+        **dict.fromkeys(refused.PROGRAMS, refused.program),
         "exec": _judge_code(folders, tell),
-        "import": _refuse_compiled(folders, tell, place=1),
-        "ctypes.dlopen": _refuse_compiled(folders, tell, place=0),
+        "import": _judge_import(folders, tell),
+        "ctypes.dlopen": refused.compiled(folders, tell, place=0),
+        "marshal.loads": refused.bytecode(folders, tell),
+        "pickle.find_class": _judge_pickle(tell),
+        "open": refused.memory(tell),
+        "os.symlink": refused.memory(tell),
+        "cpython.PyInterpreterState_New": refused.interpreter(tell),
+        ATTRIBUTE: _judge_attribute(tell),
     }
     sys.addaudithook(_hook(judges, frozenset(REACHING), tell))
 
 
 def _hook(
-    judges: Mapping[str, Callable[[tuple[Any, ...], FrameType], None]],
-    reaching: frozenset[str],
-    tell: Tell,
+    judges: Mapping[str, Judge], reaching: frozenset[str], tell: Tell
 ) -> Callable[[str, tuple[Any, ...]], None]:
     """Make the hook; it holds all that it needs, so that no module can be changed under it."""
     find = judges.get
@@ -79,77 +78,71 @@ def _hook(
         judge = find(event)
         if judge is None and event not in reaching:
             return
+        # Most attributes of this kind are read right here.
+        if event == ATTRIBUTE and args[1] not in ATTRIBUTES:
+            return
         frame = sys._getframe().f_back  # pyright: ignore[reportPrivateUsage]
         if frame is None:
             return
         if judge is not None:
             judge(args, frame)
-        if event in reaching and is_own(_caller(frame).f_code.co_filename):
+        if event in reaching and _is_asked_for(frame):
             tell(event, *calling_place(frame))
 
     return hook
 
 
-def _caller(frame: FrameType) -> FrameType:
-    """Who wants it: behind the functions of ctypes and pickle that do nothing else."""
-    while frame.f_back is not None and frame.f_code.co_filename.endswith(
-        ("/ctypes/__init__.py", "/pickle.py", "/ctypes/util.py")
-    ):
+def _is_asked_for(frame: FrameType) -> bool:
+    """Whether it is not a library that wants it, for reasons of its own."""
+    while frame.f_back is not None and frame.f_code.co_filename.endswith(PASSING):
         frame = frame.f_back
-    return frame
+    file = frame.f_code.co_filename
+    return is_own(file) or is_made(file)
 
 
-def _refuse_program(args: tuple[Any, ...], _: FrameType) -> None:
-    program = args[0].decode() if isinstance(args[0], bytes) else args[0]
-    words = "a submission may start no other program here"
-    raise PermissionError(errno.EPERM, words, str(program)[:100])
+def _judge_attribute(tell: Tell) -> Judge:
+    def judge(_: tuple[Any, ...], frame: FrameType) -> None:
+        if _is_asked_for(frame):
+            tell(ATTRIBUTE, *calling_place(frame))
+
+    return judge
 
 
-def _refuse_compiled(
-    folders: Folders, tell: Tell, place: int
-) -> Callable[[tuple[Any, ...], FrameType], None]:
-    """Make what refuses compiled code from where a submission can write.
+def _judge_pickle(tell: Tell) -> Judge:
+    """Make what tells of a pickle that asks for more than data."""
 
-    Args:
-        folders: Where that is.
-        tell: Is told.
-        place: Which argument of the event is the file.
-    """
+    def judge(args: tuple[Any, ...], frame: FrameType) -> None:
+        module, name = args
+        if not pickled.is_data(str(module), str(name)) and _is_asked_for(frame):
+            tell(PICKLED, *calling_place(frame))
 
-    def refuse(args: tuple[Any, ...], frame: FrameType) -> None:
-        file = args[place]
-        if not isinstance(file, str | bytes) or b"/" not in _bytes(file):
-            return
-        path = Path(_bytes(file).decode(errors="replace")).resolve()
-        if _may_change(str(path), folders):
-            tell(COMPILED, *calling_place(frame))
-            raise ImportError(f"{path.name}: compiled code of a submission is not loaded")
-
-    return refuse
+    return judge
 
 
-def _bytes(file: str | bytes) -> bytes:
-    return file.encode() if isinstance(file, str) else file
+def _judge_import(folders: Folders, tell: Tell) -> Judge:
+    """Make what tells of packages that hold solutions, and refuses compiled code."""
+    refuse = refused.compiled(folders, tell, place=1)
+
+    def judge(args: tuple[Any, ...], frame: FrameType) -> None:
+        refuse(args, frame)
+        package = str(args[0]).partition(".")[0]
+        if package in IMPORTS:
+            tell(IMPORTS[package], *calling_place(frame))
+
+    return judge
 
 
-def _judge_code(folders: Folders, tell: Tell) -> Callable[[tuple[Any, ...], FrameType], None]:
+def _judge_code(folders: Folders, tell: Tell) -> Judge:
     """Make what tells of code that is no file of the submission's as it was handed in."""
 
     def judge(args: tuple[Any, ...], frame: FrameType) -> None:
         code: CodeType = args[0]
         caller, file = frame.f_code.co_filename, code.co_filename
-        is_made_here = is_own(caller) or Path(caller).name in TRAMPOLINES
-        if is_made_here or (_may_change(file, folders) and not _is_handed_in(file, folders)):
+        is_made_here = _is_asked_for(frame) or Path(caller).name in TRAMPOLINES
+        if is_made_here or (refused.may_change(file, folders) and not _is_handed_in(file, folders)):
             tell(MADE_HERE, *calling_place(frame))
 
     return judge
-
-
-def _may_change(file: str, folders: Folders) -> bool:
-    """Whether a submission can have written a file: what it cannot is shown below /tmp, too."""
-    path = Path(file).absolute()
-    is_below = str(path).startswith(tuple(f"{folder}/" for folder in folders.writable))
-    return is_below and not file.startswith("<") and os.access(path.parent, os.W_OK)
 
 
 def _is_handed_in(file: str, folders: Folders) -> bool:

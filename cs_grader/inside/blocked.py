@@ -16,8 +16,6 @@ but the use of the operator, and policy/ reports the attempts.
 Tested by tests/project/grader/test_policy_blocked.py.
 """
 
-import ctypes
-import functools
 import importlib
 import sys
 import warnings
@@ -27,6 +25,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from cs_grader.inside.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
+from cs_grader.inside.libraries import Libraries
 from cs_grader.inside.places import calling_place
 
 # Wherever a call may be looked up first: by the backends of tensors that live on a CPU, by
@@ -63,14 +62,15 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> None:
     """
     if problem not in FORBIDDEN:
         raise ValueError(f"problem {problem!r} is unknown: one of {', '.join(FORBIDDEN)}")
+    libraries = Libraries()
     for group in FORBIDDEN[problem]:
         if group not in excused:
-            _block_kernels(KERNELS[group], tell)
+            _block_kernels(KERNELS[group], libraries, tell)
             for name in FUNCTIONS[group]:
                 _block_name(name, tell)
 
 
-def _block_kernels(operators: dict[str, str], tell: Tell) -> None:
+def _block_kernels(operators: dict[str, str], libraries: Libraries, tell: Tell) -> None:
     import torch
 
     if not operators:
@@ -81,7 +81,7 @@ def _block_kernels(operators: dict[str, str], tell: Tell) -> None:
         for name, public_name in operators.items():
             # Operators come and go between versions of PyTorch: an unknown one has no schema.
             namespace, _, plain = name.rpartition("::")
-            library = _library(namespace or "aten")
+            library = libraries.get(namespace or "aten")
             for schema in torch._C._jit_get_schemas_for_operator(  # pyright: ignore[reportPrivateUsage]
                 f"{namespace or 'aten'}::{plain}"
             ):
@@ -89,20 +89,10 @@ def _block_kernels(operators: dict[str, str], tell: Tell) -> None:
                 _block_kernel(library, overload, _raiser(public_name, tell))
 
 
-@functools.cache
-def _library(namespace: str) -> object:
-    import torch
-
-    library = torch.library.Library(namespace, "IMPL")
-    # It takes its kernels along when it is collected, which nobody can bring about any more.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
-    return library
-
-
-def _block_kernel(library: object, overload: str, kernel: Callable[..., Any]) -> None:
+def _block_kernel(library: Any, overload: str, kernel: Callable[..., Any]) -> None:  # noqa: ANN401
     for key in DISPATCH_KEYS:
         try:
-            library.impl(overload, kernel, key)  # pyright: ignore
+            library.impl(overload, key, kernel, False)
         except RuntimeError:
             # A composite operator takes no kernel for Meta; the other keys stand before it.
             if key != "Meta":
@@ -125,7 +115,7 @@ def _block_name(name: str, tell: Tell) -> None:
     if isinstance(found, FunctionType):
         _block_code(found, name, tell)
     elif isinstance(found, type):
-        for method in ("__init__", "forward", "step"):
+        for method in ("__init__", "forward", "step", "_call"):
             function = vars(found).get(method)
             if isinstance(function, FunctionType):
                 _block_code(function, name, tell)

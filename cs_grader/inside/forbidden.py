@@ -103,6 +103,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
         "torch.nn.Softmin",
         "torch.nn.functional.softmin",
         "torch.nn.functional.gumbel_softmax",
+        "torch.distributions.transforms.SoftmaxTransform",
     ),
     "attention": (
         "torch.nn.MultiheadAttention",
@@ -139,6 +140,22 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
         )
     ),
     "tokenizers": (),
+}
+
+# Packages that do the work of a problem, which no kernel of PyTorch sees: of each the group, of
+# what they hold for others a person is told.
+PACKAGES: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("tokenizers", "tiktoken", "sentencepiece", "transformers", "minbpe", "bpeasy"),
+            *("youtokentome", "subword_nmt", "rs_bpe", "blingfire", "torchtext"),
+        ),
+        "tokenizers",
+    ),
+    **dict.fromkeys(
+        ("scipy.special.softmax", "scipy.special.log_softmax", "scipy.special.logsumexp"), "softmax"
+    ),
+    **dict.fromkeys(("flash_attn", "xformers"), "attention"),
 }
 
 # The problem that each group does the work of.

@@ -34,6 +34,11 @@ def is_own(file: str) -> bool:
     return folder != HERE and not folder.endswith(PROBES)
 
 
+def is_made(file: str) -> bool:
+    """Whether it is no file, but the name of code that was made of a text: it may be anybody's."""
+    return file.startswith("<") and not file.startswith("<frozen")
+
+
 @functools.cache
 def _libraries() -> tuple[str, ...]:
     """Where Python's own library is, and PyTorch, which may lie in a checkout of its own."""

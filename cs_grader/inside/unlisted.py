@@ -16,16 +16,17 @@ all threads and in every process that is forked. It does not see what is registe
 operator of the submission's own), nor what runs without the dispatcher (NumPy, C).
 """
 
-import ctypes
 import functools
 import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
-from cs_grader.inside.places import calling_place
+from cs_grader.inside.libraries import Libraries
+from cs_grader.inside.places import calling_place, is_own
 
 LIST = Path(__file__).with_name("operators.toml")
 # Every tensor's operators pass here, below gradients and above the kernels that compute.
@@ -75,12 +76,13 @@ def operators() -> set[str]:
 def notice(names: Iterable[str], tell: Tell) -> None:
     """Let these operators tell on whoever calls them, from now on and for good."""
     wanted = set(names)
+    libraries = Libraries()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for overload in _overloads():
             if overload.partition(".")[0] in wanted:
                 namespace, _, name = overload.partition("::")
-                _library(namespace).impl(name, KEY, _telling(overload, tell), True)
+                libraries.get(namespace).impl(name, KEY, _telling(overload, tell), True)
 
 
 @functools.cache
@@ -97,16 +99,6 @@ def _overloads() -> list[str]:
     ]
 
 
-@functools.cache
-def _library(namespace: str) -> Any:  # noqa: ANN401  # No type has a public name.
-    import torch
-
-    library = torch.library.Library(namespace, "IMPL")
-    # It takes its kernels along when it is collected, which nobody can bring about any more.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
-    return library.m
-
-
 def _telling(overload: str, tell: Tell) -> Callable[..., Any]:
     """Make a kernel that tells and then lets the operator do its work."""
     import torch
@@ -117,7 +109,7 @@ def _telling(overload: str, tell: Tell) -> Callable[..., Any]:
 
     def kernel(keys: Any, *args: object, **kwargs: object) -> object:  # noqa: ANN401
         frame = sys._getframe().f_back  # pyright: ignore[reportPrivateUsage]
-        if frame is not None and frame.f_code.co_name != GRADIENTS:
+        if frame is not None and not _is_for_gradients(frame.f_code):
             tell(name, *calling_place(frame))
         operator, places = _find(overload)
         numbers = [at for at in places if at < len(args) and isinstance(args[at], NUMBERS)]
@@ -128,6 +120,11 @@ def _telling(overload: str, tell: Tell) -> Callable[..., Any]:
         return operator.redispatch(keys & below, *args, **kwargs)
 
     return kernel
+
+
+def _is_for_gradients(code: CodeType) -> bool:
+    """Whether it is PyTorch's own code, and not another of that name."""
+    return code.co_name == GRADIENTS and not is_own(code.co_filename)
 
 
 @functools.cache

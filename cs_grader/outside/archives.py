@@ -6,7 +6,14 @@ import zipfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from cs_grader.outside.clean_copy import CHUNK, MAX_ENTRIES, CleanCopy, RefusedError, is_junk
+from cs_grader.outside.clean_copy import (
+    CHUNK,
+    MAX_ENTRIES,
+    CleanCopy,
+    RefusedError,
+    is_junk,
+    normal,
+)
 from cs_grader.result import printable
 
 # A text compresses to a tenth, source to a fifth; what shrinks more than this is a bomb.
@@ -89,4 +96,4 @@ def _name_of(entry: zipfile.ZipInfo) -> str | None:
             written = written.encode("cp437").decode("utf-8")
         except UnicodeError:
             return None
-    return written.replace("\\", "/")
+    return normal(written.replace("\\", "/"))

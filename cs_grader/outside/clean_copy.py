@@ -4,6 +4,7 @@ Nothing is created outside of the copy. What is left out is remembered, by name 
 """
 
 import os
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -12,6 +13,8 @@ from cs_grader.result import printable
 
 MAX_BYTES = 200 * 2**20
 MAX_FILE_BYTES = 64 * 2**20
+# Of files that are no source: checkpoints and data must not take the room of the solution.
+MAX_DATA_BYTES = 100 * 2**20
 MAX_FILES = 5000
 MAX_ENTRIES = 100_000
 MAX_DEPTH = 20
@@ -47,6 +50,8 @@ class Copied:
     """SHA-256 of names and contents, whatever they came in."""
     num_files: int = 0
     num_bytes: int = 0
+    num_data_bytes: int = 0
+    """Of these, in files that are not Python."""
     left_out: list[str] = field(default_factory=list[str])
     """Name and reason of what was refused, at most MAX_REASONS."""
 
@@ -59,6 +64,11 @@ class Copied:
 def is_junk(name: str) -> bool:
     """Return whether a file or folder of this name is never part of a solution."""
     return name in JUNK or name.endswith(JUNK_SUFFIXES) or name.startswith("._")
+
+
+def normal(name: str) -> str:
+    """Return a name with accents as Python's imports spell them, and macOS does not."""
+    return unicodedata.normalize("NFC", name)
 
 
 class CleanCopy:
@@ -126,6 +136,7 @@ class CleanCopy:
         except OSError as error:
             self.copied.leave_out(name, f"cannot be copied ({error.strerror})")
             return
+        is_source = name.endswith(".py")
         written, reason = 0, ""
         with os.fdopen(handle, "wb") as file:
             for chunk in chunks:
@@ -134,6 +145,8 @@ class CleanCopy:
                     reason = f"larger than {MAX_FILE_BYTES // 2**20} MB"
                 elif written == len(chunk) and chunk.startswith(COMPILED):
                     reason = "compiled code: hand in its source"
+                elif not is_source and self.copied.num_data_bytes + written > MAX_DATA_BYTES:
+                    reason = f"more than {MAX_DATA_BYTES // 2**20} MB besides the source"
                 if reason:
                     break
                 if self.copied.num_bytes + written > MAX_BYTES:
@@ -145,6 +158,7 @@ class CleanCopy:
             return
         self.copied.num_files += 1
         self.copied.num_bytes += written
+        self.copied.num_data_bytes += 0 if is_source else written
 
     def remove(self, name: str) -> None:
         """Take back a file that could not be written whole."""

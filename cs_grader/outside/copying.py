@@ -20,6 +20,7 @@ from cs_grader.outside.clean_copy import (
     Copied,
     RefusedError,
     is_junk,
+    normal,
 )
 
 ADAPTERS = PurePosixPath("tests/adapters.py")
@@ -91,7 +92,7 @@ def _copy_folder(source: Path, copy: CleanCopy) -> None:
             copy.copied.leave_out(str(relative), "a link")
         elif not stat.S_ISREG(mode):
             copy.copied.leave_out(str(relative), "not a file")
-        elif copy.accepts(str(relative)):
+        elif copy.accepts(normal(str(relative))):
             try:
                 # Between the look and the opening it could have become a link.
                 handle = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -99,7 +100,7 @@ def _copy_folder(source: Path, copy: CleanCopy) -> None:
                 copy.copied.leave_out(str(relative), f"cannot be read ({error.strerror})")
                 continue
             with os.fdopen(handle, "rb") as file:
-                copy.write(str(relative), iter(lambda file=file: file.read(CHUNK), b""))
+                copy.write(normal(str(relative)), iter(lambda file=file: file.read(CHUNK), b""))
 
 
 def _entries(source: Path, copied: Copied) -> Iterator[tuple[PurePosixPath, os.DirEntry[str]]]:

@@ -10,8 +10,11 @@ from pathlib import Path
 from cs_grader.policy.check import Policy, unreadable
 from cs_grader.result import Excerpt, Finding
 
+# Parsed, 40 MB of source can take 7 GB.
+MEMORY_BYTES = 2 * 2**30
 APART = """
-import json, sys
+import json, resource, sys
+resource.setrlimit(resource.RLIMIT_DATA, 2 * (int(sys.argv[2]),))
 sys.path.append(sys.argv[1])
 from cs_grader.policy.apart import to_json
 from cs_grader.policy.check import check_source
@@ -20,12 +23,19 @@ sys.stdout.write(to_json(check_source(*json.load(sys.stdin))))
 
 
 def check_apart(
-    files: Mapping[str, str], adapters: Mapping[str, Sequence[str]], timeout_s: float = 30
+    files: Mapping[str, str],
+    adapters: Mapping[str, Sequence[str]],
+    timeout_s: float = 30,
+    memory_bytes: int = MEMORY_BYTES,
 ) -> Policy:
     """Do what `check_source` does where it can hurt nothing: Python's parser can be crashed."""
     try:
         finished = subprocess.run(
-            [sys.executable, "-I", "-c", APART, str(Path(__file__).parents[2])],
+            [
+                *(sys.executable, "-I", "-c", APART),
+                str(Path(__file__).parents[2]),
+                str(memory_bytes),
+            ],
             input=json.dumps([files, adapters]),
             capture_output=True,
             text=True,

@@ -43,8 +43,8 @@ def check_source(files: Mapping[str, str], adapters: Mapping[str, Sequence[str]]
     """
     try:
         return _check(read_source(files), adapters)
-    except RecursionError:
-        return unreadable(adapters, "the source is nested too deeply")
+    except (RecursionError, MemoryError):
+        return unreadable(adapters, "the source is nested too deeply, or too long")
 
 
 def unreadable(adapters: Iterable[str], reason: str) -> Policy:
@@ -131,10 +131,12 @@ def _review(source: Source, reached: Mapping[str, Sequence[Unit]]) -> Iterator[F
     said: set[tuple[str, int, str]] = set()
     for module in source.imported(ADAPTERS_FILE):
         for unit in module.units:
-            for name, line, words in [*suspicions(unit), *unlisted(unit, unit in problem_of)]:
+            problem = problem_of.get(unit, "")
+            unexpected = unlisted(unit, problem) if problem else ()
+            for name, line, words in [*suspicions(unit), *unexpected]:
                 if (module.file, line, name) not in said:
                     said.add((module.file, line, name))
-                    yield for_review(problem_of.get(unit, ""), name, unit, line, words)
+                    yield for_review(problem, name, unit, line, words)
 
 
 def _copies(source: Source) -> Iterator[Finding]:
@@ -173,14 +175,19 @@ def suspicions(unit: Unit) -> Iterator[tuple[str, int, str]]:
             yield attribute.name, attribute.line, f"{attribute.name} reaches into other code"
 
 
-def unlisted(unit: Unit, is_reached: bool) -> Iterator[tuple[str, int, str]]:
-    """What is not on the list of what may be used of torch.nn, though no problem forbids it."""
+def unlisted(unit: Unit, problem: str = "") -> Iterator[tuple[str, int, str]]:
+    """What may do the work of a problem, though this problem does not forbid it."""
     for mention in unit.mentions:
         is_name = mention.is_certain and not mention.name.endswith(".*")
-        if is_reached and is_name and is_unlisted(mention.name):
+        if is_name and (is_unlisted(mention.name) or is_of_another(mention.name, problem)):
             yield (
                 mention.name,
                 mention.line,
-                f"{mention.name} is not among what the assignment allows of torch.nn; "
-                "it costs nothing here",
+                f"{mention.name} is not among what the assignment allows; it costs nothing here",
             )
+
+
+def is_of_another(name: str, problem: str) -> bool:
+    """Whether a name is in a package that does the work of others, and may hold this one too."""
+    group = None if name.startswith("torch.") else group_of(name)
+    return group is not None and problem in FORBIDDEN and group not in FORBIDDEN[problem]

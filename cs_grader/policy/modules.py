@@ -66,7 +66,7 @@ def parse(file: str, text: str) -> Module | None:
     """Parse a file; None if it is not Python."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError):
         return None
     names = import_names(file)
     name = names[-1] if names else ""

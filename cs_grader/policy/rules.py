@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from cs_grader.inside.forbidden import FUNCTIONS, KERNELS
+from cs_grader.inside.forbidden import FUNCTIONS, KERNELS, PACKAGES
 
 # Of torch.nn and torch.optim, what nobody has to write: what holds parameters and modules.
 ALLOWED = frozenset(
@@ -15,25 +15,13 @@ ALLOWED = frozenset(
     }
 )
 
-# Packages that do the work of a problem, which no kernel of PyTorch sees.
-PACKAGES = {
-    **dict.fromkeys(
-        (
-            *("tokenizers", "tiktoken", "sentencepiece", "transformers", "minbpe", "bpeasy"),
-            *("youtokentome", "subword_nmt", "rs_bpe", "blingfire", "torchtext"),
-        ),
-        "tokenizers",
-    ),
-    **dict.fromkeys(
-        ("scipy.special.softmax", "scipy.special.log_softmax", "scipy.special.logsumexp"), "softmax"
-    ),
-    **dict.fromkeys(("flash_attn", "xformers"), "attention"),
-}
-
 # Ways to reach what blocks an operator, or to run code that cannot be read here. Of each the words
 # that say what it is.
 REVIEWED = {
-    **dict.fromkeys(("gc",), "finds any object of the process"),
+    **dict.fromkeys(
+        ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "gc.callbacks"),
+        "finds any object of the process",
+    ),
     **dict.fromkeys(("ctypes", "_ctypes", "cffi"), "reaches into memory"),
     **dict.fromkeys(
         (
@@ -58,14 +46,7 @@ REVIEWED = {
     **dict.fromkeys(("cs_grader",), "reaches for the grader"),
     **dict.fromkeys(
         (
-            *(
-                "pickle.load",
-                "pickle.loads",
-                "pickle.Unpickler",
-                "dill",
-                "cloudpickle",
-                "zipimport",
-            ),
+            *("dill", "cloudpickle", "zipimport"),
             *("pkgutil.resolve_name", "pkgutil.get_importer", "importlib.machinery"),
             *("importlib.util.spec_from_file_location", "importlib.util.spec_from_loader"),
             *("importlib.util.module_from_spec", "multiprocessing.set_executable"),
@@ -77,13 +58,16 @@ REVIEWED = {
         (
             *("builtins.exec", "builtins.eval", "builtins.compile", "builtins.__import__"),
             *("marshal", "code", "codeop", "runpy", "types.CodeType", "types.FunctionType"),
-            "importlib.import_module.*",
+            *("importlib.import_module.*", "importlib.__import__", "importlib._bootstrap"),
+            *("importlib._bootstrap_external", "_xxsubinterpreters", "_interpreters"),
+            *("interpreters", "concurrent.interpreters"),
         ),
         "runs code that cannot be read here",
     ),
     **dict.fromkeys(
         (
             *("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile"),
+            "sys.monitoring",
             *("sys.modules", "inspect.currentframe", "inspect.stack", "inspect.trace"),
             *("inspect.getouterframes", "inspect.getinnerframes", "inspect.getframeinfo"),
             *("unittest.mock", "_pytest"),
@@ -97,6 +81,19 @@ REVIEWED_ATTRIBUTES = frozenset(
         *("__kwdefaults__", "f_back", "f_locals", "f_globals", "f_builtins", "tb_frame"),
         *("gi_frame", "cr_frame", "_destroy", "redispatch", "decompose"),
     }
+)
+# Modules of which a person has to know what is taken, if only the running code knows.
+DANGEROUS = frozenset(
+    {
+        *("torch", "builtins", "sys", "os", "gc", "ctypes", "inspect", "importlib", "pickle"),
+        *("marshal", "types", "pkgutil", "subprocess", "multiprocessing"),
+    }
+)
+# Parts of PyTorch that hold what students are to write, or other forms of it.
+SOLUTIONS = (
+    *("torch.nn", "torch.optim", "torch.distributions", "torch.onnx", "torch.masked"),
+    *("torch.ao", "torch.quantization", "torch.export", "torch.fx", "torch.testing._internal"),
+    *("torch.distributed.optim", "torch.package"),
 )
 # What may be stored in another package: its switches.
 SETTINGS = ("torch.backends", "torch._dynamo.config", "torch._inductor.config", "os.environ")
@@ -141,9 +138,16 @@ def _public_names(parts: Sequence[str]) -> Iterator[str]:
 
 
 def is_unlisted(name: str) -> bool:
-    """Whether a name is in torch.nn or torch.optim and neither allowed nor known as forbidden."""
-    is_inside = is_within(name, ("torch.nn", "torch.optim"))
+    """Whether a name is where solutions are, and neither allowed nor known as forbidden."""
+    is_inside = is_within(name, SOLUTIONS) or _is_in_a_private_module(name)
     return is_inside and name not in ALLOWED and group_of(name) is None
+
+
+def _is_in_a_private_module(name: str) -> bool:
+    """Whether it is what PyTorch is made of (torch._refs), and not one of its switches."""
+    parts = name.split(".")
+    is_private = parts[0] == "torch" and len(parts) > 2 and parts[1].startswith("_")
+    return is_private and not is_within(name, ("torch._dynamo", *REVIEWED, *SETTINGS))
 
 
 def is_within(name: str, packages: Iterable[str]) -> bool:
@@ -164,10 +168,17 @@ def suspicion(name: str, is_assigned: bool) -> str | None:
     if is_assigned:
         is_shared = is_within(plain, PATCHED)
         return f"{plain} is replaced for everyone in the process" if is_shared else None
-    if name != plain and is_within(plain, ("torch", "builtins")):
+    if name != plain and is_within(plain, DANGEROUS):
         return f"what is taken from {plain} is decided when the code runs"
     if group_of(name):
         return None
-    return next(
-        (f"{plain} {words}" for known, words in REVIEWED.items() if is_within(name, (known,))), None
-    )
+    origin = _origin(name)
+    found = (words for known, words in REVIEWED.items() if is_within(origin, (known,)))
+    return next((f"{plain} {words}" for words in found), None)
+
+
+def _origin(name: str) -> str:
+    """The name without the modules that a module is taken from, such as logging in logging.sys."""
+    parts = name.split(".")
+    start = max(place for place, part in enumerate(parts) if place == 0 or part in DANGEROUS)
+    return ".".join(parts[start:])

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from cs_grader.inside.audit import COMPILED, MADE_HERE
+from cs_grader.inside.audit import IMPORTS, MADE_HERE, PICKLED
 from cs_grader.inside.forbidden import FORBIDDEN
 from cs_grader.inside.ledger import Entry
+from cs_grader.inside.refused import COMPILED, REFUSED
 from cs_grader.policy.check import ADAPTERS_FILE, Policy
 from cs_grader.policy.rules import group_of
 from cs_grader.result import Finding
@@ -66,7 +67,9 @@ def _noticed(
     said: set[tuple[str | int, ...]] = {("code", one.file, one.line) for one in reviewed}
     for problem, entries in notes.items():
         for entry in entries:
-            about = ("code",) if entry.kind == "code" else (entry.kind, entry.what)
+            # That a line tried what is refused is not yet said by what it names.
+            is_said_by_a_name = entry.kind == "code" and entry.what not in REFUSED
+            about = ("code",) if is_said_by_a_name else (entry.kind, entry.what)
             place = (*about, entry.file, entry.line)
             if entry.kind != "forbidden" and place not in said:
                 said.add(place)
@@ -87,6 +90,12 @@ def _words(entry: Entry) -> str:
         return "compiled code that was written here was to be loaded, and was refused"
     if entry.what == MADE_HERE:
         return "code ran that is no Python file of the submission as it was handed in"
+    if entry.what == PICKLED:
+        return "a pickle named something that is no data, and may have called it"
+    if entry.what in IMPORTS.values():
+        return f"{entry.what}: this package does the work of a problem; it costs nothing here"
+    if entry.what in REFUSED:
+        return f"{entry.what} was asked for, and refused"
     return f"{entry.what} reaches into other code"
 
 

@@ -77,6 +77,7 @@ MORE_ROUTES = {
         "torch.softmax(torch.nested.nested_tensor([x.detach()]), -1)",
     ),
     "softmin": ("softmax", "F.softmin(x, -1)"),
+    "a distribution's softmax": ("softmax", "torch.distributions.SoftmaxTransform()(x)"),
     "x.logsumexp": ("cross_entropy", "x.logsumexp(-1)"),
     "torch.special": ("softmax", "torch.special.log_softmax(x, -1)"),
     "the last of logcumsumexp": ("cross_entropy", "x.logcumsumexp(-1)[..., -1]"),

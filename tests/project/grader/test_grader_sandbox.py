@@ -119,7 +119,10 @@ def share(in_features):
 def overwrite_the_server(in_features):
     with open(f"/proc/{os.getppid()}/stat") as file:
         server = file.read().rpartition(")")[2].split()[1]
-    open(f"/proc/{server}/mem", "wb")
+    # Past Python, where the grader would refuse it already.
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.open(f"/proc/{server}/mem".encode(), os.O_WRONLY) < 0:
+        raise OSError(ctypes.get_errno(), "not opened")
 
 def stop_the_server(in_features):
     with open(f"/proc/{os.getppid()}/stat") as file:
@@ -518,3 +521,8 @@ def test_the_sandbox_shows_no_answer(tmp_path):
     )
     assert sys.executable
     assert "examination/probes/model.py" in shown
+    # Nor lacks it what the import of adapters needs.
+    top = (TESTS / "submission.py").read_text(encoding="utf-8").split("\ndef ")[0]
+    needed = {path.name for path in TESTS.glob("*.py") if f"import {path.stem}\n" in top}
+    assert needed == {"contract.py"}
+    assert {f"examination/{name}" for name in needed} <= shown

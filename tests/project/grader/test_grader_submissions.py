@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -163,6 +164,21 @@ def test_too_much_is_refused(tmp_path, monkeypatch, limit, value):
     monkeypatch.setattr(clean_copy, limit, value)
     with pytest.raises(RefusedError, match="more than"):
         copy_submission(write(tmp_path / "s"), tmp_path / "copy")
+
+
+def test_data_does_not_take_the_room_of_the_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(clean_copy, "MAX_DATA_BYTES", 1000)
+    source = write(tmp_path / "s", FILES | {f"a_{n}.pt": "x" * 600 for n in range(3)})
+    copied = copy_submission(source, tmp_path / "copy")
+    assert copied.left_out == [f"a_{n}.pt: more than 0 MB besides the source" for n in (1, 2)]
+    assert copied_files(tmp_path / "copy") == {*FILES, "a_0.pt"}
+
+
+@pytest.mark.parametrize("make", [pack, write])
+def test_a_name_with_accents_as_a_mac_writes_them_can_be_imported(tmp_path, make):
+    decomposed = {f"{unicodedata.normalize('NFD', 'größe')}.py": ""}
+    copy_submission(make(tmp_path / "x.zip", FILES | decomposed), tmp_path / "copy")
+    assert copied_files(tmp_path / "copy") == {*FILES, "größe.py"}
 
 
 def test_a_damaged_zip_is_refused(tmp_path):

@@ -52,12 +52,21 @@ from cs_grader.inside import blocked
 for value in list(vars(blocked).values()):
     if isinstance(value, list | dict) and value is not vars(blocked)["__builtins__"]:
         value.clear()
-blocked._library.cache_clear()
 gc.collect()
 def f():
     return F.silu(x)
 """
+TAKEN_AWAY = """
+import weakref
+for one in list(weakref.finalize._registry):
+    owner = one.peek()[0]
+    if type(owner).__name__ == "Library":
+        owner._destroy()
+def f():
+    return F.silu(x)
+"""
 OTHERS = {
+    "taken away": ("silu", TAKEN_AWAY),
     "emptied": ("silu", EMPTIED),
     "swallowed": ("silu", SWALLOWED),
     "no such problem": (
@@ -102,8 +111,9 @@ def test_swallowed_error_is_still_recorded(answers):
     assert answers["swallowed"] == ["", [["torch.nn.functional.silu", "solution.py", 4]]]
 
 
-def test_emptying_what_the_block_holds_does_not_end_it(answers):
-    error, _ = answers["emptied"]
+@pytest.mark.parametrize("name", ["emptied", "taken away"])
+def test_what_can_be_found_of_the_block_does_not_end_it(answers, name):
+    error, _ = answers[name]
     assert error.startswith("ForbiddenOperator: torch.nn.functional.silu")
 
 

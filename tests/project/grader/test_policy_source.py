@@ -189,7 +189,12 @@ def test_tokenizer_of_another_package_that_no_adapter_uses_condemns_nothing():
         ("def g():\n    try:\n        1 / 0\n    except Exception as e:\n"
          "        return e.__traceback__.tb_frame", "tb_frame"),
         ("import subprocess\nsubprocess.run(['true'])", "subprocess.run"),
-        ("import pickle\npickle.loads(b'')", "pickle.loads"),
+        ("import dill\ndill.loads(b'')", "dill.loads"),
+        ("import importlib\nimportlib.__import__('tik' + 'token')", "importlib.__import__"),
+        ("import logging\nlogging.sys.modules['torch.nn'] = 1", "logging.sys.modules"),
+        ("import torch.utils.data\ntorch.utils.data.dataloader.torch.library.Library",
+         "torch.utils.data.dataloader.torch.library.Library"),
+        ("import sys\ngetattr(sys, '_get' + 'frame')()", "sys"),
         ("import pkgutil\npkgutil.resolve_name('tik' + 'token')", "pkgutil.resolve_name"),
         ("from importlib.machinery import SourceFileLoader as L\nL('x', 'x.txt')",
          "importlib.machinery.SourceFileLoader"),
@@ -217,6 +222,9 @@ def test_attempts_to_undo_the_block_are_left_for_review(code, operator):
         "import os\nos.environ['OMP_NUM_THREADS'] = '1'",
         "import torch\ntorch.set_default_dtype(torch.float32)",
         "import inspect\ninspect.signature(len)",
+        "import gc\ngc.disable()\ngc.collect()",
+        "import pickle\npickle.loads(b'')",
+        "import os\ngetattr(os, 'O_BINARY', 0)\nos.path.sep",
         "import torch\ntorch._foreach_mul_([], 1)",
         "import multiprocessing\nmultiprocessing.cpu_count()",
         "import importlib.metadata\nimportlib.metadata.version('student')",
@@ -232,10 +240,27 @@ def test_file_that_no_adapter_imports_needs_no_review():
     assert policy.review == ()
 
 
-def test_rest_of_torch_nn_is_noted_and_costs_nothing():
-    policy = read("", "import torch\n\n\n" + SILU + "torch.nn.functional.one_hot(in_features)\n")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch.nn.functional.one_hot",
+        "torch.onnx.ops.rotary_embedding",
+        "torch._higher_order_ops.flex_attention.math_attention",
+        "transformers.models.llama.modeling_llama.LlamaRMSNorm",
+    ],
+)
+def test_what_may_hold_a_solution_is_noted_and_costs_nothing(name):
+    policy = read("", f"import {name.partition('.')[0]}\n\n\n{SILU}{name}(in_features)\n")
     assert policy.named == ()
-    assert [name for name, _, _ in reviewed(policy)] == ["torch.nn.functional.one_hot"]
+    assert policy.condemned == {}
+    assert [name for name, _, _ in reviewed(policy)] == [name]
+
+
+def test_source_that_takes_the_memory_of_the_grader_is_left_for_review():
+    files = {"tests/adapters.py": "import long\n", "tests/long.py": f"X = [{'1,' * 200_000}]\n"}
+    policy = check_apart(files, ADAPTERS, memory_bytes=64 * 2**20)
+    (finding,) = policy.review
+    assert "too long" in finding.message
 
 
 def test_layouts_of_real_repositories_are_followed():

@@ -212,9 +212,7 @@ def public_pass_and_hidden_fail(result, _folder):
     assert len(hidden) <= 1, hidden
 
 
-@animal(
-    18, "knows the public answers by heart", lost=("softmax",), check=public_pass_and_hidden_fail
-)
+@animal(18, "knows the public answers by heart", check=public_pass_and_hidden_fail, **LOST)
 def knows_the_public_answers(folder):
     from zoo.grading import FORM, public_inputs
 

@@ -110,7 +110,35 @@ ctypes.CDLL(loaded)
 """,
     at_import="import ctypes",
     message="compiled code of a submission is not loaded",
-    policy=(rf"needs review _ctypes.__file__ {HERE}", rf"needs review ctypes.CDLL {HERE}"),
+    policy=(rf"needs review compiled code {HERE}", "needs review ctypes.CDLL"),
+    **LOST,
+)
+
+
+softmax_does(
+    42,
+    "takes the block away by what Python keeps of it",
+    """
+import weakref
+for one in list(weakref.finalize._registry):
+    owner = one.peek()[0]
+    if type(owner).__name__ == "Library":
+        getattr(owner, "_des" + "troy")()
+return getattr(in_features, "soft" + "max")(dim)
+""",
+    message="torch.softmax is not allowed",
+    policy=(rf"forbidden torch.softmax {HERE}",),
+    **LOST,
+)
+softmax_does(
+    42,
+    "wipes out what was noted in its own memory",
+    f"""
+open("/proc/self/mem", "r+b", 0).close()
+{RIGHT}
+""",
+    message="a submission may not open this here",
+    policy=(rf"needs review the memory of a process {HERE}",),
     **LOST,
 )
 

@@ -1,0 +1,111 @@
+"""What is not run and not opened at all, because nothing could be seen of what it does.
+
+Each function makes a judge: what audit.py calls when Python reports an event of its kind, with the
+event's arguments and the frame that it happens in.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from cs_grader.inside.places import calling_place
+
+Tell = Callable[[str, str, int], None]
+"""Is given what was done, and file and line of who did it."""
+Judge = Callable[[tuple[Any, ...], FrameType], None]
+
+PROGRAMS = (
+    *("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"),
+    "os.startfile",
+)
+COMPILED, MEMORY, INTERPRETER = "compiled code", "the memory of a process", "another interpreter"
+REFUSED = frozenset({COMPILED, MEMORY, INTERPRETER})
+
+
+class Folders(NamedTuple):
+    """The folders of a sandbox that code may come from."""
+
+    submission: str
+    original: str
+    """What the submission is a copy of: read-only."""
+    writable: tuple[str, ...]
+
+
+def program(args: tuple[Any, ...], _: FrameType) -> None:
+    """Refuse another program. It is no trick: many look for the version of their repository."""
+    name = args[0].decode() if isinstance(args[0], bytes) else args[0]
+    words = "a submission may start no other program here"
+    raise PermissionError(errno.EPERM, words, str(name)[:100])
+
+
+def interpreter(tell: Tell) -> Judge:
+    """Make what refuses a second interpreter in the process, which reports to no hook."""
+
+    def refuse(_: tuple[Any, ...], frame: FrameType) -> None:
+        tell(INTERPRETER, *calling_place(frame))
+        raise PermissionError(errno.EPERM, "a submission may start no other interpreter here")
+
+    return refuse
+
+
+def memory(tell: Tell) -> Judge:
+    """Make what refuses /proc/self/mem and its like, by which everything can be changed unseen."""
+
+    def refuse(args: tuple[Any, ...], frame: FrameType) -> None:
+        file = args[0]
+        if isinstance(file, str | bytes) and _bytes(file).rpartition(b"/")[2] == b"mem":
+            tell(MEMORY, *calling_place(frame))
+            raise PermissionError(errno.EPERM, "a submission may not open this here", file)
+
+    return refuse
+
+
+def bytecode(folders: Folders, tell: Tell) -> Judge:
+    """Make what refuses compiled Python, which need not be what the source beside it says."""
+
+    def refuse(_: tuple[Any, ...], frame: FrameType) -> None:
+        if not frame.f_code.co_filename.startswith("<frozen"):
+            return
+        names = frame.f_locals
+        # In the functions of importlib and of zipimport that read it.
+        file = names.get("bytecode_path") or names.get("pathname")
+        if isinstance(file, str) and may_change(file, folders):
+            tell(COMPILED, *calling_place(frame))
+            raise ImportError(f"{Path(file).name}: compiled code of a submission is not loaded")
+
+    return refuse
+
+
+def compiled(folders: Folders, tell: Tell, place: int) -> Judge:
+    """Make what refuses compiled code from where a submission can write.
+
+    Args:
+        folders: Where that is.
+        tell: Is told.
+        place: Which argument of the event is the file.
+    """
+
+    def refuse(args: tuple[Any, ...], frame: FrameType) -> None:
+        file = args[place]
+        if not isinstance(file, str | bytes) or b"/" not in _bytes(file):
+            return
+        path = Path(_bytes(file).decode(errors="replace")).resolve()
+        if may_change(str(path), folders):
+            tell(COMPILED, *calling_place(frame))
+            raise ImportError(f"{path.name}: compiled code of a submission is not loaded")
+
+    return refuse
+
+
+def _bytes(file: str | bytes) -> bytes:
+    return file.encode() if isinstance(file, str) else file
+
+
+def may_change(file: str, folders: Folders) -> bool:
+    """Whether a submission can have written a file: what it cannot is shown below /tmp, too."""
+    path = Path(file).absolute()
+    is_below = str(path).startswith(tuple(f"{folder}/" for folder in folders.writable))
+    return is_below and not file.startswith("<") and os.access(path.parent, os.W_OK)
