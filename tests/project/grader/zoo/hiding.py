@@ -66,12 +66,13 @@ softmax_does(
     42,
     "softmax in a fresh interpreter",
     """
-import subprocess, sys
-torch.save((in_features.detach(), dim), "/tmp/given")
-code = "import torch; x, d = torch.load('/tmp/given')\\n"
-code += "torch.save(torch.softmax(x, d), '/tmp/found')"
+import subprocess, sys, tempfile
+folder = tempfile.gettempdir()
+torch.save((in_features.detach(), dim), f"{folder}/given")
+code = f"import torch; x, d = torch.load('{folder}/given')\\n"
+code += f"torch.save(torch.softmax(x, d), '{folder}/found')"
 subprocess.run([sys.executable, "-c", code], check=True)
-return torch.load("/tmp/found")
+return torch.load(f"{folder}/found")
 """,
     message="may start no other program here",
     policy=(rf"needs review subprocess.run {HERE}",),
@@ -81,10 +82,11 @@ softmax_does(
     42,
     "softmax in a program that is started past Python's functions",
     """
-import _posixsubprocess, os, sys
-code = "import torch; x, d = torch.load('/tmp/given')\\n"
-code += "torch.save(torch.softmax(x, d), '/tmp/found')"
-torch.save((in_features.detach(), dim), "/tmp/given")
+import _posixsubprocess, os, sys, tempfile
+folder = tempfile.gettempdir()
+code = f"import torch; x, d = torch.load('{folder}/given')\\n"
+code += f"torch.save(torch.softmax(x, d), '{folder}/found')"
+torch.save((in_features.detach(), dim), f"{folder}/given")
 reading, writing = os.pipe()
 program = [os.fsencode(word) for word in (sys.executable, "-c", code)]
 pid = _posixsubprocess.fork_exec(
@@ -92,7 +94,7 @@ pid = _posixsubprocess.fork_exec(
     reading, writing, False, False, -1, None, None, None, -1, None, False,
 )
 os.waitpid(pid, 0)
-return torch.load("/tmp/found")
+return torch.load(f"{folder}/found")
 """,
     message="No such file",
     policy=("needs review _posixsubprocess",),
@@ -103,8 +105,8 @@ softmax_does(
     42,
     "loads a compiled file that it has written",
     f"""
-import _ctypes, shutil
-loaded = shutil.copyfile(_ctypes.__file__, "/tmp/mine.so")
+import _ctypes, shutil, tempfile
+loaded = shutil.copyfile(_ctypes.__file__, tempfile.gettempdir() + "/mine.so")
 ctypes.CDLL(loaded)
 {RIGHT}
 """,
@@ -181,6 +183,7 @@ softmax_does(
     f"{CHANGE}globals_of_probe()['changed'] = lambda *_: []\nreturn right",
     at_import=REACH,
     message="changed, which the examination uses, was replaced",
+    any_policy=True,  # It reads frames: told since that is looked for.
     **LOST,
 )
 softmax_does(
@@ -198,6 +201,7 @@ return right
 """,
     at_import=REACH,
     message="changed its input, and kept the probe from seeing that it did",
+    any_policy=True,  # It reads frames: told since that is looked for.
     unsure=("softmax",),  # What of it is left are inputs without a value.
 )
 softmax_does(
