@@ -43,7 +43,8 @@ def say_what_was_asked(error: BaseException, question: str) -> None:
 def say_which_contract(error: BaseException) -> None:
     """Name the cause where adapters have the arguments of the usual contract, not of this one."""
     here = contract.current()
-    if any(f"argument '{new}'" in str(error) for new in here.renamed.values()):
+    unknown = "unexpected keyword argument"
+    if any(f"{unknown} '{new}'" in str(error) for new in here.renamed.values()):
         there = contract.DEFAULT.says("argument_names")
         said = f"the code solves another contract: there {there}"
         error.add_note(f"{said} (here {here.says('argument_names')})")

@@ -44,9 +44,17 @@ Tell = Callable[[str, str, int], None]
 
 @functools.cache
 def listed() -> dict[str, frozenset[str]]:
-    """Of each operator in the list, the problems that known solutions use it in."""
+    """Of each operator in the list, the problems that known solutions use it in.
+
+    Where PyTorch takes an operator (aten::rsqrt) apart into a primitive of the same name
+    (prims::rsqrt), that one is as known; only some of its ways through an operator do so.
+    """
     rows = tomllib.loads(LIST.read_text(encoding="utf-8"))
-    return {name: frozenset(problems.split()) for name, problems in rows.items()}
+    found = {name: frozenset(problems.split()) for name, problems in rows.items()}
+    for name in [*found]:
+        primitive = name.replace("aten::", "prims::")
+        found[primitive] = found.get(primitive, frozenset()) | found[name]
+    return found
 
 
 def is_listed(operator: str, problem: str) -> bool:

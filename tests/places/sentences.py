@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import contract
 import numpy as np
 
 from places.graph import Line, Node
@@ -96,17 +97,23 @@ def number(value: float) -> str:
 # --- the smallest input ---
 
 
-def on_paper(function: str, arguments: Mapping[str, Any], got: Array, expected: Array) -> str:
+def on_paper(asked: str, got: str, expected: str) -> str:
     """Show a small call with what comes and what should come, for a pencil to follow."""
-    given = ", ".join(f"{name}={plainly(value)}" for name, value in arguments.items())
     return "\n".join(
         [
             "The smallest input found with which it goes wrong:",
-            f"  {function}({given})",
-            f"    got       {plainly(got)}",
-            f"    expected  {plainly(expected)}",
+            f"  {asked}",
+            f"    got       {got}",
+            f"    expected  {expected}",
         ]
     )
+
+
+def call(function: str, arguments: Mapping[str, Any]) -> str:
+    """Write a call as one would type it."""
+    names = contract.current().renamed
+    given = (f"{names.get(name, name)}={plainly(value)}" for name, value in arguments.items())
+    return f"{function}({', '.join(given)})"
 
 
 def plainly(value: object) -> str:

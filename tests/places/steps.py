@@ -8,7 +8,7 @@ from oracles import training as oracles
 from probes.training import optimize
 
 from places.matching import are_close
-from places.sentences import plainly
+from places.sentences import on_paper, plainly
 
 Run = Callable[..., Any]
 
@@ -36,13 +36,9 @@ def smallest_steps(run: Run) -> str:
         right = oracles.adamw(**case)[-1]
         if not all(are_close(np.asarray(g, float), r) for g, r in zip(got, right, strict=True)):
             options = ", ".join(f"{name}={value}" for name, value in case["options"].items())
-            return "\n".join(
-                [
-                    "The smallest input found with which it goes wrong:",
-                    f"  AdamW(parameters {', '.join(map(plainly, parameters))}, {options}),"
-                    f" steps with gradients {'; '.join(map(str, rows))}",
-                    f"    got       {', '.join(map(plainly, got))}",
-                    f"    expected  {', '.join(map(plainly, right))}",
-                ]
+            asked = (
+                f"AdamW(parameters {', '.join(map(plainly, parameters))}, {options}),"
+                f" steps with gradients {'; '.join(map(str, rows))}"
             )
+            return on_paper(asked, *(", ".join(map(plainly, values)) for values in (got, right)))
     return ""

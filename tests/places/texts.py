@@ -11,6 +11,8 @@ from asked import question
 from oracles import text as oracles
 from probes.text import encode, train_bpe
 
+from places.sentences import on_paper
+
 Run = Callable[..., Any]
 Inputs = Mapping[str, Any]
 One = TypeVar("One", str, bytes, list[oracles.Merge], list[str])
@@ -125,14 +127,3 @@ def shortest(whole: One, still_fails: Callable[[One], bool]) -> One:
                 start += size
         size //= 2
     return whole
-
-
-def on_paper(asked: str, got: str, expected: str) -> str:
-    return "\n".join(
-        [
-            "The smallest input found with which it goes wrong:",
-            f"  {asked}",
-            f"    got       {got}",
-            f"    expected  {expected}",
-        ]
-    )

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -148,6 +149,7 @@ class Completer:
 
     def _logprobs(self, tokens: Sequence[Scored], offset: int) -> dict[str, Any]:
         names = [self._tokenizer.decode([one.id]) for one in tokens]
+        starts = accumulate(map(len, names), initial=offset)
         top = [
             {
                 self._tokenizer.decode([rival]): math.log(share)
@@ -160,7 +162,7 @@ class Completer:
             "tokens": names,
             "token_logprobs": [-one.bits * math.log(2) for one in tokens],
             "top_logprobs": top,
-            "text_offset": [offset + len("".join(names[:i])) for i in range(len(names))],
+            "text_offset": [start for start, _ in zip(starts, names, strict=False)],
         }
 
     def _usage(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import adapters
+import contract
 import failure
 import numpy as np
 import places
@@ -18,7 +19,7 @@ from compare import WrongAnswer
 from oracles import text as oracles
 from places import cases
 from places.matching import Known
-from places.sentences import on_paper
+from places.sentences import call, on_paper, plainly
 from places.shrinking import smallest
 from planted.spoiled import accusations
 from texts import AWKWARD, tokenizer
@@ -101,9 +102,11 @@ def test_small_input_can_be_typed():
 
     case, got, expected = smallest(with_adapters(run_silu=run_silu), "run_silu", None)
     assert case["in_features"].size == 1
-    text = on_paper("run_silu", case, got, expected)
+    text = on_paper(call("run_silu", case), plainly(got), plainly(expected))
     assert "run_silu(in_features=[" in text
     assert "expected  [" in text
+    with contract.under(contract.Contract(argument_names="short")):
+        assert "run_silu(x=[" in call("run_silu", case)
 
 
 SPLIT_FROM_ITS_SPACE = """The smallest input found with which it goes wrong:
