@@ -53,6 +53,10 @@ ASKED_OF_MANY = (
     "test_repeated_calls",
 )
 
+IN_ONE_WORD = (
+    "with =, in one word: pytest takes a word by itself, if there is such a file, for tests"
+)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("examination")
@@ -67,8 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--submission",
         type=Path,
         metavar="DIR",
-        help="examine tests/adapters.py of another repository (--submission=DIR, in one word:"
-        " pytest takes a word by itself for a folder of tests, too, and reads its conftest.py)",
+        help=f"examine tests/adapters.py of another repository ({IN_ONE_WORD})",
     )
     group.addoption(
         "--problem",
@@ -80,13 +83,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--exam-report",
         type=Path,
         metavar="FILE",
-        help="write a row for each item as JSON",
+        help=f"write a row for each item as JSON ({IN_ONE_WORD})",
     )
     group.addoption(
         "--exam-page",
         type=Path,
         metavar="FILE",
-        help="write a page (HTML) with everything that failed, and why",
+        help=f"write a page (HTML) with everything that failed, and why ({IN_ONE_WORD})",
     )
     group.addoption(
         "--gpt2-files",

@@ -1,4 +1,4 @@
-"""A page of what failed and why (--exam-page FILE): one file, no script, nothing from elsewhere."""
+"""A page of what failed and why (--exam-page=FILE): one file, no script, nothing from elsewhere."""
 
 import html
 from collections.abc import Iterator, Sequence

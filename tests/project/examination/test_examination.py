@@ -267,7 +267,8 @@ def test_a_run_with_many_failures_ends_with_the_table_and_what_to_do(tmp_path):
     file = tmp_path / "page.html"
     names = ["test_layers.py", "test_softmax.py", "test_rope.py", "test_cross_entropy.py"]
     items = [TESTS / name for name in names]
-    finished = run_pytest(*items, f"--submission={root}", "--exam-page", file, folder=tmp_path)
+    file.write_text("the page of the run before")  # In one word, so that it is no folder of tests.
+    finished = run_pytest(*items, f"--submission={root}", f"--exam-page={file}", folder=tmp_path)
     lines = finished.stdout.splitlines()
     assert len(lines) <= 60, finished.stdout
     (together,) = (line for line in lines if line.startswith("Together"))
