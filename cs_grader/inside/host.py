@@ -184,13 +184,13 @@ def run_probe(
         used = int(time.process_time())  # Not 0 where there was no fork.
         resource.setrlimit(resource.RLIMIT_CPU, (used + soft, used + soft + 1))
     try:
-        complain_if_replaced(observers)
+        complain_if_replaced(observers, request["module"])
         probe = observers.find(request["module"], request["probe"])
         seed_everything(request["seed"])
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             seen = probe(adapters, **request["inputs"])
-        complain_if_replaced(observers)
+        complain_if_replaced(observers, request["module"])
         answer = wire.encode({"ended": "returned", "value": seen})
     except BaseException as error:
         answer = wire.encode(raised(error, settings, adapters))
@@ -204,13 +204,13 @@ class ReplacedObserver(Exception):  # noqa: N818  # It says what was done, not w
     """A submission has changed what looks at it."""
 
 
-def complain_if_replaced(observers: Observers) -> None:
+def complain_if_replaced(observers: Observers, module: str) -> None:
     """Trust no observation that was made with something else than before the import.
 
     Raises:
         ReplacedObserver: There is something else.
     """
-    name = observers.replaced()
+    name = observers.replaced(module)
     if name:
         raise ReplacedObserver(f"{name}, which the examination uses, was replaced")
 
@@ -222,7 +222,7 @@ def seed_everything(seed: int) -> None:
 
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for GPUs each time.
 
 
 def raised(

@@ -3,7 +3,7 @@
     observers = Observers()          # in a host, before the submission is imported
     observers.hide()                 # sys.modules has neither probes nor the grader any more
     probe = observers.find("probes.model", "forward")
-    observers.replaced()             # before and after a probe: "" or a name
+    observers.replaced("probes.model")  # before and after a probe of it: "" or a name
 
 A probe runs in the same process as the submission, which can reach its globals through the frames
 on the stack. What counts is compared with what was there before the first line of the submission:
@@ -31,9 +31,14 @@ class Observers:
         self.probes = {
             name: module for name, module in sys.modules.items() if name.startswith("probes.")
         }
-        self.state: State = []
-        for name, module in self.probes.items():
-            self.state += _state_of(name, module)
+        self.state = {
+            module: [
+                entry
+                for name in _with_imported(module, self.probes)
+                for entry in _state_of(name, self.probes[name])
+            ]
+            for module in self.probes
+        }
 
     def hide(self) -> None:
         """Let nobody import what is here already; who tries gets a copy that nothing uses."""
@@ -45,12 +50,26 @@ class Observers:
         """The probe of this name."""
         return getattr(self.probes[module], probe)
 
-    def replaced(self) -> str:
-        """Name what is another object than it was; "" if nothing is."""
-        for name, look, before in self.state:
+    def replaced(self, module: str) -> str:
+        """Name what a module's probes work with that is another object than it was, or return "".
+
+        What only other modules work with is left alone: to look at an object in a forked process
+        copies its page, for it counts references to itself.
+        """
+        for name, look, before in self.state[module]:
             if look() is not before:
                 return name
         return ""
+
+
+def _with_imported(module: str, probes: dict[str, ModuleType]) -> list[str]:
+    """A module of probes, and those that it imports from."""
+    found = [module]
+    for one in found:  # It grows meanwhile.
+        values = vars(probes[one]).values()
+        owners = {getattr(value, "__module__", getattr(value, "__name__", "")) for value in values}
+        found += sorted(owners & probes.keys() - set(found))
+    return found
 
 
 def _state_of(name: str, module: ModuleType) -> State:

@@ -30,6 +30,7 @@ if __name__ == "__main__":
 
 from cs_grader.inside import confine, unlisted, wire
 from cs_grader.inside.host import ENDED, Fence, Shared, last_words, prepare_to_fork, run_host, shown
+from cs_grader.inside.huge_pages import use_huge_pages
 from cs_grader.inside.inputs import Inputs
 from cs_grader.inside.ledger import Entry, Ledger
 from cs_grader.inside.processes import children, descendants, is_over
@@ -119,6 +120,7 @@ class Server:
             for module in self.slow_imports - set(sys.modules):
                 importlib.import_module(module)
                 prepare_to_fork()
+                use_huge_pages()
 
     # --- importing the submission ---
 
@@ -286,7 +288,6 @@ def fence_of(request: Mapping[str, Any]) -> Fence:
 def main() -> None:
     """Leave everything behind that is not needed, then serve."""
     settings = Settings(**json.loads(sys.argv[1]))
-    del os.environ["GLIBC_TUNABLES"]  # This process has it; a submission gets the usual one.
     channel = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     confine.adopt_orphans()
@@ -306,6 +307,7 @@ def main() -> None:
     shared = Shared(Ledger(), Inputs())
     unlisted.notice(unlisted.of_no_problem(), partial(shared.ledger.write, "operator"))
     prepare_to_fork()
+    use_huge_pages()
     wire.send(channel, wire.encode({"ended": "ready"}), NOW() + 60)
     Server(channel, settings, shared).serve()
 

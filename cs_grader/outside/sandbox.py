@@ -109,9 +109,6 @@ def environment(stage: Stage, tier: str) -> dict[str, str]:
         "LOGNAME": "student",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        # Huge pages for the server's heap: a fork copies the table of pages, and with it needs two
-        # thirds of the time.
-        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         # Sets of strings would be in another order each time, and a verdict with them.
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -1,0 +1,55 @@
+"""What a host prepares before it lets a submission in."""
+
+import subprocess
+import sys
+
+import pytest
+from probes import model, training
+
+from cs_grader.inside.observers import Observers
+
+ASK_FOR_HUGE_PAGES = """
+from pathlib import Path
+from cs_grader.inside.huge_pages import HUGE_PAGE, use_huge_pages
+
+def in_huge_pages():
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("AnonHugePages"))
+
+kept = [bytes([number % 255 + 1]) * 1000 for number in range(40 * HUGE_PAGE // 1000)]
+before = in_huge_pages()
+use_huge_pages()
+moved_kb = in_huge_pages() - before
+print(moved_kb, all(set(one) == {number % 255 + 1} for number, one in enumerate(kept)))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has such pages")
+def test_memory_lies_in_huge_pages_and_is_the_same():
+    finished = subprocess.run(
+        [sys.executable, "-c", ASK_FOR_HUGE_PAGES], capture_output=True, text=True, check=True
+    )
+    moved_kb, is_same = finished.stdout.split()
+    assert is_same == "True"
+    if moved_kb == "0":
+        pytest.skip("this kernel gives no huge pages when asked (MADV_COLLAPSE, Linux 6.1)")
+    assert int(moved_kb) >= 30 * 2048
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("plain", None), ("torch", None), ("forward", len)], ids=str
+)
+def test_what_a_probe_works_with_is_watched_through_its_imports(monkeypatch, name, other):
+    observers = Observers()
+    assert [module for module in observers.probes if observers.replaced(module)] == []
+    monkeypatch.setattr(model, name, other)
+    assert observers.replaced("probes.model") == f"probes.model.{name}"
+    assert observers.replaced("probes.training") == f"probes.model.{name}"
+    assert not observers.replaced("probes.renamed")
+
+
+def test_code_of_a_probe_is_watched(monkeypatch):
+    observers = Observers()
+    monkeypatch.setattr(training.optimize, "__defaults__", (1, 2))
+    assert observers.replaced("probes.training") == "probes.training.optimize"
+    assert not observers.replaced("probes.model")
