@@ -86,7 +86,7 @@ class FSDP(DDP):
             for name, value in self.model.state_dict().items()
         }
         optimizer_state = self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
-        return cast(nn.Module, _Saved(model_state)), cast(Optimizer, _Saved(optimizer_state))
+        return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
 
     def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
         """Load the shards of this process from a checkpoint; errors as in DDP."""
@@ -126,7 +126,7 @@ class FSDP(DDP):
         return {**state, "state": per_weight}
 
 
-class _Saved:
+class Saved:
     """A gathered state with the `state_dict` method that `save_checkpoint` calls."""
 
     def __init__(self, state: dict[str, Any]) -> None:
