@@ -42,6 +42,7 @@ def main(
     num_layers: int | None = None,
     num_heads: int | None = None,
     num_kv_heads: int | None = None,
+    head_dim: int | None = None,
     d_ff: int | None = None,
     norm: NormKind | None = None,
     placement: Literal["pre", "post", "sandwich", "none"] | None = None,
@@ -64,6 +65,7 @@ def main(
         num_layers: Number of blocks.
         num_heads: Attention heads per block.
         num_kv_heads: Heads of keys and values per block (none: num_heads).
+        head_dim: Size of a head (none: d_model / num_heads).
         d_ff: Hidden size of the feed-forward parts.
         norm: Kind of normalisation.
         placement: Placement of the norms.

@@ -27,7 +27,7 @@ def parameters(config: ModelConfig) -> Parts:
     head_norms = num_layers * 2 * config.d_head if config.qk_norm else 0
     return {
         "token embeddings": config.vocab_size * d_model,
-        "attention": num_layers * 2 * d_model * (d_model + config.d_kv),
+        "attention": num_layers * 2 * d_model * (config.d_q + config.d_kv),
         "feed-forward": num_layers * num_ffn_matrices(config) * d_model * config.d_ff,
         "norms": num_norms(config) * per_norm + head_norms,
         "output head": 0 if config.tie_embeddings else config.vocab_size * d_model,
@@ -60,10 +60,10 @@ def forward_flops(config: ModelConfig, seq_len: int | None = None) -> Parts:
     """
     seq_len = config.context_length if seq_len is None else seq_len
     d_model, num_layers = config.d_model, config.num_layers
-    pairs = num_layers * 2 * seq_len**2 * d_model
+    pairs = num_layers * 2 * seq_len**2 * config.d_q
     ffn = num_layers * 2 * seq_len * num_ffn_matrices(config) * d_model * config.d_ff
     return {
-        "attention projections": num_layers * 2 * seq_len * 2 * d_model * (d_model + config.d_kv),
+        "attention projections": num_layers * 4 * seq_len * d_model * (config.d_q + config.d_kv),
         "attention scores": pairs,
         "attention-weighted values": pairs,
         "feed-forward": ffn,
@@ -104,9 +104,9 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     num_parameters = total(parameters(config))
     # What the projections read; rotated queries and keys; values; what the output projection
     # reads. Keys and values are repeated for each head of queries that shares them.
-    attention = 5 * stream
+    attention = stream + 4 * tokens * config.d_q
     if config.qk_norm:
-        attention += ARRAYS_PER_NORM * tokens * (config.d_model + config.d_kv)
+        attention += ARRAYS_PER_NORM * tokens * (config.d_q + config.d_kv)
     # The exponentials of the scores, and the masked probabilities.
     attention += 2 * tokens * config.num_heads * config.context_length
     # SwiGLU: its input; gate, sigmoid of the gate, SiLU of the gate, up, and the gated product.

@@ -32,13 +32,13 @@ class ModelConfig:
     num_layers: int = 4
     """Number of blocks."""
     num_heads: int = 16
-    """Attention heads per block; divides d_model into even sizes."""
+    """Attention heads per block; without head_dim it divides d_model into even sizes."""
     rope_theta: float = 10_000.0
     """Base of the rotary wavelengths."""
     norm: NormKind = "rmsnorm"
     """Which normalisation (cs_basics/norms.py, cs_basics/variants/norms.py)."""
     norm_eps: float = 1e-5
-    """Added to the mean square by the norms of the residual stream."""
+    """Added to the mean square by the norms of the residual stream and of the heads."""
     norm_fraction: float = 0.0625
     """Share of the coordinates whose mean square partial-rmsnorm takes."""
     norm_groups: int = 8
@@ -50,6 +50,8 @@ class ModelConfig:
     num_kv_heads: int | None = None
     """Heads of keys and values per block, a divisor of num_heads: each serves as many heads of
     queries (grouped-query attention; 1: multi-query); none: as many as num_heads."""
+    head_dim: int | None = None
+    """Size of a head; none: d_model / num_heads."""
     ffn: Literal["swiglu", "silu"] = "swiglu"
     """Feed-forward part; silu has two matrices: with d_ff = 4 d_model as many weights as swiglu."""
     qk_norm: bool = False
@@ -83,11 +85,13 @@ class ModelConfig:
             )
 
     def _check_heads(self) -> None:
-        if self.d_model % self.num_heads:
+        if self.head_dim is not None:
+            self._check_head_dim(self.head_dim)
+        elif self.d_model % self.num_heads:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
             )
-        if self.d_head % 2 and self.positions == "rope":
+        elif self.d_head % 2 and self.positions == "rope":
             raise ValueError(
                 f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
                 f"{self.d_head}, and rotary embedding turns pairs: choose another num_heads"
@@ -98,10 +102,23 @@ class ModelConfig:
                 f"num_kv_heads={kv_heads} must be a divisor of num_heads={self.num_heads}"
             )
 
+    def _check_head_dim(self, head_dim: int) -> None:
+        if head_dim < 1:
+            raise ValueError(f"head_dim={head_dim} must be at least 1")
+        if head_dim % 2 and self.positions == "rope":
+            raise ValueError(f"head_dim={head_dim} is odd, and rotary embedding turns pairs")
+        if self.d_model % 2:
+            raise ValueError(f"d_model={self.d_model} must be even where head_dim is given")
+
     @property
     def d_head(self) -> int:
         """Size of a head."""
-        return self.d_model // self.num_heads
+        return self.d_model // self.num_heads if self.head_dim is None else self.head_dim
+
+    @property
+    def d_q(self) -> int:
+        """Size of the queries of all heads together, and of what the heads mix."""
+        return self.d_head * self.num_heads
 
     @property
     def d_kv(self) -> int:

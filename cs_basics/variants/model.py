@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
@@ -35,20 +36,27 @@ def build_model(
 
     With the defaults of ModelConfig this is the book's TransformerLM and nothing else.
     """
+    # What the book builds has to fit its own heads, whatever those are that replace them.
+    num_heads = config.num_heads if config.head_dim is None else config.d_model // 2
     model = TransformerLM(
         vocab_size=config.vocab_size,
         context_length=config.context_length,
         d_model=config.d_model,
         num_layers=config.num_layers,
-        num_heads=config.num_heads,
+        num_heads=num_heads,
         d_ff=config.d_ff,
         rope_theta=config.rope_theta,
         device=device,
         dtype=dtype,
     )
+    # One table of angles for all blocks.
+    rope = None
+    if config.positions == "rope":
+        sizes = (config.rope_theta, config.d_head, config.context_length)
+        rope = RotaryPositionalEmbedding(*sizes, device)
     for block in model.layers:
         assert isinstance(block, TransformerBlock)
-        exchange_parts(block, config, device, dtype)
+        exchange_parts(block, config, rope, device, dtype)
     # After post-norm blocks the stream is normalised already; "none" has no norms.
     has_final_norm = config.placement not in ("post", "none")
     model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]
@@ -62,6 +70,7 @@ def build_model(
 def exchange_parts(
     block: TransformerBlock,
     config: ModelConfig,
+    rope: RotaryPositionalEmbedding | None,
     device: torch.device | str | None,
     dtype: torch.dtype | None,
 ) -> None:
@@ -72,8 +81,7 @@ def exchange_parts(
         # An empty Sequential returns what it is given.
         norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
         setattr(block, name, norm)
-    rope = block.attn.rope if config.positions == "rope" else None
-    if config.num_kv_heads is not None or config.qk_norm:
+    if config.num_kv_heads is not None or config.head_dim is not None or config.qk_norm:
         block.attn = GroupedQueryAttention(
             config.d_model,
             config.num_heads,
@@ -82,6 +90,8 @@ def exchange_parts(
             dtype,
             num_kv_heads=config.num_kv_heads,
             qk_norm=config.qk_norm,
+            d_head=config.head_dim,
+            norm_eps=config.norm_eps,
         )
     block.attn.rope = rope
     if config.ffn == "silu":

@@ -120,6 +120,8 @@ OTHERWISE = (
     ("cs_basics/variants/config.py", 'Literal["rope", "none"]', 'Literal["rope"]'),
     ("cs_basics/variants/config.py", 'Literal["swiglu", "silu"]', 'Literal["swiglu"]'),
     ("cs_basics/variants/config.py", "num_kv_heads: int | None", "num_kv_heads: Literal[None]"),
+    ("cs_basics/variants/config.py", "head_dim: int | None", "head_dim: Literal[None]"),
+    ("cs_basics/variants/config.py", "without head_dim it divides", "divides"),
     ("cs_basics/variants/config.py", "qk_norm: bool", "qk_norm: Literal[False]"),
     ("cs_basics/variants/config.py", "tie_embeddings: bool", "tie_embeddings: Literal[False]"),
     ("cs_basics/variants/config.py", " (cs_basics/norms.py, cs_basics/variants/norms.py)", ""),

@@ -7,7 +7,7 @@ import { add, layerNorm, linear, rmsNorm, rotate, silu, softmax } from "./tensor
  * @typedef {{ vocab_size: number, context_length: number, d_model: number, d_ff: number,
  *   num_layers: number, num_heads: number, rope_theta: number, norm: string, norm_eps: number,
  *   norm_fraction: number, norm_groups: number, placement: string, positions: string,
- *   num_kv_heads: number | null, ffn: string, qk_norm: boolean }} ModelConfig
+ *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean }} ModelConfig
  */
 
 /**
@@ -30,7 +30,7 @@ export class Model {
   constructor(config, weights) {
     this.config = config;
     this.weights = weights;
-    this.dHead = config.d_model / config.num_heads;
+    this.dHead = config.head_dim ?? config.d_model / config.num_heads;
     this.numKvHeads = config.num_kv_heads ?? config.num_heads;
     const half = this.dHead / 2;
     /** Angles by position. @type {{ cos: Float32Array, sin: Float32Array }[]} */
@@ -148,9 +148,9 @@ export class Model {
    * @param {Trace} [trace]
    */
   attention(name, x, position, cache, operations, trace) {
-    const { dHead, numKvHeads, config: { d_model, num_heads, qk_norm } } = this;
-    const dKv = numKvHeads * dHead;
-    const q = linear(this.weight(`${name}.attn.q_proj`), x, new Float32Array(d_model));
+    const { dHead, numKvHeads, config: { d_model, num_heads, qk_norm, norm_eps } } = this;
+    const dQ = num_heads * dHead, dKv = numKvHeads * dHead;
+    const q = linear(this.weight(`${name}.attn.q_proj`), x, new Float32Array(dQ));
     const k = cache.keys.subarray(position * dKv, (position + 1) * dKv);
     const v = cache.values.subarray(position * dKv, (position + 1) * dKv);
     linear(this.weight(`${name}.attn.k_proj`), x, k);
@@ -159,12 +159,11 @@ export class Model {
     for (const [rows, norm] of /** @type {const} */ ([[q, "q_norm"], [k, "k_norm"]])) {
       for (let at = 0; at < rows.length; at += dHead) {
         const head = rows.subarray(at, at + dHead);
-        // With the eps of the book's RMSNorm, whatever that of the residual stream.
-        if (qk_norm) head.set(rmsNorm(head, this.weight(`${name}.attn.${norm}`).data, 1e-5));
+        if (qk_norm) head.set(rmsNorm(head, this.weight(`${name}.attn.${norm}`).data, norm_eps));
         if (isTurned) rotate(head, this.angles[position].cos, this.angles[position].sin);
       }
     }
-    const mixed = new Float32Array(d_model);
+    const mixed = new Float32Array(dQ);
     for (let head = 0; head < num_heads; head++) {
       // Heads of queries that share keys and values are neighbours.
       const shared = Math.floor((head * numKvHeads) / num_heads) * dHead;

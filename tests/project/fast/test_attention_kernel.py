@@ -196,6 +196,7 @@ def test_tensors_with_other_strides_are_read_as_they_are(strided):
         ({"d_model": 512}, True),  # heads of 256
         ({"qk_norm": True}, False),
         ({"num_heads": 4}, False),  # heads of 16
+        ({"num_heads": 4, "head_dim": 32}, True),
         ({"d_model": 96}, False),  # heads of 48
         ({"d_model": 576}, False),  # heads of 288
     ],

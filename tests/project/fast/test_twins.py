@@ -152,7 +152,7 @@ def test_in_mixed_precision_a_twin_is_as_near_to_the_truth_as_what_it_replaces(n
 
     for part in truth:
         assert ours[part].dtype == theirs[part].dtype
-        assert error(ours, part) < 1.3 * error(theirs, part) + 2e-3, part
+        assert error(ours, part) < 1.3 * error(theirs, part) + 3e-3, part
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -173,6 +173,8 @@ MODELS = {
     "llama's order": {"norm": "rmsnorm-llama"},
     "group norm": {"norm": "group-rmsnorm", "norm_groups": 4},
     "GQA, tied": {"num_kv_heads": 2, "tie_embeddings": True},
+    "heads of 12": {"num_heads": 3, "head_dim": 12, "num_kv_heads": 1},
+    "QK-norm, heads of 6": {"qk_norm": True, "head_dim": 6, "norm_eps": 0.1},
     "QK-norm, silu, no positions": {"qk_norm": True, "ffn": "silu", "positions": "none"},
 }
 
@@ -181,7 +183,7 @@ MODELS = {
 def test_a_whole_model_has_the_loss_and_the_gradients_of_the_reference(name):
     sizes = {"vocab_size": 50, "context_length": 160, "d_model": 32, "num_layers": 2,
              "num_heads": 4, "d_ff": 48}  # fmt: skip
-    clear, fast = pair(lambda: build_model(ModelConfig(**sizes, **MODELS[name])))
+    clear, fast = pair(lambda: build_model(ModelConfig(**(sizes | MODELS[name]))))
     assert type(fast) is accelerate(transformer.TransformerLM)
     found = []
     for model in (clear, fast):

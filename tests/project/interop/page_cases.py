@@ -25,6 +25,7 @@ FORMS = {
     "no norms": {"placement": "none", "num_kv_heads": 1},
     "llama": {"norm": "rmsnorm-llama", "d_model": 36, "num_heads": 6},
     "no bias": {"norm": "layernorm-no-bias"},
+    "heads of 6": {"head_dim": 6, "num_kv_heads": 2, "qk_norm": True},
 }
 
 

@@ -42,6 +42,7 @@ VARIANTS = {
     "grouped queries": {"num_kv_heads": 2},
     "grouped queries, qk norm": {"num_kv_heads": 1, "qk_norm": True},
     "no positions": {"positions": "none"},
+    "heads of another size": {"head_dim": 12, "num_heads": 3, "num_kv_heads": 1, "qk_norm": True},
 }
 
 

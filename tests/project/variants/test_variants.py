@@ -126,8 +126,9 @@ def test_every_norm_trains_in_every_place(norm, placement):
 
 @pytest.mark.parametrize(
     "choices",
-    [{"num_kv_heads": 2}, {"qk_norm": True}, {"ffn": "silu"}, {"tie_embeddings": True},
-     {"positions": "none"}, {"num_kv_heads": 1, "qk_norm": True, "positions": "none"}],
+    [{"num_kv_heads": 2}, {"qk_norm": True}, {"num_heads": 3, "head_dim": 12}, {"ffn": "silu"},
+     {"tie_embeddings": True}, {"positions": "none"},
+     {"num_kv_heads": 1, "qk_norm": True, "positions": "none"}],
     ids=str,
 )  # fmt: skip
 def test_every_other_choice_learns(choices):
@@ -144,9 +145,10 @@ def test_every_other_choice_learns(choices):
 
 
 def test_the_norms_use_the_eps_of_the_configuration():
-    model = small_model(norm_eps=0.25, placement="sandwich")
+    model = small_model(norm_eps=0.25, placement="sandwich", qk_norm=True)
     block = model.layers[1]
-    norms = (model.ln_final, block.ln1, block.ln2, block.ln1_after, block.ln2_after)
+    norms = (model.ln_final, block.ln1, block.ln2, block.ln1_after, block.ln2_after,
+             block.attn.q_norm, block.attn.k_norm)  # fmt: skip
     assert {norm.eps for norm in norms} == {0.25}
 
 
@@ -227,6 +229,9 @@ def test_qk_norm_normalises_every_head_before_the_rotation():
         ({"norm_eps": -1}, "norm_eps=-1 must be 0 or greater"),
         ({"num_kv_heads": 3}, "num_kv_heads=3 must be a divisor of num_heads=16"),
         ({"num_heads": 512}, "heads of odd size 1,"),
+        ({"head_dim": 0}, "head_dim=0 must be at least 1"),
+        ({"head_dim": 7}, "head_dim=7 is odd"),
+        ({"head_dim": 8, "d_model": 33}, "d_model=33 must be even where head_dim is given"),
         ({"vocab_size": 0}, "vocab_size=0 must be at least 1"),
         ({"context_length": 1 << 21}, "context_length=2097152 must be at most 1048576"),
         ({"rope_theta": 0.0}, "rope_theta=0.0 must be greater than 0"),
@@ -239,6 +244,13 @@ def test_choices_that_do_not_fit_are_refused(wrong, message):
 
 def test_heads_of_odd_size_are_fine_where_nothing_is_rotated():
     assert ModelConfig(num_heads=512, positions="none").d_head == 1
+
+
+def test_blocks_with_heads_of_another_size_share_one_table_of_angles():
+    model = small_model(head_dim=6, num_heads=5)
+    (rope,) = {block.attn.rope for block in model.layers}
+    assert (rope.d_head, model.layers[0].attn.d_head) == (6, 6)
+    assert small_model(head_dim=7, positions="none").layers[2].attn.rope is None
 
 
 def test_a_model_is_built_with_all_the_choices_of_its_configuration():
