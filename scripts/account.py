@@ -27,7 +27,7 @@ from cs_basics.study.accounting import (
     training_memory,
     utilisation_of,
 )
-from cs_basics.variants.config import ModelConfig, NormKind
+from cs_basics.variants.config import HeadNormKind, ModelConfig, NormKind
 
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
 
@@ -48,6 +48,7 @@ def main(
     placement: Literal["pre", "post", "sandwich", "none"] | None = None,
     ffn: Literal["swiglu", "silu"] | None = None,
     qk_norm: bool = False,
+    head_norm: HeadNormKind | None = None,
     tie_embeddings: bool = False,
     batch_size: int | None = None,
     tokens: int | None = None,
@@ -71,6 +72,7 @@ def main(
         placement: Placement of the norms.
         ffn: Kind of feed-forward part.
         qk_norm: Normalise queries and keys.
+        head_norm: Norm of what the heads found.
         tie_embeddings: Share the weight of embedding and output head.
         batch_size: Sequences per update (none: the preset's, or 1).
         tokens: Tokens to train on (none: the preset's, if it limits the updates).

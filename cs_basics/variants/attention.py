@@ -1,4 +1,4 @@
-"""Grouped-query attention, and RMSNorm of queries and keys. Read cs_basics/attention.py first."""
+"""Grouped-query attention, and norms inside it. Read cs_basics/attention.py first."""
 
 import torch
 from einops import rearrange, repeat
@@ -10,6 +10,8 @@ from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.layers import Linear
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.variants.config import HeadNormKind
+from cs_basics.variants.head_norm import HeadNorm
 
 
 class GroupedQueryAttention(CausalSelfAttention):
@@ -30,6 +32,7 @@ class GroupedQueryAttention(CausalSelfAttention):
             score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
             https://arxiv.org/abs/2010.04245, with RMSNorm for their l2 norm).
         d_head: Size of a head; None: d_model / num_heads.
+        head_norm: Norm of what the heads found (head_norm.py).
         norm_eps: Added to the mean squares of heads.
 
     Raises:
@@ -47,9 +50,11 @@ class GroupedQueryAttention(CausalSelfAttention):
         num_kv_heads: int | None = None,
         qk_norm: bool = False,
         d_head: int | None = None,
+        head_norm: HeadNormKind = "none",
         norm_eps: float = 1e-5,
     ) -> None:
-        nn.Module.__init__(self)  # The book's heads are d_model / num_heads, as many for keys.
+        # Not the book's constructor: its heads have d_model / num_heads, as many for keys.
+        super(CausalSelfAttention, self).__init__()
         if d_head is None and d_model % num_heads:
             raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
         self.num_heads, self.rope = num_heads, rope
@@ -69,6 +74,8 @@ class GroupedQueryAttention(CausalSelfAttention):
             RMSNorm(self.d_head, norm_eps, device, dtype) if qk_norm else nn.Sequential()
             for _ in range(2)
         )
+        sizes = (d_model, num_heads, self.d_head)
+        self.head_norm = HeadNorm(head_norm, *sizes, norm_eps, device, dtype)
 
     def forward(
         self,
@@ -93,7 +100,8 @@ class GroupedQueryAttention(CausalSelfAttention):
         )
         is_visible = places <= places.unsqueeze(-1)
         attended = scaled_dot_product_attention(q, k, v, is_visible)
-        return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
+        found = rearrange(attended, "... heads seq d -> ... seq (heads d)")
+        return self.output_proj(self.head_norm(found, x))
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""

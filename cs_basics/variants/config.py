@@ -14,7 +14,13 @@ NormKind = Literal[
     "layernorm-no-bias",
     "partial-rmsnorm",
     "group-rmsnorm",
+    "rmsnorm-gemma",
+    "centre-only",
+    "gain-only",
 ]
+
+
+HeadNormKind = Literal["none", "group", "gated", "gated-first"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +62,9 @@ class ModelConfig:
     """Feed-forward part; silu has two matrices: with d_ff = 4 d_model as many weights as swiglu."""
     qk_norm: bool = False
     """Normalise queries and keys, head by head, before they are rotated."""
+    head_norm: HeadNormKind = "none"
+    """Normalise what the heads found before the output projection: each head by itself (group), or
+    all together with a gate (cs_basics/variants/head_norm.py)."""
     tie_embeddings: bool = False
     """Use the embedding table as output head too."""
 

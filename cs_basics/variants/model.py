@@ -3,13 +3,15 @@
 import torch
 from torch import nn
 
+from cs_basics.norms import LayerNorm, RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.feed_forward import SiLUFeedForward
-from cs_basics.variants.norms import make_norm
+from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
+from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
 
 BLOCKS: dict[str, type[TransformerBlock]] = {
     "pre": TransformerBlock,
@@ -81,7 +83,8 @@ def exchange_parts(
         # An empty Sequential returns what it is given.
         norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
         setattr(block, name, norm)
-    if config.num_kv_heads is not None or config.head_dim is not None or config.qk_norm:
+    is_books = config.num_kv_heads is None is config.head_dim and not config.qk_norm
+    if not is_books or config.head_norm != "none":
         block.attn = GroupedQueryAttention(
             config.d_model,
             config.num_heads,
@@ -91,8 +94,42 @@ def exchange_parts(
             num_kv_heads=config.num_kv_heads,
             qk_norm=config.qk_norm,
             d_head=config.head_dim,
+            head_norm=config.head_norm,
             norm_eps=config.norm_eps,
         )
     block.attn.rope = rope
     if config.ffn == "silu":
         block.ffn = SiLUFeedForward(config.d_model, config.d_ff, device, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def make_norm(
+    config: ModelConfig,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> nn.Module:
+    """Build the norm of the residual stream that a configuration names.
+
+    Raises:
+        ValueError: There is no such norm.
+    """
+    d_model, eps = config.d_model, config.norm_eps
+    match config.norm:
+        case "rmsnorm":
+            return RMSNorm(d_model, eps, device, dtype)
+        case "rmsnorm-llama":
+            return LlamaRMSNorm(d_model, eps, device, dtype)
+        case "layernorm":
+            return LayerNorm(d_model, eps, device, dtype)
+        case "layernorm-no-bias":
+            return LayerNorm(d_model, eps, device, dtype, bias=False)
+        case "partial-rmsnorm":
+            return PartialRMSNorm(d_model, eps, device, dtype, fraction=config.norm_fraction)
+        case "group-rmsnorm":
+            return GroupRMSNorm(d_model, eps, device, dtype, num_groups=config.norm_groups)
+        case "rmsnorm-gemma":
+            return GemmaRMSNorm(d_model, eps, device, dtype)
+        case "centre-only":
+            return CentreOnlyNorm(d_model, device, dtype)
+        case "gain-only":
+            return GainOnly(d_model, device, dtype)
+    raise ValueError(f"norm={config.norm!r} is unknown")

@@ -115,7 +115,13 @@ OTHERWISE = (
     "layernorm-no-bias",
     "partial-rmsnorm",
     "group-rmsnorm",
+    "rmsnorm-gemma",
+    "centre-only",
+    "gain-only",
 ]""", 'NormKind = Literal["rmsnorm"]'),
+    ("cs_basics/variants/config.py", '"none", "group", "gated", "gated-first"', '"none"'),
+    ("cs_basics/variants/config.py", """ projection: each head by itself (group), or
+    all together with a gate (cs_basics/variants/head_norm.py).""", " projection."),
     ("cs_basics/variants/config.py", '"pre", "post", "sandwich", "none"', '"pre"'),
     ("cs_basics/variants/config.py", 'Literal["rope", "none"]', 'Literal["rope"]'),
     ("cs_basics/variants/config.py", 'Literal["swiglu", "silu"]', 'Literal["swiglu"]'),

@@ -1,13 +1,14 @@
 // The Transformer of cs_basics/transformer.py and its variants, reading one token at a time.
 
-import { add, layerNorm, linear, rmsNorm, rotate, silu, softmax } from "./tensor.js";
+import { add, groupRmsNorm, layerNorm, linear, rmsNorm, rotate, silu, softmax } from "./tensor.js";
 
 /**
  * The ModelConfig of cs_basics/variants/config.py.
  * @typedef {{ vocab_size: number, context_length: number, d_model: number, d_ff: number,
  *   num_layers: number, num_heads: number, rope_theta: number, norm: string, norm_eps: number,
  *   norm_fraction: number, norm_groups: number, placement: string, positions: string,
- *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean }} ModelConfig
+ *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean,
+ *   head_norm: string }} ModelConfig
  */
 
 /**
@@ -112,13 +113,20 @@ export class Model {
     return normalised;
   }
 
+  /** What a norm multiplies by; Gemma's weight is the difference from 1. @param {string} name */
+  gain(name) {
+    const { data } = this.weight(name);
+    return this.config.norm === "rmsnorm-gemma" ? data.map((value) => 1 + value) : data;
+  }
+
   /** @param {string} name @param {Float32Array} x */
   normalise(name, x) {
     const { norm, norm_eps: eps, norm_fraction, norm_groups } = this.config;
-    const gain = this.weight(name).data;
+    const gain = this.gain(name);
     switch (norm) {
       case "rmsnorm":
-      case "rmsnorm-llama": // the two differ in bfloat16 only
+      case "rmsnorm-gemma":
+      case "rmsnorm-llama": // the two orders of cast and gain differ in bfloat16 only
         return rmsNorm(x, gain, eps);
       case "layernorm":
       case "layernorm-no-bias":
@@ -127,13 +135,14 @@ export class Model {
         const measured = Math.max(1, Math.ceil(norm_fraction * x.length - 1e-9));
         return rmsNorm(x, gain, eps, x.subarray(0, measured));
       }
-      case "group-rmsnorm": {
-        const out = new Float32Array(x.length), size = x.length / norm_groups;
-        for (let at = 0; at < x.length; at += size) {
-          out.set(rmsNorm(x.subarray(at, at + size), gain.subarray(at, at + size), eps), at);
-        }
-        return out;
+      case "group-rmsnorm":
+        return groupRmsNorm(x, gain, eps, norm_groups);
+      case "centre-only": {
+        const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
+        return x.map((value, i) => (value - mean) * gain[i]);
       }
+      case "gain-only":
+        return x.map((value, i) => value * gain[i]);
       default:
         throw new Error(`norm=${norm} is unknown to this page`);
     }
@@ -176,13 +185,34 @@ export class Model {
       }
       const weights = softmax(scores);
       trace?.(`${name}.attn.heads.${head}`, weights);
-      if (operations.off.includes(`${name}.attn.heads.${head}`)) continue;
       for (let past = 0; past <= position; past++) {
         const value = past * dKv + shared, weight = weights[past];
         for (let i = 0; i < dHead; i++) mixed[head * dHead + i] += weight * cache.values[value + i];
       }
     }
-    return linear(this.weight(`${name}.attn.output_proj`), mixed, new Float32Array(d_model));
+    const found = this.headNorm(`${name}.attn.head_norm`, mixed, x);
+    for (let head = 0; head < num_heads; head++) {
+      const isOff = operations.off.includes(`${name}.attn.heads.${head}`);
+      if (isOff) found.fill(0, head * dHead, (head + 1) * dHead);
+    }
+    return linear(this.weight(`${name}.attn.output_proj`), found, new Float32Array(d_model));
+  }
+
+  /**
+   * The norm of what the heads found.
+   * @param {string} name
+   * @param {Float32Array} heads
+   * @param {Float32Array} x the input of attention
+   */
+  headNorm(name, heads, x) {
+    const { head_norm, norm_eps: eps, num_heads } = this.config;
+    if (head_norm === "none") return heads;
+    const gain = this.weight(`${name}.norm`).data;
+    if (head_norm === "group") return groupRmsNorm(heads, gain, eps, num_heads);
+    const gate = linear(this.weight(`${name}.gate_proj`), x, new Float32Array(heads.length)).map(silu);
+    const gated = (/** @type {Float32Array} */ values) => values.map((value, i) => value * gate[i]);
+    return head_norm === "gated-first"
+      ? rmsNorm(gated(heads), gain, eps) : gated(rmsNorm(heads, gain, eps));
   }
 
   /**

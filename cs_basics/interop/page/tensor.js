@@ -50,6 +50,21 @@ export function rmsNorm(x, gain, eps, measured = x) {
 }
 
 /**
+ * RMSNorm of each group of neighbouring coordinates.
+ * @param {Float32Array} x
+ * @param {Float32Array} gain
+ * @param {number} eps
+ * @param {number} groups
+ */
+export function groupRmsNorm(x, gain, eps, groups) {
+  const out = new Float32Array(x.length), size = x.length / groups;
+  for (let at = 0; at < x.length; at += size) {
+    out.set(rmsNorm(x.subarray(at, at + size), gain.subarray(at, at + size), eps), at);
+  }
+  return out;
+}
+
+/**
  * LayerNorm of one vector: shift to mean 0, divide by the standard deviation, gain and bias.
  * @param {Float32Array} x
  * @param {Float32Array} gain

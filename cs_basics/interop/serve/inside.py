@@ -23,6 +23,7 @@ from cs_basics.transformer import TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock
 from cs_basics.variants.feed_forward import SiLUFeedForward
+from cs_basics.variants.norms import GemmaRMSNorm
 
 NUM_UNITS, NUM_TOKENS = 10, 5
 
@@ -59,7 +60,10 @@ def operated(
         block: Any = model.get_submodule(name)
         for norm, last in (("ln1_after", block.attn.output_proj), ("ln2_after", block.ffn.w2)):
             after = getattr(block, norm, nn.Sequential())
-            _multiply(last if isinstance(after, nn.Sequential) else after, factor)
+            if isinstance(after, GemmaRMSNorm):
+                after.weight = nn.Parameter(factor * after.gain.detach() - 1)
+            else:
+                _multiply(last if isinstance(after, nn.Sequential) else after, factor)
     return model
 
 
@@ -206,7 +210,8 @@ def strongest_units(
     """Return the hidden units that add most to the stream, and the tokens each makes likelier."""
     downs: list[Tensor] = [block.ffn.w2.weight for block in model.layers]  # pyright: ignore[reportAttributeAccessIssue, reportAssignmentType]
     sizes = torch.stack([a.abs() * w.norm(dim=0) for a, w in zip(units, downs, strict=True)])
-    gain = getattr(model.ln_final, "weight", 1.0)
+    norm = model.ln_final
+    gain = norm.gain if isinstance(norm, GemmaRMSNorm) else getattr(norm, "weight", 1.0)
     found: list[dict[str, Any]] = []
     for index in sizes.flatten().topk(min(NUM_UNITS, sizes.numel())).indices.tolist():
         layer, unit = divmod(index, sizes.shape[1])

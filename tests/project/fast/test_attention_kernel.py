@@ -244,7 +244,11 @@ def fast_model(**change):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("change", [{}, {"num_kv_heads": 1}, {"positions": "none"}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"num_kv_heads": 1}, {"positions": "none"}, {"head_dim": 64, "head_norm": "gated"}],
+    ids=str,
+)
 def test_a_model_keeps_its_loss_and_gradients_also_compiled(change, dtype):
     model = fast_model(**change)
     ids = torch.randint(0, 300, (3, 101))

@@ -85,8 +85,9 @@ NOT_MODULES = {"AdamW", "generate", "Tokenizer", "train_bpe"}
 def with_gains(module):
     """Give norms gains other than 1, which would hide one that is left out."""
     for part in module.modules():
-        if type(part).__name__.endswith("Norm"):
-            nn.init.trunc_normal_(part.weight, mean=1.0, std=0.3)
+        if type(part).__name__.endswith(("Norm", "GainOnly")):
+            for gain in part.parameters(recurse=False):
+                nn.init.trunc_normal_(gain, mean=1.0, std=0.3)
     return module
 
 
@@ -173,6 +174,9 @@ MODELS = {
     "llama's order": {"norm": "rmsnorm-llama"},
     "group norm": {"norm": "group-rmsnorm", "norm_groups": 4},
     "GQA, tied": {"num_kv_heads": 2, "tie_embeddings": True},
+    "gemma, group norm of heads": {"norm": "rmsnorm-gemma", "head_norm": "group"},
+    "centring, gated heads": {"norm": "centre-only", "head_norm": "gated", "qk_norm": True},
+    "gain, gate first": {"norm": "gain-only", "head_norm": "gated-first", "num_kv_heads": 2},
     "heads of 12": {"num_heads": 3, "head_dim": 12, "num_kv_heads": 1},
     "QK-norm, heads of 6": {"qk_norm": True, "head_dim": 6, "norm_eps": 0.1},
     "QK-norm, silu, no positions": {"qk_norm": True, "ffn": "silu", "positions": "none"},
@@ -191,7 +195,8 @@ def test_a_whole_model_has_the_loss_and_the_gradients_of_the_reference(name):
         loss.backward()
         gradients = {name: p.grad for name, p in model.named_parameters()}
         found.append({"loss": loss.detach(), **gradients})
-    assert_same(found[1], found[0], 1e-5)
+    # A norm of small heads makes the roundings before it larger, those of the reference as well.
+    assert_same(found[1], found[0], 3e-5 if "head_norm" in MODELS[name] else 1e-5)
 
 
 def test_a_model_says_as_ever_that_a_sequence_is_too_long():
