@@ -27,7 +27,7 @@ from cs_basics.study.accounting import (
     training_memory,
     utilisation_of,
 )
-from cs_basics.variants.config import HeadNormKind, ModelConfig, NormKind
+from cs_basics.variants.config import FeedForwardKind, HeadNormKind, ModelConfig, NormKind
 
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
 
@@ -46,7 +46,8 @@ def main(
     d_ff: int | None = None,
     norm: NormKind | None = None,
     placement: Literal["pre", "post", "sandwich", "none"] | None = None,
-    ffn: Literal["swiglu", "silu"] | None = None,
+    ffn: FeedForwardKind | None = None,
+    ffn_bias: bool = False,
     qk_norm: bool = False,
     head_norm: HeadNormKind | None = None,
     tie_embeddings: bool = False,
@@ -71,6 +72,7 @@ def main(
         norm: Kind of normalisation.
         placement: Placement of the norms.
         ffn: Kind of feed-forward part.
+        ffn_bias: Add a bias to its products.
         qk_norm: Normalise queries and keys.
         head_norm: Norm of what the heads found.
         tie_embeddings: Share the weight of embedding and output head.

@@ -19,6 +19,7 @@ REQUIRED: dict[str, tuple[str | bool, ...]] = {
     "placement": ("pre",),
     "positions": ("rope",),
     "ffn": ("swiglu",),
+    "ffn_bias": (False,),
     "head_norm": ("none",),
 }
 """The choices that Llama and Qwen3 make. The two norms differ in where they round."""

@@ -80,8 +80,17 @@ def _positions(base: TrainConfig) -> Variants:
 
 
 def _ffn(base: TrainConfig) -> Variants:
-    # Two matrices of 4 d_model hold as many weights as three of 8/3 d_model.
-    return {"swiglu": base, "silu": base.replace(ffn="silu", d_ff=4 * base.model.d_model)}
+    # Two matrices of 4 d_model hold as many weights as three of 8/3 d_model. Biases are few.
+    plain = {
+        kind: base.replace(ffn=kind, d_ff=4 * base.model.d_model)
+        for kind in ("silu", "relu", "gelu", "relu-squared")
+    }
+    biased = {"swiglu-bias": base, "relu-bias": plain["relu"]}
+    return {
+        "swiglu": base,
+        **plain,
+        **{name: config.replace(ffn_bias=True) for name, config in biased.items()},
+    }
 
 
 def _lr(base: TrainConfig) -> Variants:

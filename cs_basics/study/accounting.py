@@ -18,6 +18,12 @@ divide keep one: what the gain multiplies."""
 ARRAYS_OF_THE_GATE = 4
 """Kept besides for a gated norm: the gate, its sigmoid, its SiLU, and the other factor of that."""
 
+HIDDEN_ARRAYS = {"swiglu": 5, "silu": 3, "relu": 2, "gelu": 4, "relu-squared": 3}
+"""Arrays of the size of the hidden layer that a feed-forward part keeps besides its input. swiglu:
+gate, its sigmoid, its SiLU, up, their product. silu: the layer, its sigmoid, its SiLU. relu: before
+and after. gelu: the layer, the argument of erf, the factor, the product. relu-squared: before,
+after, and the square."""
+
 Parts = dict[str, int]
 
 
@@ -28,12 +34,14 @@ def parameters(config: ModelConfig) -> Parts:
     """
     d_model, num_layers = config.d_model, config.num_layers
     per_norm = 2 * d_model if config.norm == "layernorm" else d_model
+    ffn_biases = (num_ffn_matrices(config) - 1) * config.d_ff + d_model if config.ffn_bias else 0
     head_norms = 2 * config.d_head if config.qk_norm else 0
     head_norms += config.d_q if config.head_norm != "none" else 0
     return {
         "token embeddings": config.vocab_size * d_model,
         "attention": num_layers * d_model * attention_width(config),
-        "feed-forward": num_layers * num_ffn_matrices(config) * d_model * config.d_ff,
+        "feed-forward": num_layers
+        * (num_ffn_matrices(config) * d_model * config.d_ff + ffn_biases),
         "norms": num_norms(config) * per_norm + num_layers * head_norms,
         "output head": 0 if config.tie_embeddings else config.vocab_size * d_model,
     }
@@ -123,9 +131,7 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
         attention += (ARRAYS_PER_NORM + gate) * tokens * config.d_q
     # The exponentials of the scores, and the masked probabilities.
     attention += 2 * tokens * config.num_heads * config.context_length
-    # SwiGLU: its input; gate, sigmoid of the gate, SiLU of the gate, up, and the gated product.
-    # Without a gate: its input; the hidden layer, its sigmoid and its SiLU.
-    ffn = stream + (5 if config.ffn == "swiglu" else 3) * hidden
+    ffn = stream + HIDDEN_ARRAYS[config.ffn] * hidden
     output_head = stream
     per_norm = 1 if config.norm in ("centre-only", "gain-only") else ARRAYS_PER_NORM
     floats = {

@@ -5,7 +5,7 @@ norms.py         relatives of RMSNorm: Llama's and Gemma's gain, partial, group,
 layer_norm_parts.py  LayerNorm taken apart: centring and gain, gain alone
 attention.py     grouped-query attention, heads of any size, RMSNorm of queries and keys
 head_norm.py     group and gated RMSNorm of what the heads found
-feed_forward.py  the feed-forward part without a gate
+feed_forward.py  feed-forward parts without a gate, and with biases
 blocks.py        post-norm and sandwich-norm blocks
 model.py         build_model: the model that a ModelConfig describes
 """

@@ -20,6 +20,7 @@ NormKind = Literal[
 ]
 
 
+FeedForwardKind = Literal["swiglu", "silu", "relu", "gelu", "relu-squared"]
 HeadNormKind = Literal["none", "group", "gated", "gated-first"]
 
 
@@ -58,8 +59,11 @@ class ModelConfig:
     queries (grouped-query attention; 1: multi-query); none: as many as num_heads."""
     head_dim: int | None = None
     """Size of a head; none: d_model / num_heads."""
-    ffn: Literal["swiglu", "silu"] = "swiglu"
-    """Feed-forward part; silu has two matrices: with d_ff = 4 d_model as many weights as swiglu."""
+    ffn: FeedForwardKind = "swiglu"
+    """Feed-forward part. All but swiglu have no gate and two matrices: with d_ff = 4 d_model
+    as many weights as swiglu with 8/3 d_model."""
+    ffn_bias: bool = False
+    """Add a bias to each product of the feed-forward parts."""
     qk_norm: bool = False
     """Normalise queries and keys, head by head, before they are rotated."""
     head_norm: HeadNormKind = "none"

@@ -9,7 +9,7 @@ from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.feed_forward import SiLUFeedForward
+from cs_basics.variants.feed_forward import BiasedSwiGLU, FeedForward
 from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
 from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
 
@@ -98,8 +98,13 @@ def exchange_parts(
             norm_eps=config.norm_eps,
         )
     block.attn.rope = rope
-    if config.ffn == "silu":
-        block.ffn = SiLUFeedForward(config.d_model, config.d_ff, device, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    sizes = (config.d_model, config.d_ff)
+    if config.ffn != "swiglu":
+        block.ffn = FeedForward(  # pyright: ignore[reportAttributeAccessIssue]
+            *sizes, device, dtype, activation=config.ffn, bias=config.ffn_bias
+        )
+    elif config.ffn_bias:
+        block.ffn = BiasedSwiGLU(*sizes, device, dtype)
 
 
 def make_norm(

@@ -124,7 +124,12 @@ OTHERWISE = (
     all together with a gate (cs_basics/variants/head_norm.py).""", " projection."),
     ("cs_basics/variants/config.py", '"pre", "post", "sandwich", "none"', '"pre"'),
     ("cs_basics/variants/config.py", 'Literal["rope", "none"]', 'Literal["rope"]'),
-    ("cs_basics/variants/config.py", 'Literal["swiglu", "silu"]', 'Literal["swiglu"]'),
+    ("cs_basics/variants/config.py", '"swiglu", "silu", "relu", "gelu", "relu-squared"',
+     '"swiglu"'),
+    ("cs_basics/variants/config.py",
+     " All but swiglu have no gate and two matrices: with d_ff = 4 d_model\n"
+     "    as many weights as swiglu with 8/3 d_model.", ""),
+    ("cs_basics/variants/config.py", "ffn_bias: bool", "ffn_bias: Literal[False]"),
     ("cs_basics/variants/config.py", "num_kv_heads: int | None", "num_kv_heads: Literal[None]"),
     ("cs_basics/variants/config.py", "head_dim: int | None", "head_dim: Literal[None]"),
     ("cs_basics/variants/config.py", "without head_dim it divides", "divides"),

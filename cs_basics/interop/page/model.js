@@ -1,6 +1,8 @@
 // The Transformer of cs_basics/transformer.py and its variants, reading one token at a time.
 
-import { add, groupRmsNorm, layerNorm, linear, rmsNorm, rotate, silu, softmax } from "./tensor.js";
+import {
+  ACTIVATIONS, add, groupRmsNorm, layerNorm, linear, rmsNorm, rotate, silu, softmax,
+} from "./tensor.js";
 
 /**
  * The ModelConfig of cs_basics/variants/config.py.
@@ -216,7 +218,7 @@ export class Model {
   }
 
   /**
-   * W2 (SiLU(W1 x) * W3 x), or without the gate W2 SiLU(W1 x).
+   * W2 (SiLU(W1 x) * W3 x), or without the gate W2 f(W1 x); a bias after each product if it has one.
    * @param {string} name
    * @param {Float32Array} x
    * @param {Operations} operations
@@ -224,14 +226,20 @@ export class Model {
    */
   feedForward(name, x, operations, trace) {
     const { d_model, d_ff, ffn } = this.config;
-    const units = linear(this.weight(`${name}.ffn.w1`), x, new Float32Array(d_ff)).map(silu);
+    const product = (/** @type {string} */ part, /** @type {Float32Array} */ input) => {
+      const weight = this.weight(`${name}.ffn.${part}`);
+      const out = linear(weight, input, new Float32Array(weight.rows));
+      const bias = this.weights.get(`${name}.ffn.${part}.bias`);
+      if (bias) add(out, bias.data);
+      return out;
+    };
+    const units = product("w1", x).map(ACTIVATIONS[ffn]);
     if (ffn === "swiglu") {
-      const up = linear(this.weight(`${name}.ffn.w3`), x, new Float32Array(d_ff));
+      const up = product("w3", x);
       for (let i = 0; i < d_ff; i++) units[i] *= up[i];
     }
     trace?.(`${name}.ffn.units`, units);
-    const out = new Float32Array(d_model);
     return operations.off.includes(`${name}.ffn`)
-      ? out : linear(this.weight(`${name}.ffn.w2`), units, out);
+      ? new Float32Array(d_model) : product("w2", units);
   }
 }

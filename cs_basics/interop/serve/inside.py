@@ -22,7 +22,7 @@ from cs_basics.layers import SwiGLU
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock
-from cs_basics.variants.feed_forward import SiLUFeedForward
+from cs_basics.variants.feed_forward import FeedForward
 from cs_basics.variants.norms import GemmaRMSNorm
 
 NUM_UNITS, NUM_TOKENS = 10, 5
@@ -184,12 +184,9 @@ def attention_maps(
     return scaled_dot_product_attention(q, k, values, places <= places.unsqueeze(-1))
 
 
-def hidden_units(
-    ffn: SwiGLU | SiLUFeedForward, x: Float[Tensor, " d_model"]
-) -> Float[Tensor, " d_ff"]:
+def hidden_units(ffn: SwiGLU | FeedForward, x: Float[Tensor, " d_model"]) -> Float[Tensor, " d_ff"]:
     """Return what w2 of a feed-forward part reads."""
-    units = silu(ffn.w1(x))
-    return units * ffn.w3(x) if isinstance(ffn, SwiGLU) else units
+    return ffn.hidden(x) if isinstance(ffn, FeedForward) else silu(ffn.w1(x)) * ffn.w3(x)
 
 
 def _lens(

@@ -53,6 +53,8 @@ VARIANTS = {
     "heads of 12": {"head_dim": 12, "num_heads": 3, "num_kv_heads": 1},
     "heads of 6, qk norm": {"head_dim": 6, "qk_norm": True, "norm_eps": 0.1},
     "silu, tied": {"ffn": "silu", "tie_embeddings": True},
+    "relu squared, biases": {"ffn": "relu-squared", "ffn_bias": True},
+    "swiglu, biases": {"ffn_bias": True},
 }
 
 
@@ -65,6 +67,8 @@ def sharp_model(num_layers=2, seed=0, **choices):
     for name, parameter in model.named_parameters():
         if "ln" in name or "norm" in name:  # gains of 1 would hide one that is left out
             nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
+        elif name.endswith("bias"):
+            nn.init.trunc_normal_(parameter, std=0.3)
     with torch.no_grad():
         model.lm_head.weight.mul_(8)  # sharp predictions, so that a wrong one shows
     return model

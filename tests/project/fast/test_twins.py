@@ -18,6 +18,7 @@ from cs_basics.functional import cross_entropy
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.feed_forward import BiasedLinear
 from cs_basics.variants.model import BLOCKS, build_model
 from cs_basics.variants.norms import LlamaRMSNorm
 
@@ -88,6 +89,8 @@ def with_gains(module):
         if type(part).__name__.endswith(("Norm", "GainOnly")):
             for gain in part.parameters(recurse=False):
                 nn.init.trunc_normal_(gain, mean=1.0, std=0.3)
+        if isinstance(part, BiasedLinear):
+            nn.init.trunc_normal_(part.bias, std=0.3)
     return module
 
 
@@ -174,13 +177,18 @@ MODELS = {
     "llama's order": {"norm": "rmsnorm-llama"},
     "group norm": {"norm": "group-rmsnorm", "norm_groups": 4},
     "GQA, tied": {"num_kv_heads": 2, "tie_embeddings": True},
-    "gemma, group norm of heads": {"norm": "rmsnorm-gemma", "head_norm": "group"},
+    "gemma, group norm of heads, gelu": {
+        "norm": "rmsnorm-gemma", "head_norm": "group", "ffn": "gelu",
+    },
+    "biases": {"ffn_bias": True},
+    "relu, biases": {"ffn": "relu", "ffn_bias": True},
+    "relu squared": {"ffn": "relu-squared"},
     "centring, gated heads": {"norm": "centre-only", "head_norm": "gated", "qk_norm": True},
     "gain, gate first": {"norm": "gain-only", "head_norm": "gated-first", "num_kv_heads": 2},
     "heads of 12": {"num_heads": 3, "head_dim": 12, "num_kv_heads": 1},
     "QK-norm, heads of 6": {"qk_norm": True, "head_dim": 6, "norm_eps": 0.1},
     "QK-norm, silu, no positions": {"qk_norm": True, "ffn": "silu", "positions": "none"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)

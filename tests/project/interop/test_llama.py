@@ -266,6 +266,7 @@ def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, 
         ({"positions": "none"}, "positions=none"),
         ({"num_heads": 3, "head_dim": 12}, "num_heads=3 has no form"),
         ({"ffn": "silu"}, "ffn=silu"),
+        ({"ffn_bias": True}, "ffn_bias=True"),
     ],
 )
 def test_what_has_no_llama_form_is_refused_in_one_line(script, make_run, tmp_path, choices, word):

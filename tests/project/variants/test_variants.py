@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from typing import get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.config import ModelConfig, NormKind
-from cs_basics.variants.feed_forward import SiLUFeedForward
+from cs_basics.variants.feed_forward import ACTIVATIONS, BiasedSwiGLU, FeedForward
 from cs_basics.variants.model import BLOCKS, build_model
 
 SIZES = {
@@ -127,6 +128,8 @@ def test_every_norm_trains_in_every_place(norm, placement):
 @pytest.mark.parametrize(
     "choices",
     [{"num_kv_heads": 2}, {"qk_norm": True}, {"num_heads": 3, "head_dim": 12}, {"ffn": "silu"},
+     {"ffn": "relu", "ffn_bias": True}, {"ffn": "gelu"}, {"ffn": "relu-squared"},
+     {"ffn_bias": True},
      {"head_norm": "group"}, {"head_norm": "gated"}, {"head_norm": "gated-first"},
      {"tie_embeddings": True}, {"positions": "none"},
      {"num_kv_heads": 1, "qk_norm": True, "positions": "none"}],
@@ -154,18 +157,66 @@ def test_the_norms_use_the_eps_of_the_configuration():
 
 
 def test_silu_with_four_times_d_model_is_as_large_as_swiglu_with_eight_thirds():
-    plain = sum(p.numel() for p in SiLUFeedForward(48, 4 * 48).parameters())
+    plain = sum(p.numel() for p in FeedForward(48, 4 * 48, activation="silu").parameters())
     gated = sum(p.numel() for p in SwiGLU(48, 8 * 48 // 3).parameters())
     assert plain == gated
 
 
-def test_silu_feed_forward_is_w2_of_silu_of_w1():
+FORMULAS = {
+    "silu": lambda x: x / (1 + math.exp(-x)),
+    "relu": lambda x: max(x, 0.0),
+    "gelu": lambda x: x * 0.5 * math.erfc(-x / math.sqrt(2)),
+    "relu-squared": lambda x: max(x, 0.0) ** 2,
+}
+
+
+def give_numbers(module: nn.Module) -> None:
+    """Give every weight and bias a value of its own; a bias of 0 would hide that it is left out."""
+    for parameter in module.parameters():
+        nn.init.trunc_normal_(parameter, std=0.5)
+
+
+def weights_of(layer: nn.Module) -> dict[str, np.ndarray]:
+    return {name: p.detach().numpy() for name, p in layer.named_parameters()}
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_feed_forward_part_without_a_gate_is_w2_of_the_activation_of_w1(activation, bias):
     torch.manual_seed(0)
-    layer = SiLUFeedForward(8, 12, dtype=torch.float64)
+    layer = FeedForward(8, 12, dtype=torch.float64, activation=activation, bias=bias)
+    give_numbers(layer)
+    w = weights_of(layer)
+    assert ("w1.bias" in w, "w2.bias" in w) == (bias, bias)
     x = np.random.default_rng(0).normal(size=(3, 8))
-    hidden = x @ layer.w1.weight.detach().numpy().T
-    expected = hidden / (1 + np.exp(-hidden)) @ layer.w2.weight.detach().numpy().T
+    hidden = np.vectorize(FORMULAS[activation])(x @ w["w1.weight"].T + w.get("w1.bias", 0))
+    expected = hidden @ w["w2.weight"].T + w.get("w2.bias", 0)
     np.testing.assert_allclose(part(layer, x), expected, rtol=1e-10)
+
+
+def test_swiglu_with_biases_adds_one_to_each_product():
+    torch.manual_seed(0)
+    layer = BiasedSwiGLU(8, 12, dtype=torch.float64)
+    give_numbers(layer)
+    w = weights_of(layer)
+    x = np.random.default_rng(0).normal(size=(3, 8))
+    gate, up = (x @ w[f"{name}.weight"].T + w[f"{name}.bias"] for name in ("w1", "w3"))
+    hidden = np.vectorize(FORMULAS["silu"])(gate) * up
+    expected = hidden @ w["w2.weight"].T + w["w2.bias"]
+    np.testing.assert_allclose(part(layer, x), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_hide_nothing_that_is_not_finite_and_have_their_slopes(activation):
+    function = ACTIVATIONS[activation]
+    assert function(torch.tensor([math.nan])).isnan().all()
+    x = torch.tensor([-2.0, -0.3, 0.4, 3.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(function, x)
+
+
+def test_an_activation_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="activation=tanh does not exist: choose one of silu, re"):
+        FeedForward(8, 12, activation="tanh")
 
 
 def test_tied_weights_are_one_parameter_with_the_scale_of_the_head():
@@ -287,5 +338,5 @@ def test_a_model_is_built_with_all_the_choices_of_its_configuration():
     model = small_model(placement="sandwich", norm="layernorm", ffn="silu", num_kv_heads=2)
     assert "layers.0.ln1_after.bias" in model.state_dict()
     assert type(model.layers[2]) is BLOCKS["sandwich"]
-    assert type(model.layers[1].ffn) is SiLUFeedForward
+    assert type(model.layers[1].ffn) is FeedForward
     assert type(model.layers[0].attn) is GroupedQueryAttention
