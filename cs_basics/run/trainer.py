@@ -274,8 +274,8 @@ class Trainer:
         held = {name: p.numel() for name, p in self.model.named_parameters() if p.dim() == 2}
         if sizes.tie_embeddings is False:
             held.pop("token_embeddings.weight", None)
-        scores = 2 * sizes.num_layers * sizes.d_model * sizes.context_length
-        num_shares = self.world.size // self.data_world.size if self.layout.is_split else 1
+        scores = 2 * sizes.num_layers * sizes.d_q * sizes.context_length
+        num_shares = self.world.size // self.data_world.size
         return 6.0 * (num_shares * sum(held.values()) + scores)
 
     def next_batch(self) -> tuple[Tensor, Tensor]:

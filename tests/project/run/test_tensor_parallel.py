@@ -21,7 +21,13 @@ from cs_basics.variants.model import build_model
 SIZES = {"vocab_size": 259, "context_length": 8, "d_model": 32, "num_layers": 2, "num_heads": 4}
 MODELS = {
     "book": {},
-    "grouped": {"num_kv_heads": 4, "qk_norm": True, "tie_embeddings": True, "ffn": "silu"},
+    "grouped": {
+        "num_kv_heads": 4,
+        "qk_norm": True,
+        "tie_embeddings": True,
+        "ffn": "silu",
+        "head_dim": 16,
+    },
 }
 NUM_UPDATES = 3
 
