@@ -8,10 +8,11 @@ processes or the other method.
 """
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,6 +30,10 @@ TIMEOUT = timedelta(hours=24)
 # Gradients are reduced in buckets of about this size: large enough to make latency negligible,
 # small enough that copying one bucket and reducing another overlap.
 BUCKET_BYTES = 25 << 20
+
+
+BuildWhole = Callable[[], tuple[nn.Module, Optimizer]]
+"""Makes a whole model and its optimizer, where a process holds a part of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,17 @@ class DDP:
             ValueError: The checkpoint does not fit this model or optimizer.
         """
         return checkpoint.load_into(self.model, optimizer)
+
+
+class Saved:
+    """A gathered state with the `state_dict` method that `save_checkpoint` calls."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the gathered state."""
+        return self._state
 
 
 def average(gradients: list[Tensor], world: World) -> None:

@@ -18,9 +18,7 @@ from torch.optim import Optimizer
 
 from cs_basics.optim import clip_grad_norm
 from cs_basics.run.checkpoint_file import Checkpoint
-from cs_basics.run.distributed import DDP, World
-
-BuildWhole = Callable[[], tuple[nn.Module, Optimizer]]
+from cs_basics.run.distributed import DDP, BuildWhole, Saved, World
 
 
 class FSDP(DDP):
@@ -124,17 +122,6 @@ class FSDP(DDP):
             for number, kept in state["state"].items()
         }
         return {**state, "state": per_weight}
-
-
-class Saved:
-    """A gathered state with the `state_dict` method that `save_checkpoint` calls."""
-
-    def __init__(self, state: dict[str, Any]) -> None:
-        self._state = state
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the gathered state."""
-        return self._state
 
 
 def _whole(part: Tensor, like: DTensor) -> Tensor:

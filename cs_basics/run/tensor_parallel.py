@@ -14,8 +14,7 @@ from torch.optim import Optimizer
 
 from cs_basics.optim import clip_grad_norm
 from cs_basics.run.checkpoint_file import Checkpoint
-from cs_basics.run.distributed import DDP, World
-from cs_basics.run.fsdp import BuildWhole, Saved
+from cs_basics.run.distributed import DDP, BuildWhole, Saved, World
 from cs_basics.run.parallel_layers import (
     ColumnParallelLinear,
     RowParallelLinear,
