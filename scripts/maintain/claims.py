@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
 sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
@@ -24,12 +25,12 @@ from cs_basics.run.metrics import format_duration
 from cs_basics.study.claims.document import TITLE, Result, blocks
 from cs_basics.study.claims.ledger import Entry, choose_entries, find_entries, measure
 from cs_basics.study.claims.row import Row, read_row
-from cs_basics.study.claims.trainings import BASE, Trainings
+from cs_basics.study.claims.trainings import BASE, Trainings, name_of
 from cs_basics.study.timing import machine
 
 ROOT = Path(__file__).parents[2]
-EXPECTED_S = {"quick": 1.0, "long": 60.0}
-"""For one claim with one seed, until some were measured."""
+QUICK_S, TRAINING_S = 0.4, 60.0
+"""Seconds of a measurement and of a small training, until some were made."""
 
 
 def main(
@@ -95,13 +96,13 @@ def measure_all(
     if not work:
         print(f"everything is measured (to measure it again, delete files of {folder})")
     crashes: list[str] = []
-    times: dict[str, list[float]] = {cost: [] for cost in EXPECTED_S}
+    times: list[float] = []
     on = machine() if work else ""
     for index, (entry, seed) in enumerate(work):
-        left = sum(expected_s(other, times) for other, _ in work[index:])
+        left = seconds_left(work[index:], times, trainings)
         place = f"[{index + 1:>3}/{len(work)}]"
         print(f"{place} {entry.name}, seed {seed}  ({format_duration(left)} left)", flush=True)
-        started = time.monotonic()
+        started, made = time.monotonic(), len(trainings.seconds)
         try:
             values = measure(entry.claim, seed, trainings)
         except Exception as error:
@@ -109,7 +110,7 @@ def measure_all(
             crashes.append(f"{entry.name} ({type(error).__name__}: {error})")
             continue
         elapsed_s = time.monotonic() - started
-        times[entry.claim.cost].append(elapsed_s)
+        times.append(elapsed_s - sum(trainings.seconds[made:]))
         today = datetime.datetime.now().astimezone().date().isoformat()
         row: Row = rows[entry.name].with_values(seed, values, elapsed_s, today, on)
         row.write(folder)
@@ -117,10 +118,19 @@ def measure_all(
     return crashes
 
 
-def expected_s(entry: Entry, times: dict[str, list[float]]) -> float:
-    """Estimate the seconds of a measurement from those of its kind so far."""
-    known = times[entry.claim.cost]
-    return sum(known) / len(known) if known else EXPECTED_S[entry.claim.cost]
+def seconds_left(
+    work: Sequence[tuple[Entry, int]], times: Sequence[float], trainings: Trainings
+) -> float:
+    """Estimate the time of what is left, from the times so far; each training is made once."""
+    missing = {
+        name_of(settings, seed)
+        for entry, seed in work
+        for settings in entry.claim.trains.values()
+        if trainings.missing(settings, seed)
+    }
+    of_one = fmean(times) if times else QUICK_S
+    of_training = fmean(trainings.seconds) if trainings.seconds else TRAINING_S
+    return len(work) * of_one + len(missing) * of_training
 
 
 def is_done(result: Result, seeds: tuple[int, ...]) -> bool:

@@ -42,6 +42,8 @@ class Claim:
     """quick: seconds; long: minutes."""
     is_exact: bool = False
     """Whether no seed changes the values: then they are measured once."""
+    is_timing: bool = False
+    """Whether the values are times, which differ from machine to machine."""
     needs: str = ""
     """What a machine must have; without it the row says "not measured" (ledger.py: NEEDS)."""
     trains: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])

@@ -1,6 +1,7 @@
 """The ledger as a document: a table for each topic, pictures, programs, machines."""
 
 import io
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +18,14 @@ from cs_basics.run.document import (
     Picture,
     Table,
 )
-from cs_basics.study.claims.claim import Intervals
+from cs_basics.study.claims.claim import FALSE, NOT_SEEN, Intervals
 from cs_basics.study.claims.ledger import TOPICS, Entry, verdict_of
 from cs_basics.study.claims.program import output_of
 from cs_basics.study.claims.row import Row
 
 TITLE = "Every claim about the norm and its neighbours, executed"
 HEADER = (
-    "claim", "verdict", "value", "what is measured", "source", "command", "date", "name",
+    "claim", "verdict", "value", "what is measured", "source", "command", "code", "date",
 )  # fmt: skip
 PICTURES = Path("pictures") / "claims"
 """Folder of the pictures, beside the Markdown."""
@@ -51,9 +52,9 @@ def blocks(results: Sequence[Result]) -> list[Block]:
         Paragraph(
             "Written by make claims. A value is a mean over seeds with its 95 % t interval; one "
             "without interval does not depend on a seed. Verdicts: true; true where ...; not seen "
-            "(the effect is not larger than its interval); false. Each claim is a few lines in "
-            "cs_basics/study/claims, found by its name, the last column; the command measures it "
-            "again once its file is deleted from runs/claims/rows. docs/norms.md explains."
+            "(the effect is not larger than its interval); false. The command stands in "
+            "scripts/maintain, the code in cs_basics/study/claims; times (ratios of medians of "
+            "runs in turn, in one process) are of a machine, see the end. docs/norms.md explains."
         ),
         Items(counted(results)),
     ]
@@ -68,13 +69,15 @@ def blocks(results: Sequence[Result]) -> list[Block]:
 
 def counted(results: Sequence[Result]) -> list[str]:
     """Count the verdicts."""
-    kinds = [result.verdict.split()[0].strip(",") for result in results]
-    names = {"true": "true, or true where ...", "false": "false", "not": "not seen"}
-    missing = sum(result.verdict.startswith("not measured") for result in results)
-    lines = [f"{len(results)} claims"]
-    for kind, name in names.items():
-        lines.append(f"{kinds.count(kind) - (missing if kind == 'not' else 0)} {name}")
-    return [*lines, f"{missing} not measured"]
+    kinds = Counter(kind_of(result.verdict) for result in results)
+    return [f"{len(results)} claims", *(f"{number} {kind}" for kind, number in kinds.most_common())]
+
+
+def kind_of(verdict: str) -> str:
+    """Return a verdict without its conditions."""
+    if verdict.startswith("not measured"):
+        return "not measured"
+    return verdict if verdict in (FALSE, NOT_SEEN) else "true, or true where ..."
 
 
 def table(results: Sequence[Result], letters: dict[str, str]) -> Table:
@@ -87,8 +90,8 @@ def table(results: Sequence[Result], letters: dict[str, str]) -> Table:
             result.entry.claim.shows,
             result.entry.claim.source,
             f"claims.py {result.entry.name}",
+            f"{result.entry.topic}/{result.entry.path.name}",
             f"{result.row.date}, {letters[result.row.machine]}" if result.row.values else "-",
-            result.entry.name,
         ]
         for result in results
     ]

@@ -1,4 +1,8 @@
-"""Mean and 95 % t interval of a number that was measured with several seeds."""
+"""Mean and 95 % t interval of a number that was measured with several seeds.
+
+What holds by construction is judged by the worst seed (least, most), what chance has a part in by
+the interval (low, high).
+"""
 
 import math
 import statistics
@@ -12,11 +16,13 @@ used, which makes the interval a little too wide."""
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, and how far from it the true mean may lie."""
+    """A mean, how far from it the true mean may lie, and the least and the largest value."""
 
     mean: float
     half_width: float
     """0 for a single value, of which nothing more is known."""
+    least: float
+    most: float
 
     @property
     def low(self) -> float:
@@ -47,6 +53,7 @@ def interval_of(values: Sequence[float]) -> Interval:
     """Return mean and interval of the values of several seeds, at least one."""
     mean = statistics.fmean(values)
     if len(values) == 1 or not math.isfinite(mean):
-        return Interval(mean, 0.0)
+        return Interval(mean, 0.0, min(values), max(values))
     quantile = T_95[min(len(values) - 1, len(T_95)) - 1]
-    return Interval(mean, quantile * statistics.stdev(values) / math.sqrt(len(values)))
+    half_width = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return Interval(mean, half_width, min(values), max(values))

@@ -1,5 +1,6 @@
 """The small trainings that long claims compare: each is made once and kept with its weights."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ BASE = TrainConfig.of(
     dtype="float32",
     fast="off",
 )
-"""A million parameters, a minute on one core: stories of the grammar become readable."""
+"""A million parameters, about a minute on one core."""
 
 EVALUATED = 256
 """Validation sequences with which a trained model is looked at."""
@@ -83,6 +84,12 @@ class Trainings:
     def __init__(self, folder: Path, base: TrainConfig = BASE) -> None:
         self.folder, self.base = folder, base
         self.shared = RunFolder(folder / "shared")
+        self.seconds: list[float] = []
+        """Of each training that was made."""
+
+    def missing(self, settings: Mapping[str, Any], seed: int) -> bool:
+        """Tell whether a training is still to be made."""
+        return read_result(RunFolder(self.folder / name_of(settings, seed))) is None
 
     def trained(self, settings: Mapping[str, Any], seed: int) -> Trained:
         """Return a training, made now unless it is kept.
@@ -94,8 +101,10 @@ class Trainings:
         config = self.base.replace(**settings, seed=seed, run_dir=folder.path)
         result = read_result(folder)
         if result is None:
+            started = time.monotonic()
             folder.write_config(config)
             result = run_variant(config, self.shared, keep_weights=True)
+            self.seconds.append(time.monotonic() - started)
         elif folder.read_config() != config:
             raise ValueError(f"{folder.path} had other settings: delete it, and it is made again")
         return Trained(config, result, folder, self.shared)

@@ -93,6 +93,7 @@ CLAIMS = [
         source=CIRCULATES,
         shows=f"compiled together / each compiled; {ROUNDS} turns, 4,096 x 2,048, float32, forward",
         measure=time_of_add_norm,
+        is_timing=True,
         verdict=lambda v: true_if(
             v["time together / apart"].is_below(0.6),
             "true to a smaller part" if v["time together / apart"].is_below(0.97) else NOT_SEEN,

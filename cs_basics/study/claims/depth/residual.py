@@ -117,7 +117,7 @@ CLAIMS = [
         shows="variance after blocks 1 and 16 of fresh models of 16 blocks, d = 128",
         measure=stream,
         verdict=lambda v: true_if(
-            v["pre-norm, block 16"].low > 1.5 * v["pre-norm, block 1"].high
+            v["pre-norm, block 16"].least > 1.5 * v["pre-norm, block 1"].most
             and abs(v["post-norm, block 16"].mean / v["post-norm, block 1"].mean - 1) < 0.05
         ),
         shown=(
@@ -146,7 +146,7 @@ CLAIMS = [
         measure=last_block("pre"),
         verdict=lambda v: true_if(
             abs(v[GROWTH].mean - 0.354) < 0.15,
-            "true of the direction" if v[GROWTH].is_below(0.95) else "not seen",
+            "true of the direction" if v[GROWTH].most < 0.95 else "not seen",
         ),
         shown=(GROWTH,),
     ),
@@ -158,7 +158,7 @@ CLAIMS = [
         shows="gradient of the feed-forward matrix, block 1 / block 16, fresh models",
         measure=along_depth,
         verdict=lambda v: true_if(
-            v["post-norm, first / last"].is_below(0.5) and v["pre-norm, first / last"].is_above(0.8)
+            v["post-norm, first / last"].most < 0.5 and v["pre-norm, first / last"].least > 0.8
         ),
         shown=("pre-norm, first / last", "post-norm, first / last"),
         draw=draw_blocks("gradient of the feed-forward matrix"),

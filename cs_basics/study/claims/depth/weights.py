@@ -92,8 +92,7 @@ CLAIMS = [
         "|step|^2 (Pythagoras); float64",
         measure=growth,
         verdict=lambda v: true_if(
-            v["error of Pythagoras"].is_below(1e-12)
-            and v["least growth of |W|^2 in a step"].mean > 0
+            v["error of Pythagoras"].most < 1e-12 and v["least growth of |W|^2 in a step"].mean > 0
         ),
     ),
     Claim(
@@ -102,7 +101,7 @@ CLAIMS = [
         source=VAN_LAARHOVEN,
         shows=f"losses of {STEPS} steps from W and from 3 W with 9 times the rate; float64",
         measure=same_path_sgd,
-        verdict=lambda v: true_if(v["largest difference of losses"].is_below(1e-9)),
+        verdict=lambda v: true_if(v["largest difference of losses"].most < 1e-9),
     ),
     Claim(
         name="effective-rate-adam",
@@ -110,7 +109,7 @@ CLAIMS = [
         source=VAN_LAARHOVEN,
         shows=f"losses of {STEPS} steps from W and 3 W with 3 times the rate, eps = 0; float64",
         measure=same_path_adam,
-        verdict=lambda v: true_if(v["largest difference of losses"].is_below(1e-9)),
+        verdict=lambda v: true_if(v["largest difference of losses"].most < 1e-9),
     ),
     Claim(
         name="decay-does-not-regularise",
@@ -119,6 +118,6 @@ CLAIMS = [
         source=VAN_LAARHOVEN,
         shows="change of the loss when W is halved; float64, eps = 0",
         measure=decay,
-        verdict=lambda v: true_if(v["change of the loss"].is_below(1e-12)),
+        verdict=lambda v: true_if(v["change of the loss"].most < 1e-12),
     ),
 ]

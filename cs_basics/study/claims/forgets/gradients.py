@@ -61,7 +61,7 @@ CLAIMS = [
         source=f"follows from {ZHANG}, sec. 4.2",
         shows="largest cosine between gradient and input, 20 vectors; float64, d = 64, eps = 0",
         measure=along_x,
-        verdict=lambda v: true_if(v["largest cosine"].is_below(1e-12)),
+        verdict=lambda v: true_if(v["largest cosine"].most < 1e-12),
     ),
     Claim(
         name="gradient-mean-zero",
@@ -69,7 +69,7 @@ CLAIMS = [
         source=CIRCULATES,
         shows="largest cosine between gradient and the vector of ones, 20 vectors; float64",
         measure=along_ones,
-        verdict=lambda v: true_if(v["LayerNorm"].is_below(1e-12) and v["RMSNorm"].is_above(0.01)),
+        verdict=lambda v: true_if(v["LayerNorm"].most < 1e-12 and v["RMSNorm"].least > 0.01),
     ),
     Claim(
         name="gradient-shrinks",

@@ -85,7 +85,7 @@ CLAIMS = [
         source=f"{ZHANG}, sec. 4",
         shows="largest difference over 20 centred vectors; float64",
         measure=on_centred,
-        verdict=lambda v: true_if(v["largest difference"].is_below(SAME)),
+        verdict=lambda v: true_if(v["largest difference"].most < SAME),
     ),
     Claim(
         name="layernorm-is-centred-rmsnorm",
@@ -93,7 +93,7 @@ CLAIMS = [
         source=f"{GUPTA}; {BRODY}",
         shows="largest difference over 20 vectors of mean 3; no bias, float64",
         measure=of_centred,
-        verdict=lambda v: true_if(v["largest difference"].is_below(SAME)),
+        verdict=lambda v: true_if(v["largest difference"].most < SAME),
     ),
     Claim(
         name="square-of-the-rms",
@@ -101,7 +101,7 @@ CLAIMS = [
         source="definition",
         shows="largest difference of the two sides, 20 vectors; float64",
         measure=squares,
-        verdict=lambda v: true_if(v["largest difference"].is_below(1e-11)),
+        verdict=lambda v: true_if(v["largest difference"].most < 1e-11),
     ),
     Claim(
         name="unit-variance",
@@ -111,8 +111,8 @@ CLAIMS = [
         measure=deviation,
         verdict=lambda v: (
             "true where x has mean 0"
-            if abs(v["mean of x = 0"].mean - 1) < 1e-3 and v["mean of x = 1"].is_below(0.9)
-            else true_if(v["mean of x = 1"].is_above(0.99))
+            if abs(v["mean of x = 0"].mean - 1) < 1e-3 and v["mean of x = 1"].most < 0.9
+            else true_if(v["mean of x = 1"].least > 0.99)
         ),
     ),
     Claim(
@@ -132,9 +132,9 @@ CLAIMS = [
         measure=lengths,
         verdict=lambda v: (
             "true where the gain is 1 (otherwise an ellipsoid)"
-            if v["gain 1: largest error"].is_below(SAME)
-            and v["learned gain: spread (std)"].is_above(1e-3)
-            else true_if(v["learned gain: spread (std)"].is_below(SAME))
+            if v["gain 1: largest error"].most < SAME
+            and v["learned gain: spread (std)"].least > 1e-3
+            else true_if(v["learned gain: spread (std)"].most < SAME)
         ),
     ),
     Claim(
@@ -143,7 +143,7 @@ CLAIMS = [
         source="definition",
         shows="largest difference, gain 1, eps = 0, 20 vectors; float64",
         measure=twice,
-        verdict=lambda v: true_if(v["largest difference"].is_below(SAME)),
+        verdict=lambda v: true_if(v["largest difference"].most < SAME),
     ),
     Claim(
         name="within-one",
@@ -151,7 +151,7 @@ CLAIMS = [
         source=CIRCULATES,
         shows="largest output for a vector with one coordinate that is not 0; bound: sqrt(d)",
         measure=peak,
-        verdict=lambda v: true_if(v["largest output"].is_below(1 + 1e-9)),
+        verdict=lambda v: true_if(v["largest output"].most < 1 + 1e-9),
         is_exact=True,
     ),
 ]

@@ -55,12 +55,12 @@ def change_of(kind: str, change: Change) -> Callable[[int], Values]:
 
 def is_invariant(values: Intervals) -> str:
     """Judge "it does not change"."""
-    return true_if(values["largest change"].is_below(ROUNDING))
+    return true_if(values["largest change"].most < ROUNDING)
 
 
 def is_not_invariant(values: Intervals) -> str:
     """Judge "it changes"."""
-    return true_if(values["largest change"].is_above(0.01))
+    return true_if(values["largest change"].least > 0.01)
 
 
 ROWS: tuple[tuple[str, str, str, Change, bool], ...] = (

@@ -93,7 +93,7 @@ def batch_of_one(seed: int) -> Values:
 def is_of_batch_norm_alone(values: Intervals) -> str:
     """Judge "BatchNorm does, the others do not"."""
     others = (values["LayerNorm"], values["RMSNorm"])
-    return true_if(values["BatchNorm"].is_above(1e-2) and all(o.is_below(1e-6) for o in others))
+    return true_if(values["BatchNorm"].least > 1e-2 and all(o.most < 1e-6 for o in others))
 
 
 TOY = f"{SAMPLES} samples of {LENGTH} positions, d = {D}"
@@ -153,6 +153,6 @@ CLAIMS = [
         source=f"circulates; {ZHANG}, sec. 2, on its dependence on the batch",
         shows="RMS of the output",
         measure=batch_of_one,
-        verdict=lambda v: true_if(v["BatchNorm"].is_below(1e-6) and v["RMSNorm"].is_above(0.9)),
+        verdict=lambda v: true_if(v["BatchNorm"].most < 1e-6 and v["RMSNorm"].least > 0.9),
     )
 ]

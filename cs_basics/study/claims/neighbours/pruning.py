@@ -53,8 +53,8 @@ CLAIMS = [
         measure=ordinary,
         verdict=lambda v: (
             "true, but by 2 % or less for one ordinary feature"
-            if v["RMSNorm, %"].is_above(0.1) and v["RMSNorm, %"].is_below(2)
-            else true_if(v["RMSNorm, %"].is_above(0.1))
+            if v["RMSNorm, %"].least > 0.1 and v["RMSNorm, %"].most < 2
+            else true_if(v["RMSNorm, %"].least > 0.1)
         ),
     ),
     Claim(
@@ -63,7 +63,7 @@ CLAIMS = [
         source=CIRCULATES,
         shows="the same for a feature of size 20 where the others have size 1",
         measure=outlier,
-        verdict=lambda v: true_if(v["RMSNorm, %"].is_above(50)),
+        verdict=lambda v: true_if(v["RMSNorm, %"].least > 50),
     ),
     Claim(
         name="pruning-ratios",
@@ -71,6 +71,6 @@ CLAIMS = [
         source="follows from the formulas",
         shows="largest change of the other outputs, scaled to length 1; float64",
         measure=ratios,
-        verdict=lambda v: true_if(v["RMSNorm"].is_below(1e-12) and v["LayerNorm"].is_above(1e-4)),
+        verdict=lambda v: true_if(v["RMSNorm"].most < 1e-12 and v["LayerNorm"].least > 1e-4),
     ),
 ]

@@ -39,7 +39,7 @@ CLAIMS = [
         shows="largest logit of 500 pairs, d_head = 64, gain 1; bound: sqrt(64) = 8",
         measure=largest_logit,
         verdict=lambda v: true_if(
-            v["with QK-norm, size 100"].is_below(8.001) and v["without, size 100"].is_above(1e4)
+            v["with QK-norm, size 100"].most < 8.001 and v["without, size 100"].least > 1e4
         ),
         shown=(
             "without, size 1",
@@ -56,8 +56,8 @@ CLAIMS = [
         measure=with_gain,
         verdict=lambda v: (
             "true where the gains are 1 (they are factors of the bound)"
-            if v["largest logit"].is_above(8.001)
-            else true_if(v["largest logit"].is_below(8.001))
+            if v["largest logit"].least > 8.001
+            else true_if(v["largest logit"].most < 8.001)
         ),
     ),
 ]

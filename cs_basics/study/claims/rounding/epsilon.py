@@ -112,7 +112,7 @@ CLAIMS = [
         measure=output_size,
         verdict=lambda v: (
             "true where RMS(x) is not far above sqrt(eps)"
-            if v["eps outside"].low > 2 * v["eps inside"].high
+            if v["eps outside"].least > 2 * v["eps inside"].most
             else NOT_SEEN
         ),
     ),
@@ -122,7 +122,7 @@ CLAIMS = [
         source=CIRCULATES,
         shows="change of a fresh stories model's loss (nats) when eps = 1e-5 moves outside",
         measure=in_a_model,
-        verdict=lambda v: true_if(v["change of the loss"].is_above(1e-3), NOT_SEEN),
+        verdict=lambda v: true_if(v["change of the loss"].least > 1e-3, NOT_SEEN),
     ),
     Claim(
         name="eps-place-gradients",

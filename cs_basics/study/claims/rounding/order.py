@@ -50,7 +50,7 @@ CLAIMS = [
         shows="RMSNorm (gain, then cast) and Llama's order (cast, then gain) in bfloat16, gains "
         "about 1, against float64; one rounding may be off by 2^-8",
         measure=learned_gain,
-        verdict=lambda v: true_if(v["outputs that differ, %"].is_below(0.1)),
+        verdict=lambda v: true_if(v["outputs that differ, %"].most < 0.1),
     ),
     Claim(
         name="llama-rounds-twice",
@@ -59,8 +59,8 @@ CLAIMS = [
         shows="the same, errors in units of 2^-8, the most that one rounding costs",
         measure=learned_gain,
         verdict=lambda v: true_if(
-            v["largest error, cast first, in 2^-8"].low
-            > 1.2 * v["largest error, gain first, in 2^-8"].high
+            v["largest error, cast first, in 2^-8"].least
+            > 1.2 * v["largest error, gain first, in 2^-8"].most
         ),
         shown=("largest error, gain first, in 2^-8", "largest error, cast first, in 2^-8"),
     ),

@@ -71,9 +71,9 @@ def one_by_one(_seed: int) -> Values:
 def judge(values: Intervals) -> str:
     """Judge "ruins it": ten times the error of float32."""
     wide, low = values["in float32, %"], values["in the low dtype, %"]
-    if low.low > 10 * wide.high:
+    if low.least > 10 * wide.most:
         return true_if(True)
-    grows = low.low > 1.1 * wide.high
+    grows = low.least > 1.1 * wide.most
     return "true to a factor below 3 (torch's sums are float32 inside)" if grows else NOT_SEEN
 
 

@@ -152,7 +152,7 @@ CLAIMS = [
         trains=KINDS,
         measure=mean_share,
         verdict=lambda v: true_if(
-            all(v[f"{name}, largest, %"].is_below(5) for name in KINDS),
+            all(v[f"{name}, largest, %"].most < 5 for name in KINDS),
             "true of most norms"
             if sum(i.mean < 5 for k, i in v.items() if "largest" not in k) > len(v) // 2
             else "false",
@@ -168,7 +168,7 @@ CLAIMS = [
         shows=f"RMS of what the first and the last norm read, {SHOWS}",
         trains={"RMSNorm": {}},
         measure=stream_growth,
-        verdict=lambda v: true_if(v["last norm"].low > v["first norm"].high, NOT_SEEN),
+        verdict=lambda v: true_if(v["last norm"].least > v["first norm"].most, NOT_SEEN),
         cost="long",
     ),
     Claim(
@@ -191,7 +191,7 @@ CLAIMS = [
         trains={"RMSNorm": {}},
         measure=gains,
         verdict=lambda v: true_if(
-            abs(v["mean gain"].mean - 1) < 0.05 and v["spread (std)"].is_below(0.05)
+            abs(v["mean gain"].mean - 1) < 0.05 and v["spread (std)"].most < 0.05
         ),
         cost="long",
     ),
@@ -202,7 +202,7 @@ CLAIMS = [
         shows=f"change of the loss (nats) when eps = 1e-5 moves out of the root, {SHOWS}",
         trains={"RMSNorm": {}},
         measure=eps_moved,
-        verdict=lambda v: true_if(v["change of the loss"].is_above(1e-3), NOT_SEEN),
+        verdict=lambda v: true_if(v["change of the loss"].least > 1e-3, NOT_SEEN),
         cost="long",
     ),
     Claim(
@@ -215,7 +215,7 @@ CLAIMS = [
         verdict=lambda v: true_if(
             v["logits that differ, %"].mean == 0,
             "true but for rounding: some likeliest tokens change"
-            if v["likeliest tokens that differ, %"].is_below(5)
+            if v["likeliest tokens that differ, %"].most < 5
             else "false",
         ),
         cost="long",
@@ -228,10 +228,10 @@ CLAIMS = [
         trains={"plain": {}, "QK-norm": {"qk_norm": True}},
         measure=logits,
         verdict=lambda v: true_if(
-            v["plain, trained"].low > v["plain, fresh"].high
-            and v["QK-norm, trained"].high < v["plain, trained"].low,
+            v["plain, trained"].least > v["plain, fresh"].most
+            and v["QK-norm, trained"].most < v["plain, trained"].least,
             "true of the growth, with QK-norm too"
-            if v["plain, trained"].low > v["plain, fresh"].high
+            if v["plain, trained"].least > v["plain, fresh"].most
             else NOT_SEEN,
         ),
         cost="long",

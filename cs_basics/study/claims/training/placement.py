@@ -128,7 +128,7 @@ CLAIMS = [
         shows=f"largest gradient norm before clipping: {SHOWS}",
         trains={"pre-norm": {}, "no norm": NO_NORM},
         measure=spikes,
-        verdict=lambda v: true_if(v["no norm"].low > v["pre-norm"].high, NOT_SEEN),
+        verdict=lambda v: true_if(v["no norm"].least > v["pre-norm"].most, NOT_SEEN),
         cost="long",
     ),
 ]

@@ -71,8 +71,8 @@ CLAIMS = [
         trains=RUNS,
         measure=losses,
         verdict=lambda v: true_if(
-            v["RMSNorm, per tensor"].is_above(50),
-            "not seen" if v["RMSNorm, per tensor"].high < 50 else "true of some seeds",
+            v["RMSNorm, per tensor"].least > 50,
+            "not seen" if v["RMSNorm, per tensor"].most < 50 else "true of some seeds",
         ),
         cost="long",
         shown=("RMSNorm, per tensor", "LayerNorm, per tensor"),
@@ -97,7 +97,7 @@ CLAIMS = [
         trains=RUNS,
         measure=losses,
         verdict=lambda v: true_if(
-            v["RMSNorm, per tensor"].low > v["LayerNorm, per tensor"].high, NOT_SEEN
+            v["RMSNorm, per tensor"].least > v["LayerNorm, per tensor"].most, NOT_SEEN
         ),
         cost="long",
         shown=("RMSNorm, per tensor", "LayerNorm, per tensor"),
@@ -109,7 +109,7 @@ CLAIMS = [
         shows="largest value / RMS of what comes out of any norm, after the small training",
         trains=RUNS,
         measure=outliers,
-        verdict=lambda v: true_if(v["RMSNorm"].is_above(20), NOT_SEEN),
+        verdict=lambda v: true_if(v["RMSNorm"].least > 20, NOT_SEEN),
         cost="long",
     ),
 ]
