@@ -7,6 +7,7 @@
 # make faults  build every fault of the bank in turn: does the examination catch it?
 # make places  plant faults in right code in turn: does the examination name the line?
 # make contracts  draw twenty contracts: does each one's reference get every point, the usual one not?
+# make seeds   let the reference sit the examination with inputs of fifty seeds: does it pass each?
 # make fuzz    run the scripts on a thousand damaged files: one line each, and nothing left behind?
 # make class   hide diagnoses from a class of two hundred: are the mistakes found again?
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
@@ -18,7 +19,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench claims chaos faults places contracts fuzz class zoo system format clean
+.PHONY: train test check bench claims chaos faults places contracts seeds fuzz class zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -54,6 +55,9 @@ places: $(INSTALLED)
 
 contracts: $(INSTALLED)
 	$(BIN)/python scripts/maintain/contracts.py $(ARGS)
+
+seeds: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/maintain/seeds.py $(ARGS)
 
 fuzz: $(INSTALLED)
 	cd tests/project && ../../$(BIN)/python -m fuzz --files 1000 $(ARGS)

@@ -123,7 +123,10 @@ def _describe(progress: Progress) -> str:
         line += f"({progress.done / progress.total:.0%})"
     else:
         line += f" {unit}"
-    line += f", {progress.rate / scale:.{digits}f} {unit}/s"
+    rate, per = progress.rate / scale, "s"
+    if rate < 1 and unit != "MB":
+        rate, per = 60 * rate, "min"
+    line += f", {rate:.{digits}f} {unit}/{per}"
     if progress.remaining_s is not None:
         line += f", {progress.remaining_s:.0f} s left"
     return line

@@ -200,7 +200,7 @@ def pattern(error: Array, limit: float) -> str:
         first, last = int(places[0]), int(places[-1])
         said = f"only at {', '.join(map(str, places[:8].tolist()))}" + ", ..." * (len(places) > 8)
         if len(places) > 1 and len(places) == last - first + 1:
-            said = f"{first} and later" if last == len(bad) - 1 else f"{first} to {last}"
+            said = f"at {first} and later" if last == len(bad) - 1 else f"from {first} to {last}"
         name = {wrong.ndim - 1: "the last axis", wrong.ndim - 2: "the last axis but one"}
         return f"along {name.get(axis, f'axis {axis}')}, values differ {said}; the others agree"
     return ""
@@ -227,7 +227,10 @@ def describe(got: Array, expected: Array, error: Array, limit: float, name: str,
     worst = np.unravel_index(np.argmax(error), error.shape)
     where = f" at [{', '.join(str(int(i)) for i in worst)}]" if worst else ""
     wrong = int(np.sum(error > limit))
-    count = f"{wrong} of {error.size} values are wrong" if error.size > 1 else "the value is wrong"
+    verb = "is" if wrong == 1 else "are"
+    count = (
+        f"{wrong} of {error.size} values {verb} wrong" if error.size > 1 else "the value is wrong"
+    )
     return (
         f"{name}: {count} ({dtype} of shape {got.shape})\n"
         f"  worst{where}: got {got[worst]:.8g}, expected {expected[worst]:.8g}"

@@ -46,9 +46,20 @@ def check_windows(seen, dataset, batch_size, context_length):
         fail(
             f"{NAME}: {len(wrong)} of {batch_size} rows of x and y are not a window of the dataset"
             f" and the same window one token later\n  first in row {wrong[0]}: x = {list(left)},"
-            f" y = {list(target)}" + (f"\n  {sentence(causes)}" if causes else ""),
+            f" y = {list(target)}\n  {sentence(causes) or each_alone(rows, dataset)}",
             id_of(causes[0]) if causes else None,
         )
+
+
+def each_alone(rows, dataset):
+    """Say of x and y by themselves whether they are windows."""
+    windows = set(windows_of(dataset, len(rows[0][0])))
+    x_is, y_is = (all(row[place] in windows for row in rows) for place in (0, 1))
+    if x_is and y_is:
+        return "Each of the two is a window, but y does not begin one token after x."
+    if not x_is and not y_is:
+        return "Neither of the two is a window."
+    return f"{'x' if x_is else 'y'} is a window, {'y' if x_is else 'x'} is none."
 
 
 def mistakes(dataset, context_length):

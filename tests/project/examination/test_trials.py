@@ -88,7 +88,9 @@ def test_without_a_name_the_message_says_what_is_certain():
         trials=lambda: trials,
     )
     assert error.diagnosis is None
-    assert "along the last axis but one, values differ 2 and later; the others agree" in error.msg
+    assert (
+        "along the last axis but one, values differ at 2 and later; the others agree" in error.msg
+    )
     assert "Wrong: a call.\n  Right: a call." in error.msg
     assert right_and_wrong(trials[:1]) == ""
 

@@ -42,7 +42,7 @@ def run_softmax(in_features, dim):
     for kind in ("forbidden", "operator", "code"):
         ledger().write(kind, "SEEN " + words.replace(" ", "_"), words, 7)
     if seen[0] % 2:
-        time.sleep(0.2)
+        time.sleep(0.02)
         raise type(f"X{zlib.crc32(values)}", (Exception,), {})(words)
     return softmax(in_features, dim) * 3
 """

@@ -1,0 +1,10 @@
+"""A microscope for norms: what happens to the residual stream inside a model.
+
+    reading.py   statistics of what every norm reads, and of attention scores
+    history.py   readings of a run, kept in its folder
+    plot.py      readings of several steps as one picture
+    walk.py      one sentence through a block: shapes and sizes, with the lines that compute them
+    diagram.py   the data flow of the plain and of the fused block, drawn from their own code
+
+The script: scripts/microscope.py.
+"""

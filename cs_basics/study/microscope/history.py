@@ -1,0 +1,116 @@
+"""The readings of a run: one for each step that can be looked at, kept in microscope.jsonl.
+
+A run keeps its newest checkpoints only; what was read of those before stays in the file.
+"""
+
+import json
+import time
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.checkpoint_file import read_checkpoint
+from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.progress import OnProgress, Progress
+from cs_basics.run.random_state import seed_all
+from cs_basics.run.token_file import open_token_file
+from cs_basics.study.microscope.reading import Reading, read
+from cs_basics.transformer import TransformerLM
+from cs_basics.variants.model import build_model
+
+
+class History:
+    """The readings of a run so far.
+
+    Args:
+        folder: The run, finished or in progress.
+        num_windows: Windows of its validation text that the model reads; readings of another number
+            are made again.
+
+    Raises:
+        FileNotFoundError: The folder holds no run, or no validation text yet.
+        ValueError: A file of it is damaged.
+    """
+
+    def __init__(self, folder: RunFolder, num_windows: int) -> None:
+        self.folder, self.num_windows = folder, num_windows
+        self.config = folder.read_config()
+        self.path = folder.path / "microscope.jsonl"
+        self.token_ids = self._windows()
+        self.readings = self._kept()
+
+    def update(self, on_progress: OnProgress | None = None) -> bool:
+        """Read every step that has no reading yet; return whether there was one."""
+        waiting = [step for step in self._steps() if step not in self.readings]
+        started = time.monotonic()
+        for number, step in enumerate(waiting, 1):
+            model = self._model_at(step)
+            if model is not None:
+                self.readings[step] = read(model, self.token_ids, step)
+                self._keep()
+            if on_progress is not None:
+                elapsed_s = time.monotonic() - started
+                on_progress(Progress("reading", "steps", number, len(waiting), elapsed_s))
+        return bool(waiting)
+
+    def in_order(self) -> list[Reading]:
+        """All readings by step."""
+        return [self.readings[step] for step in sorted(self.readings)]
+
+    def is_over(self) -> bool:
+        """Whether the run has ended: its samples are written after its last checkpoint."""
+        newest, samples = self.folder.all_checkpoints()[-1:], self.folder.samples
+        if not newest or not samples.exists():
+            return False
+        return samples.stat().st_mtime >= newest[0].stat().st_mtime
+
+    def _steps(self) -> list[int]:
+        """The weights of step 0 follow from the seed, later ones are in checkpoints."""
+        paths = self.folder.all_checkpoints()
+        return [0, *(int(path.stem.removeprefix("step-")) for path in paths)]
+
+    def _model_at(self, step: int) -> TransformerLM | None:
+        """The model of a step; None if its checkpoint has been deleted meanwhile."""
+        seed_all(self.config.run.seed)
+        model = build_model(self.config.model)
+        if step > 0:
+            try:
+                checkpoint = read_checkpoint(self.folder.checkpoint_of(step))
+            except FileNotFoundError:
+                return None
+            checkpoint.load_into(model, make_optimizer(model, self.config))
+        return model
+
+    def _windows(self) -> Int[Tensor, "windows seq"]:
+        """Windows of the validation text, spread over all of it."""
+        file = open_token_file(self.folder.tokens / "valid.bin")
+        length = self.config.model.context_length
+        last = file.num_tokens - length
+        if last < 0:
+            raise ValueError(f"{file.path} holds fewer tokens than one context of {length}")
+        starts = [
+            last * number // max(self.num_windows - 1, 1) for number in range(self.num_windows)
+        ]
+        rows = [file.tokens[start : start + length].astype("int64") for start in starts]
+        return torch.stack([torch.from_numpy(row) for row in rows])
+
+    def _kept(self) -> dict[int, Reading]:
+        if not self.path.exists():
+            return {}
+        readings: dict[int, Reading] = {}
+        try:
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                if row.pop("windows") == self.num_windows:
+                    readings[row["step"]] = Reading(**row)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            message = f"{self.path} cannot be read ({error}): delete it, it is made again"
+            raise ValueError(message) from None
+        return readings
+
+    def _keep(self) -> None:
+        rows = ({"windows": self.num_windows, **one.to_json()} for one in self.in_order())
+        with atomic_writer(self.path) as file:
+            file.write("".join(json.dumps(row) + "\n" for row in rows).encode())

@@ -1,0 +1,118 @@
+"""Look into a run: what its norms read, block by block, and how large its attention scores grow.
+
+python scripts/microscope.py runs/stories                 # writes runs/stories/microscope.png
+python scripts/microscope.py runs/stories --follow        # ... again at each new checkpoint
+python scripts/microscope.py runs/stories --walk          # one sentence, step by step
+python scripts/microscope.py runs/stories --diagram FILE  # the data flow of a block
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+from cli import check_can_write, print_result, progress_printer, run
+
+from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.folder import RunFolder
+from cs_basics.study.microscope import diagram as flow
+from cs_basics.study.microscope import walk as walking
+from cs_basics.study.microscope.history import History
+from cs_basics.study.microscope.plot import plot_readings
+from cs_basics.study.microscope.reading import Reading
+from cs_basics.transformer import TransformerBlock
+
+LOOK_EVERY_S = 2.0
+SENTENCE = "Once upon a time there was a little girl who had a red ball."
+
+
+def main(
+    run_dir: Annotated[Path, tyro.conf.Positional],
+    num_windows: int = 8,
+    follow: bool = False,
+    walk: bool = False,
+    sentence: str = SENTENCE,
+    diagram: Path | None = None,
+    out: Path | None = None,
+) -> None:
+    """Read the checkpoints of a run, finished or in progress, and draw what its norms read.
+
+    Each reading is kept in microscope.jsonl in the run folder, so that those of checkpoints that
+    the run has deleted since remain. The weights before the first update are drawn again from the
+    run's seed.
+
+    Args:
+        run_dir: The run folder.
+        num_windows: Windows of the validation text that the model reads.
+        follow: Go on until the run has ended, and draw again after each new checkpoint.
+        walk: Instead, print shapes and sizes of one sentence on its way through the model.
+        sentence: That sentence.
+        diagram: Instead, draw the data flow of a block, plain and fused, into this file (PNG).
+        out: The picture (PNG); none: microscope.png in the run folder.
+    """
+    if num_windows < 1:
+        raise ValueError(f"--num-windows {num_windows}: use at least 1")
+    folder = RunFolder(run_dir)
+    if walk:
+        print_walk(folder, sentence)
+    elif diagram is not None:
+        write_diagram(folder, diagram)
+    else:
+        picture = run_dir / "microscope.png" if out is None else out
+        check_can_write(picture)
+        look(History(folder, num_windows), picture, follow=follow)
+
+
+def look(history: History, picture: Path, *, follow: bool) -> None:
+    """Draw all that can be read, and with follow again until the run has ended."""
+    show = progress_printer()
+    while True:
+        has_ended = history.is_over()
+        if history.update(show) or not picture.exists():
+            with atomic_writer(picture) as file:
+                file.write(plot_readings(history.in_order(), history.folder.path.name))
+        if not follow or has_ended:
+            break
+        time.sleep(LOOK_EVERY_S)
+    newest = history.in_order()[-1]
+    for line in table(newest):
+        print_result(line)
+    print_result(f"{len(history.readings)} steps of {history.folder.path}, drawn in {picture}")
+
+
+def table(reading: Reading) -> Iterator[str]:
+    """A reading in a few lines."""
+    chance = f"(a random vector's: {reading.chance_share:.3f})"
+    yield f"step {reading.step:<5}      RMS   largest  share of the mean {chance}"
+    columns = reading.norms, reading.rms, reading.largest, reading.mean_share
+    for name, rms, largest, share in zip(*columns, strict=True):
+        yield f"{name:<10} {rms:8.3f} {largest:9.2f} {share:8.3f}"
+
+
+def print_walk(folder: RunFolder, sentence: str) -> None:
+    """Print what one sentence goes through."""
+    model = folder.load_model()
+    ids = folder.load_tokenizer().encode(sentence)
+    if not 0 < len(ids) <= model.context_length:
+        raise ValueError(
+            f"--sentence has {len(ids)} tokens: use 1 to {model.context_length}, one context"
+        )
+    print(f"{sentence!r}: {len(ids)} tokens")
+    print(walking.as_text(walking.walk(model, torch.tensor([ids]))))
+
+
+def write_diagram(folder: RunFolder, path: Path) -> None:
+    """Draw the first block of a run's model."""
+    check_can_write(path)
+    block = folder.load_model().layers[0]
+    if type(block) is not TransformerBlock:
+        raise ValueError(f"{folder.path} has {type(block).__name__}s: only pre-norm blocks fuse")
+    with atomic_writer(path) as file:
+        file.write(flow.draw_blocks(block))
+    print(path)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,205 @@
+"""The microscope: what norms read and attention scores, of a model, of a run, of a sentence."""
+
+import json
+import math
+
+import pytest
+import torch
+
+import cs_basics.attention
+from cs_basics.functional import scaled_dot_product_attention
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.training_run import train_run
+from cs_basics.study.microscope.diagram import FusedBlock, flow_of
+from cs_basics.study.microscope.history import History
+from cs_basics.study.microscope.reading import observed, read
+from cs_basics.study.microscope.walk import as_text, walk
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
+
+SIZES = {"vocab_size": 19, "context_length": 8, "d_model": 32, "num_layers": 2, "num_heads": 4}
+IDS = torch.arange(16).reshape(2, 8)
+
+
+def model_of(**changes):
+    torch.manual_seed(3)
+    return build_model(ModelConfig(d_ff=48, **SIZES | changes))
+
+
+@pytest.fixture
+def model():
+    return model_of()
+
+
+def test_statistics_are_those_of_the_stream(model):
+    """The streams of a pre-norm model, computed here from its parts."""
+    reading = read(model, IDS, 7)
+    with torch.no_grad():
+        streams = [model.token_embeddings(IDS)]
+        for block in model.layers:
+            streams.append(streams[-1] + block.attn(block.ln1(streams[-1])))
+            streams.append(streams[-1] + block.ffn(block.ln2(streams[-1])))
+    assert reading.norms == ["1.ln1", "1.ln2", "2.ln1", "2.ln2", "ln_final"]
+    assert reading.step == 7
+    for place, stream in enumerate(streams):
+        rows = stream.double().flatten(0, 1)
+        lengths = rows.norm(dim=1)
+        assert reading.rms[place] == pytest.approx(rows.square().mean().sqrt().item())
+        assert reading.mean[place] == pytest.approx(rows.mean().item(), abs=1e-6)
+        assert reading.largest[place] == pytest.approx(rows.abs().max().item())
+        cosines = (rows @ torch.ones(32).double()).abs() / (lengths * math.sqrt(32))
+        assert reading.mean_share[place] == pytest.approx(cosines.mean().item(), rel=1e-5)
+        ratios = rows[:, :2].norm(dim=1) / math.sqrt(2) / (lengths / math.sqrt(32))
+        assert reading.partial_ratio[place] == pytest.approx(ratios.mean().item(), rel=1e-5)
+        assert reading.partial_spread[place] == pytest.approx(
+            ratios.std(correction=0).item(), rel=1e-5
+        )
+
+
+def test_a_mean_is_seen(model):
+    with torch.no_grad():
+        model.token_embeddings.weight += 50
+    reading = read(model, IDS, 0)
+    assert reading.mean_share[0] > 0.99
+    assert reading.mean[0] == pytest.approx(50, rel=0.02)
+    assert reading.chance_share == pytest.approx(math.sqrt(2 / (32 * math.pi)))
+
+
+def test_scores_are_of_pairs_that_see_each_other(model):
+    with torch.no_grad():
+        model.layers[0].attn.q_proj.weight.zero_()
+    with observed(model) as seen:
+        model(IDS)
+    assert [scores.numel() for scores in seen.scores] == [2 * 4 * 36] * 2
+    reading = read(model, IDS, 0)
+    assert reading.score_largest[0] == reading.score_rms[0] == 0
+    assert reading.score_largest[1] > reading.score_rms[1] > 0
+
+
+def test_qk_norm_bounds_the_scores():
+    plain, normed = model_of(), model_of(qk_norm=True)
+    for model in (plain, normed):
+        with torch.no_grad():
+            for block in model.layers:
+                block.attn.q_proj.weight *= 100
+    assert max(read(normed, IDS, 0).score_largest) <= math.sqrt(32 / 4) + 1e-4
+    assert max(read(plain, IDS, 0).score_largest) > 10
+
+
+@pytest.mark.parametrize("placement", ["post", "sandwich", "none"])
+def test_other_placements_are_read_too(placement):
+    reading = read(model_of(placement=placement), IDS, 0)
+    assert len(reading.norms) == len(reading.rms) == (9 if placement == "sandwich" else 5)
+
+
+def test_a_model_is_as_before_afterwards(model):
+    expected = model(IDS)
+    model.train()
+    read(model, IDS, 0)
+    assert model.training
+    assert cs_basics.attention.scaled_dot_product_attention is scaled_dot_product_attention
+    assert not any(module._forward_pre_hooks for module in model.modules())
+    with pytest.raises(ValueError, match="longer than"):
+        read(model, torch.zeros(1, 9, dtype=torch.long), 0)
+    assert cs_basics.attention.scaled_dot_product_attention is scaled_dot_product_attention
+    assert not any(module._forward_pre_hooks for module in model.modules())
+    assert torch.equal(model(IDS), expected)
+
+
+def test_a_walk_stops_at_every_part_with_its_line(model):
+    stops = {stop.part: stop for stop in walk(model, IDS[:1])}
+    assert list(stops)[:4] == ["token_embeddings", "layers.0", "layers.0.ln1", "layers.0.attn"]
+    assert "layers.1" in stops
+    assert "layers.1.ln1" not in stops
+    norm = stops["layers.0.ln1"]
+    assert (norm.file, norm.source) == (
+        "cs_basics/transformer.py",
+        "x = x + self.attn(self.ln1(x))",
+    )
+    assert norm.rms_out == pytest.approx(1, rel=1e-3)
+    assert stops["layers.0.ffn.w1"].shape_out == (1, 8, 48)
+    assert stops["lm_head"].shape_out == (1, 8, 19)
+    text = as_text(list(stops.values()))
+    assert "layers.0.ln1 (RMSNorm): (1, 8, 32) -> (1, 8, 32), RMS" in text
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_the_diagram_is_what_the_block_computes(model):
+    block = model.layers[0]
+    plain = {step.name: step for step in flow_of(block)}
+    assert plain["add"].inputs == (("x", ""), ("attn", ""))
+    assert plain["ln2"].inputs == (("add", ""),)
+    assert sum(step.passes for step in plain.values()) == 10
+    fused = FusedBlock(block)
+    steps = {step.name: step for step in flow_of(fused)}
+    assert steps["attn"].inputs == (("add_rms_norm", "normalised"),)
+    assert steps["add_rms_norm_1"].inputs == (("attn", ""), ("add_rms_norm", "sum"))
+    assert sum(step.passes for step in steps.values()) == 8
+    x, residual = torch.randn(2, 1, 8, 32)
+    torch.testing.assert_close(sum(fused(x, residual)), block(x + residual))
+
+
+# --- of a run ---
+
+
+@pytest.fixture
+def folder(tiny_config):
+    """A run with one checkpoint left of four."""
+    train_run(tiny_config.replace(keep_checkpoints=1))
+    folder = RunFolder(tiny_config.run.run_dir)
+    for path in folder.all_checkpoints()[:-1]:
+        path.unlink()
+    return folder
+
+
+def test_readings_outlive_their_checkpoints(folder):
+    history = History(folder, 2)
+    assert history.update()
+    assert not history.update()
+    assert [reading.step for reading in history.in_order()] == [0, 20]
+    folder.checkpoint_of(20).rename(folder.checkpoint_of(25))
+    again = History(folder, 2)
+    assert again.update()
+    assert [reading.step for reading in again.in_order()] == [0, 20, 25]
+    assert again.readings[20] == history.readings[20]
+    assert again.readings[25].rms == history.readings[20].rms
+    assert [reading.step for reading in History(folder, 3).in_order()] == []
+
+
+def test_step_0_is_what_the_run_began_with(folder, tiny_config):
+    """Of a run without an update: its checkpoint holds the weights that it began with."""
+    history = History(folder, 2)
+    history.update()
+    start = tiny_config.replace(run_dir=folder.path.parent / "start", lr=1e-30, weight_decay=0.0)
+    train_run(start)
+    other = History(RunFolder(start.run.run_dir), 2)
+    other.update()
+    assert other.readings[20].rms == pytest.approx(history.readings[0].rms, rel=1e-6)
+
+
+def test_the_script_draws_follows_and_walks(script, folder, tmp_path):
+    finished = script("microscope", folder.path, "--follow", "--num-windows", 2)
+    assert finished.code == 0, finished.err
+    picture = folder.path / "microscope.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert f"2 steps of {folder.path}, drawn in {picture}" in finished.out
+    assert "2.ln1" in finished.out
+    finished = script("microscope", folder.path, "--walk", "--sentence", "Once")
+    assert "x = x + self.attn(self.ln1(x))" in finished.out
+    finished = script("microscope", folder.path, "--diagram", tmp_path / "flow.png")
+    assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_bad_input_is_one_line(script, folder, tmp_path):
+    kept = folder.path / "microscope.jsonl"
+    kept.write_text(json.dumps({"windows": 8, "step": 0}))
+    for options, message in (
+        ([folder.path], "microscope.jsonl cannot be read"),
+        ([folder.path, "--num-windows", 0], "--num-windows 0: use at least 1"),
+        ([tmp_path / "nothing"], "holds no run"),
+        ([folder.path, "--walk", "--sentence", ""], "--sentence has 0 tokens"),
+    ):
+        finished = script("microscope", *options)
+        assert finished.code == 2
+        assert message in finished.err
+        assert finished.err.count("\n") == 1
