@@ -27,7 +27,7 @@ from cs_basics.study.accounting import (
     training_memory,
     utilisation_of,
 )
-from cs_basics.variants.config import ModelConfig, NormKind
+from cs_basics.variants.config import FeedForwardKind, HeadNormKind, ModelConfig, NormKind
 
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
 
@@ -42,11 +42,14 @@ def main(
     num_layers: int | None = None,
     num_heads: int | None = None,
     num_kv_heads: int | None = None,
+    head_dim: int | None = None,
     d_ff: int | None = None,
     norm: NormKind | None = None,
     placement: Literal["pre", "post", "sandwich", "none"] | None = None,
-    ffn: Literal["swiglu", "silu"] | None = None,
+    ffn: FeedForwardKind | None = None,
+    ffn_bias: bool = False,
     qk_norm: bool = False,
+    head_norm: HeadNormKind | None = None,
     tie_embeddings: bool = False,
     batch_size: int | None = None,
     tokens: int | None = None,
@@ -64,11 +67,14 @@ def main(
         num_layers: Number of blocks.
         num_heads: Attention heads per block.
         num_kv_heads: Heads of keys and values per block (none: num_heads).
+        head_dim: Size of a head (none: d_model / num_heads).
         d_ff: Hidden size of the feed-forward parts.
         norm: Kind of normalisation.
         placement: Placement of the norms.
         ffn: Kind of feed-forward part.
+        ffn_bias: Add a bias to its products.
         qk_norm: Normalise queries and keys.
+        head_norm: Norm of what the heads found.
         tie_embeddings: Share the weight of embedding and output head.
         batch_size: Sequences per update (none: the preset's, or 1).
         tokens: Tokens to train on (none: the preset's, if it limits the updates).

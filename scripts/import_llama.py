@@ -26,7 +26,8 @@ def main(
     """Turn a Llama folder into a run folder: to generate with it, evaluate it, or train it further.
 
     Args:
-        folder: The Llama folder: config.json, safetensors, tokenizer.json of byte-level BPE.
+        folder: The folder: config.json of type llama or qwen3, safetensors, and tokenizer.json of
+            byte-level BPE.
         out: The run folder to make.
         context_length: Tokens the model sees at once (none: as many as the folder says);
             generation needs memory in proportion.

@@ -11,6 +11,7 @@ layers.py        one matrix product for W1 and W3 of SwiGLU
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
                  compiled code on a CPU, a C++ kernel (native/)
 rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
+add_rms_norm.py  residual addition and norm in one: of the rounded sum, the unrounded one, in place
 chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides
 adamw.py         the update rule of AdamW, compiled
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time

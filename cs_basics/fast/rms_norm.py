@@ -51,34 +51,6 @@ class FusedLlamaRMSNorm(LlamaRMSNorm):
         return RMSNormFunction.apply(x, self.weight, self.eps, True)
 
 
-def add_rms_norm(
-    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
-) -> tuple[Float[Tensor, "... d_model"], Float[Tensor, "... d_model"]]:
-    """Add x to the residual stream and normalise the sum: (normalised, new_residual).
-
-    In a pre-norm block the new residual stream is written to memory and read again by the next
-    norm. In one call, a kernel or a compiler can normalise it while it is still in registers. The
-    sum is rounded to the wider of the two dtypes before it is normalised.
-
-    Args:
-        norm: RMSNorm or LlamaRMSNorm; for their fused twins AddRMSNormFunction is used.
-        x: Output of an attention or feed-forward part.
-        residual: The residual stream, same shape.
-
-    Raises:
-        ValueError: x and residual differ in shape.
-    """
-    if residual.shape != x.shape:
-        raise ValueError(
-            f"residual of shape {tuple(residual.shape)} must be like x, {tuple(x.shape)}"
-        )
-    if not isinstance(norm, FusedRMSNorm | FusedLlamaRMSNorm):
-        new_residual = residual + x
-        return norm(new_residual), new_residual
-    casts_first = isinstance(norm, LlamaRMSNorm)
-    return AddRMSNormFunction.apply(x, residual, norm.weight, norm.eps, casts_first)
-
-
 class RMSNormFunction(torch.autograd.Function):
     """RMSNorm of x (..., d) with the gain w (d): y_i = n_i w_i, n_i = x_i / R.
 
@@ -130,58 +102,21 @@ class RMSNormFunction(torch.autograd.Function):
         return grad_x, grad_weight, None, None
 
 
-class AddRMSNormFunction(torch.autograd.Function):
-    """RMSNorm of residual + x, returned together with that sum: (normalised, new_residual).
-
-    Both terms of the sum have the same gradient: dL/dx = dL/d(residual) = the gradient through the
-    norm (see RMSNormFunction) plus the gradient of new_residual.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: BackwardCFunction,
-        x: Float[Tensor, "... d"],
-        residual: Float[Tensor, "... d"],
-        weight: Float[Tensor, " d"],
-        eps: float,
-        cast_before_gain: bool,
-    ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]:
-        """Return the normalised sum and the sum."""
-        if runs_on_triton(x):
-            from cs_basics.fast import triton_norms
-
-            y, new_residual, reciprocal = triton_norms.forward(
-                x, weight, eps, cast_before_gain, residual
-            )
-        else:
-            new_residual = residual + x
-            y, reciprocal = normalise(new_residual, weight, eps, cast_before_gain)
-        ctx.save_for_backward(new_residual, weight, reciprocal)
-        return y, new_residual
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
-        ctx: BackwardCFunction,
-        grad: Float[Tensor, "... d"],
-        grad_new_residual: Float[Tensor, "... d"],
-    ) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        """Return the gradients of x, of the residual stream and of the gain."""
-        new_residual, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        grad_sum, grad_weight = gradients(grad, new_residual, weight, reciprocal, grad_new_residual)
-        return grad_sum, grad_sum, grad_weight, None, None  # Autograd casts to each term's type.
-
-
 def normalise(
-    x: Float[Tensor, "... d"], weight: Float[Tensor, " d"], eps: float, cast_before_gain: bool
+    x: Float[Tensor, "... d"],
+    weight: Float[Tensor, " d"],
+    eps: float,
+    cast_before_gain: bool,
+    dtype: torch.dtype | None = None,
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
-    """Return the normalised x, and 1 / R of each vector."""
+    """Return the normalised x in a dtype (None: that of x), and 1 / R of each vector."""
+    dtype = x.dtype if dtype is None else dtype
     wide = widen(x)
     reciprocal = reciprocal_rms(wide, eps)
     normalised = wide * reciprocal
     if cast_before_gain:
-        normalised = normalised.to(x.dtype)
-    return (normalised * weight).to(x.dtype), reciprocal
+        normalised = normalised.to(dtype)
+    return (normalised * weight).to(dtype), reciprocal
 
 
 def gradients(

@@ -30,6 +30,7 @@ def forward_kernel(
     d_model: tl.tensor,
     eps: tl.tensor,
     has_residual: tl.constexpr,
+    reads_rounded: tl.constexpr,
     cast_before_gain: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
@@ -41,10 +42,10 @@ def forward_kernel(
     x = tl.load(x_pointer + at, mask=inside, other=0.0).to(tl.float32)
     if has_residual:
         x += tl.load(residual_pointer + at, mask=inside, other=0.0).to(tl.float32)
-        # The rounded sum is normalised, since the backward has only that.
         rounded = x.to(new_residual_pointer.dtype.element_ty)
         tl.store(new_residual_pointer + at, rounded, mask=inside)
-        x = rounded.to(tl.float32)
+        if reads_rounded:
+            x = rounded.to(tl.float32)
 
     mean_square = tl.sum(x * x, axis=0) / d_model
     reciprocal = tl.rsqrt(mean_square + eps)
@@ -102,6 +103,8 @@ def forward(
     eps: float,
     cast_before_gain: bool,
     residual: Float[Tensor, "... d"] | None = None,
+    *,
+    reads_rounded: bool = True,
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
     """Normalise x, or residual + x.
 
@@ -111,6 +114,7 @@ def forward(
         eps: Added to the mean square.
         cast_before_gain: The order of cast and gain.
         residual: Added to x first; the sum has the wider of the two dtypes.
+        reads_rounded: Normalise the sum in that dtype; else the sum in float32.
 
     Returns:
         The normalised vectors; the sum residual + x (x itself without a residual); the reciprocal
@@ -138,6 +142,7 @@ def forward(
                 d_model,
                 eps,
                 has_residual=residual is not None,
+                reads_rounded=reads_rounded,
                 cast_before_gain=cast_before_gain,
                 **launch_options(d_model),
             )

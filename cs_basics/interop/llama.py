@@ -2,7 +2,7 @@
 
 A Llama folder holds config.json (llama_config.py), the weights in safetensors (llama_weights.py),
 tokenizer.json (tokenizer_files.py) and settings for generation. The architecture is that of
-transformer.py; the logits are the same up to rounding.
+transformer.py, or with QK-norm Qwen3's; the logits are the same up to rounding.
 """
 
 import json

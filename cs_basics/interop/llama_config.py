@@ -1,4 +1,7 @@
-"""The config.json of a Llama folder, and which models have one."""
+"""The config.json of a Llama folder, and which models have one.
+
+With QK-norm a model is of the type qwen3, whose blocks are Llama's apart from that.
+"""
 
 import json
 from pathlib import Path
@@ -8,14 +11,18 @@ from cs_basics.run.config import TrainConfig
 from cs_basics.run.json_file import read_json
 from cs_basics.variants.config import ModelConfig
 
+QWEN3_HEAD_DIM = 128
+"""Size of a head where a config.json of this type does not say."""
+
 REQUIRED: dict[str, tuple[str | bool, ...]] = {
     "norm": ("rmsnorm", "rmsnorm-llama"),
     "placement": ("pre",),
     "positions": ("rope",),
     "ffn": ("swiglu",),
-    "qk_norm": (False,),
+    "ffn_bias": (False,),
+    "head_norm": ("none",),
 }
-"""The choices of ModelConfig that Llama makes. The two norms differ in where they round."""
+"""The choices that Llama and Qwen3 make. The two norms differ in where they round."""
 
 
 def check_has_llama_form(config: ModelConfig) -> None:
@@ -30,13 +37,19 @@ def check_has_llama_form(config: ModelConfig) -> None:
                 f"{name}={value} has no form in a Llama folder, only "
                 f"{' or '.join(map(str, allowed))} has"
             )
+    # transformers checks this for Llama even where heads have a size of their own.
+    if config.d_model % config.num_heads and not config.qk_norm:
+        raise ValueError(
+            f"num_heads={config.num_heads} has no form in a Llama folder of "
+            f"d_model={config.d_model}, only a divisor has"
+        )
 
 
 def to_llama_config(config: ModelConfig) -> dict[str, Any]:
     """Return the contents of config.json, except for the special tokens."""
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": ["Qwen3ForCausalLM" if config.qk_norm else "LlamaForCausalLM"],
+        "model_type": "qwen3" if config.qk_norm else "llama",
         "vocab_size": config.vocab_size,
         "hidden_size": config.d_model,
         "intermediate_size": config.d_ff,
@@ -78,23 +91,12 @@ def read_llama_config(path: Path, **settings: Any) -> TrainConfig:  # noqa: ANN4
 
 
 def _llama_settings(values: dict[str, Any]) -> dict[str, Any]:
-    for name, only in (
-        ("model_type", "llama"),
-        ("hidden_act", "silu"),
-        ("attention_bias", False),
-        ("mlp_bias", False),
-        ("quantization_config", None),
-    ):
-        # Only the first must be there; the others are what transformers assumes by default.
-        if (value := values.get(name, None if name == "model_type" else only)) != only:
-            raise ValueError(f"{name}={_shown(value)} is not supported, only {_shown(only)}")
+    _check_architecture(values)
     d_model, num_heads = _count(values, "hidden_size"), _count(values, "num_attention_heads")
-    d_head = d_model // num_heads
-    if values.get("head_dim") not in (None, d_head):
-        raise ValueError(
-            f"head_dim={_shown(values['head_dim'])} is not supported, only hidden_size / "
-            f"num_attention_heads={d_head}"
-        )
+    is_qwen3 = values["model_type"] == "qwen3"
+    head_dim = values.get("head_dim", QWEN3_HEAD_DIM if is_qwen3 else None)
+    if head_dim is not None:
+        head_dim = _count({"head_dim": head_dim}, "head_dim")
     kv_heads = "num_key_value_heads"
     return {
         "vocab_size": _count(values, "vocab_size"),
@@ -104,6 +106,8 @@ def _llama_settings(values: dict[str, Any]) -> dict[str, Any]:
         "num_layers": _count(values, "num_hidden_layers"),
         "num_heads": num_heads,
         "num_kv_heads": None if values.get(kv_heads) is None else _count(values, kv_heads),
+        "head_dim": None if d_model == num_heads * (head_dim or 0) else head_dim,
+        "qk_norm": is_qwen3,
         "rope_theta": _rope_theta(values),
         "norm": "rmsnorm-llama",
         "norm_eps": _number("rms_norm_eps", values.get("rms_norm_eps", 1e-6)),
@@ -111,6 +115,30 @@ def _llama_settings(values: dict[str, Any]) -> dict[str, Any]:
         # A run needs an end; this is the one of further training.
         "max_steps": 1_000,
     }
+
+
+def _check_architecture(values: dict[str, Any]) -> None:
+    """Refuse what no choice of ModelConfig expresses; what is not named is as by default.
+
+    Raises:
+        ValueError: There is such a thing.
+    """
+    model_type = values.get("model_type")
+    if model_type == "qwen2":
+        raise ValueError('model_type="qwen2" is not supported: its attention has biases')
+    if model_type not in ("llama", "qwen3"):
+        raise ValueError(
+            f'model_type={_shown(model_type)} is not supported, only "llama" and "qwen3"'
+        )
+    for name, only in (
+        ("hidden_act", "silu"),
+        ("attention_bias", False),
+        ("mlp_bias", False),
+        ("use_sliding_window", False),
+        ("quantization_config", None),
+    ):
+        if (value := values.get(name, only)) != only:
+            raise ValueError(f"{name}={_shown(value)} is not supported, only {_shown(only)}")
 
 
 def _rope_theta(values: dict[str, Any]) -> float:

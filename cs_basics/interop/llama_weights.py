@@ -1,9 +1,11 @@
 """The weights of a Llama folder: names, shapes, the order of rotated rows, safetensors files.
 
+Qwen3 has the same names, and gains for the norms of queries and keys.
+
 RoPE turns the coordinates 2i and 2i + 1 of a head here (Su et al. 2021, eq. 34,
 https://arxiv.org/abs/2104.09864), and i and i + d_head / 2 in these folders (half-split RoPE). A
 score is a sum over the coordinates of a head, in any order: reordering the rows of the query and
-key weights turns one model into the other, bit for bit.
+key weights (and of their gains) turns one model into the other, bit for bit.
 """
 
 import contextlib
@@ -45,14 +47,19 @@ class Weight:
 def llama_weights(config: ModelConfig) -> Iterator[Weight]:
     """Name the weights of a model of this configuration, in the order of the forward pass."""
     vocab_size, d_model, d_ff = config.vocab_size, config.d_model, config.d_ff
-    d_kv, num_heads = config.d_kv, config.num_heads
+    d_q, d_kv, num_heads = config.d_q, config.d_kv, config.num_heads
     num_kv_heads = config.num_kv_heads or num_heads
+    qk_norms = (
+        ("attn.q_norm", "self_attn.q_norm", (config.d_head,), 1),
+        ("attn.k_norm", "self_attn.k_norm", (config.d_head,), 1),
+    )
     block = (
         ("ln1", "input_layernorm", (d_model,), None),
-        ("attn.q_proj", "self_attn.q_proj", (d_model, d_model), num_heads),
+        ("attn.q_proj", "self_attn.q_proj", (d_q, d_model), num_heads),
         ("attn.k_proj", "self_attn.k_proj", (d_kv, d_model), num_kv_heads),
         ("attn.v_proj", "self_attn.v_proj", (d_kv, d_model), None),
-        ("attn.output_proj", "self_attn.o_proj", (d_model, d_model), None),
+        ("attn.output_proj", "self_attn.o_proj", (d_model, d_q), None),
+        *(qk_norms if config.qk_norm else ()),
         ("ln2", "post_attention_layernorm", (d_model,), None),
         ("ffn.w1", "mlp.gate_proj", (d_ff, d_model), None),
         ("ffn.w3", "mlp.up_proj", (d_ff, d_model), None),
@@ -68,19 +75,17 @@ def llama_weights(config: ModelConfig) -> Iterator[Weight]:
         yield Weight("lm_head.weight", "lm_head.weight", (vocab_size, d_model))
 
 
-def to_half_split(weight: Float[Tensor, "rows d_in"], num_heads: int) -> Float[Tensor, "rows d_in"]:
+def to_half_split(weight: Float[Tensor, "rows ..."], num_heads: int) -> Float[Tensor, "rows ..."]:
     """Reorder the rows of each head: (2i, 2i + 1) go to (i, i + d_head / 2)."""
     return rearrange(
-        weight, "(heads half pair) d_in -> (heads pair half) d_in", heads=num_heads, pair=2
+        weight, "(heads half pair) ... -> (heads pair half) ...", heads=num_heads, pair=2
     )
 
 
-def to_interleaved(
-    weight: Float[Tensor, "rows d_in"], num_heads: int
-) -> Float[Tensor, "rows d_in"]:
+def to_interleaved(weight: Float[Tensor, "rows ..."], num_heads: int) -> Float[Tensor, "rows ..."]:
     """Undo `to_half_split`."""
     return rearrange(
-        weight, "(heads pair half) d_in -> (heads half pair) d_in", heads=num_heads, pair=2
+        weight, "(heads pair half) ... -> (heads half pair) ...", heads=num_heads, pair=2
     )
 
 

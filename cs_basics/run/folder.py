@@ -222,5 +222,5 @@ def make_optimizer(
 
 def least_bytes(config: ModelConfig) -> int:
     """Return a number of bytes below which no model of these sizes can be kept."""
-    per_layer = 2 * config.d_model**2 + 2 * config.d_model * config.d_ff
+    per_layer = 2 * config.d_model * (config.d_q + config.d_ff)
     return 4 * (config.vocab_size * config.d_model + config.num_layers * per_layer)

@@ -271,7 +271,7 @@ class Trainer:
         held = {name: p.numel() for name, p in self.model.named_parameters() if p.dim() == 2}
         if sizes.tie_embeddings is False:
             held.pop("token_embeddings.weight", None)
-        scores = 2 * sizes.num_layers * sizes.d_model * sizes.context_length
+        scores = 2 * sizes.num_layers * sizes.d_q * sizes.context_length
         return 6.0 * (sum(held.values()) + scores)
 
     def next_batch(self) -> tuple[Tensor, Tensor]:

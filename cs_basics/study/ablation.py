@@ -49,7 +49,16 @@ def _norms(base: TrainConfig) -> Variants:
         "partial-1-16": base.replace(norm="partial-rmsnorm", norm_fraction=1 / 16),
         "partial-1-8": base.replace(norm="partial-rmsnorm", norm_fraction=1 / 8),
         "group-8": base.replace(norm="group-rmsnorm", norm_groups=8),
+        "gemma": base.replace(norm="rmsnorm-gemma"),
+        # Which part of LayerNorm does the work? RMSNorm divides and has no mean; these do not
+        # divide.
+        "centre-only": base.replace(norm="centre-only"),
+        "gain-only": base.replace(norm="gain-only"),
         "qk-norm": base.replace(qk_norm=True),
+        # What the heads found; a gate has the weights of one more projection.
+        "heads-group": base.replace(head_norm="group"),
+        "heads-gated": base.replace(head_norm="gated"),
+        "heads-gated-first": base.replace(head_norm="gated-first"),
         "no-norm": base.replace(placement="none"),
     }
 
@@ -71,8 +80,17 @@ def _positions(base: TrainConfig) -> Variants:
 
 
 def _ffn(base: TrainConfig) -> Variants:
-    # Two matrices of 4 d_model hold as many weights as three of 8/3 d_model.
-    return {"swiglu": base, "silu": base.replace(ffn="silu", d_ff=4 * base.model.d_model)}
+    # Two matrices of 4 d_model hold as many weights as three of 8/3 d_model. Biases are few.
+    plain = {
+        kind: base.replace(ffn=kind, d_ff=4 * base.model.d_model)
+        for kind in ("silu", "relu", "gelu", "relu-squared")
+    }
+    biased = {"swiglu-bias": base, "relu-bias": plain["relu"]}
+    return {
+        "swiglu": base,
+        **plain,
+        **{name: config.replace(ffn_bias=True) for name, config in biased.items()},
+    }
 
 
 def _lr(base: TrainConfig) -> Variants:

@@ -12,7 +12,17 @@ BACKWARD_PER_FORWARD = 2
 """Each product y = W x needs two in the backward pass: one for the gradient by x, one by W."""
 
 ARRAYS_PER_NORM = 2
-"""Kept for the backward pass of each norm: its input, and the normalised input."""
+"""Kept for the backward pass of each norm: its input, and the normalised input. Norms that do not
+divide keep one: what the gain multiplies."""
+
+ARRAYS_OF_THE_GATE = 4
+"""Kept besides for a gated norm: the gate, its sigmoid, its SiLU, and the other factor of that."""
+
+HIDDEN_ARRAYS = {"swiglu": 5, "silu": 3, "relu": 2, "gelu": 4, "relu-squared": 3}
+"""Arrays of the size of the hidden layer that a feed-forward part keeps besides its input. swiglu:
+gate, its sigmoid, its SiLU, up, their product. silu: the layer, its sigmoid, its SiLU. relu: before
+and after. gelu: the layer, the argument of erf, the factor, the product. relu-squared: before,
+after, and the square."""
 
 Parts = dict[str, int]
 
@@ -24,12 +34,15 @@ def parameters(config: ModelConfig) -> Parts:
     """
     d_model, num_layers = config.d_model, config.num_layers
     per_norm = 2 * d_model if config.norm == "layernorm" else d_model
-    head_norms = num_layers * 2 * config.d_head if config.qk_norm else 0
+    ffn_biases = (num_ffn_matrices(config) - 1) * config.d_ff + d_model if config.ffn_bias else 0
+    head_norms = 2 * config.d_head if config.qk_norm else 0
+    head_norms += config.d_q if config.head_norm != "none" else 0
     return {
         "token embeddings": config.vocab_size * d_model,
-        "attention": num_layers * 2 * d_model * (d_model + config.d_kv),
-        "feed-forward": num_layers * num_ffn_matrices(config) * d_model * config.d_ff,
-        "norms": num_norms(config) * per_norm + head_norms,
+        "attention": num_layers * d_model * attention_width(config),
+        "feed-forward": num_layers
+        * (num_ffn_matrices(config) * d_model * config.d_ff + ffn_biases),
+        "norms": num_norms(config) * per_norm + num_layers * head_norms,
         "output head": 0 if config.tie_embeddings else config.vocab_size * d_model,
     }
 
@@ -40,6 +53,12 @@ def num_norms(config: ModelConfig) -> int:
         config.placement
     ]
     return config.num_layers * per_block + num_final
+
+
+def attention_width(config: ModelConfig) -> int:
+    """Return the rows and columns of size d_model of all matrices of an attention layer."""
+    is_gated = config.head_norm in ("gated", "gated-first")
+    return 2 * (config.d_q + config.d_kv) + is_gated * config.d_q
 
 
 def num_ffn_matrices(config: ModelConfig) -> int:
@@ -60,10 +79,10 @@ def forward_flops(config: ModelConfig, seq_len: int | None = None) -> Parts:
     """
     seq_len = config.context_length if seq_len is None else seq_len
     d_model, num_layers = config.d_model, config.num_layers
-    pairs = num_layers * 2 * seq_len**2 * d_model
+    pairs = num_layers * 2 * seq_len**2 * config.d_q
     ffn = num_layers * 2 * seq_len * num_ffn_matrices(config) * d_model * config.d_ff
     return {
-        "attention projections": num_layers * 2 * seq_len * 2 * d_model * (d_model + config.d_kv),
+        "attention projections": num_layers * 2 * seq_len * d_model * attention_width(config),
         "attention scores": pairs,
         "attention-weighted values": pairs,
         "feed-forward": ffn,
@@ -104,22 +123,24 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     num_parameters = total(parameters(config))
     # What the projections read; rotated queries and keys; values; what the output projection
     # reads. Keys and values are repeated for each head of queries that shares them.
-    attention = 5 * stream
+    attention = stream + 4 * tokens * config.d_q
     if config.qk_norm:
-        attention += ARRAYS_PER_NORM * tokens * (config.d_model + config.d_kv)
+        attention += ARRAYS_PER_NORM * tokens * (config.d_q + config.d_kv)
+    if config.head_norm != "none":
+        gate = 0 if config.head_norm == "group" else ARRAYS_OF_THE_GATE
+        attention += (ARRAYS_PER_NORM + gate) * tokens * config.d_q
     # The exponentials of the scores, and the masked probabilities.
     attention += 2 * tokens * config.num_heads * config.context_length
-    # SwiGLU: its input; gate, sigmoid of the gate, SiLU of the gate, up, and the gated product.
-    # Without a gate: its input; the hidden layer, its sigmoid and its SiLU.
-    ffn = stream + (5 if config.ffn == "swiglu" else 3) * hidden
+    ffn = stream + HIDDEN_ARRAYS[config.ffn] * hidden
     output_head = stream
+    per_norm = 1 if config.norm in ("centre-only", "gain-only") else ARRAYS_PER_NORM
     floats = {
         "weights": num_parameters,
         "gradients": num_parameters,
         "optimizer state": 2 * num_parameters,
         "activations: attention": config.num_layers * attention,
         "activations: feed-forward": config.num_layers * ffn,
-        "activations: norms, head": num_norms(config) * ARRAYS_PER_NORM * stream + output_head,
+        "activations: norms, head": num_norms(config) * per_norm * stream + output_head,
         "activations: logits and loss": 4 * tokens * config.vocab_size,
     }
     return {part: FLOAT32_BYTES * count for part, count in floats.items()}

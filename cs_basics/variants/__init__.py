@@ -1,9 +1,11 @@
 """One part of the book's model exchanged, and the configuration that says which.
 
 config.py        ModelConfig: the sizes of a model and its choices; the defaults are the book's
-norms.py         relatives of RMSNorm: Llama's order of cast and gain, partial, group, gated
-attention.py     grouped-query attention, and RMSNorm of queries and keys
-feed_forward.py  the feed-forward part without a gate
+norms.py         relatives of RMSNorm: Llama's and Gemma's gain, partial, group, gated
+layer_norm_parts.py  LayerNorm taken apart: centring and gain, gain alone
+attention.py     grouped-query attention, heads of any size, RMSNorm of queries and keys
+head_norm.py     group and gated RMSNorm of what the heads found
+feed_forward.py  feed-forward parts without a gate, and with biases
 blocks.py        post-norm and sandwich-norm blocks
 model.py         build_model: the model that a ModelConfig describes
 """

@@ -1,4 +1,4 @@
-"""Grouped-query attention, and RMSNorm of queries and keys. Read cs_basics/attention.py first."""
+"""Grouped-query attention, and norms inside it. Read cs_basics/attention.py first."""
 
 import torch
 from einops import rearrange, repeat
@@ -10,6 +10,8 @@ from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.layers import Linear
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.variants.config import HeadNormKind
+from cs_basics.variants.head_norm import HeadNorm
 
 
 class GroupedQueryAttention(CausalSelfAttention):
@@ -21,7 +23,7 @@ class GroupedQueryAttention(CausalSelfAttention):
 
     Args:
         d_model: Size of the last axis of input and output.
-        num_heads: Heads of queries, a divisor of d_model.
+        num_heads: Heads of queries; without d_head a divisor of d_model.
         rope: Rotates queries and keys by their positions; None for no positions.
         device: Where the weights live.
         dtype: Float type of the weights.
@@ -29,6 +31,9 @@ class GroupedQueryAttention(CausalSelfAttention):
         qk_norm: RMSNorm over every head of the queries and keys before the rotation, so that no
             score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
             https://arxiv.org/abs/2010.04245, with RMSNorm for their l2 norm).
+        d_head: Size of a head; None: d_model / num_heads.
+        head_norm: Norm of what the heads found (head_norm.py).
+        norm_eps: Added to the mean squares of heads.
 
     Raises:
         ValueError: d_model is not divisible by num_heads, or num_heads not by num_kv_heads.
@@ -44,22 +49,33 @@ class GroupedQueryAttention(CausalSelfAttention):
         *,
         num_kv_heads: int | None = None,
         qk_norm: bool = False,
+        d_head: int | None = None,
+        head_norm: HeadNormKind = "none",
+        norm_eps: float = 1e-5,
     ) -> None:
-        super().__init__(d_model, num_heads, rope, device, dtype)
+        # Not the book's constructor: its heads have d_model / num_heads, as many for keys.
+        super(CausalSelfAttention, self).__init__()
+        if d_head is None and d_model % num_heads:
+            raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
+        self.num_heads, self.rope = num_heads, rope
+        self.d_head = d_model // num_heads if d_head is None else d_head
         self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
             raise ValueError(
                 f"num_kv_heads={num_kv_heads} must be a divisor of num_heads={num_heads}"
             )
-        if self.num_kv_heads < num_heads:
-            d_kv = self.num_kv_heads * self.d_head
-            self.k_proj = Linear(d_model, d_kv, device, dtype)
-            self.v_proj = Linear(d_model, d_kv, device, dtype)
+        d_q, d_kv = num_heads * self.d_head, self.num_kv_heads * self.d_head
+        self.q_proj = Linear(d_model, d_q, device, dtype)
+        self.k_proj = Linear(d_model, d_kv, device, dtype)
+        self.v_proj = Linear(d_model, d_kv, device, dtype)
+        self.output_proj = Linear(d_q, d_model, device, dtype)
         self.q_norm, self.k_norm = (
             # An empty Sequential returns what it is given.
-            RMSNorm(self.d_head, device=device, dtype=dtype) if qk_norm else nn.Sequential()
+            RMSNorm(self.d_head, norm_eps, device, dtype) if qk_norm else nn.Sequential()
             for _ in range(2)
         )
+        sizes = (d_model, num_heads, self.d_head)
+        self.head_norm = HeadNorm(head_norm, *sizes, norm_eps, device, dtype)
 
     def forward(
         self,
@@ -84,8 +100,9 @@ class GroupedQueryAttention(CausalSelfAttention):
         )
         is_visible = places <= places.unsqueeze(-1)
         attended = scaled_dot_product_attention(q, k, v, is_visible)
-        return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
+        found = rearrange(attended, "... heads seq d -> ... seq (heads d)")
+        return self.output_proj(self.head_norm(found, x))
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""
-        return f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}"
+        return f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, d_head={self.d_head}"

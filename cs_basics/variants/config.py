@@ -14,7 +14,14 @@ NormKind = Literal[
     "layernorm-no-bias",
     "partial-rmsnorm",
     "group-rmsnorm",
+    "rmsnorm-gemma",
+    "centre-only",
+    "gain-only",
 ]
+
+
+FeedForwardKind = Literal["swiglu", "silu", "relu", "gelu", "relu-squared"]
+HeadNormKind = Literal["none", "group", "gated", "gated-first"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +39,13 @@ class ModelConfig:
     num_layers: int = 4
     """Number of blocks."""
     num_heads: int = 16
-    """Attention heads per block; divides d_model into even sizes."""
+    """Attention heads per block; without head_dim it divides d_model into even sizes."""
     rope_theta: float = 10_000.0
     """Base of the rotary wavelengths."""
     norm: NormKind = "rmsnorm"
     """Which normalisation (cs_basics/norms.py, cs_basics/variants/norms.py)."""
     norm_eps: float = 1e-5
-    """Added to the mean square by the norms of the residual stream."""
+    """Added to the mean square by the norms of the residual stream and of the heads."""
     norm_fraction: float = 0.0625
     """Share of the coordinates whose mean square partial-rmsnorm takes."""
     norm_groups: int = 8
@@ -50,10 +57,18 @@ class ModelConfig:
     num_kv_heads: int | None = None
     """Heads of keys and values per block, a divisor of num_heads: each serves as many heads of
     queries (grouped-query attention; 1: multi-query); none: as many as num_heads."""
-    ffn: Literal["swiglu", "silu"] = "swiglu"
-    """Feed-forward part; silu has two matrices: with d_ff = 4 d_model as many weights as swiglu."""
+    head_dim: int | None = None
+    """Size of a head; none: d_model / num_heads."""
+    ffn: FeedForwardKind = "swiglu"
+    """Feed-forward part. All but swiglu have no gate and two matrices: with d_ff = 4 d_model
+    as many weights as swiglu with 8/3 d_model."""
+    ffn_bias: bool = False
+    """Add a bias to each product of the feed-forward parts."""
     qk_norm: bool = False
     """Normalise queries and keys, head by head, before they are rotated."""
+    head_norm: HeadNormKind = "none"
+    """Normalise what the heads found before the output projection: each head by itself (group), or
+    all together with a gate (cs_basics/variants/head_norm.py)."""
     tie_embeddings: bool = False
     """Use the embedding table as output head too."""
 
@@ -83,11 +98,13 @@ class ModelConfig:
             )
 
     def _check_heads(self) -> None:
-        if self.d_model % self.num_heads:
+        if self.head_dim is not None:
+            self._check_head_dim(self.head_dim)
+        elif self.d_model % self.num_heads:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
             )
-        if self.d_head % 2 and self.positions == "rope":
+        elif self.d_head % 2 and self.positions == "rope":
             raise ValueError(
                 f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
                 f"{self.d_head}, and rotary embedding turns pairs: choose another num_heads"
@@ -98,10 +115,23 @@ class ModelConfig:
                 f"num_kv_heads={kv_heads} must be a divisor of num_heads={self.num_heads}"
             )
 
+    def _check_head_dim(self, head_dim: int) -> None:
+        if head_dim < 1:
+            raise ValueError(f"head_dim={head_dim} must be at least 1")
+        if head_dim % 2 and self.positions == "rope":
+            raise ValueError(f"head_dim={head_dim} is odd, and rotary embedding turns pairs")
+        if self.d_model % 2:
+            raise ValueError(f"d_model={self.d_model} must be even where head_dim is given")
+
     @property
     def d_head(self) -> int:
         """Size of a head."""
-        return self.d_model // self.num_heads
+        return self.d_model // self.num_heads if self.head_dim is None else self.head_dim
+
+    @property
+    def d_q(self) -> int:
+        """Size of the queries of all heads together, and of what the heads mix."""
+        return self.d_head * self.num_heads
 
     @property
     def d_kv(self) -> int:

@@ -1,18 +1,74 @@
-"""The feed-forward part without a gate."""
+"""Feed-forward parts without a gate, for each of four activations, and biases."""
+
+import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from cs_basics.functional import silu
-from cs_basics.layers import Linear
+from cs_basics.layers import Linear, SwiGLU
 
 
-class SiLUFeedForward(nn.Module):
-    """The feed-forward part without a gate: W2 SiLU(W1 x).
+def relu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Cut off what is negative: max(x, 0).
 
-    Vaswani et al. 2017, eq. 2 (https://arxiv.org/abs/1706.03762), with SiLU for ReLU and without
-    biases. Two matrices instead of three: with d_ff = 4 d_model it has the weights of a SwiGLU of
+    The activation of the first Transformer (Vaswani et al. 2017, eq. 2,
+    https://arxiv.org/abs/1706.03762).
+    """
+    return x.clamp(min=0)
+
+
+def relu_squared(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Square what is positive: max(x, 0)^2.
+
+    So et al. 2021, sec. 4.2 (https://arxiv.org/abs/2109.08668).
+    """
+    positive = relu(x)
+    return positive * positive
+
+
+def gelu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Multiply each value by the share of a normal distribution that lies below it.
+
+    x (1 + erf(x / sqrt(2))) / 2, the exact form; Hendrycks and Gimpel 2016, sec. 2
+    (https://arxiv.org/abs/1606.08415).
+    """
+    return x * (0.5 * (1 + torch.erf(x / math.sqrt(2))))
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": silu,
+    "relu": relu,
+    "gelu": gelu,
+    "relu-squared": relu_squared,
+}
+
+
+class BiasedLinear(Linear):
+    """Linear with a bias, which starts at 0; arguments as there."""
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(d_in, d_out, device, dtype)
+        self.bias = nn.Parameter(torch.zeros(d_out, device=device, dtype=dtype))
+
+    def forward(self, x: Float[Tensor, "... {self.d_in}"]) -> Float[Tensor, "... {self.d_out}"]:
+        """Return x W^T + b, in the dtype of the product."""
+        product = super().forward(x)
+        return product + self.bias.to(product.dtype)
+
+
+class FeedForward(nn.Module):
+    """The feed-forward part without a gate: W2 f(W1 x).
+
+    Two matrices instead of three: with d_ff = 4 d_model it has the weights of a SwiGLU of
     8/3 d_model.
 
     Args:
@@ -20,6 +76,49 @@ class SiLUFeedForward(nn.Module):
         d_ff: Size of the hidden layer.
         device: Where the weights live.
         dtype: Float type of the weights.
+        activation: The name of f in ACTIVATIONS.
+        bias: Whether both products have a bias.
+
+    Raises:
+        ValueError: There is no such activation.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        activation: str,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            names = ", ".join(ACTIVATIONS)
+            raise ValueError(f"activation={activation} does not exist: choose one of {names}")
+        self.activation = activation
+        linear = BiasedLinear if bias else Linear
+        self.w1 = linear(d_model, d_ff, device, dtype)
+        self.w2 = linear(d_ff, d_model, device, dtype)
+
+    def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
+        """Return the transformed x, same shape."""
+        return self.w2(self.hidden(x))
+
+    def hidden(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_ff"]:
+        """Return the hidden layer, after the activation."""
+        return ACTIVATIONS[self.activation](self.w1(x))
+
+    def extra_repr(self) -> str:
+        """Name the choice when the module is printed."""
+        return f"activation={self.activation}"
+
+
+class BiasedSwiGLU(SwiGLU):
+    """SwiGLU with a bias in each of its three products; arguments as there.
+
+    A class of its own, so that the fused twin of SwiGLU, which has no biases, does not replace it.
     """
 
     def __init__(
@@ -29,10 +128,7 @@ class SiLUFeedForward(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        self.w1 = Linear(d_model, d_ff, device, dtype)
-        self.w2 = Linear(d_ff, d_model, device, dtype)
-
-    def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
-        """Return the transformed x, same shape."""
-        return self.w2(silu(self.w1(x)))
+        super().__init__(d_model, d_ff, device, dtype)
+        self.w1 = BiasedLinear(d_model, d_ff, device, dtype)
+        self.w2 = BiasedLinear(d_ff, d_model, device, dtype)
+        self.w3 = BiasedLinear(d_model, d_ff, device, dtype)

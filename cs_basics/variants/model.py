@@ -3,12 +3,15 @@
 import torch
 from torch import nn
 
+from cs_basics.norms import LayerNorm, RMSNorm
+from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.feed_forward import SiLUFeedForward
-from cs_basics.variants.norms import make_norm
+from cs_basics.variants.feed_forward import BiasedSwiGLU, FeedForward
+from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
+from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
 
 BLOCKS: dict[str, type[TransformerBlock]] = {
     "pre": TransformerBlock,
@@ -35,20 +38,27 @@ def build_model(
 
     With the defaults of ModelConfig this is the book's TransformerLM and nothing else.
     """
+    # What the book builds has to fit its own heads, whatever those are that replace them.
+    num_heads = config.num_heads if config.head_dim is None else config.d_model // 2
     model = TransformerLM(
         vocab_size=config.vocab_size,
         context_length=config.context_length,
         d_model=config.d_model,
         num_layers=config.num_layers,
-        num_heads=config.num_heads,
+        num_heads=num_heads,
         d_ff=config.d_ff,
         rope_theta=config.rope_theta,
         device=device,
         dtype=dtype,
     )
+    # One table of angles for all blocks.
+    rope = None
+    if config.positions == "rope":
+        sizes = (config.rope_theta, config.d_head, config.context_length)
+        rope = RotaryPositionalEmbedding(*sizes, device)
     for block in model.layers:
         assert isinstance(block, TransformerBlock)
-        exchange_parts(block, config, device, dtype)
+        exchange_parts(block, config, rope, device, dtype)
     # After post-norm blocks the stream is normalised already; "none" has no norms.
     has_final_norm = config.placement not in ("post", "none")
     model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]
@@ -62,6 +72,7 @@ def build_model(
 def exchange_parts(
     block: TransformerBlock,
     config: ModelConfig,
+    rope: RotaryPositionalEmbedding | None,
     device: torch.device | str | None,
     dtype: torch.dtype | None,
 ) -> None:
@@ -72,8 +83,8 @@ def exchange_parts(
         # An empty Sequential returns what it is given.
         norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
         setattr(block, name, norm)
-    rope = block.attn.rope if config.positions == "rope" else None
-    if config.num_kv_heads is not None or config.qk_norm:
+    is_books = config.num_kv_heads is None is config.head_dim and not config.qk_norm
+    if not is_books or config.head_norm != "none":
         block.attn = GroupedQueryAttention(
             config.d_model,
             config.num_heads,
@@ -82,7 +93,48 @@ def exchange_parts(
             dtype,
             num_kv_heads=config.num_kv_heads,
             qk_norm=config.qk_norm,
+            d_head=config.head_dim,
+            head_norm=config.head_norm,
+            norm_eps=config.norm_eps,
         )
     block.attn.rope = rope
-    if config.ffn == "silu":
-        block.ffn = SiLUFeedForward(config.d_model, config.d_ff, device, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    sizes = (config.d_model, config.d_ff)
+    if config.ffn != "swiglu":
+        block.ffn = FeedForward(  # pyright: ignore[reportAttributeAccessIssue]
+            *sizes, device, dtype, activation=config.ffn, bias=config.ffn_bias
+        )
+    elif config.ffn_bias:
+        block.ffn = BiasedSwiGLU(*sizes, device, dtype)
+
+
+def make_norm(
+    config: ModelConfig,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> nn.Module:
+    """Build the norm of the residual stream that a configuration names.
+
+    Raises:
+        ValueError: There is no such norm.
+    """
+    d_model, eps = config.d_model, config.norm_eps
+    match config.norm:
+        case "rmsnorm":
+            return RMSNorm(d_model, eps, device, dtype)
+        case "rmsnorm-llama":
+            return LlamaRMSNorm(d_model, eps, device, dtype)
+        case "layernorm":
+            return LayerNorm(d_model, eps, device, dtype)
+        case "layernorm-no-bias":
+            return LayerNorm(d_model, eps, device, dtype, bias=False)
+        case "partial-rmsnorm":
+            return PartialRMSNorm(d_model, eps, device, dtype, fraction=config.norm_fraction)
+        case "group-rmsnorm":
+            return GroupRMSNorm(d_model, eps, device, dtype, num_groups=config.norm_groups)
+        case "rmsnorm-gemma":
+            return GemmaRMSNorm(d_model, eps, device, dtype)
+        case "centre-only":
+            return CentreOnlyNorm(d_model, device, dtype)
+        case "gain-only":
+            return GainOnly(d_model, device, dtype)
+    raise ValueError(f"norm={config.norm!r} is unknown")

@@ -1,4 +1,4 @@
-"""Relatives of RMSNorm: Llama's order of cast and gain, partial, group and gated RMSNorm.
+"""Relatives of RMSNorm: Llama's and Gemma's gain, partial, group and gated RMSNorm.
 
 Each treats every vector along the last axis by itself, computes in at least float32 and returns
 the dtype of its input. Read cs_basics/norms.py first. Tested by `make test ARGS="-k norm"`.
@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cs_basics.functional import silu
-from cs_basics.norms import LayerNorm, RMSNorm
-from cs_basics.variants.config import ModelConfig
+from cs_basics.norms import RMSNorm
 
 
 class LlamaRMSNorm(RMSNorm):
@@ -31,6 +30,38 @@ class LlamaRMSNorm(RMSNorm):
         wide = widen(x)
         normalised = wide * reciprocal_rms(wide, self.eps)
         return (normalised.to(x.dtype) * self.weight).to(x.dtype)
+
+
+class GemmaRMSNorm(RMSNorm):
+    """RMSNorm whose weight is the gain's difference from 1, and starts at 0.
+
+    n * (1 + weight), in float32 and rounded once; Gemma's own code
+    (https://github.com/google-deepmind/gemma). The function is RMSNorm's, but weight decay draws
+    the gains to 1 instead of 0, and a bfloat16 has finer steps around 0 than around 1. Arguments as
+    there.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        eps: float = 1e-5,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(d_model, eps, device, dtype)
+        self.weight = nn.Parameter(torch.zeros_like(self.weight))
+
+    @property
+    def gain(self) -> Float[Tensor, " d_model"]:
+        """What the normalised vectors are multiplied by, in at least float32."""
+        return 1 + widen(self.weight)
+
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the normalised x, same shape and dtype."""
+        wide = widen(x)
+        return (wide * reciprocal_rms(wide, self.eps) * self.gain).to(x.dtype)
 
 
 class PartialRMSNorm(RMSNorm):
@@ -190,30 +221,3 @@ def widen(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 def reciprocal_rms(x: Float[Tensor, "... d"], eps: float) -> Float[Tensor, "... 1"]:
     """Return 1 / sqrt(mean(x^2) + eps) of each vector; x is in at least float32."""
     return torch.rsqrt((x * x).mean(dim=-1, keepdim=True) + eps)
-
-
-def make_norm(
-    config: ModelConfig,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
-) -> nn.Module:
-    """Build the norm of the residual stream that a configuration names.
-
-    Raises:
-        ValueError: There is no such norm.
-    """
-    d_model, eps = config.d_model, config.norm_eps
-    match config.norm:
-        case "rmsnorm":
-            return RMSNorm(d_model, eps, device, dtype)
-        case "rmsnorm-llama":
-            return LlamaRMSNorm(d_model, eps, device, dtype)
-        case "layernorm":
-            return LayerNorm(d_model, eps, device, dtype)
-        case "layernorm-no-bias":
-            return LayerNorm(d_model, eps, device, dtype, bias=False)
-        case "partial-rmsnorm":
-            return PartialRMSNorm(d_model, eps, device, dtype, fraction=config.norm_fraction)
-        case "group-rmsnorm":
-            return GroupRMSNorm(d_model, eps, device, dtype, num_groups=config.norm_groups)
-    raise ValueError(f"norm={config.norm!r} is unknown")

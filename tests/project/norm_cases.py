@@ -9,7 +9,14 @@ import torch
 
 from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 from cs_basics.norms import LayerNorm, RMSNorm
-from cs_basics.variants.norms import GatedRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
+from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
+from cs_basics.variants.norms import (
+    GatedRMSNorm,
+    GemmaRMSNorm,
+    GroupRMSNorm,
+    LlamaRMSNorm,
+    PartialRMSNorm,
+)
 
 D_MODEL = 24
 # Of the largest value of a result. The low types: two roundings, of the result and (in the order
@@ -50,6 +57,7 @@ BOOK = {
 }
 VARIANTS = {
     "llama": case(LlamaRMSNorm, oracles.rms_norm),
+    "gemma": case(GemmaRMSNorm, oracles.gemma_rms_norm),
     "partial": case(PartialRMSNorm, oracles.partial_rms_norm, num_measured=2),
     "partial-8th": case(
         PartialRMSNorm, oracles.partial_rms_norm, {"fraction": 1 / 8}, num_measured=3
@@ -58,11 +66,15 @@ VARIANTS = {
     "gated": case(GatedRMSNorm, oracles.gated_rms_norm, gate_first=False),
     "gate-first": case(GatedRMSNorm, oracles.gated_rms_norm, {"gate_first": True}, gate_first=True),
 }
+NOT_DIVIDING = {
+    "centre-only": case(CentreOnlyNorm, oracles.centre_only),
+    "gain-only": case(GainOnly, oracles.gain_only),
+}
 FAST = {
     "fused": case(FusedRMSNorm, oracles.rms_norm),
     "fused-llama": case(FusedLlamaRMSNorm, oracles.rms_norm),
 }
-CASES = {**BOOK, **VARIANTS, **FAST}
+CASES = {**BOOK, **VARIANTS, **NOT_DIVIDING, **FAST}
 
 
 def to_numpy(tensor):

@@ -1,13 +1,16 @@
 // The Transformer of cs_basics/transformer.py and its variants, reading one token at a time.
 
-import { add, layerNorm, linear, rmsNorm, rotate, silu, softmax } from "./tensor.js";
+import {
+  ACTIVATIONS, add, groupRmsNorm, layerNorm, linear, rmsNorm, rotate, silu, softmax,
+} from "./tensor.js";
 
 /**
  * The ModelConfig of cs_basics/variants/config.py.
  * @typedef {{ vocab_size: number, context_length: number, d_model: number, d_ff: number,
  *   num_layers: number, num_heads: number, rope_theta: number, norm: string, norm_eps: number,
  *   norm_fraction: number, norm_groups: number, placement: string, positions: string,
- *   num_kv_heads: number | null, ffn: string, qk_norm: boolean }} ModelConfig
+ *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean,
+ *   head_norm: string }} ModelConfig
  */
 
 /**
@@ -30,7 +33,7 @@ export class Model {
   constructor(config, weights) {
     this.config = config;
     this.weights = weights;
-    this.dHead = config.d_model / config.num_heads;
+    this.dHead = config.head_dim ?? config.d_model / config.num_heads;
     this.numKvHeads = config.num_kv_heads ?? config.num_heads;
     const half = this.dHead / 2;
     /** Angles by position. @type {{ cos: Float32Array, sin: Float32Array }[]} */
@@ -112,13 +115,20 @@ export class Model {
     return normalised;
   }
 
+  /** What a norm multiplies by; Gemma's weight is the difference from 1. @param {string} name */
+  gain(name) {
+    const { data } = this.weight(name);
+    return this.config.norm === "rmsnorm-gemma" ? data.map((value) => 1 + value) : data;
+  }
+
   /** @param {string} name @param {Float32Array} x */
   normalise(name, x) {
     const { norm, norm_eps: eps, norm_fraction, norm_groups } = this.config;
-    const gain = this.weight(name).data;
+    const gain = this.gain(name);
     switch (norm) {
       case "rmsnorm":
-      case "rmsnorm-llama": // the two differ in bfloat16 only
+      case "rmsnorm-gemma":
+      case "rmsnorm-llama": // the two orders of cast and gain differ in bfloat16 only
         return rmsNorm(x, gain, eps);
       case "layernorm":
       case "layernorm-no-bias":
@@ -127,13 +137,14 @@ export class Model {
         const measured = Math.max(1, Math.ceil(norm_fraction * x.length - 1e-9));
         return rmsNorm(x, gain, eps, x.subarray(0, measured));
       }
-      case "group-rmsnorm": {
-        const out = new Float32Array(x.length), size = x.length / norm_groups;
-        for (let at = 0; at < x.length; at += size) {
-          out.set(rmsNorm(x.subarray(at, at + size), gain.subarray(at, at + size), eps), at);
-        }
-        return out;
+      case "group-rmsnorm":
+        return groupRmsNorm(x, gain, eps, norm_groups);
+      case "centre-only": {
+        const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
+        return x.map((value, i) => (value - mean) * gain[i]);
       }
+      case "gain-only":
+        return x.map((value, i) => value * gain[i]);
       default:
         throw new Error(`norm=${norm} is unknown to this page`);
     }
@@ -148,9 +159,9 @@ export class Model {
    * @param {Trace} [trace]
    */
   attention(name, x, position, cache, operations, trace) {
-    const { dHead, numKvHeads, config: { d_model, num_heads, qk_norm } } = this;
-    const dKv = numKvHeads * dHead;
-    const q = linear(this.weight(`${name}.attn.q_proj`), x, new Float32Array(d_model));
+    const { dHead, numKvHeads, config: { d_model, num_heads, qk_norm, norm_eps } } = this;
+    const dQ = num_heads * dHead, dKv = numKvHeads * dHead;
+    const q = linear(this.weight(`${name}.attn.q_proj`), x, new Float32Array(dQ));
     const k = cache.keys.subarray(position * dKv, (position + 1) * dKv);
     const v = cache.values.subarray(position * dKv, (position + 1) * dKv);
     linear(this.weight(`${name}.attn.k_proj`), x, k);
@@ -159,12 +170,11 @@ export class Model {
     for (const [rows, norm] of /** @type {const} */ ([[q, "q_norm"], [k, "k_norm"]])) {
       for (let at = 0; at < rows.length; at += dHead) {
         const head = rows.subarray(at, at + dHead);
-        // With the eps of the book's RMSNorm, whatever that of the residual stream.
-        if (qk_norm) head.set(rmsNorm(head, this.weight(`${name}.attn.${norm}`).data, 1e-5));
+        if (qk_norm) head.set(rmsNorm(head, this.weight(`${name}.attn.${norm}`).data, norm_eps));
         if (isTurned) rotate(head, this.angles[position].cos, this.angles[position].sin);
       }
     }
-    const mixed = new Float32Array(d_model);
+    const mixed = new Float32Array(dQ);
     for (let head = 0; head < num_heads; head++) {
       // Heads of queries that share keys and values are neighbours.
       const shared = Math.floor((head * numKvHeads) / num_heads) * dHead;
@@ -177,17 +187,38 @@ export class Model {
       }
       const weights = softmax(scores);
       trace?.(`${name}.attn.heads.${head}`, weights);
-      if (operations.off.includes(`${name}.attn.heads.${head}`)) continue;
       for (let past = 0; past <= position; past++) {
         const value = past * dKv + shared, weight = weights[past];
         for (let i = 0; i < dHead; i++) mixed[head * dHead + i] += weight * cache.values[value + i];
       }
     }
-    return linear(this.weight(`${name}.attn.output_proj`), mixed, new Float32Array(d_model));
+    const found = this.headNorm(`${name}.attn.head_norm`, mixed, x);
+    for (let head = 0; head < num_heads; head++) {
+      const isOff = operations.off.includes(`${name}.attn.heads.${head}`);
+      if (isOff) found.fill(0, head * dHead, (head + 1) * dHead);
+    }
+    return linear(this.weight(`${name}.attn.output_proj`), found, new Float32Array(d_model));
   }
 
   /**
-   * W2 (SiLU(W1 x) * W3 x), or without the gate W2 SiLU(W1 x).
+   * The norm of what the heads found.
+   * @param {string} name
+   * @param {Float32Array} heads
+   * @param {Float32Array} x the input of attention
+   */
+  headNorm(name, heads, x) {
+    const { head_norm, norm_eps: eps, num_heads } = this.config;
+    if (head_norm === "none") return heads;
+    const gain = this.weight(`${name}.norm`).data;
+    if (head_norm === "group") return groupRmsNorm(heads, gain, eps, num_heads);
+    const gate = linear(this.weight(`${name}.gate_proj`), x, new Float32Array(heads.length)).map(silu);
+    const gated = (/** @type {Float32Array} */ values) => values.map((value, i) => value * gate[i]);
+    return head_norm === "gated-first"
+      ? rmsNorm(gated(heads), gain, eps) : gated(rmsNorm(heads, gain, eps));
+  }
+
+  /**
+   * W2 (SiLU(W1 x) * W3 x), or without the gate W2 f(W1 x); a bias after each product if it has one.
    * @param {string} name
    * @param {Float32Array} x
    * @param {Operations} operations
@@ -195,14 +226,20 @@ export class Model {
    */
   feedForward(name, x, operations, trace) {
     const { d_model, d_ff, ffn } = this.config;
-    const units = linear(this.weight(`${name}.ffn.w1`), x, new Float32Array(d_ff)).map(silu);
+    const product = (/** @type {string} */ part, /** @type {Float32Array} */ input) => {
+      const weight = this.weight(`${name}.ffn.${part}`);
+      const out = linear(weight, input, new Float32Array(weight.rows));
+      const bias = this.weights.get(`${name}.ffn.${part}.bias`);
+      if (bias) add(out, bias.data);
+      return out;
+    };
+    const units = product("w1", x).map(ACTIVATIONS[ffn]);
     if (ffn === "swiglu") {
-      const up = linear(this.weight(`${name}.ffn.w3`), x, new Float32Array(d_ff));
+      const up = product("w3", x);
       for (let i = 0; i < d_ff; i++) units[i] *= up[i];
     }
     trace?.(`${name}.ffn.units`, units);
-    const out = new Float32Array(d_model);
     return operations.off.includes(`${name}.ffn`)
-      ? out : linear(this.weight(`${name}.ffn.w2`), units, out);
+      ? new Float32Array(d_model) : product("w2", units);
   }
 }

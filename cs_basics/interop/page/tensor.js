@@ -50,6 +50,21 @@ export function rmsNorm(x, gain, eps, measured = x) {
 }
 
 /**
+ * RMSNorm of each group of neighbouring coordinates.
+ * @param {Float32Array} x
+ * @param {Float32Array} gain
+ * @param {number} eps
+ * @param {number} groups
+ */
+export function groupRmsNorm(x, gain, eps, groups) {
+  const out = new Float32Array(x.length), size = x.length / groups;
+  for (let at = 0; at < x.length; at += size) {
+    out.set(rmsNorm(x.subarray(at, at + size), gain.subarray(at, at + size), eps), at);
+  }
+  return out;
+}
+
+/**
  * LayerNorm of one vector: shift to mean 0, divide by the standard deviation, gain and bias.
  * @param {Float32Array} x
  * @param {Float32Array} gain
@@ -73,8 +88,28 @@ export function softmax(scores) {
   return weights.map((weight) => weight / sum);
 }
 
+/**
+ * The error function, within 1.5e-7: Abramowitz and Stegun 1964, 7.1.26.
+ * @param {number} x
+ */
+function erf(x) {
+  const t = 1 / (1 + 0.3275911 * Math.abs(x));
+  const series = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592];
+  const sum = series.reduce((rest, factor) => (rest + factor) * t, 0);
+  return Math.sign(x) * (1 - sum * Math.exp(-x * x));
+}
+
 /** @param {number} x */
 export const silu = (x) => x / (1 + Math.exp(-x));
+
+/** What variants/feed_forward.py applies to the hidden layer. @type {Record<string, (x: number) => number>} */
+export const ACTIVATIONS = {
+  swiglu: silu,
+  silu,
+  relu: (x) => Math.max(x, 0),
+  gelu: (x) => x * 0.5 * (1 + erf(x / Math.SQRT2)),
+  "relu-squared": (x) => Math.max(x, 0) ** 2,
+};
 
 /**
  * Turn the pairs (2i, 2i + 1) of a head by position / theta^(2i / d_head), in place.

@@ -78,7 +78,7 @@ function strongestUnits(model, activations) {
     });
   });
   const best = strongest(Float32Array.from(all, ({ size }) => size), NUM_UNITS);
-  const gain = model.weights.get("ln_final.weight")?.data;
+  const gain = model.weights.has("ln_final.weight") && model.gain("ln_final");
   return best.map((index) => {
     const { layer, unit, activation, direction } = all[index];
     const pushed = model.logits(gain ? direction.map((value, i) => value * gain[i]) : direction);

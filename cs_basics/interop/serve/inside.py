@@ -22,7 +22,8 @@ from cs_basics.layers import SwiGLU
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock
-from cs_basics.variants.feed_forward import SiLUFeedForward
+from cs_basics.variants.feed_forward import FeedForward
+from cs_basics.variants.norms import GemmaRMSNorm
 
 NUM_UNITS, NUM_TOKENS = 10, 5
 
@@ -59,7 +60,10 @@ def operated(
         block: Any = model.get_submodule(name)
         for norm, last in (("ln1_after", block.attn.output_proj), ("ln2_after", block.ffn.w2)):
             after = getattr(block, norm, nn.Sequential())
-            _multiply(last if isinstance(after, nn.Sequential) else after, factor)
+            if isinstance(after, GemmaRMSNorm):
+                after.weight = nn.Parameter(factor * after.gain.detach() - 1)
+            else:
+                _multiply(last if isinstance(after, nn.Sequential) else after, factor)
     return model
 
 
@@ -180,12 +184,9 @@ def attention_maps(
     return scaled_dot_product_attention(q, k, values, places <= places.unsqueeze(-1))
 
 
-def hidden_units(
-    ffn: SwiGLU | SiLUFeedForward, x: Float[Tensor, " d_model"]
-) -> Float[Tensor, " d_ff"]:
+def hidden_units(ffn: SwiGLU | FeedForward, x: Float[Tensor, " d_model"]) -> Float[Tensor, " d_ff"]:
     """Return what w2 of a feed-forward part reads."""
-    units = silu(ffn.w1(x))
-    return units * ffn.w3(x) if isinstance(ffn, SwiGLU) else units
+    return ffn.hidden(x) if isinstance(ffn, FeedForward) else silu(ffn.w1(x)) * ffn.w3(x)
 
 
 def _lens(
@@ -206,7 +207,8 @@ def strongest_units(
     """Return the hidden units that add most to the stream, and the tokens each makes likelier."""
     downs: list[Tensor] = [block.ffn.w2.weight for block in model.layers]  # pyright: ignore[reportAttributeAccessIssue, reportAssignmentType]
     sizes = torch.stack([a.abs() * w.norm(dim=0) for a, w in zip(units, downs, strict=True)])
-    gain = getattr(model.ln_final, "weight", 1.0)
+    norm = model.ln_final
+    gain = norm.gain if isinstance(norm, GemmaRMSNorm) else getattr(norm, "weight", 1.0)
     found: list[dict[str, Any]] = []
     for index in sizes.flatten().topk(min(NUM_UNITS, sizes.numel())).indices.tolist():
         layer, unit = divmod(index, sizes.shape[1])

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cs_basics.fast.rms_norm import FusedRMSNorm, add_rms_norm
+from cs_basics.fast.add_rms_norm import add_rms_norm
+from cs_basics.fast.rms_norm import FusedRMSNorm
 from cs_basics.norms import LayerNorm, RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm
 

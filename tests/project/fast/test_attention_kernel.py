@@ -196,6 +196,7 @@ def test_tensors_with_other_strides_are_read_as_they_are(strided):
         ({"d_model": 512}, True),  # heads of 256
         ({"qk_norm": True}, False),
         ({"num_heads": 4}, False),  # heads of 16
+        ({"num_heads": 4, "head_dim": 32}, True),
         ({"d_model": 96}, False),  # heads of 48
         ({"d_model": 576}, False),  # heads of 288
     ],
@@ -243,7 +244,11 @@ def fast_model(**change):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("change", [{}, {"num_kv_heads": 1}, {"positions": "none"}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"num_kv_heads": 1}, {"positions": "none"}, {"head_dim": 64, "head_norm": "gated"}],
+    ids=str,
+)
 def test_a_model_keeps_its_loss_and_gradients_also_compiled(change, dtype):
     model = fast_model(**change)
     ids = torch.randint(0, 300, (3, 101))

@@ -47,7 +47,14 @@ VARIANTS = {
         "positions": "none",
     },
     "no positions": {"positions": "none"},
+    "gemma, group norm of heads": {"norm": "rmsnorm-gemma", "head_norm": "group"},
+    "centring, gated heads": {"norm": "centre-only", "head_norm": "gated"},
+    "gain, gate first": {"norm": "gain-only", "head_norm": "gated-first", "num_kv_heads": 2},
+    "heads of 12": {"head_dim": 12, "num_heads": 3, "num_kv_heads": 1},
+    "heads of 6, qk norm": {"head_dim": 6, "qk_norm": True, "norm_eps": 0.1},
     "silu, tied": {"ffn": "silu", "tie_embeddings": True},
+    "relu squared, biases": {"ffn": "relu-squared", "ffn_bias": True},
+    "swiglu, biases": {"ffn_bias": True},
 }
 
 
@@ -56,10 +63,12 @@ def sharp_model(num_layers=2, seed=0, **choices):
     sizes = {
         "vocab_size": 50, "context_length": 16, "d_model": 32, "num_heads": 4, "d_ff": 64,
     }  # fmt: skip
-    model = build_model(ModelConfig(**sizes, num_layers=num_layers, **choices))
+    model = build_model(ModelConfig(**(sizes | choices), num_layers=num_layers))
     for name, parameter in model.named_parameters():
         if "ln" in name or "norm" in name:  # gains of 1 would hide one that is left out
             nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
+        elif name.endswith("bias"):
+            nn.init.trunc_normal_(parameter, std=0.3)
     with torch.no_grad():
         model.lm_head.weight.mul_(8)  # sharp predictions, so that a wrong one shows
     return model
@@ -103,7 +112,10 @@ def test_hidden_states_with_a_cache_are_those_of_the_whole_sequence(name):
     ids = torch.randint(50, (3, 16))
     decoder = decoding_model(model)
     caches = decoder.empty_caches(batch_size=3)
-    assert caches[0].keys.shape == (3, VARIANTS[name].get("num_kv_heads", 4), 16, 8)
+    num_kv_heads, d_head = (
+        VARIANTS[name].get(size, usual) for size, usual in (("num_kv_heads", 4), ("head_dim", 8))
+    )
+    assert caches[0].keys.shape == (3, num_kv_heads, 16, d_head)
     parts = [decoder.hidden(part, caches) for part in ids.split([5, 1, 1, 9], dim=1)]
     logits = decoder.lm_head(torch.cat(parts, dim=1))
     torch.testing.assert_close(logits, model(ids), rtol=1e-4, atol=1e-4)

@@ -7,7 +7,8 @@ import torch
 from norm_cases import D_MODEL, FAST, TOLERANCE, assert_close, gradients_of, random, to_numpy
 from norm_claims import NormClaims, RMSNormClaims
 
-from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm, add_rms_norm, sum_rows
+from cs_basics.fast.add_rms_norm import add_rms_norm
+from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm, sum_rows
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm
 

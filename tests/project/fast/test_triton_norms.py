@@ -4,6 +4,7 @@ The interpreter has to be chosen before the kernels are defined. So it runs in a
 own, which this file, run as a script, is the program of.
 """
 
+import importlib
 import os
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 import torch
 
 from cs_basics.fast import rms_norm
-from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm, add_rms_norm
+from cs_basics.fast.add_rms_norm import add_rms_norm, add_rms_norm_unrounded
+from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm
 
@@ -88,6 +90,12 @@ def check_roundings(device):
         normalised, new_residual = add_rms_norm(kernel, x, residual)
         assert torch.equal(new_residual, x + residual)
         assert (normalised == clear(new_residual)).float().mean() > 0.99
+        unrounded, same_residual = add_rms_norm_unrounded(kernel, x, residual)
+        assert torch.equal(same_residual, new_residual)
+        exact = clear(x.float() + residual.float()).half()
+        assert 0.6 < (normalised == exact).float().mean() < 0.95
+        if not isinstance(clear, LlamaRMSNorm):  # which casts to the type of the sum, float32
+            assert (unrounded == exact).float().mean() > 0.99
 
 
 @needs_triton
@@ -97,7 +105,7 @@ def test_the_kernels_agree_with_the_reference_in_the_interpreter():
         [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
     )
     assert finished.returncode == 0, finished.stderr
-    assert finished.stdout == "kernels launched: forward 23, backward 19\n"
+    assert finished.stdout == "kernels launched: forward 25, backward 19\n"
 
 
 @needs_triton
@@ -142,7 +150,8 @@ def test_without_a_gpu_and_for_float64_no_kernel_is_asked():
 if __name__ == "__main__":
     from cs_basics.fast import triton_norms
 
-    rms_norm.runs_on_triton = lambda x: x.dtype != torch.float64
+    for module in (rms_norm, importlib.import_module("cs_basics.fast.add_rms_norm")):
+        module.runs_on_triton = lambda x: x.dtype != torch.float64
     with (
         mock.patch.object(triton_norms, "forward", wraps=triton_norms.forward) as forward,
         mock.patch.object(triton_norms, "backward", wraps=triton_norms.backward) as backward,

@@ -18,6 +18,7 @@ from cs_basics.functional import cross_entropy
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.feed_forward import BiasedLinear
 from cs_basics.variants.model import BLOCKS, build_model
 from cs_basics.variants.norms import LlamaRMSNorm
 
@@ -85,8 +86,11 @@ NOT_MODULES = {"AdamW", "generate", "Tokenizer", "train_bpe"}
 def with_gains(module):
     """Give norms gains other than 1, which would hide one that is left out."""
     for part in module.modules():
-        if type(part).__name__.endswith("Norm"):
-            nn.init.trunc_normal_(part.weight, mean=1.0, std=0.3)
+        if type(part).__name__.endswith(("Norm", "GainOnly")):
+            for gain in part.parameters(recurse=False):
+                nn.init.trunc_normal_(gain, mean=1.0, std=0.3)
+        if isinstance(part, BiasedLinear):
+            nn.init.trunc_normal_(part.bias, std=0.3)
     return module
 
 
@@ -152,7 +156,7 @@ def test_in_mixed_precision_a_twin_is_as_near_to_the_truth_as_what_it_replaces(n
 
     for part in truth:
         assert ours[part].dtype == theirs[part].dtype
-        assert error(ours, part) < 1.3 * error(theirs, part) + 2e-3, part
+        assert error(ours, part) < 1.3 * error(theirs, part) + 3e-3, part
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -173,15 +177,25 @@ MODELS = {
     "llama's order": {"norm": "rmsnorm-llama"},
     "group norm": {"norm": "group-rmsnorm", "norm_groups": 4},
     "GQA, tied": {"num_kv_heads": 2, "tie_embeddings": True},
+    "gemma, group norm of heads, gelu": {
+        "norm": "rmsnorm-gemma", "head_norm": "group", "ffn": "gelu",
+    },
+    "biases": {"ffn_bias": True},
+    "relu, biases": {"ffn": "relu", "ffn_bias": True},
+    "relu squared": {"ffn": "relu-squared"},
+    "centring, gated heads": {"norm": "centre-only", "head_norm": "gated", "qk_norm": True},
+    "gain, gate first": {"norm": "gain-only", "head_norm": "gated-first", "num_kv_heads": 2},
+    "heads of 12": {"num_heads": 3, "head_dim": 12, "num_kv_heads": 1},
+    "QK-norm, heads of 6": {"qk_norm": True, "head_dim": 6, "norm_eps": 0.1},
     "QK-norm, silu, no positions": {"qk_norm": True, "ffn": "silu", "positions": "none"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_whole_model_has_the_loss_and_the_gradients_of_the_reference(name):
     sizes = {"vocab_size": 50, "context_length": 160, "d_model": 32, "num_layers": 2,
              "num_heads": 4, "d_ff": 48}  # fmt: skip
-    clear, fast = pair(lambda: build_model(ModelConfig(**sizes, **MODELS[name])))
+    clear, fast = pair(lambda: build_model(ModelConfig(**(sizes | MODELS[name]))))
     assert type(fast) is accelerate(transformer.TransformerLM)
     found = []
     for model in (clear, fast):
@@ -189,7 +203,8 @@ def test_a_whole_model_has_the_loss_and_the_gradients_of_the_reference(name):
         loss.backward()
         gradients = {name: p.grad for name, p in model.named_parameters()}
         found.append({"loss": loss.detach(), **gradients})
-    assert_same(found[1], found[0], 1e-5)
+    # A norm of small heads makes the roundings before it larger, those of the reference as well.
+    assert_same(found[1], found[0], 3e-5 if "head_norm" in MODELS[name] else 1e-5)
 
 
 def test_a_model_says_as_ever_that_a_sequence_is_too_long():

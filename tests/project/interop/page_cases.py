@@ -25,7 +25,14 @@ FORMS = {
     "no norms": {"placement": "none", "num_kv_heads": 1},
     "llama": {"norm": "rmsnorm-llama", "d_model": 36, "num_heads": 6},
     "no bias": {"norm": "layernorm-no-bias"},
-}
+    "biases": {"ffn_bias": True},
+    "gemma": {
+        "norm": "rmsnorm-gemma", "placement": "sandwich", "head_norm": "group", "head_dim": 6,
+        "ffn": "gelu", "num_kv_heads": 2, "qk_norm": True,
+    },
+    "centre": {"norm": "centre-only", "head_norm": "gated", "ffn": "relu", "ffn_bias": True},
+    "gain": {"norm": "gain-only", "head_norm": "gated-first", "ffn": "relu-squared"},
+}  # fmt: skip
 
 
 def make_run(folder: Path, tokenizer, **choices) -> RunFolder:

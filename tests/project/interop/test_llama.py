@@ -39,6 +39,11 @@ MODELS = {
     "tied": {"tie_embeddings": True},
     "grouped": {"num_kv_heads": 2, "norm_eps": 1e-3, "rope_theta": 500.0},
     "grouped and tied": {"num_kv_heads": 1, "tie_embeddings": True},
+    "heads of 12": {"head_dim": 12, "num_kv_heads": 1},
+    "qwen3": {"qk_norm": True, "norm_eps": 1e-2},
+    "qwen3, three heads": {"qk_norm": True, "head_dim": 10, "num_heads": 3},
+    "qwen3, heads of 16": {"qk_norm": True, "head_dim": 16, "num_kv_heads": 2},
+    "qwen3, tied": {"qk_norm": True, "head_dim": 6, "tie_embeddings": True},
 }
 
 
@@ -66,7 +71,7 @@ def make_run(tokenizer, tmp_path):
         torch.manual_seed(0)
         model = build_model(config.model)
         for name, parameter in model.named_parameters():
-            if "ln" in name:
+            if "ln" in name or "norm" in name:
                 torch.nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
         run.checkpoints.mkdir()
         write_checkpoint(run.checkpoint_of(7), model, make_optimizer(model, config), 7)
@@ -121,7 +126,7 @@ def assert_same_tokens(ours, theirs):
 
 
 def read(llama, folder):
-    return llama.LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return llama.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("choices", MODELS.values(), ids=MODELS)
@@ -129,6 +134,7 @@ def test_transformers_gives_the_logits_and_tokens_of_our_export(llama, make_run,
     run = make_run(**choices)
     num_parameters = export_llama(run, tmp_path / "out")
     theirs = read(llama, tmp_path / "out")
+    assert type(theirs).__name__.startswith("Qwen3" if "qk_norm" in choices else "Llama")
     assert num_parameters == sum(parameter.numel() for parameter in theirs.parameters())
     assert_same_logits(run.load_model(), theirs)
 
@@ -142,14 +148,17 @@ def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
     choices = MODELS[name]
     folder, out = tmp_path / "llama", tmp_path / "run"
     torch.manual_seed(0)
-    theirs = llama.LlamaForCausalLM(
-        llama.LlamaConfig(
+    kind = "Qwen3" if "qk_norm" in choices else "Llama"
+    num_heads = choices.get("num_heads", 4)
+    theirs = getattr(llama, f"{kind}ForCausalLM")(
+        getattr(llama, f"{kind}Config")(
             vocab_size=300,
             hidden_size=32,
             intermediate_size=64,
             num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=choices.get("num_kv_heads", 4),
+            num_attention_heads=num_heads,
+            num_key_value_heads=choices.get("num_kv_heads", num_heads),
+            head_dim=choices.get("head_dim", 8),
             max_position_embeddings=CONTEXT,
             tie_word_embeddings=choices.get("tie_embeddings", False),
             rms_norm_eps=choices.get("norm_eps", 1e-6),
@@ -157,6 +166,9 @@ def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
             initializer_range=0.1,
         )
     ).eval()
+    for name, parameter in theirs.named_parameters():
+        if "norm" in name:  # gains of 1 would hide one that is left out, or out of order
+            torch.nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
     theirs.save_pretrained(folder, max_shard_size=shard)
     assert (folder / "model.safetensors.index.json").exists() == (shard == "30KB")
     save_tokenizer_json(tokenizer, folder / "tokenizer.json")
@@ -192,7 +204,7 @@ def test_export_and_import_give_back_every_bit(make_run, tmp_path, choices):
         if name == "norm":
             assert model[name] == "rmsnorm-llama"
         elif name == "num_kv_heads":
-            assert model[name] == (value or SIZES["num_heads"])
+            assert model[name] == (value or choices.get("num_heads", SIZES["num_heads"]))
         else:
             assert model[name] == value, name
 
@@ -249,9 +261,12 @@ def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, 
         ({"placement": "post"}, "placement=post"),
         ({"placement": "none"}, "placement=none"),
         ({"norm": "layernorm"}, "norm=layernorm"),
+        ({"norm": "rmsnorm-gemma"}, "norm=rmsnorm-gemma"),
+        ({"head_norm": "group"}, "head_norm=group"),
         ({"positions": "none"}, "positions=none"),
+        ({"num_heads": 3, "head_dim": 12}, "num_heads=3 has no form"),
         ({"ffn": "silu"}, "ffn=silu"),
-        ({"qk_norm": True}, "qk_norm=True"),
+        ({"ffn_bias": True}, "ffn_bias=True"),
     ],
 )
 def test_what_has_no_llama_form_is_refused_in_one_line(script, make_run, tmp_path, choices, word):
@@ -313,6 +328,12 @@ def index_of(file):
 Q_PROJ = "model.layers.1.self_attn.q_proj.weight"
 DAMAGE = {
     "another architecture": (change_config(model_type="gpt2"), ["config.json", '"gpt2"']),
+    "qwen2": (change_config(model_type="qwen2"), ['"qwen2"', "attention has biases"]),
+    "no gains of queries": (change_config(model_type="qwen3"), ["no weight", "self_attn.q_norm"]),
+    "biases of attention": (
+        change_weights(lambda w: w.update({Q_PROJ[:-6] + "bias": torch.ones(32)})),
+        ["has a weight", "q_proj.bias"],
+    ),
     "no model type": (change_config(model_type=...), ["config.json", "model_type"]),
     "no size": (change_config(hidden_size=...), ["config.json", "hidden_size is missing"]),
     "text for a size": (change_config(hidden_size="32"), ['hidden_size="32"']),
@@ -325,7 +346,9 @@ DAMAGE = {
     ),
     "another activation": (change_config(hidden_act="gelu"), ['hidden_act="gelu"']),
     "biases": (change_config(attention_bias=True), ["attention_bias=true"]),
-    "size of a head": (change_config(head_dim=16), ["head_dim=16"]),
+    "size of a head": (change_config(head_dim=16), ["q_proj.weight", "(64, 32)"]),
+    "no size of a head": (change_config(head_dim=0), ["head_dim=0", "at least 1"]),
+    "odd size of a head": (change_config(head_dim=7), ["head_dim=7 is odd"]),
     "too small a vocabulary": (change_config(vocab_size=290), ["tokenizer.json", "vocab_size=290"]),
     "cut config": (cut("config.json", 40), ["config.json is not a JSON file"]),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), ["model.safetensors"]),

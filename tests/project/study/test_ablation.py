@@ -1,9 +1,12 @@
 """The suites: one thing changed at a time, nothing trained twice."""
 
+from typing import get_args
+
 import pytest
 
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation import SUITES, changes, variants_of
+from cs_basics.variants.config import FeedForwardKind
 from cs_basics.variants.model import build_model
 
 BASE = PRESETS["stories"][1]
@@ -41,11 +44,12 @@ def test_variants_of_all_suites_can_be_built():
 
 
 def test_feed_forward_variants_have_nearly_the_same_number_of_weights():
-    swiglu, silu = (
-        sum(p.numel() for p in build_model(config.model, "meta").parameters())
-        for config in variants_of("ffn", BASE).values()
-    )
-    assert swiglu == pytest.approx(silu, rel=0.01)
+    sizes = {
+        name: sum(p.numel() for p in build_model(config.model, "meta").parameters())
+        for name, config in variants_of("ffn", BASE).items()
+    }
+    assert set(get_args(FeedForwardKind)) < set(sizes)
+    assert sizes == pytest.approx(dict.fromkeys(sizes, sizes["swiglu"]), rel=0.01)
 
 
 def test_batch_sizes_warm_up_over_the_same_number_of_sequences():

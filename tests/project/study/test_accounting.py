@@ -36,12 +36,20 @@ VARIANTS = {
     "layernorm without bias": {"norm": "layernorm-no-bias"},
     "partial": {"norm": "partial-rmsnorm"},
     "group": {"norm": "group-rmsnorm"},
+    "gemma, group norm of heads": {"norm": "rmsnorm-gemma", "head_norm": "group"},
+    "centring, gated heads": {"norm": "centre-only", "head_norm": "gated", "num_kv_heads": 2},
+    "gain, gate first": {"norm": "gain-only", "head_norm": "gated-first", "head_dim": 10},
     "silu": {"ffn": "silu"},
+    "relu, biases": {"ffn": "relu", "ffn_bias": True},
+    "gelu": {"ffn": "gelu"},
+    "relu squared": {"ffn": "relu-squared"},
+    "swiglu, biases": {"ffn_bias": True},
     "qk norm": {"qk_norm": True},
     "tied": {"tie_embeddings": True},
     "grouped queries": {"num_kv_heads": 2},
     "grouped queries, qk norm": {"num_kv_heads": 1, "qk_norm": True},
     "no positions": {"positions": "none"},
+    "heads of another size": {"head_dim": 12, "num_heads": 3, "num_kv_heads": 1, "qk_norm": True},
 }
 
 

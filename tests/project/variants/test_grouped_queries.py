@@ -49,6 +49,32 @@ def test_gradients_of_a_shared_head_are_the_sum_over_those_that_read_it():
     assert torch.autograd.gradcheck(run, weight.requires_grad_(), fast_mode=True)
 
 
+def test_heads_of_the_size_that_they_have_anyway_change_nothing():
+    x = torch.randn(1, 5, D_MODEL)
+    assert torch.equal(attention(2, d_head=8)(x), attention(2)(x))
+
+
+def test_the_size_of_a_head_is_free_of_that_of_the_stream():
+    torch.manual_seed(0)
+    rope = RotaryPositionalEmbedding(10_000.0, 20, 16)
+    wide = GroupedQueryAttention(D_MODEL, 3, rope, num_kv_heads=1, d_head=20)
+    shapes = {name: tuple(p.shape) for name, p in wide.named_parameters()}
+    assert shapes == {
+        "q_proj.weight": (60, 32), "k_proj.weight": (20, 32), "v_proj.weight": (20, 32),
+        "output_proj.weight": (32, 60),
+    }  # fmt: skip
+    x = torch.randn(2, 9, D_MODEL)
+    (q, k, v) = (x @ p.weight.T for p in (wide.q_proj, wide.k_proj, wide.v_proj))
+    places = torch.arange(9)
+    hidden = places > places.unsqueeze(-1)
+    heads = []
+    for head in q.split(20, dim=-1):
+        scores = rope(head, places) @ rope(k, places).mT / 20**0.5
+        heads.append(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ v)
+    expected = torch.cat(heads, dim=-1) @ wide.output_proj.weight.T
+    torch.testing.assert_close(wide(x), expected, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("wrong", [0, 3, 8])
 def test_heads_that_cannot_be_shared_out_are_refused(wrong):
     with pytest.raises(ValueError, match=f"num_kv_heads={wrong} must be a divisor of num_heads=4"):

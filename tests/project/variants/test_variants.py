@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from typing import get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.config import ModelConfig, NormKind
-from cs_basics.variants.feed_forward import SiLUFeedForward
+from cs_basics.variants.feed_forward import ACTIVATIONS, BiasedSwiGLU, FeedForward
 from cs_basics.variants.model import BLOCKS, build_model
 
 SIZES = {
@@ -126,8 +127,12 @@ def test_every_norm_trains_in_every_place(norm, placement):
 
 @pytest.mark.parametrize(
     "choices",
-    [{"num_kv_heads": 2}, {"qk_norm": True}, {"ffn": "silu"}, {"tie_embeddings": True},
-     {"positions": "none"}, {"num_kv_heads": 1, "qk_norm": True, "positions": "none"}],
+    [{"num_kv_heads": 2}, {"qk_norm": True}, {"num_heads": 3, "head_dim": 12}, {"ffn": "silu"},
+     {"ffn": "relu", "ffn_bias": True}, {"ffn": "gelu"}, {"ffn": "relu-squared"},
+     {"ffn_bias": True},
+     {"head_norm": "group"}, {"head_norm": "gated"}, {"head_norm": "gated-first"},
+     {"tie_embeddings": True}, {"positions": "none"},
+     {"num_kv_heads": 1, "qk_norm": True, "positions": "none"}],
     ids=str,
 )  # fmt: skip
 def test_every_other_choice_learns(choices):
@@ -144,25 +149,74 @@ def test_every_other_choice_learns(choices):
 
 
 def test_the_norms_use_the_eps_of_the_configuration():
-    model = small_model(norm_eps=0.25, placement="sandwich")
+    model = small_model(norm_eps=0.25, placement="sandwich", qk_norm=True)
     block = model.layers[1]
-    norms = (model.ln_final, block.ln1, block.ln2, block.ln1_after, block.ln2_after)
+    norms = (model.ln_final, block.ln1, block.ln2, block.ln1_after, block.ln2_after,
+             block.attn.q_norm, block.attn.k_norm)  # fmt: skip
     assert {norm.eps for norm in norms} == {0.25}
 
 
 def test_silu_with_four_times_d_model_is_as_large_as_swiglu_with_eight_thirds():
-    plain = sum(p.numel() for p in SiLUFeedForward(48, 4 * 48).parameters())
+    plain = sum(p.numel() for p in FeedForward(48, 4 * 48, activation="silu").parameters())
     gated = sum(p.numel() for p in SwiGLU(48, 8 * 48 // 3).parameters())
     assert plain == gated
 
 
-def test_silu_feed_forward_is_w2_of_silu_of_w1():
+FORMULAS = {
+    "silu": lambda x: x / (1 + math.exp(-x)),
+    "relu": lambda x: max(x, 0.0),
+    "gelu": lambda x: x * 0.5 * math.erfc(-x / math.sqrt(2)),
+    "relu-squared": lambda x: max(x, 0.0) ** 2,
+}
+
+
+def give_numbers(module: nn.Module) -> None:
+    """Give every weight and bias a value of its own; a bias of 0 would hide that it is left out."""
+    for parameter in module.parameters():
+        nn.init.trunc_normal_(parameter, std=0.5)
+
+
+def weights_of(layer: nn.Module) -> dict[str, np.ndarray]:
+    return {name: p.detach().numpy() for name, p in layer.named_parameters()}
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_feed_forward_part_without_a_gate_is_w2_of_the_activation_of_w1(activation, bias):
     torch.manual_seed(0)
-    layer = SiLUFeedForward(8, 12, dtype=torch.float64)
+    layer = FeedForward(8, 12, dtype=torch.float64, activation=activation, bias=bias)
+    give_numbers(layer)
+    w = weights_of(layer)
+    assert ("w1.bias" in w, "w2.bias" in w) == (bias, bias)
     x = np.random.default_rng(0).normal(size=(3, 8))
-    hidden = x @ layer.w1.weight.detach().numpy().T
-    expected = hidden / (1 + np.exp(-hidden)) @ layer.w2.weight.detach().numpy().T
+    hidden = np.vectorize(FORMULAS[activation])(x @ w["w1.weight"].T + w.get("w1.bias", 0))
+    expected = hidden @ w["w2.weight"].T + w.get("w2.bias", 0)
     np.testing.assert_allclose(part(layer, x), expected, rtol=1e-10)
+
+
+def test_swiglu_with_biases_adds_one_to_each_product():
+    torch.manual_seed(0)
+    layer = BiasedSwiGLU(8, 12, dtype=torch.float64)
+    give_numbers(layer)
+    w = weights_of(layer)
+    x = np.random.default_rng(0).normal(size=(3, 8))
+    gate, up = (x @ w[f"{name}.weight"].T + w[f"{name}.bias"] for name in ("w1", "w3"))
+    hidden = np.vectorize(FORMULAS["silu"])(gate) * up
+    expected = hidden @ w["w2.weight"].T + w["w2.bias"]
+    np.testing.assert_allclose(part(layer, x), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_hide_nothing_that_is_not_finite_and_have_their_slopes(activation):
+    function = ACTIVATIONS[activation]
+    assert function(torch.tensor([math.nan])).isnan().all()
+    x = torch.tensor([-2.0, -0.3, 0.4, 3.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(function, x)
+
+
+def test_an_activation_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="activation=tanh does not exist: choose one of silu, re"):
+        FeedForward(8, 12, activation="tanh")
 
 
 def test_tied_weights_are_one_parameter_with_the_scale_of_the_head():
@@ -218,6 +272,35 @@ def test_qk_norm_normalises_every_head_before_the_rotation():
     np.testing.assert_allclose(got, weights @ v, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["group", "gated", "gated-first"])
+def test_head_norm_normalises_what_the_output_projection_reads(kind):
+    torch.manual_seed(0)
+    attention = GroupedQueryAttention(32, 4, head_norm=kind, norm_eps=0.1).double()
+    nn.init.trunc_normal_(attention.head_norm.norm.weight, mean=1.0, std=0.3)
+    plain = GroupedQueryAttention(32, 4).double()
+    plain.load_state_dict(attention.state_dict(), strict=False)
+    read = {}
+    for module in (plain, attention):
+        module.output_proj.register_forward_pre_hook(
+            lambda projection, inputs: read.update({projection: inputs[0].detach().numpy()})
+        )
+        x = torch.randn(1, 6, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        module(x)
+    heads, got = (read[module.output_proj] for module in (plain, attention))
+    gain = attention.head_norm.norm.weight.detach().numpy()
+    if kind == "group":
+        heads = heads.reshape(1, 6, 4, 8)
+        mean_square = (heads**2).mean(axis=-1, keepdims=True)
+        expected = (heads / np.sqrt(mean_square + 0.1)).reshape(1, 6, 32) * gain
+    else:
+        gate = (x @ attention.head_norm.gate_proj.weight.T).detach().numpy()
+        gate = gate / (1 + np.exp(-gate))
+        heads = heads * gate if kind == "gated-first" else heads
+        expected = heads / np.sqrt((heads**2).mean(axis=-1, keepdims=True) + 0.1) * gain
+        expected = expected if kind == "gated-first" else expected * gate
+    np.testing.assert_allclose(got, expected, rtol=1e-10)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -227,6 +310,9 @@ def test_qk_norm_normalises_every_head_before_the_rotation():
         ({"norm_eps": -1}, "norm_eps=-1 must be 0 or greater"),
         ({"num_kv_heads": 3}, "num_kv_heads=3 must be a divisor of num_heads=16"),
         ({"num_heads": 512}, "heads of odd size 1,"),
+        ({"head_dim": 0}, "head_dim=0 must be at least 1"),
+        ({"head_dim": 7}, "head_dim=7 is odd"),
+        ({"head_dim": 8, "d_model": 33}, "d_model=33 must be even where head_dim is given"),
         ({"vocab_size": 0}, "vocab_size=0 must be at least 1"),
         ({"context_length": 1 << 21}, "context_length=2097152 must be at most 1048576"),
         ({"rope_theta": 0.0}, "rope_theta=0.0 must be greater than 0"),
@@ -241,9 +327,16 @@ def test_heads_of_odd_size_are_fine_where_nothing_is_rotated():
     assert ModelConfig(num_heads=512, positions="none").d_head == 1
 
 
+def test_blocks_with_heads_of_another_size_share_one_table_of_angles():
+    model = small_model(head_dim=6, num_heads=5)
+    (rope,) = {block.attn.rope for block in model.layers}
+    assert (rope.d_head, model.layers[0].attn.d_head) == (6, 6)
+    assert small_model(head_dim=7, positions="none").layers[2].attn.rope is None
+
+
 def test_a_model_is_built_with_all_the_choices_of_its_configuration():
     model = small_model(placement="sandwich", norm="layernorm", ffn="silu", num_kv_heads=2)
     assert "layers.0.ln1_after.bias" in model.state_dict()
     assert type(model.layers[2]) is BLOCKS["sandwich"]
-    assert type(model.layers[1].ffn) is SiLUFeedForward
+    assert type(model.layers[1].ffn) is FeedForward
     assert type(model.layers[0].attn) is GroupedQueryAttention

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from cs_basics.fast.rms_norm import add_rms_norm
+from cs_basics.fast.add_rms_norm import add_rms_norm
 from cs_basics.norms import RMSNorm
 from cs_basics.study.claims.claim import NOT_SEEN, Claim, Values, true_if
 from cs_basics.study.claims.counting import compile_with_names, num_kernels, traffic

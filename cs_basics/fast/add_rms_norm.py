@@ -1,0 +1,175 @@
+"""The addition to the residual stream and the next norm in one function: training, inference.
+
+In a pre-norm block the new residual stream is written to memory and read again by the next norm. In
+one call, a kernel or a compiler can normalise it while it is still in registers. Three forms, which
+agree in float32 and differ in bfloat16 by what the norm reads:
+
+add_rms_norm             the rounded sum: what the two operations give, one after the other
+add_rms_norm_unrounded   the sum in float32, before it is rounded for the stream: inference engines
+add_rms_norm_            the same as the second, written over its inputs: no backward, less memory
+
+A bfloat16 has 8 bits. In a stream of size 300 its neighbours are 2 apart, and the rounded sum loses
+every update below 1; the unrounded norm still sees it, once, and the stream has lost it in all
+three. Which of them a model was trained with decides which of them is right for it.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction, once_differentiable
+
+from cs_basics.fast.rms_norm import (
+    FusedLlamaRMSNorm,
+    FusedRMSNorm,
+    gradients,
+    normalise,
+    runs_on_triton,
+)
+from cs_basics.norms import RMSNorm
+from cs_basics.variants.norms import LlamaRMSNorm, reciprocal_rms, widen
+
+Pair = tuple[Float[Tensor, "... d_model"], Float[Tensor, "... d_model"]]
+
+
+def add_rms_norm(
+    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
+) -> Pair:
+    """Add x to the residual stream and normalise the rounded sum: (normalised, new_residual).
+
+    The sum is rounded to the wider of the two dtypes before it is normalised, so that the results
+    are those of an addition and a norm.
+
+    Args:
+        norm: RMSNorm or LlamaRMSNorm; for their fused twins AddRMSNormFunction is used.
+        x: Output of an attention or feed-forward part.
+        residual: The residual stream, same shape.
+
+    Raises:
+        ValueError: x and residual differ in shape.
+    """
+    check_shapes(x, residual)
+    if not isinstance(norm, FusedRMSNorm | FusedLlamaRMSNorm):
+        new_residual = residual + x
+        return norm(new_residual), new_residual
+    casts_first = isinstance(norm, LlamaRMSNorm)
+    return AddRMSNormFunction.apply(x, residual, norm.weight, norm.eps, casts_first, True)
+
+
+def add_rms_norm_unrounded(
+    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
+) -> Pair:
+    """Add x to the residual stream and normalise the unrounded sum: (normalised, new_residual).
+
+    Both results are rounded from one sum in at least float32, each by itself: the fused addition
+    of vLLM and of the engines after it (https://github.com/vllm-project/vllm,
+    model_executor/layers/layernorm.py, `forward_native`). new_residual has the bits that
+    `add_rms_norm` gives it. The backward reads the rounded sum, the only one that is kept.
+
+    Args:
+        norm: RMSNorm or LlamaRMSNorm, or a fused twin: its gain, eps and order of cast and gain.
+        x: Output of an attention or feed-forward part.
+        residual: The residual stream, same shape.
+
+    Raises:
+        ValueError: x and residual differ in shape.
+    """
+    check_shapes(x, residual)
+    casts_first = isinstance(norm, LlamaRMSNorm)
+    return AddRMSNormFunction.apply(x, residual, norm.weight, norm.eps, casts_first, False)
+
+
+def add_rms_norm_(
+    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
+) -> Pair:
+    """Write the results of `add_rms_norm_unrounded` over x and residual, and return these.
+
+    The one buffer that is allocated is the sum in float32 (and its squares for a moment). It has to
+    be a buffer of its own, whatever the dtype of x. Code that circulates says
+
+        sum = x.float().add_(residual.float())
+        residual = sum.to(x.dtype)
+        sum.mul_(rsqrt(...))
+
+    and works for bfloat16, where `float` and `to` make new tensors. For float32 both return the
+    tensor that they are given: `add_` then overwrites the caller's x, `residual` is another name of
+    the same tensor, and `mul_` normalises the residual stream, so that every later block reads
+    normalised vectors in place of the sum. No error is raised. Here the conversion copies.
+
+    Args:
+        norm: As there.
+        x: As there; becomes the normalised sum.
+        residual: As there, of the dtype of x; becomes the sum.
+
+    Raises:
+        ValueError: x and residual differ in shape or dtype, or a gradient would need what is
+            overwritten.
+    """
+    check_shapes(x, residual)
+    if residual.dtype != x.dtype:
+        raise ValueError(f"residual of {residual.dtype} must have the dtype of x, {x.dtype}")
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (x, residual, norm.weight)):
+        raise ValueError("add_rms_norm_ has no backward: call it under torch.no_grad()")
+    wide = x.to(widen(x[:0]).dtype, copy=True).add_(residual)
+    residual.copy_(wide)
+    wide.mul_(reciprocal_rms(wide, norm.eps))
+    if isinstance(norm, LlamaRMSNorm):
+        return x.copy_(wide).mul_(norm.weight), residual
+    return x.copy_(wide.mul_(norm.weight)), residual
+
+
+def check_shapes(x: Tensor, residual: Tensor) -> None:
+    """Refuse a residual that would be broadcast.
+
+    Raises:
+        ValueError: x and residual differ in shape.
+    """
+    if residual.shape != x.shape:
+        raise ValueError(
+            f"residual of shape {tuple(residual.shape)} must be like x, {tuple(x.shape)}"
+        )
+
+
+class AddRMSNormFunction(torch.autograd.Function):
+    """RMSNorm of residual + x, returned together with that sum: (normalised, new_residual).
+
+    Both terms of the sum have the same gradient: dL/dx = dL/d(residual) = the gradient through the
+    norm (see RMSNormFunction) plus the gradient of new_residual. Rounding is differentiated as the
+    identity.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: BackwardCFunction,
+        x: Float[Tensor, "... d"],
+        residual: Float[Tensor, "... d"],
+        weight: Float[Tensor, " d"],
+        eps: float,
+        cast_before_gain: bool,
+        reads_rounded: bool,
+    ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]:
+        """Return the normalised sum and the sum."""
+        if runs_on_triton(x):
+            from cs_basics.fast import triton_norms
+
+            y, new_residual, reciprocal = triton_norms.forward(
+                x, weight, eps, cast_before_gain, residual, reads_rounded=reads_rounded
+            )
+        else:
+            new_residual = residual + x
+            read = new_residual if reads_rounded else widen(residual) + widen(x)
+            y, reciprocal = normalise(read, weight, eps, cast_before_gain, new_residual.dtype)
+        ctx.save_for_backward(new_residual, weight, reciprocal)
+        return y, new_residual
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
+        ctx: BackwardCFunction,
+        grad: Float[Tensor, "... d"],
+        grad_new_residual: Float[Tensor, "... d"],
+    ) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+        """Return the gradients of x, of the residual stream and of the gain."""
+        new_residual, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
+        grad_sum, grad_weight = gradients(grad, new_residual, weight, reciprocal, grad_new_residual)
+        # Autograd casts the first two to each term's dtype.
+        return grad_sum, grad_sum, grad_weight, None, None, None
