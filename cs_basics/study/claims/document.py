@@ -25,7 +25,7 @@ from cs_basics.study.claims.row import Row
 
 TITLE = "Every claim about the norm and its neighbours, executed"
 HEADER = (
-    "claim", "verdict", "value", "what is measured", "source", "command", "code", "date",
+    "claim", "verdict", "value", "what is measured", "source", "command", "code", "measured",
 )  # fmt: skip
 PICTURES = Path("pictures") / "claims"
 """Folder of the pictures, beside the Markdown."""
@@ -91,11 +91,19 @@ def table(results: Sequence[Result], letters: dict[str, str]) -> Table:
             result.entry.claim.source,
             f"claims.py {result.entry.name}",
             f"{result.entry.topic}/{result.entry.path.name}",
-            f"{result.row.date}, {letters[result.row.machine]}" if result.row.values else "-",
+            measured_when(result, letters),
         ]
         for result in results
     ]
     return Table(HEADER, rows, anchors=[r.entry.name for r in results], is_text=True)
+
+
+def measured_when(result: Result, letters: dict[str, str]) -> str:
+    """Return the day, the machine's letter and the number of seeds."""
+    if not result.row.values:
+        return "-"
+    num_seeds = "" if result.entry.claim.is_exact else f", {len(result.row.values)} seeds"
+    return f"{result.row.date}, {letters[result.row.machine]}{num_seeds}"
 
 
 def value_of(result: Result) -> str:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, fx, nn
 
-from cs_basics.fast.rms_norm import add_rms_norm
+from cs_basics.fast.add_rms_norm import add_rms_norm
 from cs_basics.norms import RMSNorm
 from cs_basics.transformer import TransformerBlock
 

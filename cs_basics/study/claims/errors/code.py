@@ -7,6 +7,13 @@ from cs_basics.study.claims.sources import CIRCULATES
 ALIASING = """import torch; x, y = torch.ones(1), torch.ones(1, dtype=torch.bfloat16)
 x.float().add_(1), y.float().add_(1); print(x.item(), y.item())"""
 
+IN_PLACE = """import torch; torch.manual_seed(0)
+for dtype in (torch.float32, torch.bfloat16):
+    x, residual = torch.randn(999, 64, dtype=dtype), 5 * torch.randn(999, 64, dtype=dtype)
+    total = x.float().add_(residual.float()); residual = total.to(dtype)
+    total.mul_(torch.rsqrt(total.square().mean(-1, keepdim=True)))
+    print(round(residual.square().mean().sqrt().item(), 1))"""
+
 BATCH_FIRST = """import torch; x = torch.randn(4, 10, 8); y = x.clone(); y[1] += 1  # another sample
 for first in (False, True):
     layer = torch.nn.MultiheadAttention(8, 2, batch_first=first)
@@ -40,6 +47,19 @@ CLAIMS = [
         program=ALIASING,
         measure=numbers_from(ALIASING, "float32 x", "bfloat16 y"),
         verdict=lambda v: true_if(v["float32 x"].mean == 1),
+        is_exact=True,
+    ),
+    Claim(
+        name="in-place-stream",
+        says="The engines' add + norm in place works in every dtype.",
+        source="circulates with inference engines",
+        correct="In float32 the sum, the new residual stream and the normalised result are one "
+        "tensor (float and to return what they are given): the stream comes out normalised, and no "
+        "error is raised. The conversion has to copy (cs_basics/fast/add_rms_norm.py).",
+        shows="RMS of the new residual stream, which should be about 5",
+        program=IN_PLACE,
+        measure=numbers_from(IN_PLACE, "float32", "bfloat16"),
+        verdict=lambda v: true_if(abs(v["float32"].mean - v["bfloat16"].mean) < 0.5),
         is_exact=True,
     ),
     *(
