@@ -102,8 +102,11 @@ def measured_when(result: Result, letters: dict[str, str]) -> str:
     """Return the day, the machine's letter and the number of seeds."""
     if not result.row.values:
         return "-"
-    num_seeds = "" if result.entry.claim.is_exact else f", {len(result.row.values)} seeds"
-    return f"{result.row.date}, {letters[result.row.machine]}{num_seeds}"
+    measured = f"{result.row.date}, {letters[result.row.machine]}"
+    if result.entry.claim.is_exact:
+        return measured
+    num_seeds = len(result.row.values)
+    return f"{measured}, {num_seeds} seed{'s' * (num_seeds > 1)}"
 
 
 def value_of(result: Result) -> str:

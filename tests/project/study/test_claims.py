@@ -200,7 +200,7 @@ def test_the_page_shows_values_programs_and_pictures():
         assert "4 claims" in text
         assert "eps inside, RMS 1e-08: 316.2" in text
         assert "not measured: needs WMT" in text
-        assert "2026-01-02, A, 1 seeds" in text
+        assert "2026-01-02, A, 1 seed" in text
         assert 'id="rmsnorm-scale"' in text
     assert f"```\n{ENTRIES['keepdim'].claim.program}\n[[1.0, " in markdown
     assert "](pictures/claims/eps-place-gradients.png)" in markdown
