@@ -3,6 +3,7 @@
 # make check   formatting, lint, types, import directions
 # make bench   measure (see scripts/maintain/bench.py)
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
+# make claims  measure what is said of norms (three hours; ARGS=--quick: minutes): docs/claims.md
 # make faults  build every fault of the bank in turn: does the examination catch it?
 # make places  plant faults in right code in turn: does the examination name the line?
 # make contracts  draw twenty contracts: does each one's reference get every point, the usual one not?
@@ -18,7 +19,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench chaos faults places contracts seeds fuzz class zoo system format clean
+.PHONY: train test check bench claims chaos faults places contracts seeds fuzz class zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -31,7 +32,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
-	$(BIN)/python -m cs_grader.policy cs_basics --except cs_basics/fast/native
+	$(BIN)/python -m cs_grader.policy cs_basics --except cs_basics/fast/native --except cs_basics/study/claims
 
 bench: $(INSTALLED)
 	$(BIN)/python scripts/maintain/bench.py pipeline $(ARGS)
@@ -39,6 +40,9 @@ bench: $(INSTALLED)
 	$(BIN)/python scripts/maintain/bench.py tokenizer --plot docs/pictures/tokenizer.png $(ARGS)
 	$(BIN)/python scripts/maintain/bench.py generation $(ARGS)
 	$(BIN)/python scripts/maintain/bench.py training --plot docs/pictures/training.png $(ARGS)
+
+claims: $(INSTALLED)
+	$(BIN)/python scripts/maintain/claims.py $(ARGS)
 
 chaos: $(INSTALLED)
 	$(BIN)/python scripts/maintain/chaos.py $(ARGS)

@@ -15,6 +15,7 @@ svg { max-width: 48rem; width: 100%; height: auto; display: block; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.3rem 0.6rem; border-bottom: 1px solid #ccc; text-align: right; }
 th:first-child, td:first-child, td:last-child, th:last-child { text-align: left; }
+table.text :is(th, td) { text-align: left; vertical-align: top; }
 th { vertical-align: bottom; }
 pre { overflow-x: auto; font-size: 0.85rem; }
 """.strip()
@@ -51,10 +52,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the first and last columns are aligned left, the others right, for numbers."""
+    """A table of numbers: the first and last columns are aligned left, the others right."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    anchors: Sequence[str] = ()
+    """Names of the rows, to which a link can lead; none: rows have no names."""
+    is_text: bool = False
+    """Whether it is a table of texts: every column is aligned left."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,14 @@ class Details:
     text: str
 
 
-Block = Heading | Paragraph | Link | Items | Table | Picture | Drawing | Details
+@dataclass(frozen=True)
+class Code:
+    """Preformatted text."""
+
+    text: str
+
+
+Block = Heading | Paragraph | Link | Items | Table | Picture | Drawing | Details | Code
 
 
 def to_markdown(title: str, blocks: Iterable[Block]) -> str:
@@ -121,7 +133,7 @@ def to_html(title: str, blocks: Iterable[Block], refresh_s: int | None = None) -
 """
 
 
-def _markdown(block: Block) -> str:
+def _markdown(block: Block) -> str:  # noqa: C901 (one case for each kind of block)
     match block:
         case Heading(text):
             return f"## {_escape_markdown(text)}"
@@ -131,10 +143,12 @@ def _markdown(block: Block) -> str:
             return f"[{_escape_markdown(text)}]({quote(file)})"
         case Items(texts):
             return "\n".join(f"- {_escape_markdown(text)}" for text in texts)
-        case Table(header, rows):
-            last = len(header) - 1
-            rule = [":--" if index in (0, last) else "--:" for index in range(len(header))]
+        case Table(header, rows, anchors, is_text):
+            left = range(len(header)) if is_text else (0, len(header) - 1)
+            rule = [":--" if index in left else "--:" for index in range(len(header))]
             lines = [[_escape_markdown(cell) for cell in row] for row in (header, *rows)]
+            for line, anchor in zip(lines[1:] if anchors else [], anchors, strict=True):
+                line[0] = f'<a id="{html.escape(anchor)}"></a>{line[0]}'
             lines.insert(1, rule)
             return "\n".join(f"| {' | '.join(line)} |" for line in lines)
         case Picture(name, text):
@@ -142,9 +156,10 @@ def _markdown(block: Block) -> str:
         case Drawing(text, _):
             return f"({_escape_markdown(text)}: see the HTML)"
         case Details(title, text):
-            fence = "`" * (3 + max((len(run) for run in _backtick_runs(text)), default=0))
             summary = f"<details><summary>{html.escape(title)}</summary>"
-            return f"{summary}\n\n{fence}\n{text}\n{fence}\n\n</details>"
+            return f"{summary}\n\n{_fenced(text)}\n\n</details>"
+        case Code(text):
+            return _fenced(text)
 
 
 def _html(block: Block) -> str:
@@ -157,12 +172,14 @@ def _html(block: Block) -> str:
             return f'<p><a href="{quote(file)}">{html.escape(text)}</a></p>'
         case Items(texts):
             return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
-        case Table(header, rows):
+        case Table(header, rows, anchors, is_text):
+            kind = ' class="text"' if is_text else ""
             head = _html_row("th", header)
-            body = "\n".join(_html_row("td", row) for row in rows)
+            names = anchors or [""] * len(rows)
+            body = "\n".join(map(_html_row, ["td"] * len(rows), rows, names))
             return (
-                f'<div class="wide"><table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n'
-                "</table></div>"
+                f'<div class="wide"><table{kind}>\n'
+                f"<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
             )
         case Picture(_, text, png):
             data = base64.b64encode(png).decode()
@@ -174,10 +191,13 @@ def _html(block: Block) -> str:
                 f"<details><summary>{html.escape(title)}</summary>"
                 f"<pre>{html.escape(text)}</pre></details>"
             )
+        case Code(text):
+            return f"<pre>{html.escape(text)}</pre>"
 
 
-def _html_row(tag: str, cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+def _html_row(tag: str, cells: Iterable[str], anchor: str = "") -> str:
+    name = f' id="{html.escape(anchor)}"' if anchor else ""
+    return f"<tr{name}>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
 def _escape_markdown(text: str) -> str:
@@ -185,6 +205,11 @@ def _escape_markdown(text: str) -> str:
     for character in "\\`*_|<>[]#":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())
+
+
+def _fenced(text: str) -> str:
+    fence = "`" * (3 + max((len(run) for run in _backtick_runs(text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _backtick_runs(text: str) -> list[str]:

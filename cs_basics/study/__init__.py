@@ -1,6 +1,8 @@
 """Experiments on models, and what a model costs.
 
 accounting.py        parameters, operations and memory of a model, computed from its ModelConfig
+timing.py            medians of functions that are called in turn, and the machine
+claims/              what is said of normalisation layers, executed row by row
 ablation.py          the suites: named variants of a configuration that differ in one thing each
 ablation_run.py      one run: train a variant for its budget, then measure
 ablation_summary.py  all runs together: means over seeds, and which differences are noise

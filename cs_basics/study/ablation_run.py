@@ -94,12 +94,13 @@ def read_result(folder: RunFolder) -> RunResult | None:
         raise ValueError(reason) from error
 
 
-def run_variant(config: TrainConfig, shared: RunFolder) -> RunResult:
+def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = False) -> RunResult:
     """Train one variant for its budget and measure the result.
 
     Args:
         config: The run; run_dir is its folder.
         shared: Holds the tokenizer and the token files of all runs.
+        keep_weights: Also write a checkpoint of the end, unless the run diverged.
 
     Returns:
         The result, which is also in run_dir/result.json.
@@ -126,6 +127,8 @@ def run_variant(config: TrainConfig, shared: RunFolder) -> RunResult:
         minutes = trainer.clock.elapsed_s / 60
         peak_mb = peak_memory_mb(trainer.device)
         evaluation = trainer.validate(log, config.run.eval_tokens)
+        if keep_weights and diverged_at is None:
+            trainer.save(log)
     rows = [row for row in log.rows if "train/loss" in row]
     if diverged_at is None:
         diverged_at = first_diverged_step([row["train/loss"] for row in rows])

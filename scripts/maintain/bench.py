@@ -20,8 +20,10 @@ from process import keep_freed_memory  # isort: split
 
 import tyro
 from benchmarks import generation, loss, norms, pipeline, tokenizer, training
-from benchmarks.measuring import Report, machine
+from benchmarks.measuring import Report
 from cli import check_can_write, run
+
+from cs_basics.study.timing import machine
 
 SUBJECTS = {
     "pipeline": pipeline.measure,

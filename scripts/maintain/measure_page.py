@@ -19,7 +19,7 @@ import browser  # pyright: ignore[reportMissingImports]
 import numpy as np
 import torch
 import tyro
-from benchmarks.measuring import Row, machine
+from benchmarks.measuring import Row
 from cli import run
 
 from cs_basics.fast.cached import generate
@@ -27,6 +27,7 @@ from cs_basics.interop.page_data import rounded_to_int8
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.token_file import open_token_file
+from cs_basics.study.timing import machine
 from cs_basics.transformer import TransformerLM
 
 NUM_PROMPTS = 100

@@ -13,9 +13,10 @@ from process import pack_weights
 from cs_basics.fast import accelerate
 from cs_basics.fast.decoding import generate_batch
 from cs_basics.generate import Sampling, generate
+from cs_basics.study.timing import alternating_times
 from cs_basics.transformer import TransformerLM
 
-from .measuring import Report, Row, alternating_times, compare
+from .measuring import Report, Row, compare
 from .models import SHAPE, llama, ours
 
 NEW_TOKENS = 100

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .measuring import alternating_times, cache_bytes
+from cs_basics.study.timing import alternating_times, cache_bytes
+
 from .norm_contenders import Contender
 
 MAX_ROUNDS = 51

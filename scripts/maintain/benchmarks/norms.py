@@ -2,7 +2,7 @@
 
 A norm computes next to nothing for each number that it reads, so memory is its limit, and the
 limit is measured: each figure is a share of the speed at which a tensor of the same size is copied,
-in the same turns. docs/norms.md counts the bytes and says what came out.
+in the same turns. docs/norms.md says what came out; scripts/maintain/claims.py counts operations.
 """
 
 import itertools
@@ -21,7 +21,6 @@ from cs_basics.run.hardware import resolve_device
 
 from . import norm_contenders as names
 from .measuring import Report, Row, compare
-from .norm_claims import measure_claims
 from .norm_contenders import add_norm_contenders, llama_rms_norm, norm_contenders
 from .norm_points import ADD_NORM, BOTH, FORWARD, NORM, Point, measure_sizes, table
 
@@ -66,7 +65,7 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 def measure() -> Report:
-    """Measure the sizes, then the claims of docs/norms.md."""
+    """Measure every size."""
     device = resolve_device("auto")
     if device.type == "mps":
         device = torch.device("cpu")
@@ -81,7 +80,7 @@ def measure() -> Report:
         if is_goal:
             contenders = add_norm_contenders(d_model, dtype, device, compiles)
             points += measure_sizes(ADD_NORM, contenders, NUM_ROWS[:1], d_model, dtype, device)
-    rows = goals(points, device) + measure_claims(device, can_compile)
+    rows = goals(points, device)
     return Report(
         rows,
         text=table(points),

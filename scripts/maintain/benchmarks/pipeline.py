@@ -19,8 +19,9 @@ from cs_basics.run.folder import make_optimizer
 from cs_basics.run.hardware import matmul_rate, resolve_dtype
 from cs_basics.run.presets import PRESETS
 from cs_basics.stories.grammar import write_stories
+from cs_basics.study.timing import alternating_times
 
-from .measuring import Report, Row, alternating_times, median_time, peak_memory_of
+from .measuring import Report, Row, median_time, peak_memory_of
 from .models import ours, random_batch, training_step
 
 SCRIPTS = Path(__file__).parents[2]

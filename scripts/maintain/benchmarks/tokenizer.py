@@ -22,8 +22,9 @@ from matplotlib.figure import Figure
 
 from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.tokenizer_folder import load_tokenizer
+from cs_basics.study.timing import ROUNDS
 
-from .measuring import ROUNDS, Report, Row, compare, peak_memory_of
+from .measuring import Report, Row, compare, peak_memory_of
 from .tokenizer_texts import HARD, HARD_BYTES, Text, make_texts
 from .worker import Worker, command_of, environment_of
 

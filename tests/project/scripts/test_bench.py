@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from cs_basics.study import timing
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -77,15 +79,15 @@ def test_a_goal_is_a_bound_on_the_ratio(measuring, bound, ours, met):
     assert (row.goal is None) == (met is None)
 
 
-def test_the_machine_is_described(measuring):
-    said = measuring.machine()
+def test_the_machine_is_described():
+    said = timing.machine()
     assert f"{torch.get_num_threads()} threads" in said
     assert torch.__version__ in said
 
 
-def test_a_system_that_does_not_tell_its_cache_has_none(measuring, monkeypatch):
-    monkeypatch.setattr(measuring.Path, "glob", lambda *_: iter(()))
-    assert measuring.cache_bytes(torch.device("cpu")) is None
+def test_a_system_that_does_not_tell_its_cache_has_none(monkeypatch):
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(()))
+    assert timing.cache_bytes(torch.device("cpu")) is None
 
 
 @pytest.fixture

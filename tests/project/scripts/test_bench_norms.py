@@ -1,4 +1,4 @@
-"""The norms benchmark: like is compared with like, and bytes and kernels are counted right."""
+"""The norms benchmark: like is compared with like, and goals follow the times."""
 
 import importlib
 import json
@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from cs_basics.run.presets import PRESETS
 
 ROOT = Path(__file__).parents[3]
 CPU = torch.device("cpu")
@@ -105,46 +103,7 @@ def test_goals_follow_the_times(benchmarks, elapsed_s, met):
     assert (elsewhere.met, elsewhere.goal) == (None, None)
 
 
-def test_traffic_counts_each_operation_and_what_it_reads_and_writes(benchmarks):
-    traffic = benchmarks("norm_claims").traffic
-    x, row = torch.ones(8, 16), torch.ones(8, 1)
-    counted = traffic(lambda: (x * 2).sum(dim=-1))
-    assert (counted.num_kernels, counted.num_bytes) == (2, 3 * x.nbytes + 8 * 4)
-    assert traffic(lambda: x.view(4, 32).T).num_kernels == 0
-    # A repeated axis is read from the cache: 8 numbers, not 128.
-    repeated = traffic(lambda: row.expand(8, 16) + x)
-    assert repeated.num_bytes == 2 * x.nbytes + row.nbytes
-
-
-def test_the_operations_and_passes_in_the_text_are_those_that_are_counted(benchmarks):
-    rows = {row.name: row for row in benchmarks("norm_claims").measure_kernels(CPU, False)}
-    lines = (ROOT / "docs" / "norms.md").read_text().splitlines()
-    for norm in ("RMSNorm", "LayerNorm"):
-        (line,) = [line for line in lines if line.startswith(f"| ours, {norm} |")]
-        counted = []
-        for direction in ("forward", "forward + backward"):
-            operations = rows[f"{norm}, {direction}: operations, eager (peer: kernels, compiled)"]
-            passes = rows[f"{norm}, {direction}: reads and writes of x's size, eager"]
-            counted += [str(operations.ours), str(round(passes.ours))]
-        assert [cell.strip() for cell in line.split("|")[2:-1]] == counted
-
-
-def test_the_place_of_eps_matters_for_small_rows_alone(benchmarks):
-    rows = {row.name: row for row in benchmarks("norm_claims").measure_eps(PRESETS["debug"][1])}
-    of = {rms: rows[f"RMS of the output where that of x is {rms}: eps inside (peer: outside)"]
-          for rms in (1.0, 0.001)}  # fmt: skip
-    assert of[1.0].ours == pytest.approx(1 / (1 + 1e-5) ** 0.5, rel=1e-6)
-    assert of[1.0].peer == pytest.approx(1 / (1 + 1e-5), rel=1e-6)
-    assert of[0.001].ours == pytest.approx(1e-3 / (1e-6 + 1e-5) ** 0.5, rel=1e-5)
-    assert of[0.001].peer == pytest.approx(1e-3 / (1e-3 + 1e-5), rel=1e-5)
-    loss = rows["  its loss: eps inside (peer: outside)"]
-    assert loss.ours != loss.peer
-    assert loss.ours == pytest.approx(loss.peer, abs=1e-3)
-
-
-def test_the_subject_measures_draws_and_prints(
-    benchmarks, script, monkeypatch, tmp_path, tiny_config
-):
+def test_the_subject_measures_draws_and_prints(benchmarks, script, monkeypatch, tmp_path):
     norms = benchmarks("norms")
     for name, value in (
         ("NUM_ROWS", (4, 1)),
@@ -155,7 +114,6 @@ def test_the_subject_measures_draws_and_prints(
     ):
         monkeypatch.setattr(norms, name, value)
     monkeypatch.setattr(benchmarks("norm_points"), "BUDGET_S", 0.0)
-    monkeypatch.setitem(PRESETS, "stories", ("", tiny_config))
     picture = tmp_path / "norms.png"
     result = script("maintain/bench", "norms", "--json", "--plot", picture)
     assert result.code == 0, result.err
@@ -168,21 +126,7 @@ def test_the_subject_measures_draws_and_prints(
     assert all(p["elapsed_s"] > 0 and p["share"] > 0 for p in found["points"])
     names = [row["name"] for row in found["rows"]]
     assert "norm, forward, float32, 4 x 16: RMSNorm (peer: LayerNorm)" in names
-    assert any(name.startswith("training step") for name in names)
 
     text = script("maintain/bench", "norms").out
     assert "add + norm, forward + backward, bfloat16: milliseconds" in text
     assert "rows x d_model" in text
-
-
-@pytest.mark.slow
-@pytest.mark.compile
-def test_a_compiled_norm_is_one_kernel(benchmarks):
-    claims = benchmarks("norm_claims")
-    if (reason := benchmarks("norms").reason_not_to_compile(CPU)) is not None:
-        pytest.skip(f"torch.compile does not work here: {reason}")
-    norm = benchmarks("norm_contenders").RMSNorm(32)
-    x = torch.randn(4, 32)
-    assert claims.traffic(lambda: norm(x)).num_kernels >= 5
-    compiled = claims.compile_with_names(norm, CPU)
-    assert claims.num_kernels_run(lambda: compiled(x), CPU) == 1

@@ -1,0 +1,1 @@
+"""What a norm costs: operations, passes over memory, bytes kept, time."""

@@ -1,0 +1,97 @@
+"""Counters: operations and passes over memory, bytes kept for the backward, kernels, gradients."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Traffic(TorchDispatchMode):
+    """Count the operations that run below autograd and the bytes that they read and write.
+
+    Views cost nothing and are left out; an axis that is only repeated counts once.
+
+    Args:
+        size: Numbers in x; operations that read or write so many are counted apart.
+    """
+
+    def __init__(self, size: int = 0) -> None:
+        super().__init__()
+        self.size = size
+        self.num_operations = 0
+        self.num_whole = 0
+        """Operations that go over all of x."""
+        self.num_reductions = 0
+        """Of these, the ones whose result is smaller than x."""
+        self.num_bytes = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401 (as in the base class)
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        result = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            read = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
+            written = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+            self.num_operations += 1
+            self.num_bytes += sum(map(distinct_bytes, [*read, *written]))
+            is_whole = any(tensor.numel() == self.size for tensor in [*read, *written])
+            self.num_whole += is_whole
+            self.num_reductions += is_whole and all(t.numel() < self.size for t in written)
+        return result
+
+
+def distinct_bytes(tensor: Tensor) -> int:
+    """Return the size of a tensor, axes that only repeat its numbers left out."""
+    num_bytes = tensor.element_size()
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        num_bytes *= size if stride else 1
+    return num_bytes
+
+
+def traffic(function: Callable[[], object], size: int = 0) -> Traffic:
+    """Run an eager function and return what it did."""
+    with Traffic(size) as counted:
+        function()
+    return counted
+
+
+def kept_bytes(function: Callable[[], Tensor], parameters: list[nn.Parameter]) -> int:
+    """Return the bytes that autograd keeps between the forward and the backward of a function.
+
+    Storage that several operations keep counts once; parameters, which are there anyway, do not.
+    """
+    kept: dict[int, int] = {}
+    known = {parameter.untyped_storage().data_ptr() for parameter in parameters}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = function()
+    assert result.requires_grad  # Held until here, so that no storage is used twice.
+    return sum(kept.values())
+
+
+def num_kernels(function: Callable[[], object]) -> int:
+    """Run a function compiled by `compile_with_names`; return how many fused kernels it called."""
+    function()
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        function()
+    return sum("cpp_fused" in event.name for event in profiled.events() or [])
+
+
+def compile_with_names(module: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Compile such that the profiler sees the kernels on a CPU."""
+    torch.compiler.reset()
+    return torch.compile(module, fullgraph=True, options={"cpp.enable_kernel_profile": True})

@@ -1,0 +1,1 @@
+"""Fresh models and toys: residual stream, gradients by depth, weights before a norm."""

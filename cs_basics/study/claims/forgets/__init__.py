@@ -1,0 +1,1 @@
+"""What a norm forgets: invariances, gradients, and the two norms in terms of each other."""

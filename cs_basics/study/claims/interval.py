@@ -1,0 +1,59 @@
+"""Mean and 95 % t interval of a number that was measured with several seeds.
+
+What holds by construction is judged by the worst seed (least, most), what chance has a part in by
+the interval (low, high).
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""Two-sided 95 % quantiles of Student's t for 1 to 10 degrees of freedom; for more, the last one is
+used, which makes the interval a little too wide."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean, how far from it the true mean may lie, and the least and the largest value."""
+
+    mean: float
+    half_width: float
+    """0 for a single value, of which nothing more is known."""
+    least: float
+    most: float
+
+    @property
+    def low(self) -> float:
+        """Lower end."""
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        """Upper end."""
+        return self.mean + self.half_width
+
+    def is_above(self, limit: float) -> bool:
+        """Tell whether the whole interval lies above a limit."""
+        return self.low > limit
+
+    def is_below(self, limit: float) -> bool:
+        """Tell whether the whole interval lies below a limit."""
+        return self.high < limit
+
+    def __str__(self) -> str:
+        """Return the mean with as many digits as the interval leaves it, and the interval."""
+        if self.half_width == 0 or not math.isfinite(self.half_width):
+            return f"{self.mean:.4g}"
+        return f"{self.mean:.4g} \N{PLUS-MINUS SIGN} {self.half_width:.2g}"
+
+
+def interval_of(values: Sequence[float]) -> Interval:
+    """Return mean and interval of the values of several seeds, at least one."""
+    mean = statistics.fmean(values)
+    if len(values) == 1 or not math.isfinite(mean):
+        return Interval(mean, 0.0, min(values), max(values))
+    quantile = T_95[min(len(values) - 1, len(T_95)) - 1]
+    half_width = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return Interval(mean, half_width, min(values), max(values))

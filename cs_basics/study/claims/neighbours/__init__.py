@@ -1,0 +1,1 @@
+"""The neighbours: batch, partial, group and gated norms, QK-norm, pruning."""

@@ -1,0 +1,1 @@
+"""After small trainings: quality, placement, activations, int8."""

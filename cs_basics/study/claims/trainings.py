@@ -1,0 +1,116 @@
+"""The small trainings that long claims compare: each is made once and kept with its weights."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.evaluation import make_loss_function
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.token_file import open_token_file, tokenizer_checksum
+from cs_basics.study.ablation_run import RunResult, read_result, run_variant
+from cs_basics.transformer import TransformerLM
+
+BASE = TrainConfig.of(
+    corpus_megabytes=2.0,
+    vocab_size=512,
+    context_length=64,
+    d_model=128,
+    d_ff=344,
+    num_layers=4,
+    num_heads=4,
+    max_steps=400,
+    batch_size=16,
+    lr=3e-3,
+    warmup_steps=40,
+    eval_tokens=65_536,
+    device="cpu",
+    dtype="float32",
+    fast="off",
+)
+"""A million parameters, about a minute on one core."""
+
+EVALUATED = 256
+"""Validation sequences with which a trained model is looked at."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training that is done."""
+
+    config: TrainConfig
+    result: RunResult
+    folder: RunFolder
+    shared: RunFolder
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Of the validation text; at most 8 (guessing among 256 bytes), as after diverging."""
+        found = self.result.bits_per_byte
+        return 8.0 if found is None or self.result.diverged_at is not None else min(found, 8.0)
+
+    def model(self) -> TransformerLM:
+        """Load its weights."""
+        return self.folder.load_model("cpu")
+
+    def sequences(self) -> Tensor:
+        """Return validation sequences, (EVALUATED, context_length + 1)."""
+        checksum = tokenizer_checksum(self.shared.load_tokenizer())
+        tokens = open_token_file(self.shared.tokens / "valid.bin", checksum).tokens
+        length = self.config.model.context_length + 1
+        return torch.from_numpy(tokens[: EVALUATED * length].astype(np.int64)).view(-1, length)
+
+    @torch.no_grad()
+    def loss_of(self, model: TransformerLM) -> float:
+        """Return a model's mean loss on the sequences."""
+        ids = self.sequences()
+        return make_loss_function(model, torch.float32)(ids[:, :-1], ids[:, 1:]).item()
+
+
+class Trainings:
+    """Makes trainings, and keeps each with its weights, so that none is made twice.
+
+    Args:
+        folder: Where they lie, with the tokenizer and the tokens that all share.
+        base: The settings that they change.
+    """
+
+    def __init__(self, folder: Path, base: TrainConfig = BASE) -> None:
+        self.folder, self.base = folder, base
+        self.shared = RunFolder(folder / "shared")
+        self.seconds: list[float] = []
+        """Of each training that was made."""
+
+    def missing(self, settings: Mapping[str, Any], seed: int) -> bool:
+        """Tell whether a training is still to be made."""
+        return read_result(RunFolder(self.folder / name_of(settings, seed))) is None
+
+    def trained(self, settings: Mapping[str, Any], seed: int) -> Trained:
+        """Return a training, made now unless it is kept.
+
+        Raises:
+            ValueError: One was kept that had other settings.
+        """
+        folder = RunFolder(self.folder / name_of(settings, seed))
+        config = self.base.replace(**settings, seed=seed, run_dir=folder.path)
+        result = read_result(folder)
+        if result is None:
+            started = time.monotonic()
+            folder.write_config(config)
+            result = run_variant(config, self.shared, keep_weights=True)
+            self.seconds.append(time.monotonic() - started)
+        elif folder.read_config() != config:
+            raise ValueError(f"{folder.path} had other settings: delete it, and it is made again")
+        return Trained(config, result, folder, self.shared)
+
+
+def name_of(settings: Mapping[str, Any], seed: int) -> str:
+    """Return the name of a training's folder."""
+    parts = [f"{name}={value}" for name, value in settings.items()] or ["base"]
+    return "-".join([*parts, f"seed{seed}"])

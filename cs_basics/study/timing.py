@@ -1,0 +1,83 @@
+"""Clocks for comparisons, and the machine that they were read on."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+ROUNDS = 5
+
+
+def machine() -> str:
+    """Describe what the figures were measured on."""
+    cache = cache_bytes(torch.device("cpu"))
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
+        + (f"last cache {cache / 2**20:.0f} MiB, " if cache else "")
+        + (f"{torch.cuda.get_device_name()}, " if torch.cuda.is_available() else "")
+        + f"Python {platform.python_version()}, torch {torch.__version__}"
+    )
+
+
+def cache_bytes(device: torch.device) -> int | None:
+    """Return the size of the last cache before memory, None where the system does not tell."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).L2_cache_size)
+    sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    try:
+        return max(int(size.read_text().strip().removesuffix("K")) * 1024 for size in sizes)
+    except (OSError, ValueError):
+        return None
+
+
+def seconds_of(function: Callable[[], object], device: torch.device | None = None) -> float:
+    """Call a function and return the seconds it took.
+
+    Args:
+        function: What to measure.
+        device: Where it works. A CUDA device is timed by its own events, since the call returns
+            before the work is done.
+    """
+    if device is not None and device.type == "cuda":
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize(device)
+        begin.record()
+        function()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1000
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def alternating_times(
+    functions: Sequence[Callable[[], object]],
+    rounds: int = ROUNDS,
+    *,
+    device: torch.device | None = None,
+    budget_s: float | None = None,
+) -> list[float]:
+    """Return the median seconds of each function, called in turn so that all share the noise.
+
+    Args:
+        functions: What to measure; each is called once before, which does not count.
+        rounds: Turns that count; an odd number makes the median one of them.
+        device: Where they work.
+        budget_s: Stop after the first turn that ends later than this, but not before three.
+    """
+    for function in functions:
+        function()
+    times: list[list[float]] = [[] for _ in functions]
+    start = time.perf_counter()
+    for number in range(1, rounds + 1):
+        for function, elapsed in zip(functions, times, strict=True):
+            elapsed.append(seconds_of(function, device))
+        is_late = budget_s is not None and time.perf_counter() - start > budget_s
+        if is_late and number >= 3:
+            break
+    return [statistics.median(elapsed) for elapsed in times]
