@@ -8,6 +8,7 @@ processes or the other method.
 """
 
 import os
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,6 +102,9 @@ def join() -> Generator[World]:
     # error this line is not reached: the others might never arrive at it.
     world.wait()
     dist.destroy_process_group()
+    # A thread of gloo may still hold the last tensor, and would abort the process if it let go of
+    # it while Python ends. It needs the interpreter for a moment, which sleeping leaves to it.
+    time.sleep(0.2)
 
 
 def num_restarts() -> int:
