@@ -123,8 +123,8 @@ def details(result: Result) -> list[Block]:
     claim, found = result.entry.claim, list[Block]()
     if claim.program:
         found.append(Paragraph(f'"{claim.says}" {result.verdict.capitalize()}. {claim.correct}'))
-        output = f"\n{output_of(claim.program)}" if result.row.values else ""
-        found.append(Code(f"{claim.program}{output}"))
+        output = output_of(claim.program).splitlines() if result.row.values else []
+        found.append(Code("\n".join([claim.program, *(f"# -> {line}" for line in output)])))
     if claim.draw is not None and result.row.values:
         picture = (PICTURES / f"{claim.name}.png").as_posix()
         found.append(Picture(picture, claim.says, drawn(claim.draw, result.row.intervals())))

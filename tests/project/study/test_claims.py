@@ -201,9 +201,10 @@ def test_the_page_shows_values_programs_and_pictures():
         assert "eps inside, RMS 1e-08: 316.2" in text
         assert "not measured: needs WMT" in text
         assert "2026-01-02, A, 1 seed" in text
-        assert 'id="rmsnorm-scale"' in text
-    assert f"```\n{ENTRIES['keepdim'].claim.program}\n[[1.0, " in markdown
+    assert f"```\n{ENTRIES['keepdim'].claim.program}\n# -> [[1.0, " in markdown
     assert "](pictures/claims/eps-place-gradients.png)" in markdown
+    assert '<a id="rmsnorm-scale"></a>RMSNorm is invariant' in markdown
+    assert '<tr id="rmsnorm-scale"><td>RMSNorm is invariant' in page
     assert page.count("data:image/png;base64,") == 1
 
 
