@@ -6,4 +6,5 @@ ablation_run.py      one run: train a variant for its budget, then measure
 ablation_summary.py  all runs together: means over seeds, and which differences are noise
 ablation_plot.py     the training losses of all runs in one picture
 ablation_report.py   report.html and report.md
+norm_users.py        who uses which norm, where, with which eps and order of cast
 """
