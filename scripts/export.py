@@ -16,6 +16,8 @@ from cs_basics.run.folder import RunFolder
 def main(run_dir: Annotated[Path, tyro.conf.Positional], out: Path) -> None:
     """Export a trained model as a Llama folder, which transformers and many other programs load.
 
+    A model with QK-norm becomes one of type qwen3.
+
     Args:
         run_dir: The run folder.
         out: The folder to make: config.json, model.safetensors, tokenizer.json and

@@ -31,6 +31,7 @@ class GroupedQueryAttention(CausalSelfAttention):
         qk_norm: RMSNorm over every head of the queries and keys before the rotation, so that no
             score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
             https://arxiv.org/abs/2010.04245, with RMSNorm for their l2 norm).
+        qk_norm_class: The order of cast and gain of that norm: RMSNorm or LlamaRMSNorm.
         d_head: Size of a head; None: d_model / num_heads.
         head_norm: Norm of what the heads found (head_norm.py).
         norm_eps: Added to the mean squares of heads.
@@ -49,6 +50,7 @@ class GroupedQueryAttention(CausalSelfAttention):
         *,
         num_kv_heads: int | None = None,
         qk_norm: bool = False,
+        qk_norm_class: type[RMSNorm] = RMSNorm,
         d_head: int | None = None,
         head_norm: HeadNormKind = "none",
         norm_eps: float = 1e-5,
@@ -71,7 +73,7 @@ class GroupedQueryAttention(CausalSelfAttention):
         self.output_proj = Linear(d_q, d_model, device, dtype)
         self.q_norm, self.k_norm = (
             # An empty Sequential returns what it is given.
-            RMSNorm(self.d_head, norm_eps, device, dtype) if qk_norm else nn.Sequential()
+            qk_norm_class(self.d_head, norm_eps, device, dtype) if qk_norm else nn.Sequential()
             for _ in range(2)
         )
         sizes = (d_model, num_heads, self.d_head)

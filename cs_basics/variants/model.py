@@ -93,6 +93,8 @@ def exchange_parts(
             dtype,
             num_kv_heads=config.num_kv_heads,
             qk_norm=config.qk_norm,
+            # In Llama's order, as Qwen3 has it, where all norms are.
+            qk_norm_class=LlamaRMSNorm if config.norm == "rmsnorm-llama" else RMSNorm,
             d_head=config.head_dim,
             head_norm=config.head_norm,
             norm_eps=config.norm_eps,

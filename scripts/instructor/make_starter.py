@@ -95,6 +95,7 @@ COPIED = {
 # Of these, what needs the fast twins or other solutions.
 LEFT_OUT = (
     "cs_basics/run/parallel_layers.py", "cs_basics/run/tensor_parallel.py",
+    "cs_basics/study/norm_users.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
     "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py",
     "scripts/train_tokenizer.py",
@@ -147,6 +148,8 @@ Suite = Literal["norms", "placement", "positions", "ffn", "lr", "batch", "all"]"
     ("scripts/ablate.py", "scripts/ablate.py norms.", "scripts/ablate.py lr."),
     ("scripts/ablate.py", "scripts/ablate.py norms --minutes", "scripts/ablate.py batch --minutes"),
     ("scripts/ablate.py", "What to vary; all: everything that any suite varies.", "What to vary."),
+    ("cs_basics/study/__init__.py",
+     "norm_users.py        who uses which norm, where, with which eps and order of cast\n", ""),
     ("cs_basics/interop/__init__.py",
      "serve/               the same page against a model on this machine, and the completions "
      "endpoint\n", ""),

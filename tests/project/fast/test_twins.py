@@ -186,7 +186,9 @@ MODELS = {
     "centring, gated heads": {"norm": "centre-only", "head_norm": "gated", "qk_norm": True},
     "gain, gate first": {"norm": "gain-only", "head_norm": "gated-first", "num_kv_heads": 2},
     "heads of 12": {"num_heads": 3, "head_dim": 12, "num_kv_heads": 1},
-    "QK-norm, heads of 6": {"qk_norm": True, "head_dim": 6, "norm_eps": 0.1},
+    "QK-norm in llama's order, heads of 6": {
+        "qk_norm": True, "head_dim": 6, "norm_eps": 0.1, "norm": "rmsnorm-llama",
+    },
     "QK-norm, silu, no positions": {"qk_norm": True, "ffn": "silu", "positions": "none"},
 }  # fmt: skip
 

@@ -97,6 +97,13 @@ def test_json_of_another_kind_is_refused(section, changes, message):
         TrainConfig.from_json(changed_json(section, **changes))
 
 
+def test_a_choice_that_an_older_configuration_does_not_name_is_the_books():
+    values = DEBUG.to_json()
+    for name in ("head_dim", "head_norm", "ffn_bias", "qk_norm"):
+        del values["model"][name]
+    assert TrainConfig.from_json(values) == DEBUG
+
+
 def test_an_unknown_section_is_refused():
     with pytest.raises(ValueError, match="unknown settings in the configuration: modle"):
         TrainConfig.from_json(DEBUG.to_json() | {"modle": {}})

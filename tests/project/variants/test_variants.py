@@ -20,6 +20,7 @@ from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.config import ModelConfig, NormKind
 from cs_basics.variants.feed_forward import ACTIVATIONS, BiasedSwiGLU, FeedForward
 from cs_basics.variants.model import BLOCKS, build_model
+from cs_basics.variants.norms import LlamaRMSNorm
 
 SIZES = {
     "vocab_size": 50, "context_length": 16, "d_model": 32, "num_layers": 3, "num_heads": 4,
@@ -325,6 +326,12 @@ def test_choices_that_do_not_fit_are_refused(wrong, message):
 
 def test_heads_of_odd_size_are_fine_where_nothing_is_rotated():
     assert ModelConfig(num_heads=512, positions="none").d_head == 1
+
+
+def test_queries_and_keys_are_normalised_in_the_order_of_the_other_norms():
+    for norm, kind in (("rmsnorm-llama", LlamaRMSNorm), ("rmsnorm", RMSNorm)):
+        attention = small_model(norm=norm, qk_norm=True).layers[0].attn
+        assert type(attention.q_norm) is type(attention.k_norm) is kind
 
 
 def test_blocks_with_heads_of_another_size_share_one_table_of_angles():
