@@ -61,9 +61,9 @@ def add_rms_norm_unrounded(
     """Add x to the residual stream and normalise the unrounded sum: (normalised, new_residual).
 
     Both results are rounded from one sum in at least float32, each by itself: the fused addition
-    of vLLM and of the engines after it (https://github.com/vllm-project/vllm,
-    model_executor/layers/layernorm.py, `forward_native`). new_residual has the bits that
-    `add_rms_norm` gives it. The backward reads the rounded sum, the only one that is kept.
+    of vLLM and of the engines after it (https://github.com/vllm-project/vllm, `forward_native` of
+    its RMSNorm). new_residual has the bits that `add_rms_norm` gives it. The backward reads the
+    rounded sum, the only one that is kept.
 
     Args:
         norm: RMSNorm or LlamaRMSNorm, or a fused twin: its gain, eps and order of cast and gain.

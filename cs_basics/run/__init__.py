@@ -8,6 +8,7 @@ training_run.py, trainer.py        a whole run; the book's loop with logging, ev
 epochs.py                          batches that read a text from end to end
 evaluation.py                      loss and bits per byte of a text
 distributed.py, fsdp.py            several processes: DDP, FSDP
+tensor_parallel.py                 ... or shares of every matrix product (parallel_layers.py)
 metrics.py, report.py              metrics.jsonl, console, plot, wandb; report.html (curves.py,
                                    document.py)
 samples.py, writing.py             samples; generation for several prompts (text_stream.py: tokens

@@ -111,9 +111,9 @@ class RunConfig:
     activation_checkpointing: bool = False
     """Keep only the input of each block and recompute its activations in the backward pass: less
     memory, about a quarter more time."""
-    parallel: Literal["ddp", "fsdp"] = "ddp"
+    parallel: Literal["ddp", "fsdp", "tp"] = "ddp"
     """With several processes (torchrun); ddp: each holds the whole model; fsdp: each holds a shard
-    of every weight."""
+    of every weight; tp: each computes its heads, hidden features and vocabulary entries."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
     """Also log to Weights & Biases; offline runs can be uploaded later with `wandb sync`."""
 

@@ -8,10 +8,12 @@ processes or the other method.
 """
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,6 +31,10 @@ TIMEOUT = timedelta(hours=24)
 # Gradients are reduced in buckets of about this size: large enough to make latency negligible,
 # small enough that copying one bucket and reducing another overlap.
 BUCKET_BYTES = 25 << 20
+
+
+BuildWhole = Callable[[], tuple[nn.Module, Optimizer]]
+"""Makes a whole model and its optimizer, where a process holds a part of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,9 @@ def join() -> Generator[World]:
     # error this line is not reached: the others might never arrive at it.
     world.wait()
     dist.destroy_process_group()
+    # A thread of gloo may still hold the last tensor, and would abort the process if it let go of
+    # it while Python ends. It needs the interpreter for a moment, which sleeping leaves to it.
+    time.sleep(0.2)
 
 
 def num_restarts() -> int:
@@ -137,6 +146,17 @@ class DDP:
             ValueError: The checkpoint does not fit this model or optimizer.
         """
         return checkpoint.load_into(self.model, optimizer)
+
+
+class Saved:
+    """A gathered state with the `state_dict` method that `save_checkpoint` calls."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the gathered state."""
+        return self._state
 
 
 def average(gradients: list[Tensor], world: World) -> None:

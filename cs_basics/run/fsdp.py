@@ -18,9 +18,7 @@ from torch.optim import Optimizer
 
 from cs_basics.optim import clip_grad_norm
 from cs_basics.run.checkpoint_file import Checkpoint
-from cs_basics.run.distributed import DDP, World
-
-BuildWhole = Callable[[], tuple[nn.Module, Optimizer]]
+from cs_basics.run.distributed import DDP, BuildWhole, Saved, World
 
 
 class FSDP(DDP):
@@ -86,7 +84,7 @@ class FSDP(DDP):
             for name, value in self.model.state_dict().items()
         }
         optimizer_state = self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
-        return cast(nn.Module, _Saved(model_state)), cast(Optimizer, _Saved(optimizer_state))
+        return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
 
     def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
         """Load the shards of this process from a checkpoint; errors as in DDP."""
@@ -124,17 +122,6 @@ class FSDP(DDP):
             for number, kept in state["state"].items()
         }
         return {**state, "state": per_weight}
-
-
-class _Saved:
-    """A gathered state with the `state_dict` method that `save_checkpoint` calls."""
-
-    def __init__(self, state: dict[str, Any]) -> None:
-        self._state = state
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the gathered state."""
-        return self._state
 
 
 def _whole(part: Tensor, like: DTensor) -> Tensor:

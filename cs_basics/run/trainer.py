@@ -31,6 +31,7 @@ from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
 from cs_basics.training import Batch, TrainingDivergedError, Update, train
+from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import build_model
 
 logger = logging.getLogger(__name__)
@@ -60,10 +61,12 @@ class Trainer:
     ) -> None:
         self.config, self.folder, self.corpus, self.clock = config, folder, corpus, clock
         self.world = world
+        self.data_world = data_world(config, world)
         self.micro_batch_size = micro_batch_size(config, world)
         self.device = resolve_device(config.run.device)
         self.dtype = resolve_dtype(config.run.dtype, self.device)
-        self.is_fast = config.run.fast == "auto"
+        # What shares out matrices knows the book's layers only.
+        self.is_fast = config.run.fast == "auto" and self.data_world is world
         # Unknown on MPS, where nothing here waits for a product to end.
         is_known = self.device.type != "mps"
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
@@ -272,7 +275,8 @@ class Trainer:
         if sizes.tie_embeddings is False:
             held.pop("token_embeddings.weight", None)
         scores = 2 * sizes.num_layers * sizes.d_q * sizes.context_length
-        return 6.0 * (sum(held.values()) + scores)
+        num_shares = self.world.size // self.data_world.size
+        return 6.0 * (num_shares * sum(held.values()) + scores)
 
     def next_batch(self) -> tuple[Tensor, Tensor]:
         """Return the rows of the next batch that this process works on.
@@ -288,7 +292,7 @@ class Trainer:
         else:
             # Every process draws the same batch.
             batch = get_batch(tokens, *sizes)
-        rows = self.world.share(data.batch_size)
+        rows = self.data_world.share(data.batch_size)
         return tuple(to_device(part[rows], self.device) for part in batch)  # pyright: ignore[reportReturnType]
 
     def validate(
@@ -308,7 +312,7 @@ class Trainer:
             max_tokens,
             self.plain_loss_of,
             on_progress,
-            self.world,
+            self.data_world,
         )
         log.log(
             step=self.step,
@@ -336,26 +340,37 @@ def micro_batch_size(config: TrainConfig, world: World) -> int:
     Raises:
         ValueError: The batch cannot be shared out evenly.
     """
-    num_parts = world.size * config.run.grad_accum_steps
-    size, remainder = divmod(config.data.batch_size, num_parts)
+    num_processes = data_world(config, world).size
+    size, remainder = divmod(config.data.batch_size, num_processes * config.run.grad_accum_steps)
     if remainder:
         raise ValueError(
-            f"batch_size={config.data.batch_size} cannot be shared out evenly among {world.size} "
-            f"process(es) in grad_accum_steps={config.run.grad_accum_steps} parts each"
+            f"batch_size={config.data.batch_size} cannot be shared out evenly among "
+            f"{num_processes} process(es) in grad_accum_steps={config.run.grad_accum_steps} parts "
+            "each"
         )
     return size
 
 
-def lay_out(model: nn.Module, optimizer: Optimizer, config: TrainConfig, world: World) -> DDP:
+def data_world(config: TrainConfig, world: World) -> World:
+    """Return the processes that share out a batch; with tensor parallelism each computes it all."""
+    return ALONE if config.run.parallel == "tp" and world.size > 1 else world
+
+
+def lay_out(model: TransformerLM, optimizer: Optimizer, config: TrainConfig, world: World) -> DDP:
     """Spread a model and its optimizer over the processes."""
     if config.run.parallel == "ddp" or world.size == 1:
         return DDP(model, world)
-    # Here and not above: importing it takes half a second.
-    from cs_basics.run.fsdp import FSDP
 
     def build_whole() -> tuple[nn.Module, Optimizer]:
         whole = build_model(config.model, "cpu")
         return whole, make_optimizer(whole, config)
+
+    # Here and not above: importing them takes half a second.
+    if config.run.parallel == "tp":
+        from cs_basics.run.tensor_parallel import TensorParallel
+
+        return TensorParallel(model, optimizer, world, build_whole)
+    from cs_basics.run.fsdp import FSDP
 
     return FSDP(model, optimizer, world, build_whole)
 

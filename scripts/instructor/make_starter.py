@@ -94,6 +94,7 @@ COPIED = {
 }
 # Of these, what needs the fast twins or other solutions.
 LEFT_OUT = (
+    "cs_basics/run/parallel_layers.py", "cs_basics/run/tensor_parallel.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
     "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py",
     "scripts/train_tokenizer.py",
@@ -101,11 +102,12 @@ LEFT_OUT = (
 # Where the edition says less than the repository: file, text there, text here.
 OTHERWISE = (
     ("cs_basics/run/config.py", 'Literal["random", "epochs"]', 'Literal["random"]'),
-    ("cs_basics/run/config.py", 'Literal["ddp", "fsdp"]', 'Literal["ddp"]'),
+    ("cs_basics/run/config.py", 'Literal["ddp", "fsdp", "tp"]', 'Literal["ddp"]'),
     ("cs_basics/run/config.py", """ replacement; epochs: every
     position once per pass over the text, in a random order.""", " replacement."),
     ("cs_basics/run/config.py", """the whole model; fsdp: each holds a shard
-    of every weight.""", "the whole model."),
+    of every weight; tp: each computes its heads, hidden features and vocabulary entries.""",
+     "the whole model."),
     ("cs_basics/run/config.py", "the fast twins of cs_basics/fast, comp", "your code, comp"),
     ("cs_basics/run/config.py", "the book's own code, uncompiled", "your code, line by line"),
     ("cs_basics/run/token_file.py", ": make one with scripts/encode.py", ""),

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import StrMethodFormatter
 
 from cs_basics.study.microscope.reading import Reading
 
@@ -33,7 +33,7 @@ def plot_readings(readings: Sequence[Reading], title: str) -> bytes:
     """
     steps = [reading.step for reading in readings]
     colors = ScalarMappable(Normalize(min(steps), max(max(steps), min(steps) + 1)), "viridis")
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    plain = StrMethodFormatter("{x:g}")
     figure = Figure(figsize=(14, 7), layout="constrained")
     panels = figure.subplots(2, 4).T.flatten()
     for panel, (name, scale, values_of) in zip(panels, PANELS, strict=True):

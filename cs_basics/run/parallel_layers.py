@@ -1,0 +1,121 @@
+"""Linear layers and embeddings of which each process holds a part (tensor parallelism).
+
+Shoeybi et al. 2019, sec. 3 (https://arxiv.org/abs/1909.08053). A pair of products needs one sum
+over the processes: the first is cut by its outputs (ColumnParallelLinear), so that each process has
+some of the hidden features, heads say; the second by its inputs (RowParallelLinear), so that each
+has a part of the sum. Columns and rows are those of W^T in x W^T.
+
+A layer of the book gets one of these classes together with its share of the weight, in
+tensor_parallel.py.
+"""
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from cs_basics.layers import Embedding, Linear
+
+
+class _CopyToAll(torch.autograd.Function):
+    """The identity, whose input is the same on all processes: its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:  # noqa: ARG004
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor) -> Tensor:  # noqa: ARG004  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _summed(grad)
+
+
+class _SumOverAll(torch.autograd.Function):
+    """The sum of all processes' inputs: each gets the gradient as it is."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:  # noqa: ARG004
+        return _summed(x)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor) -> Tensor:  # noqa: ARG004  # pyright: ignore[reportIncompatibleMethodOverride]
+        return grad
+
+
+class _Gather(torch.autograd.Function):
+    """All inputs side by side along the last axis; each process gets its part of the gradient."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, total: int) -> Tensor:  # noqa: ARG004
+        return gather(x, -1, total)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ARG004  # pyright: ignore[reportIncompatibleMethodOverride]
+        return cut(grad, -1), None
+
+
+class ColumnParallelLinear(Linear):
+    """x W^T for some rows of W, that is, some of the outputs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return this process's outputs, (..., d_in) -> (..., its share of d_out)."""
+        return super().forward(_CopyToAll.apply(x))  # pyright: ignore[reportArgumentType]
+
+
+class RowParallelLinear(Linear):
+    """x W^T for some columns of W, summed over all processes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the whole result, (..., this process's share of d_in) -> (..., d_out)."""
+        return _SumOverAll.apply(super().forward(x))  # pyright: ignore[reportReturnType]
+
+
+class VocabParallelHead(ColumnParallelLinear):
+    """The output head: each process scores its part of the vocabulary, then all get all scores."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return all logits, (..., d_model) -> (..., vocab_size)."""
+        return _Gather.apply(super().forward(x), self.d_out)  # pyright: ignore[reportReturnType]
+
+
+class VocabParallelEmbedding(Embedding):
+    """The embedding: each process knows some ids, the others are zero and come by the sum."""
+
+    def forward(self, token_ids: Tensor) -> Tensor:
+        """Return the vectors of the ids, (...) -> (..., d_model)."""
+        sizes = shares(self.vocab_size)
+        rank = dist.get_rank()
+        own = token_ids - sum(sizes[:rank])
+        is_known = (own >= 0) & (own < sizes[rank])
+        rows = super().forward(torch.where(is_known, own, 0))
+        return _SumOverAll.apply(rows * is_known.unsqueeze(-1))  # pyright: ignore[reportReturnType]
+
+
+def shares(total: int) -> list[int]:
+    """How many of `total` things each process has: the first ones one more, if it is uneven."""
+    each, more = divmod(total, dist.get_world_size())
+    return [each + (rank < more) for rank in range(dist.get_world_size())]
+
+
+def cut(whole: Tensor, axis: int) -> Tensor:
+    """This process's share of a tensor along an axis, with memory of its own."""
+    return whole.split(shares(whole.shape[axis]), axis)[dist.get_rank()].clone()
+
+
+def gather(part: Tensor, axis: int, total: int) -> Tensor:
+    """Put the shares of all processes together again, the inverse of `cut`."""
+    sizes = shares(total)
+    # gloo wants equal sizes: the shorter shares are filled up, and cut off after it.
+    shape = list(part.shape)
+    shape[axis] = sizes[0]
+    filled = part.new_zeros(shape)
+    filled.narrow(axis, 0, part.shape[axis]).copy_(part)
+    parts = [torch.empty_like(filled) for _ in sizes]
+    dist.all_gather(parts, filled)
+    kept = [one.narrow(axis, 0, size) for one, size in zip(parts, sizes, strict=True)]
+    return torch.cat(kept, axis)
+
+
+def _summed(x: Tensor) -> Tensor:
+    total = x.contiguous().clone()
+    dist.all_reduce(total)
+    return total

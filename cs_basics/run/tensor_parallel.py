@@ -1,0 +1,184 @@
+"""Tensor parallelism: each process computes some heads, hidden features and vocabulary entries.
+
+All processes read the same batch, and every matrix product is shared out among them; norms and the
+residual stream are computed by each. Read parallel_layers.py first.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from cs_basics.optim import clip_grad_norm
+from cs_basics.run.checkpoint_file import Checkpoint
+from cs_basics.run.distributed import DDP, BuildWhole, Saved, World
+from cs_basics.run.parallel_layers import (
+    ColumnParallelLinear,
+    RowParallelLinear,
+    VocabParallelEmbedding,
+    VocabParallelHead,
+    cut,
+    gather,
+)
+from cs_basics.transformer import TransformerBlock, TransformerLM
+
+Kind = type[nn.Module]
+
+LAYERS: dict[str, tuple[Kind, int]] = {
+    "token_embeddings": (VocabParallelEmbedding, 0),
+    "q_proj": (ColumnParallelLinear, 0),
+    "k_proj": (ColumnParallelLinear, 0),
+    "v_proj": (ColumnParallelLinear, 0),
+    "output_proj": (RowParallelLinear, 1),
+    "w1": (ColumnParallelLinear, 0),
+    "w3": (ColumnParallelLinear, 0),
+    "w2": (RowParallelLinear, 1),
+    "lm_head": (VocabParallelHead, 0),
+}
+"""What each layer becomes, and the axis along which its weight is cut."""
+
+KNOWN = {*(f"{name}.weight" for name in LAYERS), "q_norm.weight", "k_norm.weight"}
+"""The weights of attention and feed-forward parts that can be shared out, or are held by all."""
+
+
+class TensorParallel(DDP):
+    """Each process holds and computes a share of every matrix.
+
+    Args:
+        model: The model, not accelerated; shared out in place.
+        optimizer: Optimizer of the model; its parameters are replaced by the shares.
+        world: The process group, two processes or more.
+        build: Returns a whole model and its optimizer on the CPU, into which checkpoints are read.
+
+    Raises:
+        ValueError: The heads cannot be shared out evenly, or a part of a block is of another kind.
+    """
+
+    is_split = True
+
+    def __init__(
+        self, model: TransformerLM, optimizer: Optimizer, world: World, build: BuildWhole
+    ) -> None:
+        super().__init__(model, world)
+        self._build = build
+        check(model, world)
+        # With duplicates: a tied weight has two names.
+        whole = dict(model.named_parameters(remove_duplicate=False))
+        self._axes = share_out(model)
+        shared = dict(model.named_parameters(remove_duplicate=False))
+        share_of = {id(whole[name]): shared[name] for name in whole}
+        for group in optimizer.param_groups:
+            group["params"] = [share_of[id(parameter)] for parameter in group["params"]]
+        self._sizes = {name: whole[name].shape for name in whole}
+        self._name_of = {id(parameter): name for name, parameter in shared.items()}
+
+    def clip(self, optimizer: Optimizer, max_norm: float) -> float:  # noqa: ARG002
+        """Clip the gradients; return their global norm. What all processes hold counts once."""
+        held = {n: p for n, p in self.model.named_parameters() if p.grad is not None}
+        parts = [p for n, p in held.items() if n in self._axes]
+        same = [p for n, p in held.items() if n not in self._axes]
+        of_parts, of_same = (float(clip_grad_norm(one, math.inf)) for one in (parts, same))
+        norm = math.sqrt(self.world.sum([of_parts**2])[0] + of_same**2)
+        if norm > max_norm:
+            for parameter in held.values():
+                assert parameter.grad is not None
+                parameter.grad.mul_(max_norm / (norm + 1e-6))
+        return norm
+
+    def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Gather both from all processes; the results support `state_dict` only."""
+        model_state = {
+            name: self._gathered(value, name) for name, value in self.model.state_dict().items()
+        }
+        optimizer_state = self._mapped(optimizer, optimizer.state_dict(), self._gathered)
+        return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
+
+    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
+        """Load the share of this process from a checkpoint; errors as in DDP."""
+        whole_model, whole_optimizer = self._build()
+        iteration = checkpoint.load_into(whole_model, whole_optimizer)
+        weights = {
+            name: self._share(value, name) for name, value in whole_model.state_dict().items()
+        }
+        self.model.load_state_dict(weights)
+        state = self._mapped(optimizer, whole_optimizer.state_dict(), self._share)
+        optimizer.load_state_dict(state)
+        return iteration
+
+    def _gathered(self, part: Tensor, name: str) -> Tensor:
+        axis = self._axes.get(name)
+        return part if axis is None else gather(part, axis, self._sizes[name][axis])
+
+    def _share(self, whole: Tensor, name: str) -> Tensor:
+        axis = self._axes.get(name)
+        return whole if axis is None else cut(whole, axis)
+
+    def _mapped(
+        self,
+        optimizer: Optimizer,
+        state: dict[str, Any],
+        convert: Callable[[Tensor, str], Tensor],
+    ) -> dict[str, Any]:
+        """Convert the tensors of the optimizer state, such as moments, to or from shares."""
+        parameters = [part for group in optimizer.param_groups for part in group["params"]]
+        per_weight = {
+            number: {
+                name: convert(value, self._name_of[id(parameters[number])])
+                if isinstance(value, Tensor) and value.dim()
+                else value
+                for name, value in kept.items()
+            }
+            for number, kept in state["state"].items()
+        }
+        return {**state, "state": per_weight}
+
+
+def check(model: TransformerLM, world: World) -> None:
+    """Refuse what cannot be shared out.
+
+    Raises:
+        ValueError: It says what.
+    """
+    for block in model.layers:
+        assert isinstance(block, TransformerBlock)
+        for part in (block.attn, block.ffn):
+            if unknown := {name for name, _ in part.named_parameters()} - KNOWN:
+                raise ValueError(
+                    f"--parallel tp does not know how to share out {min(unknown)} of "
+                    f"{type(part).__name__}: use ddp or fsdp"
+                )
+        for heads in (block.attn.num_heads, getattr(block.attn, "num_kv_heads", world.size)):
+            if heads % world.size:
+                raise ValueError(
+                    f"--parallel tp cannot share out {heads} heads among {world.size} processes"
+                )
+
+
+def share_out(model: nn.Module) -> dict[str, int]:
+    """Replace the matrices of a model by this process's shares; return each one's axis by name."""
+    axes: dict[str, int] = {}
+    shared: dict[int, nn.Parameter] = {}
+    for name, module in model.named_modules():
+        kind, axis = LAYERS.get(name.rpartition(".")[2], (None, 0))
+        if kind is None:
+            if name.endswith(("q_norm", "k_norm")):
+                # Each process has some heads only, and all heads have the same gain.
+                for gain in module.parameters():
+                    gain.register_hook(_summed_over_processes)
+            continue
+        whole = module.weight
+        assert isinstance(whole, nn.Parameter)
+        if id(whole) not in shared:  # Tied weights stay tied.
+            shared[id(whole)] = nn.Parameter(cut(whole.detach(), axis))
+        module.__class__, module.weight = kind, shared[id(whole)]
+        axes[f"{name}.weight"] = axis
+    return axes
+
+
+def _summed_over_processes(gradient: Tensor) -> Tensor:
+    total = gradient.clone()
+    dist.all_reduce(total)
+    return total

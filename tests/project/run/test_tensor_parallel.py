@@ -1,0 +1,127 @@
+"""Tensor parallelism: processes that share out every matrix compute what one process computes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ROOT
+
+from cs_basics.functional import cross_entropy
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.distributed import ALONE, World, join
+from cs_basics.run.folder import make_optimizer
+from cs_basics.run.presets import PRESETS
+from cs_basics.run.trainer import data_world, lay_out, micro_batch_size
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import build_model
+
+# 259 ids and 50 hidden features: neither is a multiple of 2 or 4.
+SIZES = {"vocab_size": 259, "context_length": 8, "d_model": 32, "num_layers": 2, "num_heads": 4}
+MODELS = {
+    "book": {},
+    "grouped": {
+        "num_kv_heads": 4,
+        "qk_norm": True,
+        "tie_embeddings": True,
+        "ffn": "silu",
+        "head_dim": 16,
+    },
+}
+NUM_UPDATES = 3
+
+
+def config_of(name: str) -> TrainConfig:
+    """A run of a model; nothing of it but model and optimizer is used."""
+    model = ModelConfig(d_ff=50, **SIZES, **MODELS[name])  # pyright: ignore[reportArgumentType]
+    settings = {key: getattr(model, key) for key in model.__dataclass_fields__}
+    return PRESETS["debug"][1].replace(parallel="tp", max_grad_norm=0.05, lr=0.01, **settings)
+
+
+def updated(name: str, world: World) -> dict[str, torch.Tensor]:
+    """Make some updates; return losses, norms, and the whole weights and moments."""
+    config = config_of(name)
+    torch.manual_seed(5)
+    model = build_model(config.model)
+    optimizer = make_optimizer(model, config)
+    layout = lay_out(model, optimizer, config, world)
+    ids = torch.randint(259, (NUM_UPDATES, 4, 9), generator=torch.Generator().manual_seed(1))
+    found: dict[str, torch.Tensor] = {}
+    for number, batch in enumerate(ids):
+        optimizer.zero_grad()
+        loss = cross_entropy(model(batch[:, :-1]), batch[:, 1:])
+        loss.backward()
+        norm = layout.clip(optimizer, config.optim.max_grad_norm)
+        optimizer.step()
+        found |= {f"loss {number}": loss.detach(), f"norm {number}": torch.tensor(norm)}
+    whole_model, whole_optimizer = layout.whole(optimizer)
+    found |= whole_model.state_dict()
+    for place, state in whole_optimizer.state_dict()["state"].items():
+        found |= {f"{key} {place}": value for key, value in state.items() if torch.is_tensor(value)}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
+def test_processes_compute_losses_norms_and_updates_of_one(tmp_path, size):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command = [*torchrun, "--nproc-per-node", size, __file__, tmp_path]
+    result = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": f"{ROOT}:{Path(__file__).parents[1]}", "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    for name in MODELS:
+        wanted = updated(name, ALONE)
+        assert float(wanted["norm 0"]) > 2 * 0.05, "clipping would not be seen"
+        for rank in range(size):
+            found = torch.load(tmp_path / f"{name}-{rank}.pt")
+            assert found.keys() == wanted.keys()
+            for key, value in wanted.items():
+                # AdamW divides by the root of v: where gradients are tiny, rounding is not.
+                atol = 1e-4 if key.endswith("weight") else 1e-6
+                torch.testing.assert_close(
+                    found[key].double(), value.double(), rtol=1e-4, atol=atol, msg=f"{name} {key}"
+                )
+
+
+def test_a_batch_is_not_shared_out():
+    config = config_of("book")
+    assert data_world(config, World(1, 2)) is ALONE
+    assert micro_batch_size(config.replace(batch_size=3), World(1, 2)) == 3
+    assert data_world(config.replace(parallel="fsdp"), World(1, 2)).size == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_heads": 2}, "cannot share out 2 heads among 4 processes"),
+        ({"num_kv_heads": 2}, "cannot share out 2 heads among 4 processes"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_shared_out_is_refused(changes, message):
+    from cs_basics.run.tensor_parallel import check
+
+    model = build_model(ModelConfig(d_ff=50, **SIZES | changes))
+    with pytest.raises(ValueError, match=message):
+        check(model, World(0, 4))
+
+
+def test_parts_of_another_kind_are_refused():
+    from cs_basics.run.tensor_parallel import check
+
+    model = build_model(ModelConfig(d_ff=50, **SIZES))
+    model.layers[0].ffn.register_parameter("b1", torch.nn.Parameter(torch.zeros(50)))
+    with pytest.raises(ValueError, match="does not know how to share out b1 of SwiGLU: use ddp"):
+        check(model, World(0, 4))
+
+
+if __name__ == "__main__":
+    with join() as world:
+        for name in MODELS:
+            torch.save(updated(name, world), f"{sys.argv[1]}/{name}-{world.rank}.pt")
