@@ -19,7 +19,8 @@ def leading_nowhere(folder, patterns):
     there = [name for name in there if not name.startswith("/.")]
     found = []
     for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = path.read_text(encoding="utf-8").replace("\\_", "_")  # As Markdown escapes it.
+        for number, line in enumerate(text.splitlines(), 1):
             for name in NAME.findall(line):
                 is_of_torch = name.startswith(("torch/", "nn/"))
                 is_of_python = name.removesuffix(".py") in sys.stdlib_module_names
