@@ -41,7 +41,7 @@ def main(
     page: Path | None = None,
     list_claims: bool = False,
 ) -> None:
-    """Measure claims, judge them, and write the ledger, claims.md, into the folder OUT.
+    """Measure claims, judge them, and write the ledger (claims.md) into a folder.
 
     Once every claim that can be measured on this machine is, it is also written to docs/claims.md.
 
