@@ -111,8 +111,8 @@ OTHERWISE = (
      "the whole model."),
     ("cs_basics/run/config.py", "the fast twins of cs_basics/fast, comp", "your code, comp"),
     ("cs_basics/run/config.py", "the book's own code, uncompiled", "your code, line by line"),
-    ("cs_basics/run/__init__.py", "tensor_parallel.py                 ... or shares of every matrix "
-     "product (parallel_layers.py)\n", ""),
+    ("cs_basics/run/__init__.py", "tensor_parallel.py                 ... or shares of every "
+     "matrix product (parallel_layers.py)\n", ""),
     ("cs_basics/run/token_file.py", ": make one with scripts/encode.py", ""),
     ("cs_basics/study/__init__.py",
      "claims/              what is said of normalisation layers, executed row by row\n", ""),
