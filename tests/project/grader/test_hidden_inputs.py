@@ -120,7 +120,9 @@ def test_no_time_tells_of_hidden_items(attempts):
 
 def test_another_attempt_and_another_student_get_other_inputs(attempts):
     hidden_inputs = [
-        {seen[0] for seen in numbers_of(result, is_hidden=True).values()} for result, _ in attempts
+        # An input without numbers is the same for all.
+        {seen[0] for seen in numbers_of(result, is_hidden=True).values()} - {zlib.crc32(b"")}
+        for result, _ in attempts
     ]
     for place, one in enumerate(hidden_inputs):
         for other in hidden_inputs[place + 1 :]:
