@@ -3,7 +3,7 @@
 # make check   formatting, lint, types, import directions
 # make bench   measure (see scripts/maintain/bench.py)
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
-# make claims  measure what is said of norms (three hours; ARGS=--quick: minutes): docs/claims.md
+# make claims  measure what is said of norms (an hour or two; ARGS=--quick: minutes): docs/claims.md
 # make faults  build every fault of the bank in turn: does the examination catch it?
 # make places  plant faults in right code in turn: does the examination name the line?
 # make contracts  draw twenty contracts: does each one's reference get every point, the usual one not?
@@ -36,7 +36,7 @@ check: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python scripts/maintain/bench.py pipeline $(ARGS)
-	$(BIN)/python scripts/maintain/bench.py norms --plot docs/pictures/norms.png $(ARGS)
+	$(BIN)/python scripts/maintain/bench.py norms --plot docs/pictures/norms.png --document docs/norms.md $(ARGS)
 	$(BIN)/python scripts/maintain/bench.py tokenizer --plot docs/pictures/tokenizer.png $(ARGS)
 	$(BIN)/python scripts/maintain/bench.py generation $(ARGS)
 	$(BIN)/python scripts/maintain/bench.py training --plot docs/pictures/training.png $(ARGS)

@@ -1,10 +1,11 @@
 """Training by several processes, started by torchrun.
 
-Every process draws the same batch and computes its own rows of it. With `DDP` (distributed data
-parallel) each process holds the whole model and the gradients are averaged; with `FSDP` (fsdp.py)
-each holds a shard of every weight. Both make the same updates as one process with the same batch,
-up to rounding, and write the same checkpoints, so that a run can be resumed with another number of
-processes or the other method.
+Every process draws the same batch. With `DDP` (distributed data parallel) each computes its own
+rows of it with the whole model, and the gradients are averaged; with `FSDP` (fsdp.py) each holds a
+shard of every weight besides. With `TensorParallel` (tensor_parallel.py) each computes all rows,
+and its share of every matrix product. All make the same updates as one process with the same
+batch, up to rounding, and write the same checkpoints, so that a run can be resumed with another
+number of processes or another method.
 """
 
 import os
@@ -157,6 +158,37 @@ class Saved:
     def state_dict(self) -> dict[str, Any]:
         """Return the gathered state."""
         return self._state
+
+
+def scale_gradients(parameters: Iterable[Tensor], norm: float, max_norm: float) -> None:
+    """Clip gradients whose norm over all processes is known, as `clip_grad_norm` does."""
+    if norm > max_norm:
+        for parameter in parameters:
+            assert parameter.grad is not None
+            parameter.grad.mul_(max_norm / (norm + 1e-6))
+
+
+def map_optimizer_state(
+    optimizer: Optimizer, state: dict[str, Any], convert: Callable[[Tensor, Tensor], Tensor]
+) -> dict[str, Any]:
+    """Convert the tensors of an optimizer's state, such as moments, to or from parts.
+
+    Args:
+        optimizer: Holds the parts of the weights, in the order of the indices of the state.
+        state: The output of `state_dict`, of parts or of whole weights.
+        convert: Takes a tensor of the state and the part of the weight that it belongs to.
+    """
+    parts = [part for group in optimizer.param_groups for part in group["params"]]
+    per_weight = {
+        number: {
+            name: convert(value, parts[number])
+            if isinstance(value, Tensor) and value.dim()
+            else value
+            for name, value in kept.items()
+        }
+        for number, kept in state["state"].items()
+    }
+    return {**state, "state": per_weight}
 
 
 def average(gradients: list[Tensor], world: World) -> None:

@@ -6,8 +6,7 @@ averaged gradients. Read distributed.py first.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +17,14 @@ from torch.optim import Optimizer
 
 from cs_basics.optim import clip_grad_norm
 from cs_basics.run.checkpoint_file import Checkpoint
-from cs_basics.run.distributed import DDP, BuildWhole, Saved, World
+from cs_basics.run.distributed import (
+    DDP,
+    BuildWhole,
+    Saved,
+    World,
+    map_optimizer_state,
+    scale_gradients,
+)
 
 
 class FSDP(DDP):
@@ -64,17 +70,14 @@ class FSDP(DDP):
 
     def clip(self, optimizer: Optimizer, max_norm: float) -> float:
         """Clip the gradients, which are averaged already; return their global norm."""
-        parts = self._parts(optimizer)
+        parts = [part for group in optimizer.param_groups for part in group["params"]]
         for part in parts:
             gradient = self._whole_of[id(part)].grad
             assert isinstance(gradient, DTensor)
             part.grad = gradient.to_local()
         norm_here = float(clip_grad_norm(parts, math.inf))
         norm = math.sqrt(self.world.sum([norm_here**2])[0])
-        if norm > max_norm:
-            for part in parts:
-                assert part.grad is not None
-                part.grad.mul_(max_norm / (norm + 1e-6))
+        scale_gradients(parts, norm, max_norm)
         return norm
 
     def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
@@ -83,7 +86,9 @@ class FSDP(DDP):
             name: value.full_tensor() if isinstance(value, DTensor) else value
             for name, value in self.model.state_dict().items()
         }
-        optimizer_state = self._map_optimizer_state(optimizer, optimizer.state_dict(), _whole)
+        optimizer_state = map_optimizer_state(
+            optimizer, optimizer.state_dict(), lambda part, of: _whole(part, self._whole_of[id(of)])
+        )
         return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
 
     def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
@@ -96,32 +101,13 @@ class FSDP(DDP):
                 weights[name], own.device_mesh, own.placements, src_data_rank=None
             )
         self.model.load_state_dict(weights)
-        state = whole_optimizer.state_dict()
-        optimizer.load_state_dict(self._map_optimizer_state(optimizer, state, _part))
+        state = map_optimizer_state(
+            optimizer,
+            whole_optimizer.state_dict(),
+            lambda whole, of: _part(whole, self._whole_of[id(of)]),
+        )
+        optimizer.load_state_dict(state)
         return iteration
-
-    def _parts(self, optimizer: Optimizer) -> list[Tensor]:
-        """Return the local shards in the order of the indices in the optimizer state."""
-        return [part for group in optimizer.param_groups for part in group["params"]]
-
-    def _map_optimizer_state(
-        self,
-        optimizer: Optimizer,
-        state: dict[str, Any],
-        convert: Callable[[Tensor, DTensor], Tensor],
-    ) -> dict[str, Any]:
-        """Convert the tensors of the optimizer state, such as moments, to or from shards."""
-        parts = self._parts(optimizer)
-        per_weight = {
-            number: {
-                name: convert(value, self._whole_of[id(parts[number])])
-                if isinstance(value, Tensor) and value.dim()
-                else value
-                for name, value in kept.items()
-            }
-            for number, kept in state["state"].items()
-        }
-        return {**state, "state": per_weight}
 
 
 def _whole(part: Tensor, like: DTensor) -> Tensor:

@@ -26,7 +26,7 @@ class _CopyToAll(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor) -> Tensor:  # noqa: ARG004  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _summed(grad)
+        return summed(grad)
 
 
 class _SumOverAll(torch.autograd.Function):
@@ -34,7 +34,7 @@ class _SumOverAll(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:  # noqa: ARG004
-        return _summed(x)
+        return summed(x)
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor) -> Tensor:  # noqa: ARG004  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -115,7 +115,8 @@ def gather(part: Tensor, axis: int, total: int) -> Tensor:
     return torch.cat(kept, axis)
 
 
-def _summed(x: Tensor) -> Tensor:
+def summed(x: Tensor) -> Tensor:
+    """The sum of all processes' tensors."""
     total = x.contiguous().clone()
     dist.all_reduce(total)
     return total

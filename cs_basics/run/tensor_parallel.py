@@ -5,16 +5,21 @@ residual stream are computed by each. Read parallel_layers.py first.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.optim import clip_grad_norm
 from cs_basics.run.checkpoint_file import Checkpoint
-from cs_basics.run.distributed import DDP, BuildWhole, Saved, World
+from cs_basics.run.distributed import (
+    DDP,
+    BuildWhole,
+    Saved,
+    World,
+    map_optimizer_state,
+    scale_gradients,
+)
 from cs_basics.run.parallel_layers import (
     ColumnParallelLinear,
     RowParallelLinear,
@@ -22,6 +27,7 @@ from cs_basics.run.parallel_layers import (
     VocabParallelHead,
     cut,
     gather,
+    summed,
 )
 from cs_basics.transformer import TransformerBlock, TransformerLM
 
@@ -82,10 +88,7 @@ class TensorParallel(DDP):
         same = [p for n, p in held.items() if n not in self._axes]
         of_parts, of_same = (float(clip_grad_norm(one, math.inf)) for one in (parts, same))
         norm = math.sqrt(self.world.sum([of_parts**2])[0] + of_same**2)
-        if norm > max_norm:
-            for parameter in held.values():
-                assert parameter.grad is not None
-                parameter.grad.mul_(max_norm / (norm + 1e-6))
+        scale_gradients(held.values(), norm, max_norm)
         return norm
 
     def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
@@ -93,7 +96,11 @@ class TensorParallel(DDP):
         model_state = {
             name: self._gathered(value, name) for name, value in self.model.state_dict().items()
         }
-        optimizer_state = self._mapped(optimizer, optimizer.state_dict(), self._gathered)
+        optimizer_state = map_optimizer_state(
+            optimizer,
+            optimizer.state_dict(),
+            lambda part, of: self._gathered(part, self._name_of[id(of)]),
+        )
         return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
 
     def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
@@ -104,7 +111,11 @@ class TensorParallel(DDP):
             name: self._share(value, name) for name, value in whole_model.state_dict().items()
         }
         self.model.load_state_dict(weights)
-        state = self._mapped(optimizer, whole_optimizer.state_dict(), self._share)
+        state = map_optimizer_state(
+            optimizer,
+            whole_optimizer.state_dict(),
+            lambda whole, of: self._share(whole, self._name_of[id(of)]),
+        )
         optimizer.load_state_dict(state)
         return iteration
 
@@ -115,25 +126,6 @@ class TensorParallel(DDP):
     def _share(self, whole: Tensor, name: str) -> Tensor:
         axis = self._axes.get(name)
         return whole if axis is None else cut(whole, axis)
-
-    def _mapped(
-        self,
-        optimizer: Optimizer,
-        state: dict[str, Any],
-        convert: Callable[[Tensor, str], Tensor],
-    ) -> dict[str, Any]:
-        """Convert the tensors of the optimizer state, such as moments, to or from shares."""
-        parameters = [part for group in optimizer.param_groups for part in group["params"]]
-        per_weight = {
-            number: {
-                name: convert(value, self._name_of[id(parameters[number])])
-                if isinstance(value, Tensor) and value.dim()
-                else value
-                for name, value in kept.items()
-            }
-            for number, kept in state["state"].items()
-        }
-        return {**state, "state": per_weight}
 
 
 def check(model: TransformerLM, world: World) -> None:
@@ -150,7 +142,10 @@ def check(model: TransformerLM, world: World) -> None:
                     f"--parallel tp does not know how to share out {min(unknown)} of "
                     f"{type(part).__name__}: use ddp or fsdp"
                 )
-        for heads in (block.attn.num_heads, getattr(block.attn, "num_kv_heads", world.size)):
+        for heads in (
+            block.attn.num_heads,
+            getattr(block.attn, "num_kv_heads", block.attn.num_heads),
+        ):
             if heads % world.size:
                 raise ValueError(
                     f"--parallel tp cannot share out {heads} heads among {world.size} processes"
@@ -167,7 +162,7 @@ def share_out(model: nn.Module) -> dict[str, int]:
             if name.endswith(("q_norm", "k_norm")):
                 # Each process has some heads only, and all heads have the same gain.
                 for gain in module.parameters():
-                    gain.register_hook(_summed_over_processes)
+                    gain.register_hook(summed)
             continue
         whole = module.weight
         assert isinstance(whole, nn.Parameter)
@@ -176,9 +171,3 @@ def share_out(model: nn.Module) -> dict[str, int]:
         module.__class__, module.weight = kind, shared[id(whole)]
         axes[f"{name}.weight"] = axis
     return axes
-
-
-def _summed_over_processes(gradient: Tensor) -> Tensor:
-    total = gradient.clone()
-    dist.all_reduce(total)
-    return total

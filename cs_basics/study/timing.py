@@ -2,6 +2,7 @@
 
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -64,6 +65,9 @@ def alternating_times(
 ) -> list[float]:
     """Return the median seconds of each function, called in turn so that all share the noise.
 
+    Each turn has an order of its own: a function that always came after the same one would always
+    find the caches as that one leaves them.
+
     Args:
         functions: What to measure; each is called once before, which does not count.
         rounds: Turns that count; an odd number makes the median one of them.
@@ -73,10 +77,10 @@ def alternating_times(
     for function in functions:
         function()
     times: list[list[float]] = [[] for _ in functions]
-    start = time.perf_counter()
+    start, order = time.perf_counter(), random.Random(0)
     for number in range(1, rounds + 1):
-        for function, elapsed in zip(functions, times, strict=True):
-            elapsed.append(seconds_of(function, device))
+        for index in order.sample(range(len(functions)), len(functions)):
+            times[index].append(seconds_of(functions[index], device))
         is_late = budget_s is not None and time.perf_counter() - start > budget_s
         if is_late and number >= 3:
             break

@@ -1,7 +1,7 @@
 """Measure what this project promises, on this machine.
 
 python scripts/maintain/bench.py pipeline
-python scripts/maintain/bench.py norms --plot norms.png
+python scripts/maintain/bench.py norms --plot norms.png --document docs/norms.md
 python scripts/maintain/bench.py training --plot training.png
 python scripts/maintain/bench.py generation
 python scripts/maintain/bench.py loss --minutes 5 10 --train-text FILE --valid-text FILE
@@ -42,6 +42,7 @@ def main(
     ],
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
     plot: Path | None = None,
+    document: Path | None = None,
     minutes: tuple[float, ...] = (5.0, 10.0),
     train_text: Path | None = None,
     valid_text: Path | None = None,
@@ -55,6 +56,7 @@ def main(
             package. loss: who has the lower one after the same time, transformers or ours.
         as_json: Print one JSON object instead of the table.
         plot: Also draw the subject's picture into this PNG (norms, tokenizer, training, loss).
+        document: Also write the subject's tables into this document, such as docs/norms.md (norms).
         minutes: How long each trains; for each time a run of its own (loss).
         train_text: Text to train on; none: stories from the grammar (loss).
         valid_text: Text to validate on; goes with train_text (loss).
@@ -65,6 +67,10 @@ def main(
                 f"--plot: {subject} has no picture; {', '.join(WITH_PICTURE)} have one"
             )
         check_can_write(plot)
+    if document is not None and subject != "norms":
+        raise ValueError(f"--document: {subject} has no tables in a document, only norms has")
+    if document is not None and not document.is_file():
+        raise ValueError(f"--document {document} is not a file")
     keep_freed_memory()
     if subject == "loss":
         report = loss.measure(minutes, loss.settings_of(train_text, valid_text))
@@ -72,6 +78,8 @@ def main(
         report = SUBJECTS[subject]()
     if plot is not None and report.draw is not None:
         report.draw(plot)
+    if document is not None and report.write is not None:
+        report.write(document)
     print(json.dumps(to_json(report)) if as_json else to_text(report))
 
 

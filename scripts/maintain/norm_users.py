@@ -1,11 +1,25 @@
 """Write the table of who uses which norm into docs/norms.md, from cs_basics/study/norm_users.py."""
 
+import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
+
+from cli import run
+
+from cs_basics.run.atomic import atomic_writer
 from cs_basics.study.norm_users import with_table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "norms.md"
 
-if __name__ == "__main__":
-    DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+
+def main() -> None:
+    """Write the table of who uses which norm into docs/norms.md."""
+    text = with_table(DOCUMENT.read_text(encoding="utf-8"))
+    with atomic_writer(DOCUMENT) as file:
+        file.write(text.encode())
     print(f"{DOCUMENT}: the table is that of cs_basics/study/norm_users.py")
+
+
+if __name__ == "__main__":
+    run(main)

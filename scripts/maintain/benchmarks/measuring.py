@@ -45,6 +45,8 @@ class Report:
     """What --json adds to machine and rows."""
     draw: Callable[[Path], None] | None = None
     """Writes the subject's plot as a PNG; None: it has none."""
+    write: Callable[[Path], None] | None = None
+    """Writes the subject's tables into a document; None: no document has any."""
 
 
 def compare(

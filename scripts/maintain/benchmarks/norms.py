@@ -22,6 +22,7 @@ from cs_basics.run.hardware import resolve_device
 from . import norm_contenders as names
 from .measuring import Report, Row, compare
 from .norm_contenders import add_norm_contenders, llama_rms_norm, norm_contenders
+from .norm_document import write_tables
 from .norm_points import ADD_NORM, BOTH, FORWARD, NORM, Point, measure_sizes, table
 
 DTYPES = (torch.float32, torch.bfloat16)
@@ -86,6 +87,7 @@ def measure() -> Report:
         text=table(points),
         details={"points": [point.to_json() for point in points]},
         draw=partial(draw, points),
+        write=partial(write_tables, points),
     )
 
 

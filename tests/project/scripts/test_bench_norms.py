@@ -130,3 +130,42 @@ def test_the_subject_measures_draws_and_prints(benchmarks, script, monkeypatch, 
     text = script("maintain/bench", "norms").out
     assert "add + norm, forward + backward, bfloat16: milliseconds" in text
     assert "rows x d_model" in text
+
+
+def test_tables_are_written_between_their_marks(benchmarks, tmp_path):
+    points, writing = benchmarks("norm_points"), benchmarks("norm_document")
+    names = benchmarks("norm_contenders")
+
+    def point(contender, elapsed_s, operation=points.NORM, direction=points.BOTH):
+        sizes = ("float32", 4096, 512, contender, elapsed_s, 1e-3, 4 * 4096 * 512, True)
+        return points.Point(operation, direction, *sizes)
+
+    measured = [
+        point(names.OURS_COMPILED, 3e-3),
+        point(names.TORCH_COMPILED, 4e-3),
+        point(names.TORCH, 5e-3, direction=points.FORWARD),
+    ]
+    document = tmp_path / "norms.md"
+    document.write_text(f"before\n{writing.BEGIN}\nold\n{writing.END}\nafter\n")
+    writing.write_tables(measured, document)
+    text = document.read_text()
+    assert text.startswith(f"before\n{writing.BEGIN}\nMeasured on ")
+    assert text.endswith(f"{writing.END}\nafter\n")
+    assert "old" not in text
+    # Five passes in 3 ms, where a copy makes two in 1 ms.
+    assert "| RMSNorm, compiled | - | - | - | 3 (83%) | - | - |" in text
+    assert "| torch.nn.RMSNorm | 5 (20%) | - | - | - | - | - |" in text
+    assert "| RMSNorm / torch.nn.RMSNorm | 0.75 | - | - | - | - | - |" in text
+    document.write_text("no mark")
+    with pytest.raises(ValueError, match="each once"):
+        writing.write_tables(measured, document)
+    assert document.read_text() == "no mark"
+
+
+def test_a_document_is_for_norms_and_has_to_be_there(script, tmp_path):
+    finished = script("maintain/bench", "tokenizer", "--document", tmp_path / "a.md")
+    assert finished.code == 2
+    assert "--document: tokenizer has no tables in a document" in finished.err
+    finished = script("maintain/bench", "norms", "--document", tmp_path / "a.md")
+    assert finished.code == 2
+    assert "a.md is not a file" in finished.err

@@ -73,7 +73,7 @@ def judge(values: Intervals) -> str:
     wide, low = values["in float32, %"], values["in the low dtype, %"]
     if low.least > 10 * wide.most:
         return true_if(True)
-    grows = low.least > 1.1 * wide.most
+    grows = low.least > 1.1 * wide.most and low.most < 3 * wide.least
     return "true to a factor below 3 (torch's sums are float32 inside)" if grows else NOT_SEEN
 
 
