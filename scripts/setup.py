@@ -1,5 +1,6 @@
 """Make .venv and install this project into it, where there is no make: python scripts/setup.py."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -11,12 +12,18 @@ ROOT = Path(__file__).parents[1]
 
 def main() -> None:
     """Make the environment with the Python that runs this."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.parse_args()
     if sys.version_info < (3, 11):  # noqa: UP036  says so before pip does
-        sys.exit("Python 3.11 or newer is needed, such as: python3.12 scripts/setup.py")
+        options.error("Python 3.11 or newer is needed, such as: python3.12 scripts/setup.py")
+    if Path(sys.prefix).resolve() == (ROOT / ".venv").resolve():
+        options.error("this Python is that of .venv itself: use the one it was made with")
     venv.create(ROOT / ".venv", with_pip=True)
     python = ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     install = ["pip", "install", "--quiet", "--constraint", "constraints.txt"]
-    subprocess.run([python, "-m", *install, "--editable", ".[dev]"], cwd=ROOT, check=True)
+    installed = subprocess.run([python, "-m", *install, "--editable", ".[dev]"], cwd=ROOT)
+    if installed.returncode:
+        options.error("not everything could be installed; what pip says of it stands above")
     print(f"installed: run {python}")
 
 
