@@ -13,12 +13,16 @@ from cs_basics.study.norm_users import with_table
 DOCUMENT = Path(__file__).parents[2] / "docs" / "norms.md"
 
 
-def main() -> None:
-    """Write the table of who uses which norm into docs/norms.md."""
-    text = with_table(DOCUMENT.read_text(encoding="utf-8"))
-    with atomic_writer(DOCUMENT) as file:
+def main(document: Path = DOCUMENT) -> None:
+    """Write the table of who uses which norm into docs/norms.md.
+
+    Args:
+        document: the text whose table is written again.
+    """
+    text = with_table(document.read_text(encoding="utf-8"))
+    with atomic_writer(document) as file:
         file.write(text.encode())
-    print(f"{DOCUMENT}: the table is that of cs_basics/study/norm_users.py")
+    print(f"{document}: the table is that of cs_basics/study/norm_users.py")
 
 
 if __name__ == "__main__":
