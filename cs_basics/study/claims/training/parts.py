@@ -85,6 +85,13 @@ CLAIMS = [
         )
         for kind, name in PLAIN.items()
     ),
+    compared(
+        "ffn-bias",
+        "Biases in the feed-forward part help.",
+        CIRCULATES,
+        {"with biases": {"ffn_bias": True}, "without": {}},
+        first_is_better,
+    ),
     Claim(
         name="dead-units",
         says="Many units of a ReLU layer die in training.",
