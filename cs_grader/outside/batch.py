@@ -71,7 +71,7 @@ def settle_terms(out: Path, terms: Terms, resume: bool) -> Terms:
         raise ValueError(f"{path} is damaged: choose another --out") from None
     for name in ("problems", "isolation", "examination", "packages"):
         if written.get(name) != asked[name]:
-            raise ValueError(f"{out} was graded with another {name}: choose another --out")
+            raise ValueError(f"{out} was graded with other terms ({name}): choose another --out")
     return dataclasses.replace(terms, secret=secret)
 
 

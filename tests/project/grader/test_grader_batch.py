@@ -119,9 +119,11 @@ def test_hidden_items_are_those_that_draw_inputs(graded):
     assert len(result.secret) == 16
 
 
-def test_progress_tells_the_time_left(graded):
-    out, err = graded[1:]
-    assert [line.partition(":")[0] for line in sorted(out.splitlines())] == list(SUBMISSIONS)
+def test_progress_tells_the_time_left_and_the_end_where_to_look(graded):
+    folder, out, err = graded
+    *verdicts, points, page = [line.partition(":")[0] for line in out.splitlines()]
+    assert sorted(verdicts) == list(SUBMISSIONS)
+    assert [Path(points), Path(page)] == [folder / "gradebook.csv", folder / "index.html"]
     assert re.fullmatch(
         r"grading: (\d+) of \1 checks \(100%\), \d+ checks/s, 0 s left", err.splitlines()[-1]
     )
