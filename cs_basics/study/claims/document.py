@@ -8,6 +8,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from cs_basics.run.document import (
     Block,
@@ -18,15 +19,19 @@ from cs_basics.run.document import (
     Picture,
     Table,
 )
-from cs_basics.study.claims.claim import FALSE, NOT_SEEN, Intervals
+from cs_basics.study.claims.claim import FALSE, NOT_SEEN
 from cs_basics.study.claims.ledger import TOPICS, Entry, verdict_of
 from cs_basics.study.claims.program import output_of
 from cs_basics.study.claims.row import Row
 
 TITLE = "Every claim about the norm and its neighbours, executed"
 HEADER = (
-    "claim", "verdict", "value", "what is measured", "source", "command", "code", "measured",
+    "claim", "verdict", "value", "what is measured", "source", "command; code", "measured",
 )  # fmt: skip
+AT_LEAST_PARTLY, NOT_MEASURED = "true, or true where ...", "not measured"
+COLOURS = {
+    AT_LEAST_PARTLY: "tab:green", FALSE: "tab:red", NOT_SEEN: "tab:gray", NOT_MEASURED: "lightgray",
+}  # fmt: skip
 PICTURES = Path("pictures") / "claims"
 """Folder of the pictures, beside the Markdown."""
 
@@ -57,6 +62,11 @@ def blocks(results: Sequence[Result]) -> list[Block]:
             "runs in turn, in one process) are of a machine, see the end. docs/norms.md explains."
         ),
         Items(counted(results)),
+        Picture(
+            (PICTURES / "verdicts.png").as_posix(),
+            "The verdicts by topic",
+            png_of(lambda axes: draw_verdicts(axes, results)),
+        ),
     ]
     for topic, heading in TOPICS.items():
         of_topic = [result for result in results if result.entry.topic == topic]
@@ -76,8 +86,8 @@ def counted(results: Sequence[Result]) -> list[str]:
 def kind_of(verdict: str) -> str:
     """Return a verdict without its conditions."""
     if verdict.startswith("not measured"):
-        return "not measured"
-    return verdict if verdict in (FALSE, NOT_SEEN) else "true, or true where ..."
+        return NOT_MEASURED
+    return verdict if verdict in (FALSE, NOT_SEEN) else AT_LEAST_PARTLY
 
 
 def table(results: Sequence[Result], letters: dict[str, str]) -> Table:
@@ -89,8 +99,7 @@ def table(results: Sequence[Result], letters: dict[str, str]) -> Table:
             value_of(result),
             result.entry.claim.shows,
             result.entry.claim.source,
-            f"claims.py {result.entry.name}",
-            f"{result.entry.topic}/{result.entry.path.name}",
+            f"claims.py {result.entry.name}; {result.entry.topic}/{result.entry.path.name}",
             measured_when(result, letters),
         ]
         for result in results
@@ -127,16 +136,37 @@ def details(result: Result) -> list[Block]:
         found.append(Code("\n".join([claim.program, *(f"# -> {line}" for line in output)])))
     if claim.draw is not None and result.row.values:
         picture = (PICTURES / f"{claim.name}.png").as_posix()
-        found.append(Picture(picture, claim.says, drawn(claim.draw, result.row.intervals())))
+        draw, intervals = claim.draw, result.row.intervals()
+        found.append(Picture(picture, claim.says, png_of(lambda axes: draw(axes, intervals))))
     return found
 
 
-def drawn(draw: Callable[[Axes, Intervals], None], intervals: Intervals) -> bytes:
-    """Draw the picture of a claim; return a PNG."""
+def draw_verdicts(axes: Axes, results: Sequence[Result]) -> None:
+    """Draw how many claims of each topic got which verdict."""
+    topics = [topic for topic in TOPICS if any(r.entry.topic == topic for r in results)][::-1]
+    ends = dict.fromkeys(topics, 0)
+    for kind, colour in COLOURS.items():
+        for topic in topics:
+            of_kind = [r for r in results if r.entry.topic == topic and kind_of(r.verdict) == kind]
+            bar = axes.barh(TOPICS[topic], len(of_kind), left=ends[topic], color=colour)
+            ends[topic] += len(of_kind)
+            if of_kind:
+                axes.bar_label(bar, label_type="center", color="white")
+    axes.set_xlabel("claims")
+    patches = [Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
+    axes.legend(
+        handles=patches, loc="lower right", bbox_to_anchor=(1, 1), ncols=4, frameon=False,
+        fontsize="small",
+    )  # fmt: skip
+
+
+def png_of(draw: Callable[[Axes], None]) -> bytes:
+    """Return what is drawn as a PNG."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
-    draw(axes, intervals)
+    draw(axes)
     axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
     buffer = io.BytesIO()
     # Without the date and version that matplotlib would write, equal values give equal files.
     figure.savefig(buffer, dpi=110, format="png", metadata={"Software": None})

@@ -205,7 +205,7 @@ def test_the_page_shows_values_programs_and_pictures():
     assert "](pictures/claims/eps-place-gradients.png)" in markdown
     assert '<a id="rmsnorm-scale"></a>RMSNorm is invariant' in markdown
     assert '<tr id="rmsnorm-scale"><td>RMSNorm is invariant' in page
-    assert page.count("data:image/png;base64,") == 1
+    assert page.count("data:image/png;base64,") == 2  # All verdicts, and one claim's.
 
 
 def test_links_of_the_explanation_lead_to_rows():
