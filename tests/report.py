@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 import textwrap
 import tomllib
@@ -21,6 +22,9 @@ RUBRIC: dict[str, dict[str, Any]] = tomllib.loads(RUBRIC_FILE.read_text(encoding
 TRIVIAL = frozenset(
     tomllib.loads(RUBRIC_FILE.with_name("trivial.toml").read_text(encoding="utf-8"))["items"]
 )
+
+# What failure.message says of an exception: its class, its text, the line.
+RAISED = re.compile(r"(\w+): .*?\(([^()]+, line \d+)\)", re.DOTALL)
 
 OUTCOMES = ("passed", "failed", "error", "not_started")
 
@@ -55,16 +59,24 @@ def points_of(problem: str, rows: Sequence[Row]) -> float:
 def causes_of(problem: str, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """Sort a problem's failures by what one mistake may have caused, the largest group first.
 
-    Failures with the same diagnosis have one cause; of the others, those of the same claim may.
+    Failures with the same diagnosis have one cause, and so have exceptions from the same line; of
+    the others, those of the same claim may have one.
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
         if row["problem"] == problem and row["outcome"] in ("failed", "error"):
-            claim = claim_of(RUBRIC[problem], row["item"])
-            unnamed = "without a name" + (f", about {claim}" if claim != MAIN else "")
             named = (row["diagnosis"] or "").replace("-", " ")
-            groups.setdefault(named or unnamed, []).append(row)
+            groups.setdefault(named or unnamed(problem, row), []).append(row)
     return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def unnamed(problem: str, row: Row) -> str:
+    """Say what is known of a failure that no known mistake explains."""
+    raised = RAISED.match(row["message"]) if row["outcome"] == "error" else None
+    if raised:
+        return " from ".join(raised.groups())
+    claim = claim_of(RUBRIC[problem], row["item"])
+    return "no known mistake" + (f", about {claim}" if claim != MAIN else "")
 
 
 Line = tuple[str, str]

@@ -435,3 +435,22 @@ def test_what_is_asked_of_many_problems_alike_comes_last_of_each():
     own = [place for place, name in enumerate(files) if name == "tests/test_rope.py"]
     assert own == list(range(len(own)))
     assert "tests/test_other_dtypes.py" in files[len(own) :]
+
+
+def test_failures_with_one_diagnosis_or_of_one_line_have_one_cause():
+    def failed(message, diagnosis=None, outcome="error"):
+        row = {"problem": "rmsnorm", "item": "tests/test_rmsnorm.py::test_x", "outcome": outcome}
+        return row | {"message": message, "diagnosis": diagnosis}
+
+    rows = [
+        failed("ValueError: size (3) (norms.py, line 7)\nasked for one"),
+        failed("ValueError: size (4) (norms.py, line 7)\nasked for another"),
+        failed("ValueError: size (4) (norms.py, line 9)"),
+        failed("ValueError: size (4) (norms.py, line 9)", "eps-is-outside"),
+        failed("asked for it\nvalues differ", outcome="failed"),
+    ]
+    found = {cause: len(failures) for cause, failures in report.causes_of("rmsnorm", rows)}
+    assert found == {
+        "ValueError from norms.py, line 7": 2, "ValueError from norms.py, line 9": 1,
+        "eps is outside": 1, "no known mistake": 1,
+    }  # fmt: skip
