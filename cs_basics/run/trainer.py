@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from cs_basics.data import get_batch
 from cs_basics.fast import accelerate, checkpoint_blocks, compile_training
-from cs_basics.optim import AdamW, cosine_schedule
+from cs_basics.optim import cosine_schedule
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.clock import Clock, Speed
 from cs_basics.run.config import TrainConfig
@@ -72,12 +72,11 @@ class Trainer:
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
         self.model = build_model(config.model, self.device)
-        optimizer_class = AdamW
         if self.is_fast:
-            self.model, optimizer_class = accelerate(self.model), accelerate(AdamW)
+            self.model = accelerate(self.model)
         if config.run.activation_checkpointing:
             checkpoint_blocks(self.model)
-        self.optimizer = make_optimizer(self.model, config, optimizer_class)
+        self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)
         self.layout = lay_out(self.model, self.optimizer, config, world)
         self.step = 0
         self.recent_losses: list[float] = []
@@ -338,8 +337,14 @@ def micro_batch_size(config: TrainConfig, world: World) -> int:
     """Return how many rows of a batch a process works on at a time.
 
     Raises:
-        ValueError: The batch cannot be shared out evenly.
+        ValueError: The batch cannot be shared out evenly, or the optimizer not at all.
     """
+    parallel = config.run.parallel
+    if config.optim.optimizer == "muon" and parallel != "ddp" and world.size > 1:
+        raise ValueError(
+            f"--optimizer muon needs whole matrices, and with --parallel {parallel} each process "
+            "holds a part of them: use --parallel ddp, or --optimizer adamw"
+        )
     num_processes = data_world(config, world).size
     size, remainder = divmod(config.data.batch_size, num_processes * config.run.grad_accum_steps)
     if remainder:

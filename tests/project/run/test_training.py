@@ -118,12 +118,20 @@ def uncompiled(monkeypatch):
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
-    ("fast", "order", "at_step"),
-    [("off", "random", 8), ("off", "epochs", 11), ("auto", "random", 20), ("auto", "epochs", 8)],
+    ("settings", "at_step"),
+    [
+        ({"fast": "off"}, 8),
+        ({"fast": "off", "order": "epochs"}, 11),
+        ({"fast": "auto"}, 20),
+        ({"fast": "auto", "order": "epochs"}, 8),
+        ({"fast": "off", "optimizer": "muon"}, 11),
+        ({"fast": "auto", "optimizer": "muon"}, 8),
+    ],
+    ids=lambda given: "-".join(given.values()) if isinstance(given, dict) else None,
 )
-def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, fast, order, at_step):
+def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, settings, at_step):
     # Checkpoints fall between two lines of the log, whose losses are means.
-    config = tiny_config.replace(checkpoint_every=7, fast=fast, order=order)
+    config = tiny_config.replace(checkpoint_every=7, **settings)
     whole = config.replace(run_dir=tmp_path / "whole")
     train_run(whole)
     train_until_killed(config, at_step, monkeypatch)
