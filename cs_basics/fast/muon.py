@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cs_basics.fast.adamw import OnePassAdamW
-from cs_basics.variants.muon import Coefficients, Muon, minimax, rate
+from cs_basics.variants.muon import Coefficients, Muon, in_blocks, minimax, rate
 
 
 class StackedMuon(Muon, OnePassAdamW):
@@ -30,20 +30,24 @@ class StackedMuon(Muon, OnePassAdamW):
                 state["m"] = torch.zeros_like(p)
             state["m"].lerp_(p.grad, 1 - momentum)
             p.grad.lerp_(state["m"], momentum)
-            stacks.setdefault((min(p.shape), max(p.shape)), []).append(p)
+            _, rows, columns = in_blocks(p, group).shape
+            stacks.setdefault((min(rows, columns), max(rows, columns)), []).append(p)
+        num_blocks = group.get("num_blocks", 1)
         for shape, matrices in stacks.items():
-            stack = matrices[0].new_empty((len(matrices), *shape), dtype=self.dtype)
-            for row, p in zip(stack, matrices, strict=True):
-                lying(row, p).copy_(p.grad)  # pyright: ignore[reportArgumentType]
-            stack = orthogonalised_in_place(stack, minimax(group["num_steps"]))
-            for row, p in zip(stack, matrices, strict=True):
+            stack = matrices[0].new_empty((len(matrices), num_blocks, *shape), dtype=self.dtype)
+            for part, p in zip(stack, matrices, strict=True):
+                like(in_blocks(p, group), part).copy_(in_blocks(p.grad, group))  # pyright: ignore[reportArgumentType]
+            coefficients = minimax(group["num_steps"])
+            stack = orthogonalised_in_place(stack.flatten(0, 1), coefficients).view_as(stack)
+            for part, p in zip(stack, matrices, strict=True):
                 p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.sub_(lying(row, p), alpha=rate(group["lr"], p))
+                blocks = in_blocks(p, group)
+                blocks.sub_(like(blocks, part), alpha=rate(group["lr"], part))
 
 
-def lying(row: Tensor, p: Tensor) -> Tensor:
-    """Return a matrix that is no higher than wide in the shape of a parameter."""
-    return row.mT if p.shape[0] > p.shape[1] else row
+def like(blocks: Tensor, part: Tensor) -> Tensor:
+    """Return matrices that are no higher than wide in the shape of others, which may be."""
+    return part.mT if blocks.shape[1] > blocks.shape[2] else part
 
 
 def orthogonalised_in_place(x: Tensor, coefficients: Coefficients) -> Tensor:

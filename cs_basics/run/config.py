@@ -64,6 +64,8 @@ class OptimConfig:
     """Muon: decay rate of the mean gradient."""
     muon_steps: int = 3
     """Muon: steps of the iteration that makes an update orthogonal; more are more exact."""
+    muon_by_head: bool = False
+    """Muon: treat the queries, keys and values of each head as matrices of their own."""
     embedding_lr_ratio: float = 1.0
     """Learning rate of the embedding table, as a multiple of lr: its values are of size 1, those of
     the other matrices much smaller."""

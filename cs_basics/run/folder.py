@@ -218,15 +218,24 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
         from cs_basics.variants.muon import Muon
 
         kind = Muon
-        matrices = [n for n, p in others.items() if n.startswith("layers.") and p.dim() == 2]
+        matrices = {n: p for n, p in others.items() if n.startswith("layers.") and p.dim() == 2}
         of_muon = {
-            "params": [others.pop(name) for name in matrices],
             "lr_ratio": optim.muon_lr_ratio,
             "weight_decay": optim.weight_decay / optim.muon_lr_ratio,
             "momentum": optim.muon_momentum,
             "num_steps": optim.muon_steps,
         }
-        groups = [{**groups[0], "params": list(others.values())}, groups[1], of_muon]
+        groups[0]["params"] = [p for name, p in others.items() if name not in matrices]
+        if optim.muon_by_head:
+            num_kv_heads = config.model.num_kv_heads or config.model.num_heads
+            for part, num_heads in (
+                ("q_proj", config.model.num_heads),
+                ("k_proj", num_kv_heads),
+                ("v_proj", num_kv_heads),
+            ):
+                of_heads = [matrices.pop(name) for name in list(matrices) if part in name]
+                groups.append({**of_muon, "params": of_heads, "num_blocks": num_heads})
+        groups.append({**of_muon, "params": list(matrices.values())})
     return (accelerate(kind) if is_fast else kind)(
         groups, lr=optim.lr, betas=(optim.beta1, optim.beta2), weight_decay=optim.weight_decay
     )

@@ -26,7 +26,8 @@ class Muon(AdamW):
 
     Args:
         params: Groups. One that has a `momentum` holds matrices and gets this update, with as many
-            steps of `orthogonalised` as its `num_steps` says; the others get AdamW's.
+            steps of `orthogonalised` as its `num_steps` says; the others get AdamW's. With
+            `num_blocks` each of so many equal blocks of rows is a matrix of its own.
         **settings: As in AdamW.
 
     Raises:
@@ -41,6 +42,8 @@ class Muon(AdamW):
             for p in group["params"]:
                 if p.dim() != 2:
                     raise ValueError(f"Muon updates matrices, not a shape of {tuple(p.shape)}")
+                if p.shape[0] % group.get("num_blocks", 1):
+                    raise ValueError(f"{p.shape[0]} rows are not {group['num_blocks']} blocks")
 
     def matrix_groups(self) -> list[dict[str, Any]]:
         """Return the groups that get Muon's update."""
@@ -72,13 +75,19 @@ class Muon(AdamW):
                 state["m"] = torch.zeros_like(p)
             state["m"] = momentum * state["m"] + (1 - momentum) * p.grad
             ahead = momentum * state["m"] + (1 - momentum) * p.grad
-            update = rate(group["lr"], p) * orthogonalised(ahead, coefficients)
-            p.copy_((1 - group["lr"] * group["weight_decay"]) * p - update)
+            blocks = in_blocks(ahead, group)
+            update = rate(group["lr"], blocks) * orthogonalised(blocks, coefficients)
+            p.copy_((1 - group["lr"] * group["weight_decay"]) * p - update.flatten(0, 1))
 
 
-def rate(lr: float, p: Tensor) -> float:
-    """Return the factor of the orthogonal update of a matrix."""
-    return 0.2 * math.sqrt(max(p.shape)) * lr
+def in_blocks(x: Tensor, group: dict[str, Any]) -> Tensor:
+    """Return a view of a matrix as its blocks of rows, (num_blocks, rows, columns)."""
+    return x.unflatten(0, (group.get("num_blocks", 1), -1))
+
+
+def rate(lr: float, x: Tensor) -> float:
+    """Return the factor of the orthogonal updates of matrices along the last two axes."""
+    return 0.2 * math.sqrt(max(x.shape[-2:])) * lr
 
 
 def orthogonalised(x: Tensor, coefficients: Coefficients) -> Tensor:

@@ -34,6 +34,10 @@ RUNGS = (
         "polynomials of Amsel et al. 2025, arXiv 2505.16932", ("muon",),
     ),
     Rung(
+        "muon-by-head", "Muon treats each head's queries, keys, values by themselves",
+        {"muon_by_head": True}, "heads are matrices of their own", ("muon",),
+    ),
+    Rung(
         "muon-rate-2", "twice the rate for Muon's matrices", {"muon_lr_ratio": 2.0},
         "a sweep", ("muon",),
     ),
