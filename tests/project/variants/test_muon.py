@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cs_basics.fast import accelerate
-from cs_basics.fast.muon import StackedMuon
+from cs_basics.fast.muon import StackedMuon, orthogonalised_in_place
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
 from cs_basics.run.folder import RunFolder, make_optimizer
@@ -66,7 +66,7 @@ def test_no_quintic_is_closer_to_1(low, high):
     assert (np.diff(reached) != 0).sum() == 3
 
 
-@pytest.mark.parametrize(("num_steps", "miss"), [(2, 0.4), (3, 0.27), (4, 0.2), (5, 0.12)])
+@pytest.mark.parametrize(("num_steps", "miss"), [(2, 0.372), (3, 0.29), (4, 0.21), (5, 0.14)])
 def test_all_that_is_large_enough_ends_near_1(num_steps, miss):
     values = np.linspace(10 ** (-(num_steps + 1) / 2), 1, 10_001)
     for a, b, c in minimax(num_steps):
@@ -111,16 +111,21 @@ def test_the_stacked_one_makes_the_same_updates_and_each_goes_on_for_the_other()
             optimizer.load_state_dict(state)
 
 
-def test_in_bfloat16_the_updates_are_nearly_the_same():
-    plain, stacked = optimizer_of(Muon), optimizer_of(StackedMuon)
-    starts = [p.detach().clone() for p in parameters(plain)]
-    stacked.dtype = torch.bfloat16
-    for optimizer in (plain, stacked):
-        make_steps(optimizer)
-    for one, other, start in zip(*map(parameters, (plain, stacked)), starts, strict=True):
-        # Others may have a singular value near 0, whose direction is lost in rounding.
-        if 9 in one.shape:
-            assert (one - other).norm() < 0.05 * (one - start).norm()
+def test_in_bfloat16_the_result_is_nearly_the_same():
+    torch.manual_seed(0)
+    x, coefficients = torch.randn(50, 4, 64), minimax(3)
+    exact = orthogonalised(x, coefficients)
+    rounded = orthogonalised_in_place(x.bfloat16(), coefficients).float()
+    assert (rounded - exact).norm() < 0.02 * exact.norm()
+
+
+@pytest.mark.parametrize("num_steps", range(1, 9))
+def test_in_bfloat16_nothing_diverges(num_steps):
+    # Of so many small matrices some have singular values at the very ends of the intervals.
+    torch.manual_seed(0)
+    x = torch.randn(2000, 4, 5).bfloat16()
+    result = orthogonalised_in_place(x, minimax(num_steps)).float()
+    assert torch.linalg.matrix_norm(result, 2).max() < (1.45 if num_steps > 1 else 1.9)
 
 
 def test_the_blocks_of_a_matrix_are_updated_like_matrices_of_their_own():
