@@ -13,7 +13,7 @@ attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_a
 rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
 add_rms_norm.py  residual addition and norm in one: of the rounded sum, the unrounded one, in place
 chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides
-adamw.py         the update rule of AdamW, compiled
+adamw.py         the update rule of AdamW, compiled; muon.py: all matrices of a shape at once
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
 cached.py        keys and values kept while a text grows; decoding.py: many texts, one compiled step
                  per token; sampling.py: sampling for a compiler
@@ -60,6 +60,7 @@ def twins_of_the_model() -> dict[Any, Any]:
     from cs_basics.fast.attention import FlashGroupedQueryAttention, FlashSelfAttention
     from cs_basics.fast.cached import generate as generate_with_cache
     from cs_basics.fast.layers import FusedSwiGLU
+    from cs_basics.fast.muon import StackedMuon
     from cs_basics.fast.native.lookup import OrderedEmbedding
     from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
     from cs_basics.fast.transformer import FastTransformerLM
@@ -69,6 +70,7 @@ def twins_of_the_model() -> dict[Any, Any]:
     from cs_basics.optim import AdamW
     from cs_basics.transformer import TransformerLM
     from cs_basics.variants.attention import GroupedQueryAttention
+    from cs_basics.variants.muon import Muon
     from cs_basics.variants.norms import LlamaRMSNorm
 
     return {
@@ -80,6 +82,7 @@ def twins_of_the_model() -> dict[Any, Any]:
         SwiGLU: FusedSwiGLU,
         TransformerLM: FastTransformerLM,
         AdamW: OnePassAdamW,
+        Muon: StackedMuon,
         generate: generate_with_cache,
     }
 

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from cs_basics.fast.adamw import OnePassAdamW
 from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.fast.loss import Loss, LossFunction, is_chunked, loss_function
+from cs_basics.fast.muon import StackedMuon
 from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
 from cs_basics.fast.native.attention_kernel import use_kernel
 from cs_basics.variants.config import ModelConfig
@@ -31,6 +32,8 @@ def compile_training(
     device = next(model.parameters()).device
     num_positions = num_rows * config.context_length
     loss_of = loss_function(model, dtype, num_positions)
+    if isinstance(optimizer, StackedMuon):
+        optimizer.dtype = dtype
     if is_alone and device.type == "cpu":
         job = {
             "config": dataclasses.asdict(config),

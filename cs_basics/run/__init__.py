@@ -6,6 +6,7 @@ corpus.py                          texts -> tokenizer -> token files (token_file
 training_run.py, trainer.py        a whole run; the book's loop with logging, evaluation,
                                    checkpoints and a clock (random_state.py: the generators)
 epochs.py                          batches that read a text from end to end
+schedules.py, averaging.py         learning rates by name; the mean of the last weights
 evaluation.py                      loss and bits per byte of a text
 distributed.py, fsdp.py            several processes: DDP, FSDP
 tensor_parallel.py                 ... or shares of every matrix product (parallel_layers.py)

@@ -3,7 +3,7 @@
 import json
 import logging
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -192,30 +192,51 @@ class RunFolder:
         else:
             checkpoint = self.read_newest_checkpoint()
         model = build_model(config.model, device)
-        checkpoint.load_into(model, make_optimizer(model, config, accelerate(AdamW)))
+        checkpoint.load_into(model, make_optimizer(model, config, is_fast=True))
         return model
 
 
-def make_optimizer(
-    model: nn.Module, config: TrainConfig, optimizer_class: type[AdamW] = AdamW
-) -> Optimizer:
+def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = False) -> Optimizer:
     """Return the optimizer of a run; the embedding table has a learning rate of its own.
 
     Args:
         model: Whose weights are updated.
         config: Rates, betas, decay.
-        optimizer_class: The book's AdamW or its fast twin.
+        is_fast: Take the fast twin.
     """
     optim = config.optim
-    # Under the name that the contract gives it (docs/handout.md).
+    # Under the names that the contract gives them (docs/handout.md).
     table = model.get_parameter("token_embeddings.weight")
-    others = [parameter for parameter in model.parameters() if parameter is not table]
     ratio = 1.0 if table is model.get_parameter("lm_head.weight") else optim.embedding_lr_ratio
-    groups = [
-        {"params": others, "lr_ratio": 1.0},
+    others = {name: p for name, p in model.named_parameters() if p is not table}
+    groups: list[dict[str, Any]] = [
+        {"params": list(others.values()), "lr_ratio": 1.0},
         {"params": [table], "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
     ]
-    return optimizer_class(
+    kind = AdamW
+    if optim.optimizer == "muon":
+        from cs_basics.variants.muon import Muon
+
+        kind = Muon
+        matrices = {n: p for n, p in others.items() if n.startswith("layers.") and p.dim() == 2}
+        of_muon = {
+            "lr_ratio": optim.muon_lr_ratio,
+            "weight_decay": optim.weight_decay / optim.muon_lr_ratio,
+            "momentum": optim.muon_momentum,
+            "num_steps": optim.muon_steps,
+        }
+        groups[0]["params"] = [p for name, p in others.items() if name not in matrices]
+        if optim.muon_by_head:
+            num_kv_heads = config.model.num_kv_heads or config.model.num_heads
+            for part, num_heads in (
+                ("q_proj", config.model.num_heads),
+                ("k_proj", num_kv_heads),
+                ("v_proj", num_kv_heads),
+            ):
+                of_heads = [matrices.pop(name) for name in list(matrices) if part in name]
+                groups.append({**of_muon, "params": of_heads, "num_blocks": num_heads})
+        groups.append({**of_muon, "params": list(matrices.values())})
+    return (accelerate(kind) if is_fast else kind)(
         groups, lr=optim.lr, betas=(optim.beta1, optim.beta2), weight_decay=optim.weight_decay
     )
 

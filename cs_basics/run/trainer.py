@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from cs_basics.data import get_batch
 from cs_basics.fast import accelerate, checkpoint_blocks, compile_training
-from cs_basics.optim import AdamW, cosine_schedule
+from cs_basics.run.averaging import WeightAverage
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.clock import Clock, Speed
 from cs_basics.run.config import TrainConfig
@@ -27,6 +27,7 @@ from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
 from cs_basics.run.report import Report
 from cs_basics.run.samples import write_story
+from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
@@ -72,12 +73,13 @@ class Trainer:
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
         self.model = build_model(config.model, self.device)
-        optimizer_class = AdamW
         if self.is_fast:
-            self.model, optimizer_class = accelerate(self.model), accelerate(AdamW)
+            self.model = accelerate(self.model)
         if config.run.activation_checkpointing:
             checkpoint_blocks(self.model)
-        self.optimizer = make_optimizer(self.model, config, optimizer_class)
+        self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)
+        optim = config.optim
+        self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
         self.layout = lay_out(self.model, self.optimizer, config, world)
         self.step = 0
         self.recent_losses: list[float] = []
@@ -112,6 +114,7 @@ class Trainer:
             "elapsed_s": self.clock.elapsed_s,
             "recent_losses": self.recent_losses,
             "spikes": self.spikes.state(),
+            "average": self.average.state(),
             "validation_loss": self.validation_loss,
             "num_metrics_bytes": log.sync(),
         }
@@ -147,6 +150,8 @@ class Trainer:
             self.clock.elapsed_before = progress["elapsed_s"]
             self.recent_losses = progress["recent_losses"]
             self.spikes = SpikeDetector(**progress["spikes"])
+            if "average" in progress:  # Not in older checkpoints.
+                self.average.restore(progress["average"])
             self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -192,9 +197,12 @@ class Trainer:
             raise TrainingDivergedError(
                 f"{error}. Try a lower lr than {config.optim.lr:g}"
             ) from None
-        if self.saved_step != self.step:
+        is_over = self.clock.progress(self.step) >= 1
+        if is_over:
+            self.average.swap()
+        if self.saved_step != self.step or self.average.is_swapped:
             self.save(log)
-        if self.clock.progress(self.step) < 1:
+        if not is_over:
             raise TrainingStoppedError(self.step, stop.received or signal.SIGTERM)
 
     def batches(self, stop: StopSignals) -> Iterator[Batch]:
@@ -206,11 +214,12 @@ class Trainer:
         """Return the learning rate of a step."""
         optim = self.config.optim
         min_lr, length = optim.lr * optim.min_lr_ratio, self.clock.expected_steps(step)
-        return cosine_schedule(step, optim.lr, min_lr, optim.warmup_steps, length)
+        return SCHEDULES[optim.schedule](step, optim.lr, min_lr, optim.warmup_steps, length)
 
     def after(self, update: Update, log: MetricsLog, report: Report | None) -> None:
         """Log, evaluate and save after an update, whatever is due."""
         run, self.step = self.config.run, update.step
+        self.average.add(self.clock.progress(self.step))
         loss = self.world.mean(update.loss)
         self.recent_losses.append(loss)
         self.speed.count_step()
@@ -292,6 +301,8 @@ class Trainer:
         else:
             # Every process draws the same batch.
             batch = get_batch(tokens, *sizes)
+        if data.token_noise:
+            batch = (with_noise(batch[0], data.token_noise, self.config.model.vocab_size), batch[1])
         rows = self.data_world.share(data.batch_size)
         return tuple(to_device(part[rows], self.device) for part in batch)  # pyright: ignore[reportReturnType]
 
@@ -334,12 +345,30 @@ class Trainer:
             log.log_sample(self.step, text)
 
 
+def with_noise(ids: Tensor, share: float, vocab_size: int) -> Tensor:
+    """Return the ids, of which about this share is replaced by random ones."""
+    noise = torch.randint(vocab_size, ids.shape)
+    return torch.where(torch.rand(ids.shape) < share, noise, ids)
+
+
 def micro_batch_size(config: TrainConfig, world: World) -> int:
     """Return how many rows of a batch a process works on at a time.
 
     Raises:
-        ValueError: The batch cannot be shared out evenly.
+        ValueError: The batch cannot be shared out evenly, or the optimizer not at all.
     """
+    parallel = config.run.parallel
+    if parallel != "ddp" and world.size > 1:
+        if config.optim.optimizer == "muon":
+            raise ValueError(
+                f"--optimizer muon needs whole matrices, and with --parallel {parallel} each "
+                "process holds a part of them: use --parallel ddp, or --optimizer adamw"
+            )
+        if config.optim.average_from < 1:
+            raise ValueError(
+                f"--average-from needs whole weights, and with --parallel {parallel} each process "
+                "holds a part of them: use --parallel ddp"
+            )
     num_processes = data_world(config, world).size
     size, remainder = divmod(config.data.batch_size, num_processes * config.run.grad_accum_steps)
     if remainder:

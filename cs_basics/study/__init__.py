@@ -2,6 +2,7 @@
 
 accounting.py        parameters, operations and memory of a model, computed from its ModelConfig
 timing.py            medians of functions that are called in turn, and the machine
+record/              the ladder to the lowest loss in ten minutes, rung by rung
 claims/              what is said of normalisation layers, executed row by row
 ablation.py          the suites: named variants of a configuration that differ in one thing each
 ablation_run.py      one run: train a variant for its budget, then measure

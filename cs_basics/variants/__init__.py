@@ -1,4 +1,4 @@
-"""One part of the book's model exchanged, and the configuration that says which.
+"""One part of the book exchanged, and the configuration that says which.
 
 config.py        ModelConfig: the sizes of a model and its choices; the defaults are the book's
 norms.py         relatives of RMSNorm: Llama's and Gemma's gain, partial, group, gated
@@ -7,5 +7,6 @@ attention.py     grouped-query attention, heads of any size, RMSNorm of queries 
 head_norm.py     group and gated RMSNorm of what the heads found
 feed_forward.py  feed-forward parts without a gate, and with biases
 blocks.py        post-norm and sandwich-norm blocks
+muon.py          Muon, an optimizer for matrices beside the book's AdamW
 model.py         build_model: the model that a ModelConfig describes
 """

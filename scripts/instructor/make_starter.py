@@ -97,7 +97,7 @@ LEFT_OUT = (
     "cs_basics/run/parallel_layers.py", "cs_basics/run/tensor_parallel.py",
     "cs_basics/study/norm_users.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
-    "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py",
+    "scripts/join_tokens.py", "scripts/ladder.py", "scripts/microscope.py", "scripts/serve.py",
     "scripts/train_tokenizer.py",
 )  # fmt: skip
 # Where the edition says less than the repository: file, text there, text here.
@@ -109,12 +109,16 @@ OTHERWISE = (
     ("cs_basics/run/config.py", """the whole model; fsdp: each holds a shard
     of every weight; tp: each computes its heads, hidden features and vocabulary entries.""",
      "the whole model."),
+    ("cs_basics/run/config.py", 'Literal["adamw", "muon"]', 'Literal["adamw"]'),
+    ("cs_basics/run/config.py", """; muon: orthogonal updates for the matrices of the
+    blocks, AdamW for all other weights (cs_basics/variants/muon.py).""", "."),
     ("cs_basics/run/config.py", "the fast twins of cs_basics/fast, comp", "your code, comp"),
     ("cs_basics/run/config.py", "the book's own code, uncompiled", "your code, line by line"),
     ("cs_basics/run/__init__.py", "tensor_parallel.py                 ... or shares of every "
      "matrix product (parallel_layers.py)\n", ""),
     ("cs_basics/run/token_file.py", ": make one with scripts/encode.py", ""),
     ("cs_basics/study/__init__.py",
+     "record/              the ladder to the lowest loss in ten minutes, rung by rung\n"
      "claims/              what is said of normalisation layers, executed row by row\n", ""),
     ("cs_basics/variants/config.py", """NormKind = Literal[
     "rmsnorm",

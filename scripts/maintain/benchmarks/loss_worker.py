@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 from cs_basics.data import get_batch
 from cs_basics.fast import accelerate, compile_if_possible, compile_training
 from cs_basics.functional import cross_entropy
-from cs_basics.optim import AdamW, cosine_schedule
+from cs_basics.optim import cosine_schedule
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import LossFunction, evaluate, make_loss_function
 from cs_basics.run.folder import make_optimizer
@@ -141,7 +141,7 @@ def make_ours(config: TrainConfig) -> Training:
     if config.run.fast == "off":
         return model, make_optimizer(model, config), plain_loss_of, plain_loss_of
     model = accelerate(model)
-    optimizer = make_optimizer(model, config, accelerate(AdamW))
+    optimizer = make_optimizer(model, config, is_fast=True)
     rows = config.data.batch_size
     loss_of = compile_training(model, config.model, optimizer, dtype, rows)
     return model, optimizer, loss_of, plain_loss_of

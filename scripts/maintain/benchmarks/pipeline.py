@@ -12,7 +12,6 @@ from cs_basics.fast import accelerate, compile_training
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.fast.text.train_bpe import train_bpe
 from cs_basics.generate import generate
-from cs_basics.optim import AdamW
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.folder import make_optimizer
@@ -103,7 +102,7 @@ def measure_training() -> list[Row]:
     dtype = resolve_dtype("auto", device)
     batch = random_batch(config)
     book, fast = ours(config.model), accelerate(ours(config.model))
-    optimizer = make_optimizer(fast, config, accelerate(AdamW))
+    optimizer = make_optimizer(fast, config, is_fast=True)
     loss_of = compile_training(fast, config.model, optimizer, dtype, config.data.batch_size)
     fast_s, book_s = alternating_times([
         training_step(fast, optimizer, loss_of, batch),

@@ -24,6 +24,10 @@ DEBUG = PRESETS["debug"][1]
         ({"lr": 0.0}, "lr=0.0 must be greater"),
         ({"lr": float("nan")}, "lr=nan must be greater"),
         ({"beta2": 1.0}, "beta2=1.0 must be at least 0 and below 1"),
+        ({"muon_momentum": 1.0}, "muon_momentum=1.0 must be at least 0 and below 1"),
+        ({"muon_steps": 9}, "muon_steps=9 must be 1 to 8"),
+        ({"average_from": 1.5}, "average_from=1.5 must be between 0 and 1"),
+        ({"token_noise": 1.0}, "token_noise=1.0 must be at least 0 and below 1"),
         ({"min_lr_ratio": 1.5}, "min_lr_ratio=1.5 must be between 0 and 1"),
         ({"grad_accum_steps": 0}, "grad_accum_steps=0 must be greater than 0"),
         ({"num_samples": -1}, "num_samples=-1 must be 0 or greater"),
@@ -101,6 +105,7 @@ def test_a_choice_that_an_older_configuration_does_not_name_is_the_books():
     values = DEBUG.to_json()
     for name in ("head_dim", "head_norm", "ffn_bias", "qk_norm"):
         del values["model"][name]
+    del values["optim"]["optimizer"]
     assert TrainConfig.from_json(values) == DEBUG
 
 

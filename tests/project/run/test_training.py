@@ -18,8 +18,9 @@ from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.random_state import seed_all
+from cs_basics.run.schedules import linear_schedule
 from cs_basics.run.token_file import open_token_file, write_token_file
-from cs_basics.run.trainer import Trainer
+from cs_basics.run.trainer import Trainer, with_noise
 from cs_basics.run.training_run import train_run
 from cs_basics.training import TrainingDivergedError, train
 from cs_basics.variants.model import build_model
@@ -118,12 +119,22 @@ def uncompiled(monkeypatch):
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
-    ("fast", "order", "at_step"),
-    [("off", "random", 8), ("off", "epochs", 11), ("auto", "random", 20), ("auto", "epochs", 8)],
+    ("settings", "at_step"),
+    [
+        ({"fast": "off"}, 8),
+        ({"fast": "off", "order": "epochs"}, 11),
+        ({"fast": "auto"}, 20),
+        ({"fast": "auto", "order": "epochs"}, 8),
+        ({"fast": "off", "optimizer": "muon"}, 11),
+        ({"fast": "auto", "optimizer": "muon"}, 8),
+        ({"average_from": 0.5, "average_decay": 0.9}, 16),
+        ({"average_from": 0.8, "schedule": "linear", "token_noise": 0.1}, 8),
+    ],
+    ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else None,
 )
-def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, fast, order, at_step):
+def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, settings, at_step):
     # Checkpoints fall between two lines of the log, whose losses are means.
-    config = tiny_config.replace(checkpoint_every=7, fast=fast, order=order)
+    config = tiny_config.replace(checkpoint_every=7, **settings)
     whole = config.replace(run_dir=tmp_path / "whole")
     train_run(whole)
     train_until_killed(config, at_step, monkeypatch)
@@ -151,6 +162,42 @@ def test_a_run_makes_the_updates_of_the_loop_in_the_book(tiny_config):
     rows = [row for row in read_metrics(folder.metrics) if "train/loss" in row]
     assert [row["train/loss"] for row in rows] == [update.loss for update in updates]
     assert [row["optim/lr"] for row in rows] == [update.lr for update in updates]
+
+
+def test_a_finished_run_holds_the_mean_of_its_last_weights_and_goes_on_from_the_last(tiny_config):
+    config = tiny_config.replace(checkpoint_every=1, keep_checkpoints=30)
+    train_run(config)
+    folder = RunFolder(config.run.run_dir)
+    read = [torch.load(io.BytesIO(read_checkpoint(p).state), weights_only=True)["model"]
+            for p in folder.all_checkpoints()]  # fmt: skip
+    averaged = config.replace(run_dir=folder.path.with_name("averaged"), average_from=0.8)
+    result = train_run(averaged)
+    held = RunFolder(averaged.run.run_dir).load_model()
+    for name, weight in held.state_dict().items():
+        # Updates 16 to 20: progress is at least 0.8 from the 16th on.
+        mean = torch.stack([weights[name].double() for weights in read[15:]]).mean(dim=0)
+        torch.testing.assert_close(weight.double(), mean, rtol=1e-5, atol=1e-7)
+    assert result.loss == read_metrics(RunFolder(averaged.run.run_dir).metrics)[-1]["val/loss"]
+    assert result.loss != read_metrics(folder.metrics)[-1]["val/loss"]
+    # Longer runs have another schedule, so only what they begin with can be compared.
+    for run in (config, averaged):
+        train_run(run.replace(max_steps=21, average_from=1.0, min_lr_ratio=1.0), resume=True)
+    one, other = (final_state(run)["model"] for run in (config, averaged))
+    assert_same_bits(one, other)
+
+
+def test_noise_replaces_a_share_of_the_inputs_by_any_token():
+    torch.manual_seed(0)
+    ids = torch.zeros(100, 100, dtype=torch.int64)
+    changed = with_noise(ids, 0.25, 5)
+    assert (changed != ids).float().mean().item() == pytest.approx(0.25 * 4 / 5, abs=0.02)
+    assert changed.unique().tolist() == [0, 1, 2, 3, 4]
+    assert not ids.any()
+
+
+def test_a_linear_schedule_rises_and_falls_in_straight_lines():
+    rates = [linear_schedule(step, 1.0, 0.2, 2, 6) for step in range(8)]
+    assert rates == pytest.approx([0, 0.5, 1.0, 0.8, 0.6, 0.4, 0.2, 0.2])
 
 
 def test_a_finished_run_can_be_resumed_with_more_steps(tiny_config):

@@ -1,0 +1,60 @@
+"""Muon with all matrices of equal shape in one product, in the type whose products are fastest."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cs_basics.fast.adamw import OnePassAdamW
+from cs_basics.variants.muon import Coefficients, Muon, in_blocks, minimax, rate
+
+
+class StackedMuon(Muon, OnePassAdamW):
+    """Muon whose orthogonal updates are computed for stacks of matrices.
+
+    Arguments, errors and state dict as in Muon. The gradients of matrices hold garbage afterwards.
+    """
+
+    dtype = torch.float32
+    """Type of the products; singular values are approximate anyway."""
+
+    def update_matrices(self, group: dict[str, Any]) -> None:
+        """Update the matrices of a group that have a gradient, and their momenta, in place."""
+        momentum = group["momentum"]
+        stacks: dict[tuple[int, int], list[Tensor]] = {}
+        for p in group["params"]:
+            if p.grad is None:
+                continue
+            state = self.state[p]
+            if not state:
+                state["m"] = torch.zeros_like(p)
+            state["m"].lerp_(p.grad, 1 - momentum)
+            p.grad.lerp_(state["m"], momentum)
+            _, rows, columns = in_blocks(p, group).shape
+            stacks.setdefault((min(rows, columns), max(rows, columns)), []).append(p)
+        num_blocks = group.get("num_blocks", 1)
+        for shape, matrices in stacks.items():
+            stack = matrices[0].new_empty((len(matrices), num_blocks, *shape), dtype=self.dtype)
+            for part, p in zip(stack, matrices, strict=True):
+                like(in_blocks(p, group), part).copy_(in_blocks(p.grad, group))  # pyright: ignore[reportArgumentType]
+            coefficients = minimax(group["num_steps"])
+            stack = orthogonalised_in_place(stack.flatten(0, 1), coefficients).view_as(stack)
+            for part, p in zip(stack, matrices, strict=True):
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                blocks = in_blocks(p, group)
+                blocks.sub_(like(blocks, part), alpha=rate(group["lr"], part))
+
+
+def like(blocks: Tensor, part: Tensor) -> Tensor:
+    """Return matrices that are no higher than wide in the shape of others, which may be."""
+    return part.mT if blocks.shape[1] > blocks.shape[2] else part
+
+
+def orthogonalised_in_place(x: Tensor, coefficients: Coefficients) -> Tensor:
+    """Return `orthogonalised` of a stack of matrices no higher than wide, which is used up."""
+    norms = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True, dtype=torch.float32)
+    x.div_(1.01 * norms + 1e-7)
+    for a, b, c in coefficients:
+        gram = torch.bmm(x, x.mT)
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x

@@ -1,0 +1,10 @@
+"""The ladder to the lowest loss in a few minutes: which ideas help, alone and on top of others.
+
+rungs.py      the ideas: settings of a training run, and who proposed them
+texts.py      the third text, on which rungs are judged
+statistics.py whether one set of scores is lower than another
+climb.py      which recipes have to be trained, and which rungs are accepted
+page.py       docs/record.md and its picture
+
+scripts/ladder.py trains what `climb` asks for, one run after the other.
+"""

@@ -1,0 +1,98 @@
+"""The rungs of the ladder, in the order in which they are tried."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One idea, as settings of a training run."""
+
+    name: str
+    what: str
+    """What it changes, in a few words."""
+    settings: dict[str, Any] = field(hash=False)
+    source: str
+    """Who proposed it, or where it was seen before."""
+    needs: tuple[str, ...] = ()
+    """Rungs without which it means nothing; by itself it is compared with these alone."""
+
+
+RUNGS = (
+    Rung(
+        "linear", "the rate falls in a straight line", {"schedule": "linear"},
+        "Defazio et al. 2023, arXiv 2310.07831",
+    ),
+    Rung("rate-2", "twice the rate", {"lr": 6e-3}, "the best of a sweep (docs/performance.md)"),
+    Rung(
+        "muon", "orthogonal updates of the blocks' matrices", {"optimizer": "muon"},
+        "Jordan et al. 2024; scaled as in Liu et al. 2025, arXiv 2502.16982",
+    ),
+    Rung(
+        "muon-2-steps", "Muon with two steps of Newton-Schulz", {"muon_steps": 2},
+        "polynomials of Amsel et al. 2025, arXiv 2505.16932", ("muon",),
+    ),
+    Rung(
+        "muon-by-head", "Muon treats each head's queries, keys, values by themselves",
+        {"muon_by_head": True}, "heads are matrices of their own", ("muon",),
+    ),
+    Rung(
+        "muon-rate-2", "twice the rate for Muon's matrices", {"muon_lr_ratio": 2.0},
+        "a sweep", ("muon",),
+    ),
+    Rung(
+        "muon-rate-half", "half the rate for Muon's matrices", {"muon_lr_ratio": 0.5},
+        "a sweep", ("muon",),
+    ),
+    Rung(
+        "mean-of-fifth", "mean of the weights of the last fifth", {"average_from": 0.8},
+        "Izmailov et al. 2018, arXiv 1803.05407",
+    ),
+    Rung(
+        "moving-mean", "moving average of the weights, over some 200 updates",
+        {"average_from": 0.0, "average_decay": 0.995}, "Polyak and Juditsky 1992",
+    ),
+    Rung("epochs", "each window once per pass", {"order": "epochs"}, "common practice"),
+    Rung(
+        "noise", "a tenth of the input tokens replaced by random ones", {"token_noise": 0.1},
+        "Xie et al. 2017, arXiv 1703.02573",
+    ),
+    Rung("decay-2", "twice the weight decay", {"weight_decay": 0.8}, "a sweep"),
+    Rung(
+        "qk-norm", "RMSNorm of queries and keys", {"qk_norm": True},
+        "Henry et al. 2020, arXiv 2010.04245",
+    ),
+    Rung(
+        "gated-heads", "a gated norm of what the heads found", {"head_norm": "gated"},
+        "Dao and Gu 2024, arXiv 2405.21060",
+    ),
+    Rung(
+        "relu-squared", "feed-forward parts without a gate, ReLU squared",
+        {"ffn": "relu-squared", "d_ff": 1024}, "So et al. 2021, arXiv 2109.08668",
+    ),
+    Rung(
+        "tied", "the embedding table is the output head", {"tie_embeddings": True},
+        "Press and Wolf 2017, arXiv 1608.05859",
+    ),
+)  # fmt: skip
+
+
+def choose_rungs(names: Sequence[str]) -> tuple[Rung, ...]:
+    """Return the named rungs and those that they need, in the order of the ladder; of none, all.
+
+    Raises:
+        ValueError: There is no rung of that name.
+    """
+    known = {rung.name: rung for rung in RUNGS}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there is no rung {name!r}: choose from {', '.join(known)}")
+    wanted = {needed for name in names for needed in (name, *known[name].needs)}
+    return tuple(rung for rung in RUNGS if not names or rung.name in wanted)
+
+
+def settings_of(recipe: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of the rungs of these names together; a later one overrides."""
+    known = {rung.name: rung for rung in RUNGS}
+    return {name: value for rung in recipe for name, value in known[rung].settings.items()}

@@ -1,0 +1,179 @@
+"""Muon: what it makes of singular values, whose updates it makes, and its fast twin."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from cs_basics.fast import accelerate
+from cs_basics.fast.muon import StackedMuon, orthogonalised_in_place
+from cs_basics.run.clock import Clock
+from cs_basics.run.distributed import World
+from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.trainer import Trainer
+from cs_basics.variants import muon
+from cs_basics.variants.model import build_model
+from cs_basics.variants.muon import Muon, best_quintic, minimax, orthogonalised
+
+SHAPES = [(6, 6), (4, 9), (9, 4), (6, 6), (5, 2)]
+
+
+def optimizer_of(kind, dtype=torch.float32):
+    """Five matrices of three kinds, of which one never gets a gradient, and a vector for AdamW."""
+    torch.manual_seed(0)
+    matrices = [torch.nn.Parameter(torch.randn(shape, dtype=dtype)) for shape in SHAPES]
+    vector = torch.nn.Parameter(torch.randn(7, dtype=dtype))
+    of_muon = {"momentum": 0.9, "num_steps": 4, "lr": 3e-2}
+    of_heads = {**of_muon, "params": [torch.nn.Parameter(torch.randn(6, 5))], "num_blocks": 3}
+    groups = [{"params": [vector]}, of_heads, {**of_muon, "params": matrices}]
+    return kind(groups, lr=1e-2, weight_decay=0.3)
+
+
+def parameters(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def make_steps(optimizer, num_steps=5, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(num_steps):
+        for p in parameters(optimizer)[:-1]:
+            p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 8), (8, 3), (2, 4, 6)])
+def test_each_singular_value_gets_the_polynomials_and_the_vectors_stay(shape):
+    torch.manual_seed(0)
+    x, coefficients = torch.randn(shape, dtype=torch.float64), [(2.0, -1.5, 0.5), (3.0, -3.2, 1.2)]
+    u, values, vh = torch.linalg.svd(x, full_matrices=False)
+    values = values / (1.01 * values.norm(dim=-1, keepdim=True) + 1e-7)
+    for a, b, c in coefficients:
+        values = a * values + b * values**3 + c * values**5
+    expected = u @ torch.diag_embed(values) @ vh
+    torch.testing.assert_close(orthogonalised(x, coefficients), expected)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.001, 1.0), (0.1, 1.9), (0.7, 1.3)])
+def test_no_quintic_is_closer_to_1(low, high):
+    # Chebyshev: a best approximation of three coefficients reaches its largest error at four
+    # points, with alternating signs, and no other one does.
+    a, b, c, error = best_quintic(low, high)
+    x = np.linspace(low, high, 100_001)
+    misses = 1 - (a * x + b * x**3 + c * x**5)
+    assert np.abs(misses).max() == pytest.approx(error, rel=1e-6)
+    reached = np.sign(misses[np.abs(misses) > error * (1 - 1e-6)])
+    assert (np.diff(reached) != 0).sum() == 3
+
+
+@pytest.mark.parametrize(("num_steps", "miss"), [(2, 0.372), (3, 0.29), (4, 0.21), (5, 0.14)])
+def test_all_that_is_large_enough_ends_near_1(num_steps, miss):
+    values = np.linspace(10 ** (-(num_steps + 1) / 2), 1, 10_001)
+    for a, b, c in minimax(num_steps):
+        values = a * values + b * values**3 + c * values**5
+    assert np.abs(values - 1).max() < miss
+
+
+def test_it_makes_the_updates_of_pytorch(monkeypatch):
+    # PyTorch multiplies in bfloat16 and does not divide by 1.01, hence the tolerance; without
+    # Nesterov's look ahead the difference is 0.2 and more.
+    monkeypatch.setattr(muon, "minimax", lambda count: [(3.4445, -4.775, 2.0315)] * count)
+    torch.manual_seed(0)
+    starts = [torch.randn(shape) for shape in [(24, 24), (16, 40), (40, 16)]]
+    ours, theirs = ([torch.nn.Parameter(start.clone()) for start in starts] for _ in range(2))
+    settings = {"lr": 0.02, "weight_decay": 0.1, "momentum": 0.95}
+    optimizers = [
+        Muon([{"params": ours, "num_steps": 5, **settings}]),
+        torch.optim.Muon(theirs, **settings, adjust_lr_fn="match_rms_adamw"),
+    ]
+    for _ in range(6):
+        for one, other in zip(ours, theirs, strict=True):
+            one.grad = torch.randn(one.shape)
+            other.grad = one.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for one, other, start in zip(ours, theirs, starts, strict=True):
+        assert (one - other).norm() < 0.04 * (one - start).norm()
+
+
+def test_the_stacked_one_makes_the_same_updates_and_each_goes_on_for_the_other():
+    plain, stacked = optimizer_of(Muon), optimizer_of(accelerate(Muon))
+    assert type(stacked) is StackedMuon
+    before = parameters(plain)[-1].clone()
+    for seed in (1, 2):
+        for optimizer in (plain, stacked):
+            make_steps(optimizer, seed=seed)
+        for one, other in zip(parameters(plain), parameters(stacked), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+        assert torch.equal(parameters(plain)[-1], before), "it had no gradient"
+        states = [copy.deepcopy(optimizer.state_dict()) for optimizer in (stacked, plain)]
+        for optimizer, state in zip((plain, stacked), states, strict=True):
+            optimizer.load_state_dict(state)
+
+
+def test_in_bfloat16_the_result_is_nearly_the_same():
+    torch.manual_seed(0)
+    x, coefficients = torch.randn(50, 4, 64), minimax(3)
+    exact = orthogonalised(x, coefficients)
+    rounded = orthogonalised_in_place(x.bfloat16(), coefficients).float()
+    assert (rounded - exact).norm() < 0.02 * exact.norm()
+
+
+@pytest.mark.parametrize("num_steps", range(1, 9))
+def test_in_bfloat16_nothing_diverges(num_steps):
+    # Of so many small matrices some have singular values at the very ends of the intervals.
+    torch.manual_seed(0)
+    x = torch.randn(2000, 4, 5).bfloat16()
+    result = orthogonalised_in_place(x, minimax(num_steps)).float()
+    assert torch.linalg.matrix_norm(result, 2).max() < (1.45 if num_steps > 1 else 1.9)
+
+
+def test_the_blocks_of_a_matrix_are_updated_like_matrices_of_their_own():
+    torch.manual_seed(0)
+    start, gradient = torch.randn(2, 6, 4)
+    whole = torch.nn.Parameter(start.clone())
+    blocks = [torch.nn.Parameter(part.clone()) for part in start.chunk(3)]
+    whole.grad = gradient
+    for block, part in zip(blocks, gradient.chunk(3), strict=True):
+        block.grad = part
+    settings = {"momentum": 0.9, "num_steps": 3}
+    Muon([{"params": [whole], "num_blocks": 3, **settings}]).step()
+    Muon([{"params": blocks, **settings}]).step()
+    torch.testing.assert_close(whole.detach(), torch.cat(blocks).detach())
+
+
+def test_heads_are_the_blocks_of_their_projections(tiny_config):
+    settings = {"num_heads": 4, "num_kv_heads": 2, "optimizer": "muon", "muon_by_head": True}
+    config = tiny_config.replace(**settings)
+    optimizer = make_optimizer(build_model(config.model), config)
+    blocks = [(len(g["params"]), g.get("num_blocks")) for g in optimizer.matrix_groups()]
+    layers = config.model.num_layers
+    assert blocks == [(layers, 4), (layers, 2), (layers, 2), (4 * layers, None)]
+
+
+def test_a_vector_is_refused():
+    vector = {"params": [torch.nn.Parameter(torch.ones(3))], "momentum": 0.9, "num_steps": 3}
+    with pytest.raises(ValueError, match=r"matrices, not a shape of \(3,\)"):
+        Muon([vector])
+
+
+def test_it_gets_the_matrices_of_the_blocks_and_adamw_all_others(tiny_config):
+    config = tiny_config.replace(optimizer="muon", muon_lr_ratio=2.0, qk_norm=True)
+    model = build_model(config.model)
+    optimizer = make_optimizer(model, config)
+    (group,) = optimizer.matrix_groups()
+    names = {name for name, p in model.named_parameters() if any(p is q for q in group["params"])}
+    layers = range(config.model.num_layers)
+    parts = ("attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.output_proj")
+    parts += ("ffn.w1", "ffn.w2", "ffn.w3")
+    assert names == {f"layers.{layer}.{part}.weight" for layer in layers for part in parts}
+    assert len(parameters(optimizer)) == len(list(model.parameters()))
+    assert group["lr_ratio"] == 2.0
+    assert group["weight_decay"] == config.optim.weight_decay / 2
+
+
+@pytest.mark.parametrize("parallel", ["fsdp", "tp"])
+def test_what_holds_parts_of_matrices_refuses_it(tiny_config, parallel):
+    config = tiny_config.replace(optimizer="muon", parallel=parallel)
+    with pytest.raises(ValueError, match=f"whole matrices, and with --parallel {parallel}"):
+        Trainer(config, RunFolder(config.run.run_dir), None, Clock(1, None), World(0, 2))
