@@ -26,7 +26,8 @@ RUNGS = (
     ),
     Rung("rate-2", "twice the rate", {"lr": 6e-3}, "the best of a sweep (docs/performance.md)"),
     Rung(
-        "muon", "orthogonal updates of the blocks' matrices", {"optimizer": "muon", "muon_lr_ratio": 3.0},
+        "muon", "orthogonal updates of the blocks' matrices",
+        {"optimizer": "muon", "muon_lr_ratio": 3.0},
         "Jordan et al. 2024; scaled as in Liu et al. 2025, arXiv 2502.16982",
     ),
     Rung(
