@@ -26,7 +26,8 @@ RUNGS = (
     ),
     Rung("rate-2", "twice the rate", {"lr": 6e-3}, "the best of a sweep (docs/performance.md)"),
     Rung(
-        "muon", "orthogonal updates of the blocks' matrices", {"optimizer": "muon"},
+        "muon", "orthogonal updates of the blocks' matrices",
+        {"optimizer": "muon", "muon_lr_ratio": 3.0},
         "Jordan et al. 2024; scaled as in Liu et al. 2025, arXiv 2502.16982",
     ),
     Rung(
@@ -38,11 +39,11 @@ RUNGS = (
         {"muon_by_head": True}, "heads are matrices of their own", ("muon",),
     ),
     Rung(
-        "muon-rate-2", "twice the rate for Muon's matrices", {"muon_lr_ratio": 2.0},
+        "muon-rate-2", "twice the rate for Muon's matrices", {"muon_lr_ratio": 6.0},
         "a sweep", ("muon",),
     ),
     Rung(
-        "muon-rate-half", "half the rate for Muon's matrices", {"muon_lr_ratio": 0.5},
+        "muon-rate-half", "half the rate for Muon's matrices", {"muon_lr_ratio": 1.5},
         "a sweep", ("muon",),
     ),
     Rung(

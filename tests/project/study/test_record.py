@@ -110,7 +110,11 @@ def test_a_seed_that_is_missing_leaves_a_rung_undecided():
 
 def test_a_rung_brings_what_it_needs_and_an_unknown_one_is_refused():
     assert [rung.name for rung in choose_rungs(["muon-2-steps"])] == ["muon", "muon-2-steps"]
-    assert settings_of(("muon", "muon-2-steps")) == {"optimizer": "muon", "muon_steps": 2}
+    assert settings_of(("muon", "muon-2-steps")) == {
+        "optimizer": "muon",
+        "muon_lr_ratio": 3.0,
+        "muon_steps": 2,
+    }
     assert choose_rungs([]) == RUNGS
     with pytest.raises(ValueError, match="there is no rung 'moun': choose from linear"):
         choose_rungs(["moun"])
