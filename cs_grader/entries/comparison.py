@@ -1,7 +1,7 @@
 """Is the validation text easier for a model than text that it cannot have seen?
 
 Story by story, since the words of a story are not independent of each other. A difference counts if
-it is above a limit, so that it would pay, and above four standard errors, so that it is none of
+it is above a limit, so that it would pay, and above six standard errors, so that it is none of
 chance. docs/running.md has what was measured on honest runs.
 """
 
@@ -14,7 +14,7 @@ from cs_grader.entries.refusal import NotJudgedError, RefusedError
 
 MAX_GAIN_BY_ORDER = 0.01
 MAX_GAIN_ON_FRESH = 0.03
-STANDARD_ERRORS = 4.0
+STANDARD_ERRORS = 6.0
 MIN_STORIES = 20
 
 

@@ -21,8 +21,8 @@ from cs_grader.entries.run_files import Ids
 BATCH_IDS = 4096
 NUM_PROBES = 48
 MAX_SHIFT = 1e-3
-"""A log-probability that moves by more than this depends on later tokens: among honest models the
-largest shift seen was 2e-5 (float32, sums in another order)."""
+"""A log-probability that moves by more than this depends on later tokens. Of honest models it moves
+by 1e-5 at most (docs/running.md): sums in float32 are taken in another order."""
 STORY = re.compile(rb".*?<\|endoftext\|>\r?\n?|.+\Z", re.DOTALL)
 Tell = Callable[[str, int, int], None]
 """Told a stage, and how many ids of how many are done."""

@@ -80,7 +80,7 @@ def run_again(
         arguments += ["--train-text", f"{stage.root}/train.txt"]
         arguments += ["--valid-text", f"{stage.root}/valid.txt", "--device", "cpu", "--no-page"]
         started = wall.running(
-            tier, stage, "code/train.py", arguments, output, threads=threads, is_training=True
+            tier, stage, "scripts/train.py", arguments, output, threads=threads, is_training=True
         )
         began, started_at = time.monotonic(), time.time()
         looks: list[int] = []

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -37,8 +38,9 @@ def build_stage(root: Path, repository: Path, code: Path) -> Stage:
     root.chmod(0o755)
     copy_inside(root)
     shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics")
+    (root / "scripts").mkdir()
     for name in SCRIPTS:
-        shutil.copy(repository / "scripts" / name, root / "code" / name)
+        shutil.copy(repository / "scripts" / name, root / "scripts" / name)
     if code.is_dir():
         shutil.copytree(code, root / "code" / "cs_basics", dirs_exist_ok=True)
     stage.scratch.mkdir()
@@ -86,7 +88,7 @@ def running(
     variables = {
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
-        "PYTHONPATH": f"{stage.root}/code{os.pathsep}{stage.root}",
+        "PYTHONPATH": os.pathsep.join(f"{stage.root}/{name}" for name in ("code", "scripts", "")),
     }
     environment = sandbox.environment(stage, tier) | variables
     if is_training:
@@ -99,6 +101,8 @@ def running(
         command[-1:-1] = added
     if has_uid:
         os.chown(out_of(stage), sandbox.own_uid(), sandbox.own_uid())
+    is_linux = sys.platform.startswith("linux")
+    processors = sorted(os.sched_getaffinity(0))[:threads] if is_linux else []
     process = subprocess.Popen(
         [*command, *python, json.dumps(settings), f"{stage.root}/{program}", *arguments],
         stdin=subprocess.DEVNULL if is_training else subprocess.PIPE,
@@ -107,7 +111,7 @@ def running(
         cwd=stage.root,
         env=environment,
         start_new_session=True,
-        preexec_fn=_keeper(threads),
+        preexec_fn=partial(_keep_to, processors),
     )
     try:
         yield process
@@ -121,18 +125,11 @@ def running(
                     pipe.close()
 
 
-class _keeper:  # noqa: N801  a function that remembers its argument
-    """What a process does to itself before it becomes the wall."""
-
-    def __init__(self, threads: int) -> None:
-        self.processors = None
-        if sys.platform.startswith("linux"):
-            self.processors = sorted(os.sched_getaffinity(0))[:threads]
-
-    def __call__(self) -> None:
-        confine.die_with_parent()
-        if self.processors is not None:
-            os.sched_setaffinity(0, self.processors)
+def _keep_to(processors: Sequence[int]) -> None:
+    """Done by a process before it becomes the wall: end with the verifier, use few processors."""
+    confine.die_with_parent()
+    if processors:
+        os.sched_setaffinity(0, processors)
 
 
 def last_line(output: IO[bytes]) -> str:

@@ -40,7 +40,6 @@ from cs_grader.entries.leaderboard import Verified, add, compared, read_leaderbo
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.run_files import RunFiles
 from cs_grader.entries.statistics import MAX_RUNS
-from cs_grader.entries.wall import TIERS
 from cs_grader.outside.tiers import why_not
 
 # Of the embedded corpus, as cs_basics/run/corpus.py writes it.
@@ -91,7 +90,6 @@ def main(
         is_rerun=rerun,
         more_seeds=seeds,
     )
-    assert set(TIERS) >= {require_isolation}
     with tempfile.TemporaryDirectory(prefix="cs_grader-") as folder:
         handed_in = read_entry(entry, Path(folder) / "entry", CLASSES)
         given = train_text, valid_text, fresh_text

@@ -207,7 +207,7 @@ def weights_that_know_the_validation_text(here):
     entry = here.entry
     known = here.shop.folder / f"{here.name}-run"
     shutil.copytree(entry / "run" / "tokenizer", known / "tokenizer")
-    longer = Recipe(command=COMMAND.replace("--max-steps 60", "--max-steps 400"))
+    longer = Recipe(command=COMMAND.replace("--max-steps 60", "--max-steps 400 --lr 1e-2"))
     here.shop.train(known, longer, texts=("valid", "valid"))
     shutil.copy(RunFolder(known).latest_checkpoint(), newest(entry))
     restate(here.shop, entry)

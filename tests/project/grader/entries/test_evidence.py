@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from cs_grader.entries import statistics
 from cs_grader.entries.entry import arguments_of
 from cs_grader.entries.evaluation import log_probabilities, stories_of, windows
-from cs_grader.entries.leaderboard import Verified, add, compared, read_leaderboard
+from cs_grader.entries.leaderboard import Verified, add, compared, page, read_leaderboard
 from cs_grader.entries.overlap import PIECE_BYTES, Overlap, pieces
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.rerun import STAND_IN_BYTES, stand_in
@@ -165,3 +166,9 @@ def test_a_command_is_a_preset_with_flags(command, reason):
 def test_an_honest_command_is_split():
     words = ["stories", "--lr", "3e-3", "--max-minutes=10", "--tie-embeddings", "--norm", "rmsnorm"]
     assert arguments_of(" ".join(words)) == words
+
+
+def test_the_page_in_docs_is_that_of_the_verified_entries():
+    docs = Path(__file__).parents[4] / "docs"
+    entries = read_leaderboard(docs / "leaderboard.jsonl")
+    assert (docs / "leaderboard.md").read_text() == page(entries, "leaderboard.jsonl")
