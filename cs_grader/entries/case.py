@@ -160,8 +160,8 @@ class Case:
             ]
 
     def _model_of(self, files: RunFiles) -> Model:
-        terms = self.terms
-        return Model(files, terms.repository, self.entry.code, terms.tier, terms.threads)
+        terms, folder = self.terms, self.scratch / f"of-{files.folder.name}"
+        return Model(files, terms.repository, self.entry.code, folder, terms.tier, terms.threads)
 
     def _run_again(self, seed: int) -> Rerun:
         if not self.terms.is_rerun:

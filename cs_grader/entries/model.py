@@ -1,12 +1,13 @@
 """Asks the tokenizer and the model of a run, which answer behind the wall.
 
-Each process knows only what it is asked: the tokenizer's sees texts and has no model, a model's
-sees windows of ids; another one sees beginnings of windows and never what follows them.
+Each process knows only what it is asked: the tokenizer's sees texts, a model's sees windows of ids,
+another one sees beginnings of windows and never what follows them.
 """
 
 import contextlib
 import os
 import select
+import shutil
 import struct
 import tempfile
 import time
@@ -18,13 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_grader.entries import wall
-from cs_grader.entries.refusal import RefusedError
+from cs_grader.entries.refusal import RefusedError, once
 from cs_grader.entries.run_files import Ids, RunFiles
 from cs_grader.outside.stage import Stage
 from cs_grader.result import printable
 
 ANSWER_S = 300.0
 PROGRAM = "cs_grader/inside/entry_model.py"
+SHOWN = (
+    "config.json",
+    "tokenizer/vocab.json",
+    "tokenizer/merges.txt",
+    "tokenizer/special_tokens.json",
+)
 Logits = npt.NDArray[np.float32]
 
 
@@ -79,15 +86,28 @@ class Model:
         files: The run.
         repository: Where cs_basics is.
         code: What the entry has changed of it; need not exist.
+        folder: A folder that does not exist, for what is shown behind the wall.
         tier: Kind of wall.
         threads: Threads of its matrix products.
     """
 
     def __init__(
-        self, files: RunFiles, repository: Path, code: Path, tier: str, threads: int
+        self, files: RunFiles, repository: Path, code: Path, folder: Path, tier: str, threads: int
     ) -> None:
         self.files, self.repository, self.code = files, repository, code
-        self.tier, self.threads = tier, threads
+        self.folder, self.tier, self.threads = folder, tier, threads
+
+    @once
+    def stage(self) -> Stage:
+        """What is shown behind the wall: code, configuration and tokenizer, no text, no tokens."""
+        self.folder.mkdir()
+        stage = wall.build_stage(self.folder, self.repository, self.code)
+        shown = stage.root / "run"
+        for name in SHOWN:
+            if (self.files.run / name).is_file():
+                (shown / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(self.files.run / name, shown / name)
+        return stage
 
     def encode(self, texts: list[bytes]) -> list[Ids]:
         """Return the ids of each text.
@@ -115,34 +135,19 @@ class Model:
         Raises:
             RefusedError: The weights cannot be read.
         """
-        weights = self.files.weights
-        with self._asked("logits", weights) as answers:
+        (self.stage.root / "run" / "weights.pt").write_bytes(self.files.weights)
+        with self._asked("logits") as answers:
             yield answers
 
     @contextlib.contextmanager
-    def _asked(self, kind: str, weights: bytes = b"") -> Generator[Answers]:
+    def _asked(self, kind: str) -> Generator[Answers]:
+        arguments = [kind, f"{self.stage.root}/run"]
         with (
-            tempfile.TemporaryDirectory(prefix="cs_grader-") as folder,
             tempfile.TemporaryFile() as output,
+            wall.running(
+                self.tier, self.stage, PROGRAM, arguments, output, threads=self.threads
+            ) as process,
         ):
-            stage = wall.build_stage(Path(folder), self.repository, self.code)
-            run = _show_run(stage, self.files.run, weights)
-            arguments = [kind, str(run)]
-            started = wall.running(
-                self.tier, stage, PROGRAM, arguments, output, threads=self.threads
-            )
-            with started as process:
-                assert process.stdin is not None
-                assert process.stdout is not None
-                yield Answers(process.stdin, process.stdout, output)
-
-
-def _show_run(stage: Stage, run: Path, weights: bytes) -> Path:
-    """Copy into the stage what an answer takes: neither text nor tokens."""
-    shown = stage.root / "run"
-    (shown / "tokenizer").mkdir(parents=True)
-    for name in ("config.json", *(f"tokenizer/{path.name}" for path in run.glob("tokenizer/*"))):
-        if (run / name).is_file():
-            (shown / name).write_bytes((run / name).read_bytes())
-    (shown / "weights.pt").write_bytes(weights)
-    return shown
+            assert process.stdin is not None
+            assert process.stdout is not None
+            yield Answers(process.stdin, process.stdout, output)

@@ -37,7 +37,9 @@ def build_stage(root: Path, repository: Path, code: Path) -> Stage:
     stage = Stage(root=root)
     root.chmod(0o755)
     copy_inside(root)
-    shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics")
+    # Experiments are no part of a run.
+    is_left_out = shutil.ignore_patterns("study")
+    shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics", ignore=is_left_out)
     (root / "scripts").mkdir()
     for name in SCRIPTS:
         shutil.copy(repository / "scripts" / name, root / "scripts" / name)
@@ -88,6 +90,7 @@ def running(
     variables = {
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
+        "GOMP_SPINCOUNT": "10000",  # As scripts/process.py has it: a thread that waits sleeps soon.
         "PYTHONPATH": os.pathsep.join(f"{stage.root}/{name}" for name in ("code", "scripts", "")),
     }
     environment = sandbox.environment(stage, tier) | variables

@@ -404,3 +404,13 @@ def weights_of_a_longer_run(here):
     shutil.copy(RunFolder(here.shop.folder / f"{here.name}-run").latest_checkpoint(), newest(entry))
     restate(here.shop, entry)
     return entry
+
+
+@cheat("settings", "repeated")
+def code_that_finds_the_validation_text(here):
+    """Without a wall it does (test_entry_wall.py has one), and makes a tokenizer of it."""
+    text = "\n    if config.data.train_text is not None"
+    look = f"\n    if True:\n        return (Path({str(here.shop.paths['valid'])!r}),) * 2{text}"
+    source = planted_code("run/corpus.py", (text, look))
+    write(here.entry / "code" / "cs_basics" / "run" / "corpus.py", source)
+    return here.entry

@@ -1,5 +1,6 @@
 """Entries of the contest: honest ones are accepted, and each cheat is refused for its reason."""
 
+import json
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from cheats import CHEATS, Place, planted_code
 from forked import Server
-from tiny import COMMAND, Recipe, Texts, Workshop, copied
+from tiny import COMMAND, Recipe, Texts, Workshop, copied, write
 
 from cs_basics.run.folder import RunFolder
 from cs_grader.entries import rerun, wall
@@ -144,3 +145,111 @@ def test_a_cheat_is_refused_for_its_reason(shop, honest, name):
 def test_there_are_twenty_cheats_and_ten_honest_entries():
     assert len(CHEATS) >= 20
     assert len(HONEST) + 2 >= 10
+
+
+# --- as an instructor runs it ---
+
+
+@pytest.fixture
+def verify(script, shop, tmp_path):
+    """Run verify.py, with the process of the tests in the place of the wall."""
+
+    def call(entry, *more):
+        given = [f"--{role}-text={path}" for role, path in shop.paths.items()]
+        given += ["--leaderboard", tmp_path / "board.jsonl", "--require-isolation", "process"]
+        return script("instructor/verify", entry, *given, *more)
+
+    return call
+
+
+def test_an_accepted_entry_is_recorded(verify, shop, honest, tmp_path):
+    result = verify(honest, "--seeds", "1", "--record")
+    assert result.code == 0, result.out + result.err
+    assert "accepted: the first of its class on this text" in result.out
+    board = json.loads((tmp_path / "board.jsonl").read_text())
+    # The seed of the entry may have been chosen: that of the further run counts.
+    (figure,) = board["bits_per_byte"]
+    assert abs(figure - shop.examine(honest).entry.bits_per_byte) > 1e-4
+    assert f"| {figure:.4f} | 1 | honest | A. Student |" in (tmp_path / "board.md").read_text()
+
+
+def test_a_seed_without_effect_is_refused(verify, honest):
+    entry = copied(honest, "one-seed")
+    source = planted_code("run/training_run.py", ("    run = config.run\n", SAME_SEED))
+    write(entry / "code" / "cs_basics" / "run" / "training_run.py", source)
+    result = verify(entry, "--seeds", "1")
+    assert result.code == 1
+    assert "refused     seeds             two seeds give the same figure" in result.out
+
+
+SAME_SEED = """\
+    kept = config.run.seed
+    config = config.replace(seed=0)
+    run = config.run
+    write = folder.write_config
+    folder.write_config = lambda made, **more: write(made.replace(seed=kept), **more)
+"""
+
+
+def test_what_was_not_run_again_is_not_verified(verify, honest):
+    result = verify(honest, "--no-rerun")
+    assert result.code == 1
+    assert "refused" not in result.out
+    assert result.out.endswith("not verified: nothing was run again\n")
+
+
+def test_the_first_refusal_is_the_reason(verify, shop, honest):
+    entry = copied(honest, "two-reasons")
+    (entry / "run" / "notes.txt").write_text("hello")
+    for path in (entry / "run" / "checkpoints").glob("*.pt"):
+        path.unlink()
+    shop.sign(entry, Recipe(command=f"{COMMAND} --resume"), 1.0)
+    result = verify(entry, "--no-rerun")
+    assert result.code == 1
+    assert "refused     command           --resume is set by the verifier" in result.out
+    assert "refused     weights           run/checkpoints/newest.pt is missing" in result.out
+    assert "not judged  bits per byte     needs what was refused under weights" in result.out
+    assert result.out.splitlines()[-1] == (
+        "refused: files: run/notes.txt: no file of a run folder or of cs_basics (and 1 more)"
+    )
+
+
+ENTRY_TOML = {
+    "no entry": (None, "there is no entry.toml"),
+    "a broken file": ("seed = 0", "seed = ", "entry.toml cannot be read"),
+    "an unknown key": ("seed = 0", 'seed = 0\nmail = "a"', "the unknown key mail"),
+    "a class": ("ten-minutes", "two-minutes", "use one of ten-minutes, one-hour"),
+    "a seed": ("seed = 0", "seed = -1", "seed = -1 must be 0 or more"),
+    "a seed that is text": ("seed = 0", 'seed = "0"', "seed = '0' must be a number"),
+    "a figure": ("byte = ", "byte = -", "must be positive"),
+}
+FLAGS = {
+    "seeds": ("--seeds", "-1", "--seeds -1: use 0 to 11"),
+    "tolerance": ("--tolerance", "2", "--tolerance 2: use bits per byte"),
+    "no text": ("--valid-text", "none.txt", "none.txt is no file with a text in it"),
+    "leaderboard": ("--leaderboard", "entry.toml", "line 1 is no verified entry"),
+}
+
+
+@pytest.mark.parametrize("name", [*ENTRY_TOML, *FLAGS, "a link"])
+def test_bad_input_is_one_line(verify, honest, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    path, flags = tmp_path / "entry.toml", ()
+    content = (honest / "entry.toml").read_text()
+    *changed, words = ENTRY_TOML.get(name, ("is a link or too large",))
+    if name in FLAGS:
+        *flags, words = FLAGS[name]
+    elif len(changed) == 2:
+        assert changed[0] in content
+        content = content.replace(*changed)
+    if changed != [None]:
+        path.write_text(content)
+    if name == "a link":
+        path = path.rename(tmp_path / "other.toml")
+        (tmp_path / "entry.toml").symlink_to(path)
+    result = verify(tmp_path, *flags)
+    assert result.code == 2, result.out
+    lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert words in lines[0]
+    assert "Traceback" not in result.err
