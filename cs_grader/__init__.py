@@ -4,6 +4,7 @@ result.py   what comes out for one submission; every output is written from it
 inside/     all that is copied into the sandbox, and nothing else
 outside/    all that is trusted: submissions, sandbox, connection, examiner, marking, batch
 policy/     what a source may not use
+entries/    entries of a contest, verified: what they claim, how they were made, what they know
 outputs/    Gradescope, gradebook, JUnit, GitHub, Markdown, pages
 container/  what runs in a container of Gradescope
 """

@@ -2,7 +2,8 @@
 
 This folder is copied whole and runs beside the submission: whoever hands in code may read it, and
 may take over the processes that run it. It therefore knows no answer and decides about nothing. It
-imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder.
+imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder (and
+entry_model.py the entry's cs_basics).
 
     wire.py        plain data as a header and raw bytes, the only thing that crosses the wall
     settings.py    what the grader decides about the sandbox
@@ -20,4 +21,9 @@ imports the standard library, NumPy and torch, and nothing of cs_grader outside 
     absent.py      stand-ins for packages that are not installed
     host.py        imports a submission and runs each probe in a forked process
     worker.py      the server, which forks hosts and watches them
+
+For entries of a contest (entries/), behind the same wall:
+
+    launch.py        gives up rights, then becomes a program of the entry
+    entry_model.py   answers with the entry's tokenizer or model
 """

@@ -1,0 +1,18 @@
+"""Verifies the entries of a contest in bits per byte, and believes nothing that an entry says.
+
+Read it in this order. What runs behind the wall is inside/launch.py and inside/entry_model.py.
+
+    entry.py        what is handed in: entry.toml, a run folder, changed code; its clean copy
+    refusal.py      why an entry is refused, and values that are computed once
+    run_files.py    a run's configuration, vocabulary, tokens and weights, read without running it
+    wall.py         starts a program of an entry behind the grader's wall
+    model.py        asks the tokenizer and the model behind the wall
+    evaluation.py   bits per byte from logits: windows, probabilities, stories
+    rerun.py        runs the command again, by the verifier's own clock
+    overlap.py      which pieces of the validation text stand where
+    case.py         all that is known of one entry, computed when first asked for
+    comparison.py   is the validation text easier than fresh text, or than itself in another order?
+    checks.py       the checks, one question each
+    statistics.py   the permutation test between two entries
+    leaderboard.py  verified entries, and the page made of them
+"""

@@ -1,0 +1,224 @@
+"""What is handed in: a folder with entry.toml, a run folder and, if code was changed, that code.
+
+    entry.toml           name, author, class, command, bits_per_byte, seed
+    run/                 what scripts/train.py has left
+    code/cs_basics/...   the files of cs_basics that are not the repository's
+
+The verifier works on a clean copy: regular files with known names and bounded sizes, no link
+followed. What is left out is remembered, and refuses the entry (checks.py).
+"""
+
+import math
+import os
+import re
+import shlex
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from cs_grader.entries.refusal import RefusedError
+from cs_grader.result import printable
+
+MAX_FILES = 500
+MAX_DEPTH = 8
+MAX_MEGABYTES = {".pt": 2048, ".bin": 512, ".txt": 512, ".py": 1, ".cpp": 1, ".toml": 1}
+OTHER_MEGABYTES = 64
+CHUNK = 2**20
+NAMES = (
+    *("entry.toml", "run/config.json", "run/metrics.jsonl", "run/microscope.jsonl"),
+    *("run/loss.png", "run/samples.md", "run/report.html", "run/page.html"),
+    *("run/tokenizer/*.json", "run/tokenizer/merges.txt", "run/tokens/*.bin", "run/corpus/*.txt"),
+    *("run/checkpoints/step-*.pt", "run/checkpoints/best.json"),
+    *("code/cs_basics/*.py", "code/cs_basics/*.cpp"),
+)
+"""A star stands for folders, too."""
+NEEDED = (
+    *("run/config.json", "run/metrics.jsonl", "run/tokens/train.bin", "run/tokenizer/merges.txt"),
+    *("run/tokenizer/vocab.json", "run/tokenizer/special_tokens.json"),
+)
+CHECKPOINT = "run/checkpoints/newest.pt"
+"""The only checkpoint in a clean copy: that of the highest step, which is the one that counts."""
+OF_VERIFIER = frozenset(
+    {
+        *("run-dir", "train-text", "valid-text", "corpus-megabytes", "seed", "resume", "no-resume"),
+        *("page", "no-page", "wandb", "device", "parallel", "help"),
+    }
+)
+"""Flags of scripts/train.py that the verifier sets itself."""
+KEYS: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "author": str,
+    "class": str,
+    "command": str,
+    "bits_per_byte": (int, float),
+    "seed": int,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """An entry, as its clean copy has it."""
+
+    folder: Path
+    """The clean copy."""
+    name: str
+    author: str
+    contest: str
+    """The class: ten-minutes or one-hour."""
+    command: str
+    """Arguments of scripts/train.py."""
+    bits_per_byte: float
+    """What is claimed."""
+    seed: int
+    left_out: tuple[str, ...]
+    """Name and reason of each file that was not copied, or is missing."""
+
+    @property
+    def run(self) -> Path:
+        """The run folder."""
+        return self.folder / "run"
+
+    @property
+    def code(self) -> Path:
+        """Changed files of cs_basics; need not exist."""
+        return self.folder / "code" / "cs_basics"
+
+
+def read_entry(source: Path, to: Path, classes: Mapping[str, float]) -> Entry:
+    """Read an entry and make its clean copy.
+
+    Args:
+        source: What was handed in.
+        to: A folder that does not exist.
+        classes: The classes there are, with their minutes.
+
+    Raises:
+        ValueError: The folder holds no entry.toml, or one that does not say what it must.
+        OSError: Something cannot be read.
+    """
+    if not (source / "entry.toml").is_file():
+        raise ValueError(f"{source} holds no entry: there is no entry.toml in it")
+    left_out = copy_clean(source, to)
+    if not (to / "entry.toml").is_file():
+        raise ValueError(f"{source / 'entry.toml'} is a link or too large: use an ordinary file")
+    said = _read_toml(to / "entry.toml", classes)
+    left_out += [f"{name}: missing" for name in (*NEEDED, CHECKPOINT) if not (to / name).is_file()]
+    return Entry(
+        folder=to,
+        name=said["name"],
+        author=said["author"],
+        contest=said["class"],
+        command=said["command"],
+        bits_per_byte=float(said["bits_per_byte"]),
+        seed=said["seed"],
+        left_out=tuple(left_out),
+    )
+
+
+def _read_toml(path: Path, classes: Mapping[str, float]) -> dict[str, Any]:
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from None
+    if unknown := sorted(set(said) - set(KEYS)):
+        raise ValueError(f"{path.name} has the unknown key {unknown[0]}: use {', '.join(KEYS)}")
+    for key, kind in KEYS.items():
+        if not isinstance(said.get(key), kind) or isinstance(said[key], bool):
+            wanted = "text" if kind is str else "a number"
+            raise ValueError(f"{path.name}: {key} = {said.get(key)!r} must be {wanted}")
+    if said["class"] not in classes:
+        raise ValueError(f"{path.name}: class = {said['class']!r}: use one of {', '.join(classes)}")
+    if not 0 <= said["seed"] < 2**31:
+        raise ValueError(f"{path.name}: seed = {said['seed']} must be 0 or more, and below 2^31")
+    if not 0 < said["bits_per_byte"] < math.inf:
+        raise ValueError(f"{path.name}: bits_per_byte = {said['bits_per_byte']} must be positive")
+    return said
+
+
+def arguments_of(command: str) -> list[str]:
+    """Split a command into the arguments of scripts/train.py: a preset, then flags and values.
+
+    Raises:
+        RefusedError: It says more than that, or sets what the verifier sets.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise RefusedError(f"{command!r} cannot be split into words: {error}") from None
+    if not words or not re.fullmatch(r"[a-z][a-z-]*", words[0]):
+        raise RefusedError("a command begins with a preset, such as: stories --max-minutes 10")
+    for word in words[1:]:
+        name = word.removeprefix("--").partition("=")[0].replace("_", "-")
+        if word.startswith("--") and name in OF_VERIFIER:
+            raise RefusedError(f"--{name} is set by the verifier: leave it out")
+        if not re.fullmatch(r"(--[a-z][a-z0-9_-]*(=[\w.+-]+)?|[\w.+-]+)", word, re.ASCII):
+            raise RefusedError(f"{word!r} is neither a flag nor a plain value")
+    return words
+
+
+def copy_clean(source: Path, to: Path, prefix: str = "") -> list[str]:
+    """Copy known files of bounded size; return name and reason of each that was left out.
+
+    Of checkpoints only the newest is copied, as CHECKPOINT.
+
+    Args:
+        source: The folder, written by others.
+        to: A folder that does not exist.
+        prefix: What its names begin with in an entry, such as "run/".
+    """
+    to.mkdir(parents=True)
+    left_out: list[str] = []
+    checkpoints: list[str] = []
+    for name, mode, size in _files(source, left_out):
+        megabytes = MAX_MEGABYTES.get(Path(name).suffix, OTHER_MEGABYTES)
+        if not stat.S_ISREG(mode):
+            reason = "a link" if stat.S_ISLNK(mode) else "not a file"
+        elif not any(fnmatchcase(prefix + name, pattern) for pattern in NAMES):
+            reason = "no file of a run folder or of cs_basics"
+        elif size > megabytes * 2**20:
+            reason = f"larger than {megabytes} MB"
+        elif name.endswith(".pt"):
+            checkpoints.append(name)
+            continue
+        else:
+            _copy(source / name, to / prefix / name, megabytes * 2**20)
+            continue
+        left_out.append(f"{printable(prefix + name, 100)}: {reason}")
+    for name in sorted(checkpoints)[-1:]:
+        _copy(source / name, to / CHECKPOINT, MAX_MEGABYTES[".pt"] * 2**20)
+    return left_out
+
+
+def _files(source: Path, left_out: list[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield name, mode and size of everything but folders, which are entered."""
+    seen, stack = 0, [Path()]
+    while stack:
+        folder = stack.pop()
+        for found in sorted(os.scandir(source / folder), key=lambda found: found.name):
+            name = folder / found.name
+            seen += 1
+            if seen > MAX_FILES:
+                left_out.append(f"{printable(str(folder), 100)}: more than {MAX_FILES} files")
+                return
+            state = found.stat(follow_symlinks=False)
+            if not stat.S_ISDIR(state.st_mode):
+                yield name.as_posix(), state.st_mode, state.st_size
+            elif found.name != "__pycache__":
+                if len(name.parts) > MAX_DEPTH:
+                    left_out.append(f"{printable(name.as_posix(), 100)}: too deep")
+                else:
+                    stack.append(name)
+
+
+def _copy(source: Path, to: Path, max_bytes: int) -> None:
+    """Copy a regular file, and no more of it than it may have."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    # Between the look and the opening it could have become a link.
+    handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file, to.open("wb") as copy:
+        while (left := max_bytes - copy.tell()) > 0 and (chunk := file.read(min(left, CHUNK))):
+            copy.write(chunk)

@@ -1,0 +1,140 @@
+"""Bits per byte from the logits of a model, independent of cs_basics/run/evaluation.py.
+
+The ids of a text are predicted in windows of context_length that do not overlap, each id but the
+first exactly once; the first counts like the mean of the others. Logits are normalised here, in
+float64, whatever the entry's own loss does, and the bytes are counted on the text itself.
+"""
+
+import math
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_grader.entries.model import Answers, Logits, Model
+from cs_grader.entries.refusal import RefusedError
+from cs_grader.entries.run_files import Ids
+
+BATCH_IDS = 4096
+NUM_PROBES = 48
+MAX_SHIFT = 1e-3
+"""A log-probability that moves by more than this depends on later tokens. Of honest models it moves
+by 1e-5 at most (docs/running.md): sums in float32 are taken in another order."""
+STORY = re.compile(rb".*?<\|endoftext\|>\r?\n?|.+\Z", re.DOTALL)
+Tell = Callable[[str, int, int], None]
+"""Told a stage, and how many ids of how many are done."""
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How well a model predicted a text."""
+
+    text: bytes
+    ids: Ids
+    nats: Floats
+    """Cost of each id but the first, in nats."""
+    starts: npt.NDArray[np.int64]
+    """Where each id begins in the text."""
+    probes: dict[int, Floats]
+    """Log-probabilities at the beginning of some windows, by the place of their first id."""
+
+    @property
+    def bits_per_byte(self) -> float:
+        """The mean cost, each byte of the text counted once."""
+        return float(self.nats.mean()) * len(self.starts) / len(self.text) / math.log(2)
+
+    @property
+    def bits_of_stories(self) -> Floats:
+        """Bits of each story, in the order of the text."""
+        ends = [story.end() for story in STORY.finditer(self.text)]
+        story_of = np.searchsorted(ends, self.starts[1:], side="right")
+        return np.bincount(story_of, self.nats, len(ends)) / math.log(2)
+
+
+def stories_of(text: bytes) -> list[bytes]:
+    """Split a text into its stories, each with its end."""
+    return STORY.findall(text)
+
+
+def read(model: Model, text: bytes, ids: Ids, ask: Answers, tell: Tell) -> Reading:
+    """Let a model predict a text.
+
+    Raises:
+        RefusedError: It cannot be run, or a logit is not finite.
+    """
+    vocab_size, context_length = model.files.sizes
+    costs: list[Floats] = []
+    lengths = draw_probes(len(ids), context_length)
+    probes: dict[int, Floats] = {}
+    for window in windows(len(ids), context_length):
+        logits = ask.logits(ids[window[:, :-1]], vocab_size)
+        costs.append(costs_of(logits, ids[window[:, 1:]]).ravel())
+        for row, begin in enumerate(window[:, 0].tolist()):
+            if begin in lengths:
+                probes[begin] = log_probabilities(logits[row, : lengths[begin]])
+        tell("predicting the text", int(window[-1, -1]), len(ids) - 1)
+    sizes = np.array([len(token) for token in model.files.vocabulary])[ids]
+    return Reading(text, ids, np.concatenate(costs), np.cumsum(sizes) - sizes, probes)
+
+
+def draw_probes(num_ids: int, context_length: int) -> dict[int, int]:
+    """Draw windows, anew each time, and how many ids of each are shown; by their first ids."""
+    rng = np.random.default_rng(secrets.randbits(64))
+    count = max(1, (num_ids - 1) // context_length)
+    begins = rng.choice(count, min(count, NUM_PROBES), replace=False) * context_length
+    longest = max(2, min(context_length, num_ids - 1))
+    return {int(begin): int(rng.integers(1, longest)) for begin in begins}
+
+
+def windows(num_ids: int, context_length: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield batches of windows as places of ids, each overlapping the next by its last id."""
+    if num_ids < 2:
+        raise RefusedError(f"the text has {num_ids} tokens: there is nothing to predict")
+    rows = max(1, BATCH_IDS // context_length)
+    whole = (num_ids - 1) // context_length
+    steps = np.arange(context_length + 1)
+    for first in range(0, whole, rows):
+        yield np.arange(first, min(first + rows, whole))[:, None] * context_length + steps
+    if (begin := whole * context_length) < num_ids - 1:
+        yield np.arange(begin, num_ids)[None, :]
+
+
+def log_normalisers(logits: Logits) -> Floats:
+    """Return the log of the sum of exponentials over the vocabulary, in float64."""
+    if not np.isfinite(logits).all():
+        raise RefusedError("the logits are not finite")
+    largest = logits.max(-1, keepdims=True)
+    sums = np.exp(logits - largest).sum(-1, dtype=np.float64)
+    return np.log(sums) + largest[..., 0]
+
+
+def log_probabilities(logits: Logits) -> Floats:
+    """Normalise logits over the vocabulary."""
+    return logits - log_normalisers(logits)[..., None]
+
+
+def costs_of(logits: Logits, targets: Ids) -> Floats:
+    """Return the cost of each target in nats: its negative log-probability."""
+    chosen = np.take_along_axis(logits, targets[..., None].astype(np.int64), -1)[..., 0]
+    return log_normalisers(logits) - chosen
+
+
+def largest_shift(model: Model, reading: Reading) -> float:
+    """Return how far log-probabilities of a reading move where nothing else is known.
+
+    A new process is given beginnings of windows, in another order and one by one. It has seen
+    neither what follows nor what came before: it cannot know more than a model may.
+    """
+    rng = np.random.default_rng(secrets.randbits(64))
+    shift = 0.0
+    with model.asked() as ask:
+        for begin in rng.permutation(sorted(reading.probes)).tolist():
+            seen = reading.probes[begin]
+            beginning = reading.ids[begin : begin + len(seen)]
+            alone = log_probabilities(ask.logits(beginning[None], model.files.sizes[0]))[0]
+            shift = max(shift, float(np.abs(alone - seen).max()))
+    return shift

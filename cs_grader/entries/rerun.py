@@ -1,0 +1,138 @@
+"""Runs the command of an entry again: the verifier's texts, its wall and its clock.
+
+The validation text is nowhere inside. In its place stands the end of the training text, and what
+the run says of itself is not read: only what it leaves is judged.
+"""
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cs_grader.entries import wall
+from cs_grader.entries.entry import CHECKPOINT, copy_clean
+from cs_grader.entries.evaluation import Tell, stories_of
+from cs_grader.inside.processes import HAS_PROC, descendants
+from cs_grader.result import printable
+
+START_S = 15.0
+"""Allowed before the clock of a run begins (Python and its packages) and to save the weights."""
+END_S = 180.0
+"""Allowed after the weights are saved: the run's own evaluation and samples."""
+LOOK_S = 0.2
+STAND_IN_BYTES = 100_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rerun:
+    """What became of a command."""
+
+    seed: int
+    folder: Path
+    """Clean copy of what it left; its `run` is a run folder."""
+    complaint: str
+    """Why it did not end well; "" if it did."""
+    weights_s: float | None
+    """Seconds from the start of the process to the last weights; None: it left none."""
+    limit_s: float
+    """The most that these may be."""
+    mean_threads: float | None
+    """Threads that were running or could have been, on average; None: the system does not tell."""
+
+
+def run_again(
+    arguments: list[str],
+    code: Path,
+    train_text: bytes,
+    to: Path,
+    *,
+    seed: int,
+    minutes: float,
+    threads: int,
+    tier: str,
+    repository: Path,
+    tell: Tell,
+) -> Rerun:
+    """Run the command of an entry behind the wall.
+
+    Args:
+        arguments: Of scripts/train.py.
+        code: What the entry has changed of cs_basics; need not exist.
+        train_text: The verifier's training text.
+        to: A folder that does not exist, for what the run leaves.
+        seed: Of the run.
+        minutes: What the class allows.
+        threads: The same.
+        tier: Kind of wall.
+        repository: Where cs_basics and scripts are.
+        tell: Told the seconds.
+    """
+    limit_s = 60 * minutes + START_S
+    with (
+        tempfile.TemporaryDirectory(prefix="cs_grader-") as folder,
+        tempfile.TemporaryFile() as output,
+    ):
+        stage = wall.build_stage(Path(folder), repository, code)
+        run = wall.out_of(stage) / "run"
+        (stage.root / "train.txt").write_bytes(train_text)
+        (stage.root / "valid.txt").write_bytes(stand_in(train_text))
+        arguments = [*arguments, "--seed", str(seed), "--run-dir", str(run)]
+        arguments += ["--train-text", f"{stage.root}/train.txt"]
+        arguments += ["--valid-text", f"{stage.root}/valid.txt", "--device", "cpu", "--no-page"]
+        started = wall.running(
+            tier, stage, "scripts/train.py", arguments, output, threads=threads, is_training=True
+        )
+        began, started_at = time.monotonic(), time.time()
+        looks: list[int] = []
+        with started as process:
+            while process.poll() is None and time.monotonic() - began < limit_s + END_S:
+                if HAS_PROC:
+                    looks.append(_running_threads(process.pid))
+                elapsed_s = round(time.monotonic() - began)
+                tell("running again, seconds", min(elapsed_s, round(limit_s)), round(limit_s))
+                time.sleep(LOOK_S)
+            exit_code = process.poll()
+        complaint = ""
+        if exit_code is None:
+            complaint = f"it had not ended {limit_s + END_S:.0f} s after its start"
+        elif exit_code != 0:
+            said = printable(wall.last_line(output), 200)
+            complaint = f"it ended with exit code {exit_code}: {said}"
+        weights = sorted(run.glob("checkpoints/step-*.pt"))[-1:]
+        # Of the times of a file only this one cannot be set by who owns it.
+        weights_s = weights[0].lstat().st_ctime - started_at if weights else None
+        if run.is_dir() and not run.is_symlink():
+            copy_clean(run, to, "run/")
+        if not (to / CHECKPOINT).is_file():
+            complaint = complaint or "it left no weights"
+    return Rerun(
+        seed=seed,
+        folder=to,
+        complaint=complaint,
+        weights_s=weights_s,
+        limit_s=limit_s,
+        mean_threads=sum(looks) / len(looks) if looks else None,
+    )
+
+
+def stand_in(train_text: bytes) -> bytes:
+    """Return the last stories of the training text, which the run takes for its validation text."""
+    taken: list[bytes] = []
+    for story in reversed(stories_of(train_text)):
+        taken.append(story)
+        if sum(map(len, taken)) >= STAND_IN_BYTES:
+            break
+    return b"".join(reversed(taken))
+
+
+def _running_threads(pid: int) -> int:
+    """Count the threads of a process and those below it that run, or wait for a processor."""
+    count = 0
+    for each in (pid, *descendants(pid)):
+        for task in Path(f"/proc/{each}/task").glob("*/stat"):
+            try:
+                state = task.read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue
+            count += state[:1] == ["R"]
+    return count

@@ -1,0 +1,143 @@
+"""Starts a program of an entry behind the wall that submissions are graded behind.
+
+The wall itself is outside/sandbox.py: no network, no file but libraries and one folder, another
+user. A training differs from a submission in what it needs: threads, a compiler, a folder to write.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from cs_grader.inside import confine
+from cs_grader.outside import sandbox
+from cs_grader.outside.stage import Stage, copy_inside
+
+TIERS = ("bubblewrap", "process")
+LIMITS = sandbox.Limits(file_bytes=2 * 2**30, scratch_bytes=2 * 2**30, processes=256)
+SCRIPTS = ("train.py", "cli.py", "process.py")
+TAIL_BYTES = 4000
+
+
+def build_stage(root: Path, repository: Path, code: Path) -> Stage:
+    """Fill an empty folder with all that a program of an entry may see.
+
+    Args:
+        root: The folder.
+        repository: Where cs_basics and scripts are.
+        code: What the entry has changed of cs_basics; need not exist.
+    """
+    stage = Stage(root=root)
+    root.chmod(0o755)
+    copy_inside(root)
+    # Experiments are no part of a run.
+    is_left_out = shutil.ignore_patterns("study")
+    shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics", ignore=is_left_out)
+    (root / "scripts").mkdir()
+    for name in SCRIPTS:
+        shutil.copy(repository / "scripts" / name, root / "scripts" / name)
+    if code.is_dir():
+        shutil.copytree(code, root / "code" / "cs_basics", dirs_exist_ok=True)
+    stage.scratch.mkdir()
+    out_of(stage).mkdir()
+    return stage
+
+
+def out_of(stage: Stage) -> Path:
+    """The folder that a training may write to."""
+    return stage.root / "out"
+
+
+@contextlib.contextmanager
+def running(
+    tier: str,
+    stage: Stage,
+    program: str,
+    arguments: Sequence[str],
+    output: IO[bytes],
+    *,
+    threads: int,
+    is_training: bool = False,
+) -> Generator[subprocess.Popen[bytes]]:
+    """Run a program behind the wall, and kill it and all that it started at the end of the block.
+
+    Args:
+        tier: One of TIERS.
+        stage: What it sees.
+        program: Its place in the stage.
+        arguments: Of the program.
+        output: Takes what it prints; of a program that is no training only the errors, since its
+            stdin and stdout are pipes.
+        threads: Threads of its matrix products, and processors.
+        is_training: Whether it may start programs, compile, and write to `out_of` the stage.
+    """
+    has_uid = tier == "bubblewrap" and sandbox.has_real_root()
+    settings = {
+        "uid": sandbox.own_uid() if has_uid else None,
+        "processes": LIMITS.processes,
+        "file_bytes": LIMITS.file_bytes,
+        "may_start_programs": is_training,
+    }
+    python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/cs_grader/inside/launch.py"]
+    command = sandbox.wall(tier, stage, LIMITS)
+    variables = {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "GOMP_SPINCOUNT": "10000",  # As scripts/process.py has it: a thread that waits sleeps soon.
+        "PYTHONPATH": os.pathsep.join(f"{stage.root}/{name}" for name in ("code", "scripts", "")),
+    }
+    environment = sandbox.environment(stage, tier) | variables
+    if is_training:
+        del environment["TORCH_COMPILE_DISABLE"]
+    if command:
+        out = str(out_of(stage))
+        added = [word for pair in variables.items() for word in ("--setenv", *pair)]
+        if is_training:
+            added += ["--unsetenv", "TORCH_COMPILE_DISABLE", "--bind", out, out]
+        command[-1:-1] = added
+    if has_uid:
+        os.chown(out_of(stage), sandbox.own_uid(), sandbox.own_uid())
+    is_linux = sys.platform.startswith("linux")
+    processors = sorted(os.sched_getaffinity(0))[:threads] if is_linux else []
+    process = subprocess.Popen(
+        [*command, *python, json.dumps(settings), f"{stage.root}/{program}", *arguments],
+        stdin=subprocess.DEVNULL if is_training else subprocess.PIPE,
+        stdout=output if is_training else subprocess.PIPE,
+        stderr=output,
+        cwd=stage.root,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=partial(_keep_to, processors),
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def _keep_to(processors: Sequence[int]) -> None:
+    """Done by a process before it becomes the wall: end with the verifier, use few processors."""
+    confine.die_with_parent()
+    if processors:
+        os.sched_setaffinity(0, processors)
+
+
+def last_line(output: IO[bytes]) -> str:
+    """Return the last line that was printed, for a message."""
+    output.seek(0, os.SEEK_END)
+    output.seek(max(0, output.tell() - TAIL_BYTES))
+    lines = output.read().decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].strip() if lines else "it printed nothing"

@@ -1,0 +1,255 @@
+"""Entries of the contest: honest ones are accepted, and each cheat is refused for its reason."""
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from cheats import CHEATS, Place, planted_code
+from forked import Server
+from tiny import COMMAND, Recipe, Texts, Workshop, copied, write
+
+from cs_basics.run.folder import RunFolder
+from cs_grader.entries import rerun, wall
+from cs_grader.entries.checks import CHECKS, is_accepted, judge
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="programs are forked, and /proc is read"
+)
+
+
+@pytest.fixture(scope="module")
+def popen(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("server")) as server:
+        patch = pytest.MonkeyPatch()
+        pipes = {"PIPE": subprocess.PIPE, "DEVNULL": subprocess.DEVNULL}
+        patch.setattr(wall, "subprocess", SimpleNamespace(Popen=server.popen, **pipes))
+        patch.setattr(rerun, "START_S", 2.0)
+        yield server.popen
+        patch.undo()
+
+
+@pytest.fixture(scope="module")
+def shop(popen, tmp_path_factory):
+    return Workshop(tmp_path_factory.mktemp("shop"), popen)
+
+
+@pytest.fixture(scope="module")
+def honest(shop):
+    """The entry that the cheats start from."""
+    return shop.make("honest")
+
+
+# --- honest entries ---
+
+SILU = ("    return x * torch.sigmoid(x)\n", "    return x * torch.sigmoid(1.702 * x)\n")
+
+
+def made(more="", **recipe):
+    return lambda shop: shop.make("entry", Recipe(command=f"{COMMAND} {more}".strip(), **recipe))
+
+
+def resumed(shop):
+    """A run that was killed after its first checkpoint, and went on."""
+    entry = shop.make("resumed")
+    folder = RunFolder(entry / "run")
+    folder.checkpoint_of(60).unlink()
+    shop.train(entry / "run", Recipe(), "--resume")
+    return entry
+
+
+HONEST = {
+    "another seed": made(seed=7),
+    "another norm and tied embeddings": made("--norm layernorm --tie-embeddings"),
+    "grouped heads": made("--num-kv-heads 2 --qk-norm"),
+    "epochs": made("--order epochs"),
+    "another vocabulary": made("--vocab-size 350"),
+    "bfloat16": made("--dtype bfloat16"),
+    "changed code": made(code={"functional.py": planted_code("functional.py", SILU)}),
+    "stopped and resumed": resumed,
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_entry_is_accepted(shop, name):
+    shop = shop.beside(name)
+    assert_accepted(shop.examine(HONEST[name](shop)))
+
+
+def resembling(texts):
+    """Texts whose stories are those of the training text, with other names."""
+    stories = texts.train[:10_000].rpartition(b"<|endoftext|>\n")[0] + b"<|endoftext|>\n"
+    return Texts(
+        train=texts.train,
+        valid=stories.replace(b"Tom", b"Bob")
+        .replace(b"Lily", b"Anna")
+        .replace(b"The", b"Then the"),
+        fresh=stories.replace(b"Tom", b"Max").replace(b"Lily", b"Rosa").replace(b"The", b"Now the"),
+    )
+
+
+def strange(texts):
+    """Texts with letters of several bytes, and bytes that are no UTF-8."""
+    exchanged = {b"e": "\u00e9".encode(), b"Mom": "\u6bcd".encode(), b"dog": b"d\xffg"}
+
+    def made(text):
+        for before, after in exchanged.items():
+            text = text.replace(before, after)
+        return text.replace("<|\u00e9ndoft\u00e9xt|>".encode(), b"<|endoftext|>")
+
+    return Texts(train=made(texts.train), valid=made(texts.valid), fresh=made(texts.fresh))
+
+
+@pytest.mark.parametrize("change", [resembling, strange], ids=lambda change: change.__name__)
+def test_an_honest_entry_on_another_text_is_accepted(shop, change):
+    shop = shop.beside(change.__name__, change(shop.texts))
+    assert_accepted(shop.examine(shop.make("entry")))
+
+
+def assert_accepted(case):
+    findings = list(judge(case))
+    assert [finding.verdict for finding in findings] == ["ok"] * len(CHECKS), findings
+    assert is_accepted(findings)
+    assert abs(case.readings[0].bits_per_byte - case.files.claimed) < 1e-4 + (
+        1e-3 if case.files.settings["run"]["dtype"] == "bfloat16" else 0
+    )
+
+
+# --- entries that cheat ---
+
+GIVE_VALUES = {"command", "weights", "every byte"}
+"""Checks that pass on what others need: without them the next one has the same reason."""
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_is_refused_for_its_reason(shop, honest, name):
+    cheat = CHEATS[name]
+    # What the honest entry has in common with it is not computed again.
+    list(judge(shop.examine(honest)))
+    case = shop.examine(cheat.plant(Place(shop, copied(honest, name))), minutes=cheat.minutes)
+    findings = list(judge(case))
+    refused = [finding.check for finding in findings if finding.verdict == "refused"]
+    assert cheat.check in refused, findings
+    assert set(refused) <= {cheat.check, *cheat.also}, findings
+    assert not is_accepted(findings)
+    if cheat.check not in GIVE_VALUES:
+        # Nothing else has noticed: without these checks it would get through.
+        left = CHECKS.keys() - {cheat.check, *cheat.also}
+        assert is_accepted(
+            list(judge(case, {name: CHECKS[name] for name in CHECKS if name in left}))
+        )
+    assert not (shop.folder / "exploded").exists()
+
+
+def test_there_are_twenty_cheats_and_ten_honest_entries():
+    assert len(CHEATS) >= 20
+    assert len(HONEST) + 2 >= 10
+
+
+# --- as an instructor runs it ---
+
+
+@pytest.fixture
+def verify(script, shop, tmp_path):
+    """Run verify.py, with the process of the tests in the place of the wall."""
+
+    def call(entry, *more):
+        given = [f"--{role}-text={path}" for role, path in shop.paths.items()]
+        given += ["--leaderboard", tmp_path / "board.jsonl", "--require-isolation", "process"]
+        return script("instructor/verify", entry, *given, *more)
+
+    return call
+
+
+def test_an_accepted_entry_is_recorded(verify, shop, honest, tmp_path):
+    result = verify(honest, "--seeds", "1", "--record")
+    assert result.code == 0, result.out + result.err
+    assert "accepted: the first of its class on this text" in result.out
+    board = json.loads((tmp_path / "board.jsonl").read_text())
+    # The seed of the entry may have been chosen: that of the further run counts.
+    (figure,) = board["bits_per_byte"]
+    assert abs(figure - shop.examine(honest).entry.bits_per_byte) > 1e-4
+    assert f"| {figure:.4f} | 1 | honest | A. Student |" in (tmp_path / "board.md").read_text()
+
+
+def test_a_seed_without_effect_is_refused(verify, honest):
+    entry = copied(honest, "one-seed")
+    source = planted_code("run/training_run.py", ("    run = config.run\n", SAME_SEED))
+    write(entry / "code" / "cs_basics" / "run" / "training_run.py", source)
+    result = verify(entry, "--seeds", "1")
+    assert result.code == 1
+    assert "refused     seeds             two seeds give the same figure" in result.out
+
+
+SAME_SEED = """\
+    kept = config.run.seed
+    config = config.replace(seed=0)
+    run = config.run
+    write = folder.write_config
+    folder.write_config = lambda made, **more: write(made.replace(seed=kept), **more)
+"""
+
+
+def test_what_was_not_run_again_is_not_verified(verify, honest):
+    result = verify(honest, "--no-rerun")
+    assert result.code == 1
+    assert "refused" not in result.out
+    assert result.out.endswith("not verified: nothing was run again\n")
+
+
+def test_the_first_refusal_is_the_reason(verify, shop, honest):
+    entry = copied(honest, "two-reasons")
+    (entry / "run" / "notes.txt").write_text("hello")
+    for path in (entry / "run" / "checkpoints").glob("*.pt"):
+        path.unlink()
+    shop.sign(entry, Recipe(command=f"{COMMAND} --resume"), 1.0)
+    result = verify(entry, "--no-rerun")
+    assert result.code == 1
+    assert "refused     command           --resume is set by the verifier" in result.out
+    assert "refused     weights           run/checkpoints/newest.pt is missing" in result.out
+    assert "not judged  bits per byte     needs what was refused under weights" in result.out
+    assert result.out.splitlines()[-1] == (
+        "refused: files: run/notes.txt: no file of a run folder or of cs_basics (and 1 more)"
+    )
+
+
+ENTRY_TOML = {
+    "no entry": (None, "there is no entry.toml"),
+    "a broken file": ("seed = 0", "seed = ", "entry.toml cannot be read"),
+    "an unknown key": ("seed = 0", 'seed = 0\nmail = "a"', "the unknown key mail"),
+    "a class": ("ten-minutes", "two-minutes", "use one of ten-minutes, one-hour"),
+    "a seed": ("seed = 0", "seed = -1", "seed = -1 must be 0 or more"),
+    "a seed that is text": ("seed = 0", 'seed = "0"', "seed = '0' must be a number"),
+    "a figure": ("byte = ", "byte = -", "must be positive"),
+}
+FLAGS = {
+    "seeds": ("--seeds", "-1", "--seeds -1: use 0 to 11"),
+    "tolerance": ("--tolerance", "2", "--tolerance 2: use bits per byte"),
+    "no text": ("--valid-text", "none.txt", "none.txt is no file with a text in it"),
+    "leaderboard": ("--leaderboard", "entry.toml", "line 1 is no verified entry"),
+}
+
+
+@pytest.mark.parametrize("name", [*ENTRY_TOML, *FLAGS, "a link"])
+def test_bad_input_is_one_line(verify, honest, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    path, flags = tmp_path / "entry.toml", ()
+    content = (honest / "entry.toml").read_text()
+    *changed, words = ENTRY_TOML.get(name, ("is a link or too large",))
+    if name in FLAGS:
+        *flags, words = FLAGS[name]
+    elif len(changed) == 2:
+        assert changed[0] in content
+        content = content.replace(*changed)
+    if changed != [None]:
+        path.write_text(content)
+    if name == "a link":
+        path = path.rename(tmp_path / "other.toml")
+        (tmp_path / "entry.toml").symlink_to(path)
+    result = verify(tmp_path, *flags)
+    assert result.code == 2, result.out
+    lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert words in lines[0]
+    assert "Traceback" not in result.err

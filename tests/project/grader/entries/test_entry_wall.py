@@ -1,0 +1,32 @@
+"""An entry behind the real wall: what its code looks for is nowhere."""
+
+import subprocess
+
+import pytest
+from cheats import planted_code
+from tiny import Workshop, write
+
+from cs_grader.outside import tiers
+
+LOOK = """
+    for place in (Path({valid!r}), *Path("/").glob("tmp/**/valid.txt")):
+        if place.is_file():
+            return place, place
+    if config.data.train_text is not None"""
+
+
+@pytest.mark.slow
+def test_behind_the_wall_the_validation_text_is_nowhere(script, tmp_path):
+    """Code that trains on it if it finds it leads to the figure of honest code."""
+    if reason := tiers.why_not("bubblewrap"):
+        pytest.skip(reason)
+    shop = Workshop(tmp_path, subprocess.Popen)
+    entry = shop.make("honest")
+    look = LOOK.format(valid=str(shop.paths["valid"]))
+    source = planted_code("run/corpus.py", ("\n    if config.data.train_text is not None", look))
+    write(entry / "code" / "cs_basics" / "run" / "corpus.py", source)
+    texts = [f"--{role}-text={path}" for role, path in shop.paths.items()]
+    result = script("instructor/verify", entry, *texts, "--leaderboard", tmp_path / "board.jsonl")
+    assert result.code == 0, result.out + result.err
+    claimed = shop.examine(entry).entry.bits_per_byte
+    assert f"ok          repeated          {claimed:.4f} when run again" in result.out

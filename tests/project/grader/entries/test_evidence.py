@@ -1,0 +1,174 @@
+"""What the verdict on an entry is computed from."""
+
+import itertools
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cs_grader.entries import statistics
+from cs_grader.entries.entry import arguments_of
+from cs_grader.entries.evaluation import log_probabilities, stories_of, windows
+from cs_grader.entries.leaderboard import Verified, add, compared, page, read_leaderboard
+from cs_grader.entries.overlap import PIECE_BYTES, Overlap, pieces
+from cs_grader.entries.refusal import RefusedError
+from cs_grader.entries.rerun import STAND_IN_BYTES, stand_in
+from cs_grader.entries.run_files import BYTE_OF
+
+# --- statistics ---
+
+
+def test_p_is_the_share_of_divisions_that_are_as_good():
+    rng = random.Random(0)
+    for _ in range(20):
+        ours = [rng.gauss(0, 1) for _ in range(4)]
+        theirs = [rng.gauss(0.5, 1) for _ in range(3)]
+        pooled = np.array([*ours, *theirs])
+        seen = np.mean(ours) - np.mean(theirs)
+        as_good = [
+            np.mean(pooled[list(group)]) - np.mean(np.delete(pooled, list(group))) <= seen + 1e-9
+            for group in itertools.combinations(range(7), 4)
+        ]
+        assert statistics.p_value(ours, theirs) == pytest.approx(np.mean(as_good))
+
+
+def test_five_seeds_each_are_enough_for_one_percent_and_three_are_not():
+    low, high = [0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 0.7, 0.8, 0.9, 1.0]
+    assert statistics.p_value(low, high) == pytest.approx(1 / 252)
+    assert statistics.p_value(low[:3], high[:3]) == pytest.approx(1 / 20)
+    assert statistics.p_value(low[:1], high[:1]) == pytest.approx(1 / 2)
+    assert statistics.p_value(high, low) == 1
+    assert statistics.p_value(low, low) > 0.5
+    with pytest.raises(ValueError, match="13 and 1 figures"):
+        statistics.p_value([1.0] * 13, [1.0])
+
+
+def test_equal_entries_are_seldom_called_different():
+    rng = random.Random(1)
+    p = [
+        statistics.p_value([rng.random() for _ in range(5)], [rng.random() for _ in range(5)])
+        for _ in range(400)
+    ]
+    assert 0.02 < np.mean(np.array(p) <= 0.05) < 0.08
+
+
+# --- leaderboard ---
+
+
+def verified(name, *figures, contest="ten-minutes", text="a" * 64):
+    return Verified(
+        name=name, author="A | B", contest=contest, command="stories", text=text,
+        bits_per_byte=list(figures), seconds=600.0, date="2026-01-01",
+    )  # fmt: skip
+
+
+def test_an_entry_is_compared_with_the_best_of_its_class_and_text():
+    others = [
+        verified("first", 0.9, 0.91),
+        verified("second", 0.88, 0.89),
+        verified("hour", 0.5, contest="one-hour"),
+        verified("elsewhere", 0.4, text="b" * 64),
+    ]
+    said = compared(verified("new", 0.86, 0.87), others)
+    assert said.startswith("better than second by 0.0200 bits per byte, p = 0.167 (2 against 2")
+    assert compared(verified("new", 0.95), others).startswith("not better than second")
+    assert compared(verified("new", 0.95), []) == "the first of its class on this text"
+
+
+def test_the_page_has_the_best_first_and_p_against_what_was_there_before(tmp_path):
+    board = tmp_path / "board.jsonl"
+    for one in (verified("slow", 0.9, 0.91), verified("fast", 0.8, 0.81), verified("mid", 0.85)):
+        add(board, one)
+    assert [one.name for one in read_leaderboard(board)] == ["slow", "fast", "mid"]
+    rows = [line for line in board.with_suffix(".md").read_text().splitlines() if "A \\| B" in line]
+    assert [row.split(" | ")[2] for row in rows] == ["fast", "mid", "slow"]
+    assert [row.replace("\\|", "").split(" | ")[4].strip() for row in rows] == ["0.167", "1", ""]
+    board.write_text(json.dumps({"name": "x"}) + "\n")
+    with pytest.raises(ValueError, match="line 1 is no verified entry"):
+        read_leaderboard(board)
+
+
+# --- texts and figures ---
+
+
+def test_pieces_are_those_of_the_validation_text_alone():
+    rng = random.Random(2)
+    valid, train = (rng.randbytes(400) for _ in range(2))
+    train = train[:100] + valid[50:150] + train[200:]
+    shown = b"xyz" + valid[100:250]
+    ours, theirs, others = (
+        {text[i : i + PIECE_BYTES] for i in range(len(text) - PIECE_BYTES + 1)}
+        for text in (valid, train, shown)
+    )
+    overlap = Overlap(valid, train)
+    assert overlap.count(shown) == len((ours - theirs) & others) > 0
+    assert overlap.share(valid) == 1
+    assert overlap.count(train) == overlap.count(valid[: PIECE_BYTES - 1]) == 0
+    assert len(pieces(b"\x00" * 40)) == len(pieces(b"\x01" * 40)) == 1
+
+
+@pytest.mark.parametrize("num_ids", [2, 3, 8, 9, 10, 17, 4096 * 3 + 5])
+@pytest.mark.parametrize("context_length", [1, 8, 5000])
+def test_windows_predict_every_id_but_the_first_once(num_ids, context_length):
+    targets = []
+    for batch in windows(num_ids, context_length):
+        assert batch.shape[1] <= context_length + 1
+        assert (np.diff(batch, axis=1) == 1).all()
+        targets += batch[:, 1:].ravel().tolist()
+    assert targets == list(range(1, num_ids))
+
+
+def test_logits_are_normalised_by_the_verifier():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 50, (2, 3, 17)).astype(np.float32)
+    probabilities = np.exp(log_probabilities(logits))
+    assert probabilities.sum(-1) == pytest.approx(np.ones((2, 3)))
+    assert log_probabilities(logits + 100) == pytest.approx(log_probabilities(logits), abs=1e-4)
+    for value in (np.nan, np.inf, -np.inf):
+        logits[0, 0, 0] = value
+        with pytest.raises(RefusedError, match="not finite"):
+            log_probabilities(logits)
+
+
+def test_stories_are_the_whole_text_and_the_stand_in_is_its_end():
+    text = b"One.\n<|endoftext|>\nTwo.\r\n<|endoftext|>\r\nThree" * 9000
+    assert b"".join(stories_of(text)) == text
+    assert text.endswith(stand_in(text))
+    assert STAND_IN_BYTES <= len(stand_in(text)) < STAND_IN_BYTES + 100
+    assert stand_in(b"short") == b"short"
+
+
+def test_bytes_have_the_names_of_gpt2():
+    from cs_basics.tokenizer import to_printable
+
+    assert {to_printable(bytes([byte])): byte for byte in range(256)} == BYTE_OF
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("", "begins with a preset"),
+        ("--lr 1", "begins with a preset"),
+        ("stories --run_dir=/tmp/x", "--run-dir is set by the verifier"),
+        ("stories --train-text x", "--train-text is set by the verifier"),
+        ("stories ; touch x", "';' is neither a flag nor a plain value"),
+        ("stories --lr ../x", "'../x' is neither a flag nor a plain value"),
+        ("stories 'unclosed", "cannot be split"),
+    ],
+)
+def test_a_command_is_a_preset_with_flags(command, reason):
+    with pytest.raises(RefusedError, match=reason):
+        arguments_of(command)
+
+
+def test_an_honest_command_is_split():
+    words = ["stories", "--lr", "3e-3", "--max-minutes=10", "--tie-embeddings", "--norm", "rmsnorm"]
+    assert arguments_of(" ".join(words)) == words
+
+
+def test_the_page_in_docs_is_that_of_the_verified_entries():
+    docs = Path(__file__).parents[4] / "docs"
+    entries = read_leaderboard(docs / "leaderboard.jsonl")
+    assert (docs / "leaderboard.md").read_text() == page(entries, "leaderboard.jsonl")
