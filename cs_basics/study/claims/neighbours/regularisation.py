@@ -81,7 +81,7 @@ CLAIMS = [
         name="regularises",
         says="RMSNorm regularises: it makes a network overfit less.",
         source=CIRCULATES,
-        shows="error on unseen samples of eight toys when half of the noise in 256 training samples "
+        shows="error on unseen samples of eight toys when half of the noise in 256 samples "
         "has been learnt by heart, so that all are equally well fitted",
         measure=errors,
         verdict=judge,
