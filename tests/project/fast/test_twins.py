@@ -80,7 +80,7 @@ CASES = {
     "TransformerLM": Case(lambda: transformer.TransformerLM(50, 160, 32, 2, 4, 48), (ids(2, SEQ),)),
 }
 TWINS = {**twins_of_the_model(), **twins_of_the_tokenizer()}
-NOT_MODULES = {"AdamW", "generate", "Tokenizer", "train_bpe"}
+NOT_MODULES = {"AdamW", "Muon", "generate", "Tokenizer", "train_bpe"}
 
 
 def with_gains(module):

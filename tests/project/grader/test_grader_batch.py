@@ -296,7 +296,7 @@ def test_results_on_other_terms_are_not_mixed(tmp_path):
     later = Terms(tests=TESTS, tier="process", secret="9", problems=("silu",))
     assert batch.settle_terms(tmp_path, later, resume=True).secret == "5"
     other = Terms(tests=TESTS, tier="process", secret="9", problems=("linear",))
-    with pytest.raises(ValueError, match="another problems"):
+    with pytest.raises(ValueError, match="other terms"):
         batch.settle_terms(tmp_path, other, resume=True)
 
 
