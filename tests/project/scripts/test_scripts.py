@@ -127,7 +127,9 @@ def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, mo
 
 def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path):
     folder = tmp_path / "run"
-    result = script("train", "debug", "--corpus-megabytes", "0.1", "--run-dir", folder, *TINY)
+    # Larger batches: its validation text is half a megabyte, all of which is evaluated at the end.
+    sizes = ["--corpus-megabytes", "0.1", "--context-length", "256", "--batch-size", "16"]
+    result = script("train", "debug", "--run-dir", folder, *TINY, *sizes)
     assert result.code == 0, result.err
     assert (folder / "corpus" / "train.txt").stat().st_size >= 100_000
 
