@@ -53,6 +53,9 @@ def judge(case: Case, checks: Mapping[str, Check] | None = None) -> Iterator[Fin
                 yield Finding(name, "refused", str(error))
             else:
                 yield Finding(name, "not judged", f"needs what was refused under {first}")
+        except Exception as error:
+            # Whatever an entry makes a check stumble over is that entry's verdict.
+            yield Finding(name, "refused", printable(f"{type(error).__name__}: {error}", 200))
 
 
 def is_accepted(findings: list[Finding]) -> bool:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from cs_grader.entries.model import Answers, Logits, Model
 from cs_grader.entries.refusal import RefusedError
-from cs_grader.entries.run_files import Ids
+from cs_grader.entries.run_files import MAX_WINDOW_LOGITS, Ids
 
 BATCH_IDS = 4096
 NUM_PROBES = 48
@@ -70,14 +70,15 @@ def read(model: Model, text: bytes, ids: Ids, ask: Answers, tell: Tell) -> Readi
     costs: list[Floats] = []
     lengths = draw_probes(len(ids), context_length)
     probes: dict[int, Floats] = {}
-    for window in windows(len(ids), context_length):
+    rows = max(1, min(BATCH_IDS, MAX_WINDOW_LOGITS // vocab_size) // context_length)
+    for window in windows(len(ids), context_length, rows):
         logits = ask.logits(ids[window[:, :-1]], vocab_size)
         costs.append(costs_of(logits, ids[window[:, 1:]]).ravel())
         for row, begin in enumerate(window[:, 0].tolist()):
             if begin in lengths:
                 probes[begin] = log_probabilities(logits[row, : lengths[begin]])
         tell("predicting the text", int(window[-1, -1]), len(ids) - 1)
-    sizes = np.array([len(token) for token in model.files.vocabulary])[ids]
+    sizes = model.files.lengths[ids]
     return Reading(text, ids, np.concatenate(costs), np.cumsum(sizes) - sizes, probes)
 
 
@@ -90,11 +91,10 @@ def draw_probes(num_ids: int, context_length: int) -> dict[int, int]:
     return {int(begin): int(rng.integers(1, longest)) for begin in begins}
 
 
-def windows(num_ids: int, context_length: int) -> Iterator[npt.NDArray[np.int64]]:
+def windows(num_ids: int, context_length: int, rows: int) -> Iterator[npt.NDArray[np.int64]]:
     """Yield batches of windows as places of ids, each overlapping the next by its last id."""
     if num_ids < 2:
         raise RefusedError(f"the text has {num_ids} tokens: there is nothing to predict")
-    rows = max(1, BATCH_IDS // context_length)
     whole = (num_ids - 1) // context_length
     steps = np.arange(context_length + 1)
     for first in range(0, whole, rows):

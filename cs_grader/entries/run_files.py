@@ -19,7 +19,11 @@ from cs_grader.entries.refusal import RefusedError, once
 
 FOOTER_BYTES = 256
 HEADER_BYTES = 1024
+SIZES = ("vocab_size", "context_length")
 MAX_SIZE = 2**20
+MAX_WINDOW_LOGITS = 2**26
+"""Logits of a window: they cross the wall at once, 256 MB at most."""
+MAX_TEXT_BYTES = 2**27
 Ids = npt.NDArray[np.int32]
 
 
@@ -49,11 +53,10 @@ class RunFiles:
     def sizes(self) -> tuple[int, int]:
         """Entries of the vocabulary and tokens of a window."""
         model = self.settings["model"]
-        sizes = model.get("vocab_size"), model.get("context_length")
-        for size in sizes:
-            if type(size) is not int or not 0 < size <= MAX_SIZE:
-                raise RefusedError(f"config.json: vocab_size and context_length are {sizes}")
-        return sizes  # pyright: ignore[reportReturnType]
+        vocab_size, context_length = (_size(model, name) for name in SIZES)
+        if vocab_size * context_length > MAX_WINDOW_LOGITS:
+            raise RefusedError(f"a window has {vocab_size:,} x {context_length:,} logits: too many")
+        return vocab_size, context_length
 
     @once
     def vocabulary(self) -> list[bytes]:
@@ -67,14 +70,22 @@ class RunFiles:
             raise RefusedError(f"tokenizer/vocab.json cannot be read: {error!r}") from None
         return tokens
 
+    @once
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Bytes of each id."""
+        return np.array([len(token) for token in self.vocabulary], np.int64)
+
     def decode(self, ids: Ids) -> bytes:
         """Return the bytes that ids stand for.
 
         Raises:
-            RefusedError: An id is not in the vocabulary.
+            RefusedError: An id is not in the vocabulary, or they stand for more than a text has.
         """
         if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.vocabulary):
             raise RefusedError(f"a token id is outside of the vocabulary of {len(self.vocabulary)}")
+        num_bytes = int(self.lengths[ids].sum())
+        if num_bytes > MAX_TEXT_BYTES:
+            raise RefusedError(f"{ids.size:,} token ids stand for {num_bytes:,} bytes")
         return b"".join(map(self.vocabulary.__getitem__, ids.tolist()))
 
     @once
@@ -123,6 +134,13 @@ class RunFiles:
             return (self.run / name).read_bytes()
         except FileNotFoundError:
             raise RefusedError(f"run/{name} is missing") from None
+
+
+def _size(model: dict[str, Any], name: str) -> int:
+    size = model.get(name)
+    if type(size) is not int or not 0 < size <= MAX_SIZE:
+        raise RefusedError(f"config.json: {name}={size!r} must be 1 to {MAX_SIZE:,}")
+    return size
 
 
 def _check_archive(state: bytes) -> None:

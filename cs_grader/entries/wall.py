@@ -20,8 +20,9 @@ from cs_grader.inside import confine
 from cs_grader.outside import sandbox
 from cs_grader.outside.stage import Stage, copy_inside
 
-TIERS = ("bubblewrap", "process")
-LIMITS = sandbox.Limits(file_bytes=2 * 2**30, scratch_bytes=2 * 2**30, processes=256)
+LIMITS = sandbox.Limits(
+    memory_bytes=8 * 2**30, file_bytes=2 * 2**30, scratch_bytes=2 * 2**30, processes=256
+)
 SCRIPTS = ("train.py", "cli.py", "process.py")
 TAIL_BYTES = 4000
 
@@ -69,7 +70,7 @@ def running(
     """Run a program behind the wall, and kill it and all that it started at the end of the block.
 
     Args:
-        tier: One of TIERS.
+        tier: "bubblewrap" or "process".
         stage: What it sees.
         program: Its place in the stage.
         arguments: Of the program.
@@ -82,6 +83,7 @@ def running(
     settings = {
         "uid": sandbox.own_uid() if has_uid else None,
         "processes": LIMITS.processes,
+        "memory_bytes": LIMITS.memory_bytes,
         "file_bytes": LIMITS.file_bytes,
         "may_start_programs": is_training,
     }

@@ -2,8 +2,8 @@
 
     python launch.py SETTINGS PROGRAM ARGUMENTS...
 
-SETTINGS is JSON: uid (become this user; null: stay), processes, file_bytes, and may_start_programs
-(training compiles; a model that answers does not).
+SETTINGS is JSON: uid (become this user; null: stay), processes, memory_bytes of each of them,
+file_bytes, and may_start_programs (training compiles; a model that answers does not).
 """
 
 import json
@@ -21,6 +21,7 @@ def main() -> None:
         confine.become(settings["uid"])
         confine.limit(resource.RLIMIT_NPROC, settings["processes"])
     confine.die_with_parent()
+    confine.limit(resource.RLIMIT_DATA, settings["memory_bytes"])
     confine.limit(resource.RLIMIT_FSIZE, settings["file_bytes"])
     confine.limit(resource.RLIMIT_CORE, 0)
     if not settings["may_start_programs"]:

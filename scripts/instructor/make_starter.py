@@ -112,6 +112,7 @@ OTHERWISE = (
     ("cs_basics/run/config.py", 'Literal["adamw", "muon"]', 'Literal["adamw"]'),
     ("cs_basics/run/config.py", """; muon: orthogonal updates for the matrices of the
     blocks, AdamW for all other weights (cs_basics/variants/muon.py).""", "."),
+    ("cs_basics/run/config.py", "muon_by_head: bool", "muon_by_head: Literal[False]"),
     ("cs_basics/run/config.py", "the fast twins of cs_basics/fast, comp", "your code, comp"),
     ("cs_basics/run/config.py", "the book's own code, uncompiled", "your code, line by line"),
     ("cs_basics/run/__init__.py", "tensor_parallel.py                 ... or shares of every "

@@ -17,7 +17,7 @@ from cs_basics.study.record.score import Runs
 from cs_basics.study.record.statistics import P, is_lower, p_value
 
 TITLE = "The record: bits per byte in a few minutes"
-PICTURE = "pictures/record.png"
+PICTURE, PICTURE_SHOWS = "pictures/record.png", "Bits per byte, rung by rung"
 MINUTES, SEEDS, PRESET = 10.0, 5, "stories"
 """What a measurement has at least; less is a rehearsal."""
 
@@ -57,7 +57,7 @@ def blocks(ladder: Ladder) -> list[Block]:
             f"{', '.join(map(str, ladder.seeds))}. {num_decided} of {len(ladder.rungs)} rungs are "
             f"decided. {_measured_on(ladder)}"
         ),
-        Picture(PICTURE, "Bits per byte, rung by rung", staircase(ladder)),
+        *([Picture(PICTURE, PICTURE_SHOWS, staircase(ladder))] if ladder.chosen else []),
         Heading("The rungs"),
         Paragraph(
             "Bits per byte on the third text, a tenth of the training text: difference to the "
@@ -82,9 +82,9 @@ def blocks(ladder: Ladder) -> list[Block]:
 
 def _rehearsal(ladder: Ladder) -> str:
     return (
-        f"This was a rehearsal ({ladder.minutes:g} minutes, {len(ladder.seeds)} seeds, preset "
-        f"{ladder.preset}; a measurement has {MINUTES:g} or more, {SEEDS} or more, and {PRESET}): "
-        "its figures show that everything runs, and nothing else."
+        f"A rehearsal: preset {ladder.preset}, minutes: {ladder.minutes:g}, seeds: "
+        f"{len(ladder.seeds)}. A measurement has preset {PRESET}, at least {MINUTES:g} minutes and "
+        f"{SEEDS} seeds. These figures show that everything runs, and nothing else."
     )
 
 
@@ -103,7 +103,7 @@ def _measured_on(ladder: Ladder) -> str:
 def _row(ladder: Ladder, rung: Rung) -> list[str]:
     alone, on_top = ladder.state.alone[rung.name], ladder.state.on_top[rung.name]
     if on_top is None:
-        missing = ", ".join(set(rung.needs) - set(ladder.state.accepted))
+        missing = ", ".join(name for name in rung.needs if name not in ladder.state.accepted)
         told = ["-", "-", f"no, needs {missing}"]
     else:
         verdict = on_top.verdict if not on_top.is_accepted else "yes"

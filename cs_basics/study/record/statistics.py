@@ -1,8 +1,9 @@
 """Whether one set of scores is lower than another: Welch's t-test.
 
 It assumes that the scores of a recipe over its seeds are independent and roughly normal; their
-variance may differ from recipe to recipe. With five seeds an exact permutation test could not go
-below p = 2/252, hence a test that assumes a distribution. All recipes share their seeds, and so
+variance may differ from recipe to recipe. With five seeds an exact permutation test has p < 0.01
+only where no score of one recipe lies among those of the other (2/252), hence a test that assumes a
+distribution. All recipes share their seeds, and so
 part of their chance; that is not taken out, which errs on the side of "not seen".
 """
 

@@ -134,7 +134,7 @@ def ladder_of(scores, seeds=SEEDS, minutes=10.0):
 
 def test_the_page_says_what_is_not_measured_and_that_it_was_a_rehearsal():
     page = to_markdown("", blocks(ladder_of(scores_of(base=1.0, a=0.9))))
-    assert "This was a rehearsal (10 minutes, 3 seeds" in page
+    assert "A rehearsal: preset stories, minutes: 10, seeds: 3." in page
     assert "2026-01-02, on a machine" in page
     rows = {line.split(":")[0]: line for line in page.splitlines() if line.startswith("| ")}
     assert "| -0.1000 |" in rows["| a"]

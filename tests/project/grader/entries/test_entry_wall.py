@@ -1,11 +1,14 @@
 """An entry behind the real wall: what its code looks for is nowhere."""
 
+import dataclasses
 import subprocess
+import tempfile
 
 import pytest
 from cheats import planted_code
-from tiny import Workshop, write
+from tiny import ROOT, Workshop, write
 
+from cs_grader.entries import wall
 from cs_grader.outside import tiers
 
 LOOK = """
@@ -30,3 +33,19 @@ def test_behind_the_wall_the_validation_text_is_nowhere(script, tmp_path):
     assert result.code == 0, result.out + result.err
     claimed = shop.examine(entry).entry.bits_per_byte
     assert f"ok          repeated          {claimed:.4f} when run again" in result.out
+
+
+def test_memory_behind_the_wall_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(wall, "LIMITS", dataclasses.replace(wall.LIMITS, memory_bytes=2**28))
+    code = tmp_path / "code"
+    code.mkdir()
+    stage = tmp_path / "stage"
+    stage.mkdir()
+    stage = wall.build_stage(stage, ROOT, code)
+    write(stage.root / "hoard.py", "print(len(bytearray(2**29)))")
+    with (
+        tempfile.TemporaryFile() as output,
+        wall.running("process", stage, "hoard.py", [], output, threads=1) as process,
+    ):
+        assert process.wait(60) != 0
+        assert wall.last_line(output) == "MemoryError"

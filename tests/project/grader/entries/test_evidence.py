@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from cs_grader.entries import statistics
+from cs_grader.entries.checks import judge
 from cs_grader.entries.entry import arguments_of
 from cs_grader.entries.evaluation import log_probabilities, stories_of, windows
 from cs_grader.entries.leaderboard import Verified, add, compared, page, read_leaderboard
 from cs_grader.entries.overlap import PIECE_BYTES, Overlap, pieces
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.rerun import STAND_IN_BYTES, stand_in
-from cs_grader.entries.run_files import BYTE_OF
+from cs_grader.entries.run_files import BYTE_OF, MAX_TEXT_BYTES, RunFiles
 
 # --- statistics ---
 
@@ -113,11 +114,45 @@ def test_pieces_are_those_of_the_validation_text_alone():
 @pytest.mark.parametrize("context_length", [1, 8, 5000])
 def test_windows_predict_every_id_but_the_first_once(num_ids, context_length):
     targets = []
-    for batch in windows(num_ids, context_length):
+    for batch in windows(num_ids, context_length, rows=7):
+        assert len(batch) <= 7
         assert batch.shape[1] <= context_length + 1
         assert (np.diff(batch, axis=1) == 1).all()
         targets += batch[:, 1:].ravel().tolist()
     assert targets == list(range(1, num_ids))
+
+
+def run_of(folder, vocab_size=300, context_length=32, vocabulary=()):
+    """A run folder that holds no more than this."""
+    model = {"vocab_size": vocab_size, "context_length": context_length}
+    settings = {"model": model, "data": {}, "run": {}}
+    (folder / "run" / "tokenizer").mkdir(parents=True)
+    (folder / "run" / "config.json").write_text(json.dumps({"settings": settings}))
+    vocabulary = {token: token_id for token_id, token in enumerate(vocabulary)}
+    (folder / "run" / "tokenizer" / "vocab.json").write_text(json.dumps(vocabulary))
+    return RunFiles(folder)
+
+
+@pytest.mark.parametrize("sizes", [(2**20, 2**10), (2**10, 2**20), (0, 8), (True, 8), ("9", 8)])
+def test_sizes_that_would_fill_the_memory_are_refused(tmp_path, sizes):
+    with pytest.raises(RefusedError):
+        _ = run_of(tmp_path, *sizes).sizes
+
+
+def test_ids_that_stand_for_more_than_a_text_are_refused_before_it_is_made(tmp_path):
+    files = run_of(tmp_path, vocabulary=["a", "b" * 2**20])
+    assert files.decode(np.array([0, 1, 0], np.int32)) == b"a" + b"b" * 2**20 + b"a"
+    ids = np.ones(MAX_TEXT_BYTES // 2**20 + 1, np.int32)
+    with pytest.raises(RefusedError, match="stand for"):
+        files.decode(ids)
+
+
+def test_an_error_of_any_kind_is_the_entry_s_verdict():
+    def stumbles(_case):
+        raise MemoryError("too much")
+
+    (finding,) = judge(None, {"files": stumbles})
+    assert (finding.verdict, finding.reason) == ("refused", "MemoryError: too much")
 
 
 def test_logits_are_normalised_by_the_verifier():
