@@ -6,22 +6,18 @@ import signal
 import statistics
 from collections.abc import Iterator
 
-import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
-
-from cs_basics.data import get_batch
 from cs_basics.fast import accelerate, checkpoint_blocks, compile_training
 from cs_basics.run.averaging import WeightAverage
+from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.clock import Clock, Speed
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import Corpus
-from cs_basics.run.distributed import ALONE, DDP, World
-from cs_basics.run.epochs import epoch_batch
+from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
+from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.metrics import MetricsLog
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
@@ -32,7 +28,6 @@ from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
 from cs_basics.training import Batch, TrainingDivergedError, Update, train
-from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import build_model
 
 logger = logging.getLogger(__name__)
@@ -287,24 +282,15 @@ class Trainer:
         num_shares = self.world.size // self.data_world.size
         return 6.0 * (num_shares * sum(held.values()) + scores)
 
-    def next_batch(self) -> tuple[Tensor, Tensor]:
+    def next_batch(self) -> Batch:
         """Return the rows of the next batch that this process works on.
 
         Raises:
             OSError, ValueError: The token file is gone or was changed.
         """
         check_unchanged(self.corpus.train)
-        data, tokens = self.config.data, self.corpus.train.tokens
-        sizes = (data.batch_size, self.config.model.context_length, "cpu")
-        if data.order == "epochs":
-            batch = epoch_batch(tokens, *sizes, self.step, self.config.run.seed)
-        else:
-            # Every process draws the same batch.
-            batch = get_batch(tokens, *sizes)
-        if data.token_noise:
-            batch = (with_noise(batch[0], data.token_noise, self.config.model.vocab_size), batch[1])
-        rows = self.data_world.share(data.batch_size)
-        return tuple(to_device(part[rows], self.device) for part in batch)  # pyright: ignore[reportReturnType]
+        rows = self.data_world.share(self.config.data.batch_size)
+        return draw_batch(self.corpus.train.tokens, self.config, self.step, rows, self.device)
 
     def validate(
         self,
@@ -343,70 +329,3 @@ class Trainer:
                 self.model, self.corpus.tokenizer, num_tokens, seed, is_fast=self.is_fast
             )
             log.log_sample(self.step, text)
-
-
-def with_noise(ids: Tensor, share: float, vocab_size: int) -> Tensor:
-    """Return the ids, of which about this share is replaced by random ones."""
-    noise = torch.randint(vocab_size, ids.shape)
-    return torch.where(torch.rand(ids.shape) < share, noise, ids)
-
-
-def micro_batch_size(config: TrainConfig, world: World) -> int:
-    """Return how many rows of a batch a process works on at a time.
-
-    Raises:
-        ValueError: The batch cannot be shared out evenly, or the optimizer not at all.
-    """
-    parallel = config.run.parallel
-    if parallel != "ddp" and world.size > 1:
-        if config.optim.optimizer == "muon":
-            raise ValueError(
-                f"--optimizer muon needs whole matrices, and with --parallel {parallel} each "
-                "process holds a part of them: use --parallel ddp, or --optimizer adamw"
-            )
-        if config.optim.average_from < 1:
-            raise ValueError(
-                f"--average-from needs whole weights, and with --parallel {parallel} each process "
-                "holds a part of them: use --parallel ddp"
-            )
-    num_processes = data_world(config, world).size
-    size, remainder = divmod(config.data.batch_size, num_processes * config.run.grad_accum_steps)
-    if remainder:
-        raise ValueError(
-            f"batch_size={config.data.batch_size} cannot be shared out evenly among "
-            f"{num_processes} process(es) in grad_accum_steps={config.run.grad_accum_steps} parts "
-            "each"
-        )
-    return size
-
-
-def data_world(config: TrainConfig, world: World) -> World:
-    """Return the processes that share out a batch; with tensor parallelism each computes it all."""
-    return ALONE if config.run.parallel == "tp" and world.size > 1 else world
-
-
-def lay_out(model: TransformerLM, optimizer: Optimizer, config: TrainConfig, world: World) -> DDP:
-    """Spread a model and its optimizer over the processes."""
-    if config.run.parallel == "ddp" or world.size == 1:
-        return DDP(model, world)
-
-    def build_whole() -> tuple[nn.Module, Optimizer]:
-        whole = build_model(config.model, "cpu")
-        return whole, make_optimizer(whole, config)
-
-    # Here and not above: importing them takes half a second.
-    if config.run.parallel == "tp":
-        from cs_basics.run.tensor_parallel import TensorParallel
-
-        return TensorParallel(model, optimizer, world, build_whole)
-    from cs_basics.run.fsdp import FSDP
-
-    return FSDP(model, optimizer, world, build_whole)
-
-
-def to_device(part: Tensor, device: torch.device) -> Tensor:
-    """Move token ids to a device; on the way to a GPU the copy runs while it computes."""
-    part = part.contiguous()
-    if device.type == "cuda":
-        return part.pin_memory().to(device, non_blocking=True)
-    return part.to(device)

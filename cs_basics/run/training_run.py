@@ -14,12 +14,13 @@ from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
+from cs_basics.run.layout import micro_batch_size
 from cs_basics.run.metrics import MetricsLog, plot_losses
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Report
 from cs_basics.run.samples import write_samples
 from cs_basics.run.stopping import StopSignals
-from cs_basics.run.trainer import Trainer, micro_batch_size
+from cs_basics.run.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ import torch
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import cosine_schedule
+from cs_basics.run.batches import with_noise
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.evaluation import evaluate, make_loss_function
@@ -20,7 +21,7 @@ from cs_basics.run.metrics import read_metrics
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.schedules import linear_schedule
 from cs_basics.run.token_file import open_token_file, write_token_file
-from cs_basics.run.trainer import Trainer, with_noise
+from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.training import TrainingDivergedError, train
 from cs_basics.variants.model import build_model

@@ -1,0 +1,54 @@
+"""The batches of a run: where they are read, with how much noise, on which device."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cs_basics.data import get_batch
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.epochs import epoch_batch
+from cs_basics.training import Batch
+
+
+def draw_batch(
+    tokens: npt.NDArray[np.integer[Any]],
+    config: TrainConfig,
+    step: int,
+    rows: slice,
+    device: torch.device,
+) -> Batch:
+    """Return rows of the batch of a step: inputs and the tokens after them.
+
+    Args:
+        tokens: Token ids of the training text, (num_tokens,).
+        config: Says how many windows of which length make a batch, and how they are drawn.
+        step: Number of batches before this one.
+        rows: The rows that are wanted. Every process draws the whole batch, and so the same.
+        device: Where they go.
+    """
+    data = config.data
+    sizes = (data.batch_size, config.model.context_length, "cpu")
+    if data.order == "epochs":
+        inputs, targets = epoch_batch(tokens, *sizes, step, config.run.seed)
+    else:
+        inputs, targets = get_batch(tokens, *sizes)
+    if data.token_noise:
+        inputs = with_noise(inputs, data.token_noise, config.model.vocab_size)
+    return to_device(inputs[rows], device), to_device(targets[rows], device)
+
+
+def with_noise(ids: Tensor, share: float, vocab_size: int) -> Tensor:
+    """Return the ids, of which about this share is replaced by random ones."""
+    noise = torch.randint(vocab_size, ids.shape)
+    return torch.where(torch.rand(ids.shape) < share, noise, ids)
+
+
+def to_device(part: Tensor, device: torch.device) -> Tensor:
+    """Move token ids to a device; on the way to a GPU the copy runs while it computes."""
+    part = part.contiguous()
+    if device.type == "cuda":
+        return part.pin_memory().to(device, non_blocking=True)
+    return part.to(device)

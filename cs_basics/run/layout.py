@@ -1,0 +1,63 @@
+"""How a model and its batches are laid out over the processes of a run."""
+
+from torch import nn
+from torch.optim import Optimizer
+
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.distributed import ALONE, DDP, World
+from cs_basics.run.folder import make_optimizer
+from cs_basics.transformer import TransformerLM
+from cs_basics.variants.model import build_model
+
+
+def micro_batch_size(config: TrainConfig, world: World) -> int:
+    """Return how many rows of a batch a process works on at a time.
+
+    Raises:
+        ValueError: The batch cannot be shared out evenly, or the optimizer not at all.
+    """
+    parallel = config.run.parallel
+    if parallel != "ddp" and world.size > 1:
+        if config.optim.optimizer == "muon":
+            raise ValueError(
+                f"--optimizer muon needs whole matrices, and with --parallel {parallel} each "
+                "process holds a part of them: use --parallel ddp, or --optimizer adamw"
+            )
+        if config.optim.average_from < 1:
+            raise ValueError(
+                f"--average-from needs whole weights, and with --parallel {parallel} each process "
+                "holds a part of them: use --parallel ddp"
+            )
+    num_processes = data_world(config, world).size
+    size, remainder = divmod(config.data.batch_size, num_processes * config.run.grad_accum_steps)
+    if remainder:
+        raise ValueError(
+            f"batch_size={config.data.batch_size} cannot be shared out evenly among "
+            f"{num_processes} process(es) in grad_accum_steps={config.run.grad_accum_steps} parts "
+            "each"
+        )
+    return size
+
+
+def data_world(config: TrainConfig, world: World) -> World:
+    """Return the processes that share out a batch; with tensor parallelism each computes it all."""
+    return ALONE if config.run.parallel == "tp" and world.size > 1 else world
+
+
+def lay_out(model: TransformerLM, optimizer: Optimizer, config: TrainConfig, world: World) -> DDP:
+    """Spread a model and its optimizer over the processes."""
+    if config.run.parallel == "ddp" or world.size == 1:
+        return DDP(model, world)
+
+    def build_whole() -> tuple[nn.Module, Optimizer]:
+        whole = build_model(config.model, "cpu")
+        return whole, make_optimizer(whole, config)
+
+    # Here and not above: importing them takes half a second.
+    if config.run.parallel == "tp":
+        from cs_basics.run.tensor_parallel import TensorParallel
+
+        return TensorParallel(model, optimizer, world, build_whole)
+    from cs_basics.run.fsdp import FSDP
+
+    return FSDP(model, optimizer, world, build_whole)
