@@ -1,5 +1,6 @@
 """Hardware: device, fastest dtype and peak memory."""
 
+import functools
 import sys
 import time
 from pathlib import Path
@@ -50,8 +51,12 @@ def resolve_dtype(choice: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16
 
 
+@functools.cache
 def matmul_rate(dtype: torch.dtype, device: torch.device, size: int = 1024) -> float:
-    """Measure size x size matrix products: floating-point operations per second, best of five."""
+    """Measure size x size matrix products: floating-point operations per second, best of five.
+
+    A process measures each once.
+    """
     a = torch.randn(size, size, device=device).to(dtype)
     elapsed_s: list[float] = []
     for _ in range(6):

@@ -73,24 +73,34 @@ def texts(tmp_path_factory):
     return train, valid
 
 
+@pytest.fixture(scope="session")
+def make_tiny_config(texts):
+    """Say what a run of twenty updates is, by its folder; it takes about a second."""
+
+    def make(run_dir):
+        return PRESETS["debug"][1].replace(
+            train_text=texts[0],
+            valid_text=texts[1],
+            run_dir=run_dir,
+            vocab_size=300,
+            context_length=32,
+            d_model=32,
+            d_ff=64,
+            batch_size=4,
+            max_steps=20,
+            warmup_steps=3,
+            eval_every=10,
+            eval_tokens=600,
+            log_every=5,
+            checkpoint_every=5,
+            device="cpu",
+            dtype="float32",
+        )
+
+    return make
+
+
 @pytest.fixture
-def tiny_config(texts, tmp_path):
+def tiny_config(make_tiny_config, tmp_path):
     """A run of twenty updates that takes about a second."""
-    return PRESETS["debug"][1].replace(
-        train_text=texts[0],
-        valid_text=texts[1],
-        run_dir=tmp_path / "run",
-        vocab_size=300,
-        context_length=32,
-        d_model=32,
-        d_ff=64,
-        batch_size=4,
-        max_steps=20,
-        warmup_steps=3,
-        eval_every=10,
-        eval_tokens=600,
-        log_every=5,
-        checkpoint_every=5,
-        device="cpu",
-        dtype="float32",
-    )
+    return make_tiny_config(tmp_path / "run")

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cs_basics.run import corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 
@@ -38,6 +40,22 @@ def train(script, texts, tmp_path):
         return script("train", "debug", *given, *TINY, *arguments)
 
     return call
+
+
+@pytest.fixture(scope="module")
+def finished(texts, tmp_path_factory):
+    """A run that the script has made. Copy it, do not change it."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", folder]
+    command = [sys.executable, ROOT / "scripts" / "train.py", "debug", *given, *TINY]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def trained(finished, tmp_path):
+    """A copy of the finished run, where `train` looks for it."""
+    return shutil.copytree(finished, tmp_path / "run")
 
 
 def assert_one_line(result, *words):
@@ -101,17 +119,15 @@ def test_train_generate_evaluate(train, script, texts, tmp_path):
     assert f"bits per byte  {row['bits_per_byte']:.4f}" in for_people.out
 
 
-def test_a_run_is_resumed_with_its_own_settings(train, script, tmp_path):
-    folder = tmp_path / "run"
-    assert train().code == 0
+def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
     assert_one_line(train(), "already holds a run", "--resume")
     assert_one_line(train("--resume", "--lr", "0.5"), "lr=0.5", "started with lr=0.003")
     assert_one_line(train("--resume", "--d-ff", "96"), "d_ff=96", "started with d_ff=64")
     result = script(
-        "train", "debug", "--run-dir", folder, "--max-steps", "15", "--resume", "--device", "cpu"
+        "train", "debug", "--run-dir", trained, "--max-steps", "15", "--resume", "--device", "cpu"
     )
     assert result.code == 0, result.err
-    assert RunFolder(folder).latest_checkpoint().name == "step-00000015.pt"
+    assert RunFolder(trained).latest_checkpoint().name == "step-00000015.pt"
 
 
 def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, monkeypatch):
@@ -125,13 +141,14 @@ def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, mo
     assert RunFolder(Path("runs/debug-2")).latest_checkpoint().name == "step-00000013.pt"
 
 
-def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path):
+def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "_VALID_MEGABYTES", 0.02)  # All is evaluated at the end.
     folder = tmp_path / "run"
-    # Larger batches: its validation text is half a megabyte, all of which is evaluated at the end.
-    sizes = ["--corpus-megabytes", "0.1", "--context-length", "256", "--batch-size", "16"]
+    sizes = ["--corpus-megabytes", "0.1"]
     result = script("train", "debug", "--run-dir", folder, *TINY, *sizes)
     assert result.code == 0, result.err
     assert (folder / "corpus" / "train.txt").stat().st_size >= 100_000
+    assert 20_000 <= (folder / "corpus" / "valid.txt").stat().st_size < 100_000
 
 
 def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, monkeypatch):
@@ -188,34 +205,30 @@ def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, tm
     assert "300" in result.out + result.err
 
 
-def test_a_token_file_of_another_tokenizer_is_one_line(train, script, texts, tmp_path):
-    assert train().code == 0
+def test_a_token_file_of_another_tokenizer_is_one_line(train, script, texts, trained, tmp_path):
     other = tmp_path / "other"
     assert script(
         "train_tokenizer", "--text", texts[1], "--vocab-size", "290", "--out", other
     ).code == 0  # fmt: skip
-    tokens = tmp_path / "run" / "tokens" / "train.bin"
+    tokens = trained / "tokens" / "train.bin"
     tokens.unlink()
     assert script("encode", "--tokenizer", other, "--text", texts[0], "--out", tokens).code == 0
     assert_one_line(train("--resume"), "train.bin", "tokenizer")
 
 
-def test_ids_out_of_range_for_the_model_are_one_line(train, tmp_path):
-    assert train().code == 0
-    tokens = tmp_path / "run" / "tokens" / "valid.bin"
+def test_ids_out_of_range_for_the_model_are_one_line(train, trained):
+    tokens = trained / "tokens" / "valid.bin"
     content = bytearray(tokens.read_bytes())
     content[-2:] = (299 + 1000).to_bytes(2, "little")
     tokens.write_bytes(content)
     assert_one_line(train("--resume"), "valid.bin", "1299", "ends at 299")
 
 
-def test_a_checkpoint_of_another_shape_is_one_line(train, script, tmp_path):
-    folder = tmp_path / "run"
-    assert train().code == 0
-    settings = json.loads((folder / "config.json").read_text())
+def test_a_checkpoint_of_another_shape_is_one_line(script, trained):
+    settings = json.loads((trained / "config.json").read_text())
     settings["settings"]["model"]["d_ff"] = 96
-    (folder / "config.json").write_text(json.dumps(settings))
-    assert_one_line(script("generate", folder), "ffn.w1.weight", "[64, 32]", "[96, 32]")
+    (trained / "config.json").write_text(json.dumps(settings))
+    assert_one_line(script("generate", trained), "ffn.w1.weight", "[64, 32]", "[96, 32]")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {"d_model": 7}}'])
@@ -231,11 +244,9 @@ def test_a_folder_without_a_run_is_one_line(script, texts, tmp_path):
     assert_one_line(script("evaluate", tmp_path, "--text", texts[0]), "holds no run")
 
 
-def test_bad_sampling_settings_are_one_line(train, script, tmp_path):
-    folder = tmp_path / "run"
-    assert train().code == 0
-    assert_one_line(script("generate", folder, "--top-p", "0"), "top_p=0")
-    assert_one_line(script("generate", folder, "--num-samples", "0"), "num_samples=0")
+def test_bad_sampling_settings_are_one_line(script, trained):
+    assert_one_line(script("generate", trained, "--top-p", "0"), "top_p=0")
+    assert_one_line(script("generate", trained, "--num-samples", "0"), "num_samples=0")
 
 
 @pytest.mark.slow

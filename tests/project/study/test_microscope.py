@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 import torch
@@ -142,14 +143,20 @@ def test_the_diagram_is_what_the_block_computes(model):
 # --- of a run ---
 
 
-@pytest.fixture
-def folder(tiny_config):
-    """A run with one checkpoint left of four."""
-    train_run(tiny_config.replace(keep_checkpoints=1))
-    folder = RunFolder(tiny_config.run.run_dir)
+@pytest.fixture(scope="module")
+def finished(make_tiny_config, tmp_path_factory):
+    """A run with one checkpoint left of four. Copy it, do not change it."""
+    folder = RunFolder(tmp_path_factory.mktemp("finished") / "run")
+    train_run(make_tiny_config(folder.path).replace(keep_checkpoints=1))
     for path in folder.all_checkpoints()[:-1]:
         path.unlink()
-    return folder
+    return folder.path
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    """A copy of that run."""
+    return RunFolder(shutil.copytree(finished, tmp_path / "run"))
 
 
 def test_readings_outlive_their_checkpoints(folder):
