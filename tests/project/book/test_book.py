@@ -50,6 +50,10 @@ def test_the_book_is_short():
     assert {name: length for name, length in lengths.items() if length > 260} == {}
 
 
+def test_the_readme_fits_two_screens():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_file_of_the_book_imports_a_subpackage(path):
     ours = {name.split(".")[1] for name in imported_names(path) if name.startswith("cs_basics.")}
