@@ -14,6 +14,7 @@ from cs_basics.fast.muon import StackedMuon
 from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
 from cs_basics.fast.native.attention_kernel import use_kernel
 from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.dropout import drops
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ def compile_training(
             "num_rows": num_rows,
             "num_threads": torch.get_num_threads(),
             "checkpoints_activations": checkpoints_activations,
+            "drops": drops(model),
         }
         try:
             compiled = CompiledLoss(model, job, loss_of)

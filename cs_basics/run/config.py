@@ -16,6 +16,7 @@ from cs_basics.variants.config import ModelConfig
 
 END_OF_TEXT = "<|endoftext|>"
 MIN_VOCAB_SIZE = 257
+MAX_DROPOUT = 0.9
 MAX_MUON_STEPS = 8
 """More gain nothing: after five, no singular value above 0.001 is off by more than 0.14."""
 
@@ -81,6 +82,9 @@ class OptimConfig:
     """AdamW: decay rate of the first moment, the mean gradient."""
     beta2: float = 0.95
     """AdamW: decay rate of the second moment, the mean squared gradient."""
+    dropout: float = 0.0
+    """Share of what attention and feed-forward parts add to the residual stream that is dropped
+    while training."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this global norm."""
     average_from: float = 1.0
@@ -98,6 +102,8 @@ class OptimConfig:
         for name in ("beta1", "beta2", "muon_momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        if not 0 <= self.dropout <= MAX_DROPOUT:
+            raise ValueError(f"dropout={self.dropout} must be between 0 and {MAX_DROPOUT}")
         for name in ("min_lr_ratio", "average_from", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be between 0 and 1")

@@ -28,6 +28,7 @@ from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
 from cs_basics.training import Batch, TrainingDivergedError, Update, train
+from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.model import build_model
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ class Trainer:
             checkpoint_blocks(self.model)
         self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)
         optim = config.optim
+        rows = (self.micro_batch_size, config.model.context_length, config.model.d_model)
+        self.dropout = Dropout(self.model, optim.dropout, rows)
         self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
         self.layout = lay_out(self.model, self.optimizer, config, world)
         self.step = 0
@@ -283,12 +286,13 @@ class Trainer:
         return 6.0 * (num_shares * sum(held.values()) + scores)
 
     def next_batch(self) -> Batch:
-        """Return the rows of the next batch that this process works on.
+        """Return the rows of the next batch that this process works on; draw what it drops.
 
         Raises:
             OSError, ValueError: The token file is gone or was changed.
         """
         check_unchanged(self.corpus.train)
+        self.dropout.draw(self.config.run.seed, self.step, self.data_world.rank)
         rows = self.data_world.share(self.config.data.batch_size)
         return draw_batch(self.corpus.train.tokens, self.config, self.step, rows, self.device)
 
@@ -300,6 +304,7 @@ class Trainer:
     ) -> Evaluation:
         """Evaluate on the validation text, or the first max_tokens of it, and log the result."""
         check_unchanged(self.corpus.valid)
+        self.dropout.rest()
         result = evaluate(
             self.loss_of,
             self.corpus.valid,

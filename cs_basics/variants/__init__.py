@@ -8,5 +8,6 @@ head_norm.py     group and gated RMSNorm of what the heads found
 feed_forward.py  feed-forward parts without a gate, and with biases
 blocks.py        post-norm and sandwich-norm blocks
 muon.py          Muon, an optimizer for matrices beside the book's AdamW
+dropout.py       dropout of what the parts of a block add
 model.py         build_model: the model that a ModelConfig describes
 """

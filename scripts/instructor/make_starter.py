@@ -82,6 +82,7 @@ COPIED = {
     "cs_basics/interop/*": "given/interop",
     "cs_basics/interop/page/*": "given/interop/page",
     "cs_basics/variants/config.py": "given/variants",
+    "cs_basics/variants/dropout.py": "given/variants",
     "tests/*.py": "tests",
     "tests/*.toml": "tests",
     "tests/probes/*": "tests/probes",

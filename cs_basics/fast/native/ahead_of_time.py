@@ -40,7 +40,7 @@ BOOK_FILES = (
 Library = Callable[[list[Tensor]], list[Tensor]]
 Job = dict[str, Any]
 """A description of the step to compile: config (fields of ModelConfig), dtype, num_rows,
-num_threads, checkpoints_activations."""
+num_threads, checkpoints_activations, drops (whether there are masks)."""
 
 
 class NotCompiledError(RuntimeError):

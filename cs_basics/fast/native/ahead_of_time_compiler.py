@@ -22,6 +22,7 @@ from cs_basics.fast.adamw import update_in_place
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native.attention_kernel import use_kernel
 from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.model import build_model
 
 
@@ -58,6 +59,8 @@ def trace(job: dict[str, Any], *, is_training: bool) -> dict[str, Any]:
     model = accelerate(build_model(config))
     if job["checkpoints_activations"]:
         checkpoint_blocks(model)
+    if job["drops"]:
+        Dropout(model, 0.5, (num_rows, config.context_length, config.d_model))
     use_kernel(model)
     num_positions = num_rows * config.context_length
     loss_of = loss_function(model, getattr(torch, job["dtype"]), num_positions)

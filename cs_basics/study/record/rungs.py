@@ -59,6 +59,11 @@ RUNGS = (
         "noise", "a tenth of the input tokens replaced by random ones", {"token_noise": 0.1},
         "Xie et al. 2017, arXiv 1703.02573",
     ),
+    Rung(
+        "dropout", "a tenth of what each part adds is dropped", {"dropout": 0.1},
+        "Srivastava et al. 2014, JMLR 15",
+    ),
+    Rung("dropout-2", "twice as much is dropped", {"dropout": 0.2}, "a sweep", ("dropout",)),
     Rung("decay-2", "twice the weight decay", {"weight_decay": 0.8}, "a sweep"),
     Rung(
         "qk-norm", "RMSNorm of queries and keys", {"qk_norm": True},

@@ -28,6 +28,7 @@ NUM_ROWS = 8
 JOB = {
     "config": dataclasses.asdict(CONFIG), "dtype": "float32", "num_rows": NUM_ROWS,
     "num_threads": torch.get_num_threads(), "checkpoints_activations": False,
+    "drops": False,
 }  # fmt: skip
 needs_a_compiler = [
     pytest.mark.compile,
@@ -254,6 +255,7 @@ def test_a_user_without_a_name_has_a_folder(monkeypatch):
         {"num_rows": 16},
         {"num_threads": 77},
         {"checkpoints_activations": True},
+        {"drops": True},
         {"config": {**JOB["config"], "norm": "layernorm"}},
     ],
     ids=str,

@@ -1,0 +1,71 @@
+"""Dropout of what attention and feed-forward parts add to the residual stream.
+
+Srivastava et al. 2014, sec. 4 (https://jmlr.org/papers/v15/srivastava14a.html); at this place
+Vaswani et al. 2017, sec. 5.4 (https://arxiv.org/abs/1706.03762). A model that reads a small text
+many times learns it by heart; with a random part of itself missing each time, it does so less.
+
+The masks are not drawn in the forward pass. They are buffers, drawn before each batch, so that the
+code that was compiled for training evaluates too, with masks of ones.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+NAME = "dropout_mask"
+LEVELS = 256
+"""A random byte decides about each value."""
+
+
+class Dropout:
+    """The masks of a model's parts; they do nothing until they are drawn.
+
+    Args:
+        model: A model with its blocks in `layers`, and in each the parts `attn` and `ffn`.
+        share: Of the values to drop, rounded to 1/256. 0: the model is left as it is.
+        shape: Batch, sequence and d_model of what a part returns. Of another shape nothing is
+            dropped: what the model writes for a reader has none.
+
+    Raises:
+        ValueError: So large a share leaves nothing.
+    """
+
+    def __init__(self, model: nn.Module, share: float, shape: Sequence[int]) -> None:
+        self.level = round(share * LEVELS)
+        if not 0 <= self.level < LEVELS:
+            raise ValueError(f"dropout={share} must be at least 0 and below {1 - 0.5 / LEVELS:.3f}")
+        self.masks: list[Tensor] = []
+        blocks: Any = model.layers if self.level else []
+        device = next(model.parameters()).device
+        for block in blocks:
+            for part in (block.attn, block.ffn):
+                part.register_buffer(NAME, torch.ones(*shape, device=device), persistent=False)
+                part.register_forward_hook(_drop)
+                self.masks.append(getattr(part, NAME))
+
+    def draw(self, *seed: int) -> None:
+        """Draw all masks anew; the same seed gives the same masks."""
+        random = np.random.default_rng(seed)
+        # What is kept grows, so that the mean of the sum stays.
+        scale = LEVELS / (LEVELS - self.level)
+        for mask in self.masks:
+            numbers = np.frombuffer(random.bytes(mask.numel()), dtype=np.uint8).reshape(mask.shape)
+            mask.copy_(torch.from_numpy((numbers >= self.level) * np.float32(scale)))
+
+    def rest(self) -> None:
+        """Drop nothing until the next `draw`."""
+        for mask in self.masks:
+            mask.fill_(1.0)
+
+
+def drops(model: nn.Module) -> bool:
+    """Whether a model has masks."""
+    return any(name.endswith(f".{NAME}") for name, _ in model.named_buffers())
+
+
+def _drop(part: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    mask: Any = getattr(part, NAME)
+    return output * mask if output.shape == mask.shape else output
