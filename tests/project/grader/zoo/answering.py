@@ -182,9 +182,12 @@ FOR_INSTRUCTORS = ("result.json", "instructor.html")
 
 def hidden_inputs_stay_hidden(result, folder):
     assert any(item["is_hidden"] for item in result["items"]), "no hidden items"
-    hidden = [item for item in result["items"] if item["is_hidden"]]
-    told = [item["message"] for item in hidden if "LEAK" in item["message"]]
-    secrets = [message.partition("LEAK ")[2].split(" ")[0] for message in told]
+    told = {True: set(), False: set()}
+    for item in result["items"]:
+        told[item["is_hidden"]].add(item["message"].partition("LEAK ")[2].split(" ")[0])
+    # An input that is drawn in part may begin like a public one, with a zero for example.
+    secrets = told[True] - told[False]
+    assert len(secrets) > 3, "hardly a hidden input was told"
     for path in folder.rglob("*"):
         if path.is_file() and path.name not in FOR_INSTRUCTORS:
             text = path.read_text(encoding="utf-8", errors="replace")
