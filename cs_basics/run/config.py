@@ -16,7 +16,6 @@ from cs_basics.variants.config import ModelConfig
 
 END_OF_TEXT = "<|endoftext|>"
 MIN_VOCAB_SIZE = 257
-MAX_DROPOUT = 0.9
 MAX_MUON_STEPS = 8
 """More gain nothing: after five, no singular value above 0.001 is off by more than 0.14."""
 
@@ -99,11 +98,9 @@ class OptimConfig:
         require_not_negative(self, "warmup_steps", "weight_decay")
         if not 1 <= self.muon_steps <= MAX_MUON_STEPS:
             raise ValueError(f"muon_steps={self.muon_steps} must be 1 to {MAX_MUON_STEPS}")
-        for name in ("beta1", "beta2", "muon_momentum"):
+        for name in ("beta1", "beta2", "muon_momentum", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
-        if not 0 <= self.dropout <= MAX_DROPOUT:
-            raise ValueError(f"dropout={self.dropout} must be between 0 and {MAX_DROPOUT}")
         for name in ("min_lr_ratio", "average_from", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be between 0 and 1")

@@ -25,18 +25,19 @@ class Dropout:
 
     Args:
         model: A model with its blocks in `layers`, and in each the parts `attn` and `ffn`.
-        share: Of the values to drop, rounded to 1/256. 0: the model is left as it is.
+        share: Of the values to drop, rounded to 1/256, and not to 0 or 1. 0: the model is left as
+            it is.
         shape: Batch, sequence and d_model of what a part returns. Of another shape nothing is
             dropped: what the model writes for a reader has none.
 
     Raises:
-        ValueError: So large a share leaves nothing.
+        ValueError: The share is negative, or leaves nothing.
     """
 
     def __init__(self, model: nn.Module, share: float, shape: Sequence[int]) -> None:
-        self.level = round(share * LEVELS)
-        if not 0 <= self.level < LEVELS:
-            raise ValueError(f"dropout={share} must be at least 0 and below {1 - 0.5 / LEVELS:.3f}")
+        if not 0 <= share < 1:
+            raise ValueError(f"dropout={share} must be at least 0 and below 1")
+        self.level = min(max(round(share * LEVELS), 1), LEVELS - 1) if share else 0
         self.masks: list[Tensor] = []
         blocks: Any = model.layers if self.level else []
         device = next(model.parameters()).device

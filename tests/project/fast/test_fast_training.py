@@ -76,6 +76,7 @@ def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config,
             run_dir=tmp_path / name,
             batch_size=16,
             context_length=64,
+            dropout=0.1,
         )
         for name in names
     }

@@ -129,7 +129,7 @@ def uncompiled(monkeypatch):
         ({"fast": "off", "optimizer": "muon"}, 11),
         ({"fast": "auto", "optimizer": "muon"}, 8),
         ({"average_from": 0.5, "average_decay": 0.9}, 16),
-        ({"average_from": 0.8, "schedule": "linear", "token_noise": 0.1}, 8),
+        ({"average_from": 0.8, "schedule": "linear", "token_noise": 0.1, "dropout": 0.2}, 8),
     ],
     ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else None,
 )

@@ -28,7 +28,7 @@ def model_of(**changes):
 def test_a_part_is_dropped_as_torch_drops():
     """nn.Dropout is the oracle for how many values go, and how much the others grow."""
     model = model_of()
-    dropout = Dropout(model, 0.25, (3, 8, 16))
+    dropout = Dropout(model, 0.25, SHAPE)
     kept = []
     for step in range(200):
         dropout.draw(0, step)
@@ -99,7 +99,12 @@ def test_twins_and_checkpointed_activations_drop_the_same(placement, is_checkpoi
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.0, 0.999])
+@pytest.mark.parametrize(("share", "level"), [(0.0, 0), (1e-4, 1), (0.1, 26), (0.9999, 255)])
+def test_a_share_is_rounded_but_never_to_nothing_or_all(share, level):
+    assert Dropout(model_of(), share, SHAPE).level == level
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, math.nan])
 def test_too_much_is_refused(share):
     with pytest.raises(ValueError, match=f"dropout={share}"):
         Dropout(model_of(), share, SHAPE)

@@ -1,1 +1,1 @@
-"""What a model is (config.py), and your model built from it (model.py)."""
+"""What a model is (config.py), your model built from it (model.py), and dropout for it."""
