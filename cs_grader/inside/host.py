@@ -35,6 +35,7 @@ MOST_FRAMES = 30
 MOST_CHARACTERS = 8000
 HERE = Path(__file__).parent
 FROZEN = "<frozen importlib"
+COMPILER = ("torch._dynamo", "torch._inductor")
 # How a probe's process ended: wait status and seconds of CPU.
 ENDED = struct.Struct(">id")
 # What a submission may patch and these processes still need afterwards.
@@ -66,6 +67,7 @@ def run_host(
     """Import the submission, say how that went, then fork a process for each probe."""
     enter(settings)
     seed_everything(0)
+    compiler_before = compiler_modules()
     try:
         # Before the first line of the submission: afterwards it could keep what is blocked.
         observers = take_out_of_reach(shared.inputs)
@@ -77,7 +79,9 @@ def run_host(
         EXIT(0)
     Absent.is_importing = False
     prepare_to_fork()
-    has_threads, has_compiled = num_threads() > 1, "torch._dynamo" in sys.modules
+    has_threads = num_threads() > 1
+    # What the server itself has imported does not count: each submission would have compiled.
+    has_compiled = compiler_modules() > compiler_before
     say(
         control,
         {"ended": "imported", "has_threads": has_threads, "has_compiled": has_compiled},
@@ -126,6 +130,11 @@ def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
     fork_only()
     folders = (settings.submission, settings.original, tuple(settings.scratch))
     audit.listen(audit.Folders(*folders), partial(ledger.write, "code"))
+
+
+def compiler_modules() -> int:
+    """Count what is imported of PyTorch's compiler."""
+    return sum(name.startswith(COMPILER) for name in sys.modules)
 
 
 def import_adapters(settings: Settings) -> ModuleType:

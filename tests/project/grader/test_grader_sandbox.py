@@ -415,6 +415,26 @@ def test_what_the_import_starts_costs_nothing(tmp_path, tier, at_import):
     own.close()
 
 
+@pytest.mark.parametrize("compiles", [False, True])
+def test_the_compiler_is_there_only_for_who_compiles(tmp_path, compiles):
+    stage = set_the_stage(tmp_path, TESTS)
+    (stage.submission / "tests").mkdir(parents=True)
+    source = f"""{ADAPTERS}
+{"torch.compile(run_silu)" if compiles else ""}
+def run_softmax(in_features, dim):
+    return in_features + ("torch._inductor.compile_fx" in sys.modules)
+"""
+    (stage.submission / "tests" / "adapters.py").write_text(source, encoding="utf-8")
+    own = Connection("process", stage, sandbox.Limits(), {}, budget_s=600)
+    some = np.zeros(1, np.float32)
+    # For a probe of modules the server itself imports what PyTorch needs of its compiler.
+    inputs = {"function": "run_silu", "arguments": {"in_features": some}}
+    assert own.run("silu", "probes.modules", "follow", 1, inputs).ended == "returned"
+    answer = ask(own, "run_softmax", "softmax", in_features=some, dim=0)
+    assert answer.value["output"]["values"] == [float(compiles)]
+    own.close()
+
+
 def test_a_fork_bomb_runs_into_a_limit(connection):
     if connection.tier == "process":
         pytest.skip("a plain process shares the limit of its user")
