@@ -36,6 +36,8 @@ def as_bytes(word: str) -> list[bytes]:
 
 def merged(word: Sequence[bytes], pair: Merge) -> list[bytes]:
     """Join every occurrence of a pair, from the left."""
+    if pair not in pairwise(word):  # Of a word and all merges most.
+        return list(word)
     result: list[bytes] = []
     place = 0
     while place < len(word):
