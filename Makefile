@@ -24,10 +24,8 @@ INSTALLED := .venv/installed
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
 
-# One process more than there are cores: a fifth of the time a test waits for something else.
 test: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal \
-		--numprocesses $$($(BIN)/python -c "import os; print(os.cpu_count() + 1)") $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
