@@ -80,7 +80,7 @@ def run_host(
     Absent.is_importing = False
     prepare_to_fork()
     has_threads = num_threads() > 1
-    # What the server itself has imported does not count: each submission would have compiled.
+    # What the server had imported before is not the submission's doing.
     has_compiled = compiler_modules() > compiler_before
     say(
         control,

@@ -36,7 +36,7 @@ def as_bytes(word: str) -> list[bytes]:
 
 def merged(word: Sequence[bytes], pair: Merge) -> list[bytes]:
     """Join every occurrence of a pair, from the left."""
-    if pair not in pairwise(word):  # Of a word and all merges most.
+    if pair not in pairwise(word):  # Most merges do not occur in a word.
         return list(word)
     result: list[bytes] = []
     place = 0

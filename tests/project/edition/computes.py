@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 MOST_PERMUTED = 4
-CPU_S = 5  # Not by the clock: an honest twin is slow too on a busy machine.
+CPU_S = 5  # CPU and not the clock: on a busy machine an answer takes long, too.
 
 # What an annotation says of a parameter that takes such a value; none at all takes anything.
 WORDS = {

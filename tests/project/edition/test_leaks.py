@@ -91,6 +91,7 @@ def computed(edition, tmp_path_factory):
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,  # computes.py itself counts CPU only: what waits for ever uses none.
     )
     assert finished.returncode == 0, finished.stderr
     return json.loads(finished.stdout)
