@@ -1,4 +1,4 @@
-"""Batches in epochs: every window of the text once per epoch, in a new random order."""
+"""Batches in epochs: the text once per epoch, cut and ordered anew each time."""
 
 import functools
 from typing import Any
@@ -17,10 +17,12 @@ def epoch_batch(
     seed: int,
     rows: slice | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the batch of a step, which holds every window of the text once per epoch.
+    """Return the batch of a step; the steps of an epoch together hold the text once.
 
-    The windows do not overlap; tokens at the end that do not fill one are dropped. The order
-    depends on step and seed only, so that a run can resume at any step.
+    The windows of an epoch do not overlap. Where the first one begins is drawn anew for each
+    epoch, so that a token is not always predicted from the same context; tokens at both ends that
+    do not fill a window are dropped. All depends on step and seed only, so that a run can resume
+    at any step.
 
     Args:
         dataset: Token ids, (num_tokens,), at least context_length + 1.
@@ -34,16 +36,24 @@ def epoch_batch(
     Returns:
         As `get_batch`.
     """
-    num_windows = (len(dataset) - 1) // context_length
-    places = np.arange(step * batch_size, (step + 1) * batch_size)[rows or slice(None)]
-    windows = [_order(num_windows, seed, int(p // num_windows))[p % num_windows] for p in places]
-    return read_windows(dataset, np.array(windows) * context_length, context_length, device)
+    # One less than fit, so that there are as many wherever the first one begins.
+    num_windows = max(1, (len(dataset) - 1) // context_length - 1)
+    num_firsts = len(dataset) - num_windows * context_length
+    starts = []
+    for place in range(step * batch_size, (step + 1) * batch_size)[rows or slice(None)]:
+        epoch, place_in_epoch = divmod(place, num_windows)
+        first, order = _epoch(num_windows, num_firsts, seed, epoch)
+        starts.append(first + context_length * order[place_in_epoch])
+    return read_windows(dataset, np.array(starts), context_length, device)
 
 
 @functools.lru_cache(maxsize=2)
-def _order(num_windows: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
-    """Return the order of an epoch; two are cached, since a batch may span two epochs."""
-    return np.random.default_rng([seed, epoch]).permutation(num_windows)
+def _epoch(
+    num_windows: int, num_firsts: int, seed: int, epoch: int
+) -> tuple[int, npt.NDArray[np.int64]]:
+    """Return an epoch's first token and order; two are cached, since a batch may span two."""
+    draw = np.random.default_rng([seed, epoch])
+    return int(draw.integers(num_firsts)), draw.permutation(num_windows)
 
 
 def read_windows(

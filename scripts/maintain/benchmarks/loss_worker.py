@@ -11,7 +11,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,22 +21,23 @@ from process import keep_freed_memory
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.data import get_batch
 from cs_basics.fast import accelerate, compile_if_possible, compile_training
 from cs_basics.functional import cross_entropy
-from cs_basics.optim import cosine_schedule
+from cs_basics.run.batches import draw_batch
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import LossFunction, evaluate, make_loss_function
 from cs_basics.run.folder import make_optimizer
 from cs_basics.run.hardware import resolve_dtype
+from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.token_file import open_token_file
 from cs_basics.training import Batch, Update, train
+from cs_basics.variants.dropout import Dropout
 
 from .models import llama, ours
 from .worker import answer_all
 
 CPU = torch.device("cpu")
-Kind = Literal["ours", "transformers"]
+Kind = Literal["ours", "transformers, AdamW", "transformers, Muon"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,19 +69,18 @@ class Racer:
         self.max_s, self.lr = 60 * attempt.minutes, attempt.lr
         folder = Path(attempt.tokens)
         self.train, self.valid = (open_token_file(folder / f"{n}.bin") for n in ("train", "valid"))
-        make = make_ours if attempt.kind == "ours" else make_peer
-        self.model, self.optimizer, self.loss_of, self.plain_loss_of = make(config)
+        training = make_ours(config) if attempt.kind == "ours" else make_peer(attempt.kind, config)
+        self.model, self.optimizer, self.loss_of, self.plain_loss_of, self.dropout = training
         self.step, self.elapsed_s = 0, 0.0
         # Compiled before the clock starts; no update is made.
         self.loss_of(*self.batch()).backward()
         torch.manual_seed(config.run.seed)
 
     def batch(self) -> Batch:
-        """Draw a batch."""
+        """Draw the next batch, and what it drops."""
         config = self.config
-        return get_batch(
-            self.train.tokens, config.data.batch_size, config.model.context_length, "cpu"
-        )
+        self.dropout.draw(config.run.seed, self.step)
+        return draw_batch(self.train.tokens, config, self.step, slice(None), CPU)
 
     def run(self, seconds: float) -> dict[str, float]:
         """Make updates for so long, but not beyond the end; return where that led."""
@@ -111,13 +111,14 @@ class Racer:
         optim = self.config.optim
         # As many updates as there will be, if it goes on at this speed.
         length = step * self.max_s / self.elapsed_s if self.elapsed_s else math.inf
-        return cosine_schedule(
+        return SCHEDULES[optim.schedule](
             step, self.lr, optim.min_lr_ratio * self.lr, optim.warmup_steps, length
         )
 
     def bits_per_byte(self) -> float:
         """Measure on the whole validation text."""
         config = self.config
+        self.dropout.rest()
         result = evaluate(
             self.loss_of,
             self.valid,
@@ -129,38 +130,72 @@ class Racer:
         return result.bits_per_byte
 
 
-Training = tuple[nn.Module, Optimizer, LossFunction, LossFunction]
-"""A model, its optimizer, its loss as it is trained, and not compiled."""
+Training = tuple[nn.Module, Optimizer, LossFunction, LossFunction, Dropout]
+"""A model, its optimizer, its loss as it is trained, and not compiled, and what it drops."""
 
 
 def make_ours(config: TrainConfig) -> Training:
     """Return what scripts/train.py trains."""
     dtype = resolve_dtype(config.run.dtype, CPU)
-    model = ours(config.model)
+    is_fast, rows = config.run.fast == "auto", config.data.batch_size
+    model = accelerate(ours(config.model)) if is_fast else ours(config.model)
+    optimizer = make_optimizer(model, config, is_fast=is_fast)
+    shape = (rows, config.model.context_length, config.model.d_model)
+    dropout = Dropout(model, config.optim.dropout, shape)
     plain_loss_of = make_loss_function(model, dtype)
-    if config.run.fast == "off":
-        return model, make_optimizer(model, config), plain_loss_of, plain_loss_of
-    model = accelerate(model)
-    optimizer = make_optimizer(model, config, is_fast=True)
-    rows = config.data.batch_size
+    if not is_fast:
+        return model, optimizer, plain_loss_of, plain_loss_of, dropout
     loss_of = compile_training(model, config.model, optimizer, dtype, rows)
-    return model, optimizer, loss_of, plain_loss_of
+    return model, optimizer, loss_of, plain_loss_of, dropout
 
 
-def make_peer(config: TrainConfig) -> Training:
-    """Return the model of transformers; all but the rates is as in ours."""
-    dtype, optim = resolve_dtype(config.run.dtype, CPU), config.optim
+def make_peer(kind: Kind, config: TrainConfig) -> Training:
+    """Return the model of transformers with an optimizer of torch; settings are those of ours."""
+    dtype = resolve_dtype(config.run.dtype, CPU)
     peer = llama(config.model).train()
-    adamw = torch.optim.AdamW(  # noqa: TID251 (a peer)
-        peer.parameters(),
-        betas=(optim.beta1, optim.beta2),
-        weight_decay=optim.weight_decay,
-        fused=True,
-    )
+    optimizer = with_muon(peer, config) if "Muon" in kind else adamw(peer.parameters(), config)
     plain_loss_of = peer_loss(peer, dtype)
     is_compiled = config.run.fast == "auto"
     loss_of = compile_if_possible(plain_loss_of, CPU) if is_compiled else plain_loss_of
-    return peer, adamw, loss_of, plain_loss_of
+    # It has dropout of attention weights alone, for which it would leave the fast attention.
+    return peer, optimizer, loss_of, plain_loss_of, Dropout(peer, 0.0, ())
+
+
+def adamw(params: Iterable[nn.Parameter], config: TrainConfig) -> Optimizer:
+    """Return torch's AdamW in its fastest form."""
+    optim = config.optim
+    betas = (optim.beta1, optim.beta2)
+    return torch.optim.AdamW(  # noqa: TID251 (a peer)
+        params, betas=betas, weight_decay=optim.weight_decay, fused=True
+    )
+
+
+class OneAfterTheOther:
+    """Optimizers of different weights as one."""
+
+    def __init__(self, *optimizers: Optimizer) -> None:
+        self.optimizers = optimizers
+        self.param_groups = [group for one in optimizers for group in one.param_groups]
+
+    def step(self) -> None:
+        """Let each make its update."""
+        for one in self.optimizers:
+            one.step()
+
+
+def with_muon(peer: nn.Module, config: TrainConfig) -> Any:  # noqa: ANN401
+    """Return torch's Muon for the matrices of the blocks, and AdamW for all other weights."""
+    optim, ratio = config.optim, config.optim.muon_lr_ratio
+    named = dict(peer.named_parameters())
+    matrices = {name: p for name, p in named.items() if ".layers." in name and p.dim() == 2}
+    muon = torch.optim.Muon(  # noqa: TID251 (a peer)
+        [{"params": list(matrices.values()), "lr_ratio": ratio}],
+        weight_decay=optim.weight_decay / ratio,
+        momentum=optim.muon_momentum,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    others = [p for name, p in named.items() if name not in matrices]
+    return OneAfterTheOther(muon, adamw(others, config))
 
 
 def peer_loss(peer: Callable[..., Any], dtype: torch.dtype) -> LossFunction:

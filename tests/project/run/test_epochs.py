@@ -19,19 +19,38 @@ def starts_of(step, rows=None, seed=0, batch_size=4):
     return (inputs[:, 0] - 1).tolist()
 
 
-def test_an_epoch_covers_every_position_once_and_the_next_one_in_another_order():
-    epochs = [[start for step in range(3 * e, 3 * e + 3) for start in starts_of(step)]
-              for e in range(2)]  # fmt: skip
-    for starts in epochs:
-        assert sorted(starts) == [7 * window for window in range(12)]
-    assert epochs[0] != epochs[1]
-    assert epochs[0] != [start for step in range(3) for start in starts_of(step, seed=1)]
+def assert_is_an_epoch(starts):
+    """Eleven windows of 7 tokens, one after the other, of the 12 and a bit that the text has."""
+    first = min(starts)
+    assert first in range(12)
+    assert sorted(starts) == [first + 7 * window for window in range(11)]
+
+
+def test_an_epoch_reads_each_token_once_and_the_next_one_elsewhere_in_another_order():
+    starts = [start for step in range(176) for start in starts_of(step)]
+    epochs = [starts[11 * epoch : 11 * epoch + 11] for epoch in range(64)]
+    for epoch in epochs:
+        assert_is_an_epoch(epoch)
+    orders = {tuple((start - min(epoch)) // 7 for start in epoch) for epoch in epochs}
+    assert len(orders) == len(epochs)
+    assert {min(epoch) for epoch in epochs} > {0, 11}, "windows begin at the same places each time"
+    assert epochs[0] != [start for step in range(3) for start in starts_of(step, seed=1)][:11]
 
 
 def test_a_batch_may_reach_into_the_next_epoch():
-    starts = [start for step in range(12) for start in starts_of(step, batch_size=5)]
+    starts = [start for step in range(11) for start in starts_of(step, batch_size=5)]
     for epoch in range(5):
-        assert sorted(starts[12 * epoch : 12 * epoch + 12]) == [7 * window for window in range(12)]
+        assert_is_an_epoch(starts[11 * epoch : 11 * epoch + 11])
+
+
+@pytest.mark.parametrize("num_tokens", range(8, 31))
+def test_a_short_text_is_read_to_both_ends(num_tokens):
+    tokens = np.arange(num_tokens, dtype=np.uint16)
+    read = set()
+    for step in range(200):
+        inputs, targets = epoch_batch(tokens, 1, 7, "cpu", step, seed=0)
+        read |= {*inputs.flatten().tolist(), *targets.flatten().tolist()}
+    assert read == set(range(num_tokens))
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
