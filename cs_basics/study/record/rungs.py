@@ -54,7 +54,8 @@ RUNGS = (
         "moving-mean", "moving average of the weights, over some 200 updates",
         {"average_from": 0.0, "average_decay": 0.995}, "Polyak and Juditsky 1992",
     ),
-    Rung("epochs", "each window once per pass", {"order": "epochs"}, "common practice"),
+    Rung("epochs", "the text once per pass, cut into windows anew each time", {"order": "epochs"},
+        "common practice",),
     Rung(
         "noise", "a tenth of the input tokens replaced by random ones", {"token_noise": 0.1},
         "Xie et al. 2017, arXiv 1703.02573",

@@ -1,0 +1,117 @@
+"""The grammar backwards: is a text one of its stories, with the same hero to the end?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from cs_basics.stories.plots import Plot, read_plots
+from cs_basics.stories.words import DIGITS, PRONOUNS, SLOT, read_words
+
+Pattern = tuple[str, ...]
+"""Literal text and the names of slots in turns, beginning and ending with text."""
+Held = tuple[int, ...]
+"""The words that a slot may hold, as places among the words of its kind."""
+Cast = Mapping[str, Held]
+"""The slots that were met, and what each may hold after all that was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far a text can be read as a story of one plot."""
+
+    plot: str
+    hero: str
+    end: int
+    """Characters that could be read."""
+    rest: str
+    """The text from there on."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the text is a story of the grammar."""
+        return self.end > 0 and not self.rest
+
+
+def read_story(text: str) -> Reading:
+    """Read a story as far as any plot goes.
+
+    Every sentence must be one of the opening or of the plot, in any order and number, and each slot
+    must hold one word from its first mention to the end: a hero who changes the name, or a ball
+    that becomes a doll, ends the reading.
+
+    Args:
+        text: A story, without the mark of its end.
+    """
+    text = text.strip()
+    readings = (_read_plot(plot, text) for plot in read_plots())
+    return max(readings, key=lambda reading: reading.end)
+
+
+def _read_plot(plot: Plot, text: str) -> Reading:
+    """Read a story as far as one plot goes."""
+    heroes = read_words()[plot.hero_kind]
+    waiting: list[tuple[int, Cast]] = [(0, {"hero": tuple(range(len(heroes)))})]
+    met: set[tuple[int, frozenset[tuple[str, Held]]]] = set()
+    farthest = waiting[0]
+    while waiting and farthest[0] < len(text):
+        place, cast = waiting.pop()
+        farthest = max(farthest, (place, cast), key=lambda reached: reached[0])
+        for parts in _patterns(plot):
+            for end, known in _match(parts, text, place, cast, plot.hero_kind):
+                after = min(end + 1, len(text))
+                key = (after, frozenset(known.items()))
+                if text[end:after] in ("", " ", "\n") and key not in met:
+                    met.add(key)
+                    waiting.append((after, known))
+    end, cast = farthest
+    return Reading(plot.name, heroes[cast["hero"][0]], end, text[end:])
+
+
+@cache
+def _patterns(plot: Plot) -> tuple[Pattern, ...]:
+    """Return what the beats of a plot may say."""
+    told = (sentence for beat in plot.beats for line in beat.lines for sentence in line)
+    return tuple(dict.fromkeys(tuple(SLOT.split(sentence)) for sentence in told))
+
+
+def _match(
+    parts: Pattern, text: str, place: int, cast: Cast, hero_kind: str
+) -> Iterator[tuple[int, Cast]]:
+    """Yield each end that literal text and slots can have if they begin at a place."""
+    literal, *slot_and_rest = parts
+    if not text.startswith(literal, place):
+        return
+    place += len(literal)
+    if not slot_and_rest:
+        yield place, cast
+        return
+    slot, after, *rest = slot_and_rest
+    name, _, form = ("hero", "", slot) if slot in PRONOUNS else slot.partition(".")
+    kind = hero_kind if name == "hero" else name.rstrip(DIGITS)
+    begins_sentence = place == 0 or text[place - 1] == "\n" or text[place - 2 : place] == ". "
+    known = _spellings(kind, form, begins_sentence=begins_sentence)
+    for (start, *more), held in known.items():
+        # Most words are not the one that stands there.
+        if not text.startswith(start, place):
+            continue
+        still = held if name not in cast else tuple(i for i in held if i in cast[name])
+        if still:
+            *before, last = start, *more
+            told = (*before, last + after, *rest)
+            yield from _match(told, text, place, {**cast, name: still}, hero_kind)
+
+
+@cache
+def _spellings(kind: str, form: str, *, begins_sentence: bool) -> dict[Pattern, Held]:
+    """Return how a form of each word is spelled; at the start a name may be a pronoun instead.
+
+    A word may itself hold slots, such as "bumped {his} knee".
+    """
+    found: dict[str, list[int]] = {}
+    for place, word in enumerate(read_words()[kind]):
+        spellings = {vars(word)[form] if form else str(word)}
+        if not form and begins_sentence and "He" in vars(word):
+            spellings.add(vars(word)["He"])
+        for spelling in spellings:
+            found.setdefault(spelling, []).append(place)
+    return {tuple(SLOT.split(spelling)): tuple(places) for spelling, places in found.items()}

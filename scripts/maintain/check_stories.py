@@ -1,0 +1,74 @@
+"""Let a model of the embedded corpus write stories: do they keep their hero, and all else?
+
+python scripts/maintain/check_stories.py runs/stories
+
+A story counts if every sentence of it is one of its plot, with the same persons, animals and things
+from beginning to end (cs_basics/stories/reading.py). Of any other it is shown where it departs.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
+
+from process import keep_freed_memory  # isort: split
+
+import tyro
+from cli import print_result, run
+
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.hardware import resolve_device
+from cs_basics.run.samples import SAMPLE_TOKENS, SAMPLING, write_story
+from cs_basics.stories.reading import read_story
+
+SHOWN = 60
+
+
+def main(
+    run_dir: Annotated[Path, tyro.conf.Positional],
+    num_stories: int = 20,
+    seed: int = 0,
+    max_tokens: int = SAMPLE_TOKENS,
+    checkpoint: Literal["latest", "best"] = "latest",
+    as_json: bool = False,
+) -> None:
+    """Write stories as a run writes its samples, and read each as the grammar would.
+
+    Args:
+        run_dir: The run folder.
+        num_stories: How many.
+        seed: Of the first; the others have those that follow.
+        max_tokens: Largest number of tokens in a story; one that is cut off does not count.
+        checkpoint: latest, or best: the one with the lowest validation loss.
+        as_json: Print one line of JSON, texts included.
+    """
+    for name, value in {"num_stories": num_stories, "max_tokens": max_tokens}.items():
+        if value < 1:
+            raise ValueError(f"{name}={value} must be at least 1")
+    keep_freed_memory()
+    folder = RunFolder(run_dir)
+    model = folder.load_model(resolve_device("auto"), checkpoint)
+    tokenizer = folder.load_tokenizer()
+    rows: list[dict[str, object]] = []
+    for number in range(num_stories):
+        text = write_story(model, tokenizer, max_tokens, seed + number, is_fast=True)
+        reading = read_story(text)
+        rows.append(
+            {"is_kept": reading.is_whole, "plot": reading.plot, "rest": reading.rest, "text": text}
+        )
+        if not as_json:
+            rest = " ".join(reading.rest.split())[:SHOWN]
+            told = "kept" if reading.is_whole else f"departs after {reading.end} characters: {rest}"
+            print_result(f"{number + 1:3}  {reading.hero}, {reading.plot}: {told}")
+    num_kept = sum(row["is_kept"] is True for row in rows)
+    if as_json:
+        settings = {"temperature": SAMPLING.temperature, "top_p": SAMPLING.top_p, "seed": seed}
+        print_result(json.dumps({"num_kept": num_kept, **settings, "stories": rows}))
+    else:
+        print_result(f"{num_kept} of {num_stories} stories keep their hero, and all else")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,206 @@
+"""Adapters that do what no submission should, a number for each action, and how to ask them."""
+
+from pathlib import Path
+
+import numpy as np
+
+from cs_grader.outside.stage import Stage, set_the_stage
+
+TESTS = Path(__file__).parents[2]
+TIERS = ["bubblewrap", "process"]
+
+ADAPTERS = """
+import ctypes, gc, os, signal, socket, subprocess, sys, threading, time
+import torch
+import a_package_that_nobody_has
+import a_package_that_nobody_has.deep as deep
+from a_package_that_nobody_has import Base, decorate
+
+print("printed at import")
+BOXED = os.path.expanduser("~") == "/tmp"
+SOURCE = "mine"
+os.makedirs("runs", exist_ok=True)
+open("runs/log", "w").write("x")
+
+class Child(Base):
+    pass
+
+@decorate(1)
+def decorated():
+    pass
+
+def run_silu(in_features):
+    return in_features * in_features.sigmoid()
+
+def run_linear(d_in, d_out, weights, in_features):
+    raise NotImplementedError
+
+def run_softmax(in_features, dim):
+    return torch.softmax(in_features, dim)
+
+def run_embedding(vocab_size, d_model, weights, token_ids):
+    return ACTIONS[vocab_size](in_features=weights)
+
+def leave_a_daemon(in_features):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            while True:
+                time.sleep(1)
+        os._exit(0)
+    os.wait()
+    return in_features
+
+def bomb(in_features):
+    while True:
+        try:
+            if os.fork() == 0:
+                time.sleep(60)
+        except OSError:
+            return in_features
+
+def hang(in_features):
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+def flood(in_features):
+    for _ in range(2000):
+        os.write(1, b"x" * 10000)
+    return in_features
+
+def look(in_features):
+    seen = [os.path.exists(place) for place in PLACES]
+    return torch.tensor(seen)
+
+def connect(in_features):
+    with socket.socket() as one:
+        one.settimeout(1)
+        one.connect(("192.0.2.1", 80))
+
+def write_here(in_features):
+    seen = [os.path.exists(name) for name in ("runs/log", "written", "/tmp/left", "/dev/shm/left")]
+    open("runs/log", "r").close()
+    for place in ("written", "/tmp/left", "/dev/shm/left")[: 3 if BOXED else 1]:
+        open(place, "w").write("x")
+    os.makedirs("closed/inner")
+    os.chmod("closed", 0)
+    return torch.tensor(seen)
+
+def rewrite(in_features):
+    right = SOURCE in open(__file__).read()
+    open(__file__, "a").write("SOURCE = 'another'")
+    return torch.tensor([right, SOURCE == "mine"])
+
+def write_elsewhere(in_features):
+    open(torch.__file__ + ".new", "w")
+
+def hoard(in_features):
+    import ctypes
+    with open(os.memfd_create("hoard"), "wb") as file:
+        file.write(bytes(2**20))
+
+def share(in_features):
+    libc = ctypes.CDLL(None, use_errno=True)
+    return torch.tensor([libc.shmget(0, ctypes.c_size_t(2**30), 0o1600)])
+
+def overwrite_the_server(in_features):
+    with open(f"/proc/{os.getppid()}/stat") as file:
+        server = file.read().rpartition(")")[2].split()[1]
+    # Past Python, where the grader would refuse it already.
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.open(f"/proc/{server}/mem".encode(), os.O_WRONLY) < 0:
+        raise OSError(ctypes.get_errno(), "not opened")
+
+def stop_the_server(in_features):
+    with open(f"/proc/{os.getppid()}/stat") as file:
+        server = file.read().rpartition(")")[2].split()[1]
+    os.kill(int(server), signal.SIGSTOP)
+    while True:
+        time.sleep(1)
+
+def drip(in_features):
+    piece = b"csg1" + (10**6).to_bytes(4, "big") + bytes(4)
+    while True:
+        for handle in range(3, 30):
+            try:
+                os.write(handle, piece)
+            except OSError:
+                pass
+        piece = b"1"
+        time.sleep(0.2)
+
+class Liar(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *args, **kwargs):
+        return Liar()
+
+class Wordy(Exception):
+    def __str__(self):
+        return "\\x1b[31m" + "long " * 100000
+
+def shout(in_features):
+    raise Wordy()
+
+PLACES = []
+ACTIONS = {
+    1: lambda in_features: os._exit(0),
+    2: lambda in_features: ctypes.string_at(0),
+    3: lambda in_features: os.abort(),
+    4: lambda in_features: sys.exit("enough"),
+    5: hang,
+    6: lambda in_features: time.sleep(1e6),
+    7: lambda in_features: bytearray(50 * 2**30),
+    8: lambda in_features: torch.ones(50 * 2**28),
+    9: lambda in_features: os.kill(0, signal.SIGKILL),
+    10: lambda in_features: os.kill(-1, signal.SIGKILL),
+    11: lambda in_features: os.kill(os.getppid(), signal.SIGKILL),
+    12: leave_a_daemon,
+    13: bomb,
+    14: flood,
+    15: look,
+    16: connect,
+    17: write_here,
+    18: lambda in_features: decorated(),
+    19: lambda in_features: os.close(3) or [os.close(i) for i in range(4, 99)],
+    20: shout,
+    21: lambda in_features: input(),
+    22: overwrite_the_server,
+    23: lambda in_features: deep.something(),
+    24: lambda in_features: threading.Thread(target=time.sleep, args=(99,)).start() or in_features,
+    25: lambda in_features: object(),
+    26: stop_the_server,
+    27: drip,
+    28: write_elsewhere,
+    29: rewrite,
+    30: hoard,
+    31: share,
+}
+"""
+
+
+def staged(folder: Path, source: str = ADAPTERS) -> Stage:
+    """Set the stage in a folder, with adapters of this source."""
+    stage = set_the_stage(folder, TESTS)
+    (stage.submission / "tests").mkdir(parents=True)
+    (stage.submission / "tests" / "adapters.py").write_text(source, encoding="utf-8")
+    return stage
+
+
+def ask(connection, function, problem="embedding", probe="forward", **arguments):
+    inputs = {"function": function, "arguments": arguments}
+    return connection.run(problem, "probes.model", probe, 1, inputs)
+
+
+def act(connection, action):
+    some = np.arange(3, dtype=np.float32)
+    return ask(
+        connection, "run_embedding", vocab_size=action, d_model=1, weights=some, token_ids=some
+    )
+
+
+def silu(connection):
+    return ask(connection, "run_silu", "silu", in_features=np.arange(3, dtype=np.float32))
