@@ -1,5 +1,7 @@
 """The checks of an entry, each one question. All are asked; the first refusal is the first reason.
 
+Only further seeds are not run for an entry that is refused already: each takes as long as a run.
+
 Limits stand here with what honest runs have; docs/running.md says how these were measured.
 """
 
@@ -41,12 +43,17 @@ class Finding:
 def judge(case: Case, checks: Mapping[str, Check] | None = None) -> Iterator[Finding]:
     """Ask checks in turn; without a choice, all."""
     named: dict[RefusedError, str] = {}
+    is_refused = False
     for name, check in (CHECKS if checks is None else checks).items():
+        if is_refused and check is seeds:
+            yield Finding(name, "not judged", "refused above: no further seeds are run")
+            continue
         try:
             yield Finding(name, "ok", check(case))
         except NotJudgedError as error:
             yield Finding(name, "not judged", str(error))
         except RefusedError as error:
+            is_refused = True
             # What several checks need and cannot have is the reason of the first alone.
             first = named.setdefault(error, name)
             if first == name:
@@ -54,6 +61,7 @@ def judge(case: Case, checks: Mapping[str, Check] | None = None) -> Iterator[Fin
             else:
                 yield Finding(name, "not judged", f"needs what was refused under {first}")
         except Exception as error:
+            is_refused = True
             # Whatever an entry makes a check stumble over is that entry's verdict.
             yield Finding(name, "refused", printable(f"{type(error).__name__}: {error}", 200))
 

@@ -4,12 +4,13 @@ import itertools
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cs_grader.entries import statistics
-from cs_grader.entries.checks import judge
+from cs_grader.entries.checks import judge, seeds
 from cs_grader.entries.entry import arguments_of
 from cs_grader.entries.evaluation import log_probabilities, stories_of, windows
 from cs_grader.entries.leaderboard import Verified, add, compared, page, read_leaderboard
@@ -153,6 +154,25 @@ def test_an_error_of_any_kind_is_the_entry_s_verdict():
 
     (finding,) = judge(None, {"files": stumbles})
     assert (finding.verdict, finding.reason) == ("refused", "MemoryError: too much")
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_further_seeds_are_not_run_for_what_is_refused_already(is_refused):
+    class CaseOfSeeds:
+        rerun_readings = (SimpleNamespace(bits_per_byte=1.0),)
+        further = (1.5, 2.0)
+
+    def refuses(_case):
+        if is_refused:
+            raise RefusedError("a link")
+        return "good"
+
+    _, finding = judge(CaseOfSeeds(), {"files": refuses, "seeds": seeds})
+    if is_refused:
+        assert finding.verdict == "not judged"
+        assert "no further seeds are run" in finding.reason
+    else:
+        assert (finding.verdict, finding.reason) == ("ok", "1.5000, 2.0000")
 
 
 def test_logits_are_normalised_by_the_verifier():
