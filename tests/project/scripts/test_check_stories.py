@@ -9,10 +9,11 @@ from cs_basics.run.training_run import train_run
 from cs_basics.stories.grammar import iterate_stories
 
 
-@pytest.fixture
-def run_dir(tiny_config):
-    train_run(tiny_config.replace(num_samples=0))
-    return tiny_config.run.run_dir
+@pytest.fixture(scope="module")
+def run_dir(make_tiny_config, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    train_run(make_tiny_config(folder).replace(num_samples=0))
+    return folder
 
 
 def test_stories_of_the_grammar_are_counted_and_others_are_not(script, run_dir, monkeypatch):
