@@ -1,9 +1,15 @@
 """Adapters that do what no submission should, a number for each action, and how to ask them."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from cs_grader.outside import sandbox, tiers
+from cs_grader.outside.connection import Connection
+from cs_grader.outside.copying import own_names
 from cs_grader.outside.stage import Stage, set_the_stage
 
 TESTS = Path(__file__).parents[2]
@@ -188,6 +194,22 @@ def staged(folder: Path, source: str = ADAPTERS) -> Stage:
     (stage.submission / "tests").mkdir(parents=True)
     (stage.submission / "tests" / "adapters.py").write_text(source, encoding="utf-8")
     return stage
+
+
+def connected(tier: str, folder: Path) -> Iterator[Connection]:
+    """Yield a connection to these adapters, for a fixture."""
+    reason = tiers.why_not(tier)
+    if reason:
+        pytest.skip(f"{tier}: {reason}")
+    stage = staged(folder)
+    limits = sandbox.Limits(memory_bytes=2**30, idle_s=2)
+    more = {"own_names": own_names(stage.submission)}
+    made = Connection(tier, stage, limits, more, budget_s=600)
+    yield made
+    printed = made.close()
+    assert "printed at import" in printed
+    assert len(printed) < 300_000
+    shutil.rmtree(stage.root)
 
 
 def ask(connection, function, problem="embedding", probe="forward", **arguments):

@@ -4,12 +4,17 @@ import time
 
 import numpy as np
 import pytest
-from hostile import ADAPTERS, TIERS, act, ask, silu, staged
+from hostile import ADAPTERS, TIERS, act, ask, connected, silu, staged
 
 from cs_grader.inside.wire import WireError
 from cs_grader.outside import sandbox, tiers
 from cs_grader.outside.connection import Connection, answer_of
 from cs_grader.outside.copying import own_names
+
+
+@pytest.fixture(scope="module", params=TIERS)
+def connection(request, tmp_path_factory):
+    yield from connected(request.param, tmp_path_factory.mktemp("stage"))
 
 
 def test_an_answer_is_data(connection):

@@ -5,11 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from hostile import TESTS, act, silu
+from hostile import TESTS, TIERS, act, connected, silu
 
 from cs_grader.inside.processes import descendants
 from cs_grader.outside import sandbox, tiers
 from cs_grader.outside.stage import Stage, set_the_stage
+
+
+@pytest.fixture(scope="module", params=TIERS)
+def connection(request, tmp_path_factory):
+    yield from connected(request.param, tmp_path_factory.mktemp("stage"))
 
 
 def test_nothing_is_left_running(connection):
