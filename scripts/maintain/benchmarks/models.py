@@ -50,7 +50,7 @@ def llama(shape: ModelConfig = SHAPE, dtype: torch.dtype = torch.float32) -> Any
         num_attention_heads=shape.num_heads,
         max_position_embeddings=shape.context_length,
         rms_norm_eps=1e-5,
-        tie_word_embeddings=False,
+        tie_word_embeddings=shape.tie_embeddings,
         attn_implementation="sdpa",
         bos_token_id=None,
         eos_token_id=None,

@@ -143,3 +143,12 @@ def test_the_peers_muon_has_the_matrices_of_the_blocks_and_adamw_the_rest(tiny_c
         not worker.torch.equal(old, group["params"][0])
         for old, group in zip(before, (matrices, others), strict=True)
     )
+
+
+@pytest.mark.usefixtures("loss")
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_the_peer_ties_its_embeddings_where_ours_does(tiny_config, is_tied):
+    pytest.importorskip("transformers")
+    worker = importlib.import_module("benchmarks.loss_worker")
+    peer, *_ = worker.make_peer("transformers, AdamW", tiny_config.replace(tie_embeddings=is_tied))
+    assert (peer.lm_head.weight is peer.model.embed_tokens.weight) == is_tied
