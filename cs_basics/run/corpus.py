@@ -132,7 +132,7 @@ def _texts(
                 hint = (
                     " (scripts/download.py tinystories fetches it)"
                     if "TinyStories" in path.name
-                    else ""
+                    else "; --train-text and --valid-text name the files"
                 )
                 raise FileNotFoundError(f"{path} does not exist{hint}")
             if path.stat().st_size == 0:
