@@ -36,8 +36,9 @@ def read_story(text: str) -> Reading:
     """Read a story as far as any plot goes.
 
     Every sentence must be one of the opening or of the plot, in any order and number, and each slot
-    must hold one word from its first mention to the end: a hero who changes the name, or a ball
-    that becomes a doll, ends the reading.
+    must hold one word, which no other slot has, from its first mention to the end: a hero who
+    changes the name, or is a friend of the same name, or a ball that becomes a doll, ends the
+    reading.
 
     Args:
         text: A story, without the mark of its end.
@@ -87,18 +88,32 @@ def _match(
         return
     slot, after, *rest = slot_and_rest
     name, _, form = ("hero", "", slot) if slot in PRONOUNS else slot.partition(".")
-    kind = hero_kind if name == "hero" else name.rstrip(DIGITS)
+    kind = _kind(name, hero_kind)
     begins_sentence = place == 0 or text[place - 1] == "\n" or text[place - 2 : place] == ". "
     known = _spellings(kind, form, begins_sentence=begins_sentence)
     for (start, *more), held in known.items():
         # Most words are not the one that stands there.
         if not text.startswith(start, place):
             continue
-        still = held if name not in cast else tuple(i for i in held if i in cast[name])
+        if name in cast:
+            still = tuple(i for i in held if i in cast[name])
+        else:
+            taken = _taken(cast, hero_kind)
+            still = tuple(i for i in held if read_words()[kind][i] not in taken)
         if still:
             *before, last = start, *more
             told = (*before, last + after, *rest)
             yield from _match(told, text, place, {**cast, name: still}, hero_kind)
+
+
+def _kind(slot: str, hero_kind: str) -> str:
+    return hero_kind if slot == "hero" else slot.rstrip(DIGITS)
+
+
+def _taken(cast: Cast, hero_kind: str) -> set[str]:
+    """Return the words that are known: no two slots of a story hold the same one."""
+    may_be = ({read_words()[_kind(slot, hero_kind)][i] for i in held} for slot, held in cast.items())
+    return {word for words in may_be if len(words) == 1 for word in words}
 
 
 @cache

@@ -54,6 +54,13 @@ def test_a_departure_ends_the_reading_where_it_is(said, instead):
     assert reading.end <= STORY.index(said) + len(instead)
 
 
+def test_nobody_has_the_name_of_the_hero():
+    start = "Do you know Emma? She was a playful girl who lived in a house with a red roof."
+    told = " {0} was Emma's best friend. Soon it was {0}'s birthday."
+    assert read_story(start + told.format("Sue")).is_whole
+    assert read_story(start + told.format("Emma")).end == len(start) + 1
+
+
 @pytest.mark.parametrize("text", ["", "The", "Once upon a time"])
 def test_what_is_no_story_departs_at_once(text):
     reading = read_story(text)
