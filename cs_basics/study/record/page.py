@@ -188,7 +188,7 @@ def _rules(ladder: Ladder) -> list[str]:
         "Every run is a process of scripts/train.py with an empty cache of compiled code, and "
         "scripts/evaluate.py scores all of them, in float32.",
         "The peer, transformers' model with PyTorch's optimizers, is not on this ladder: "
-        "docs/performance.md compares with it at equal time, with AdamW.",
+        "docs/performance.md compares with it at equal time, with AdamW and with Muon.",
         "Texts (SHA-256): " + ", ".join(f"{n} {value}" for n, value in ladder.texts.items()) + ".",
     ]
 
