@@ -45,27 +45,41 @@ def resolve_dtype(choice: str, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if torch.cuda.is_bf16_supported(False) else torch.float32
     # Small products first: large ones in an emulated bfloat16 take 17 seconds.
     for size, least_gain in ((256, 0.5), (1024, 1.2)):
-        gain = matmul_rate(torch.bfloat16, device, size) / matmul_rate(torch.float32, device, size)
-        if gain < least_gain:
+        if bfloat16_gain(device, size) < least_gain:
             return torch.float32
     return torch.bfloat16
 
 
 @functools.cache
-def matmul_rate(dtype: torch.dtype, device: torch.device, size: int = 1024) -> float:
-    """Measure size x size matrix products: floating-point operations per second, best of five.
+def bfloat16_gain(device: torch.device, size: int) -> float:
+    """Measure how many times as fast products of matrices are in bfloat16.
 
-    A process measures each once.
+    A process measures each size once; in turns, so that other work on the machine slows both:
+    measured one after the other, a busy tenth of a second decided a whole run.
     """
-    a = torch.randn(size, size, device=device).to(dtype)
-    elapsed_s: list[float] = []
-    for _ in range(6):
-        start = time.perf_counter()
-        torch.mm(a, a)
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        elapsed_s.append(time.perf_counter() - start)
-    return 2 * size**3 / min(elapsed_s[1:])
+    wide = torch.randn(size, size, device=device)
+    narrow = wide.bfloat16()
+    wide_s, narrow_s = zip(*((_product_s(wide), _product_s(narrow)) for _ in range(9)), strict=True)
+    return min(wide_s) / min(narrow_s)
+
+
+@functools.cache
+def matmul_rate(dtype: torch.dtype, device: torch.device) -> float:
+    """Measure 1024 x 1024 matrix products: floating-point operations per second, best of six.
+
+    A process measures each type once.
+    """
+    a = torch.randn(1024, 1024, device=device).to(dtype)
+    return 2 * 1024**3 / min(_product_s(a) for _ in range(6))
+
+
+def _product_s(a: torch.Tensor) -> float:
+    """Return how many seconds the product of a matrix with itself takes."""
+    start = time.perf_counter()
+    torch.mm(a, a)
+    if a.device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
 
 
 def forget_peak_memory(device: torch.device) -> None:

@@ -8,6 +8,13 @@ from cs_basics.run import hardware
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(autouse=True)
+def _forget_measurements():
+    hardware.bfloat16_gain.cache_clear()
+    yield
+    hardware.bfloat16_gain.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("gains", "chosen", "sizes"),
     [
@@ -22,11 +29,23 @@ def test_the_faster_dtype_is_chosen_and_an_emulated_one_is_not_asked_for_much(
 ):
     measured = set()
 
-    def rate(dtype, device, size=1024):
-        assert device == CPU
-        measured.add(size)
-        return gains[size] if dtype == torch.bfloat16 else 1.0
+    def product_s(a):
+        assert a.device == CPU
+        measured.add(len(a))
+        return 1.0 if a.dtype == torch.float32 else 1.0 / gains[len(a)]
 
-    monkeypatch.setattr(hardware, "matmul_rate", rate)
+    monkeypatch.setattr(hardware, "_product_s", product_s)
     assert hardware.resolve_dtype("auto", CPU) == chosen
     assert measured == sizes
+
+
+def test_a_busy_moment_does_not_decide(monkeypatch):
+    calls = []
+
+    def product_s(a):
+        calls.append(a.dtype)
+        is_busy = 6 <= len(calls) <= 12
+        return (1.0 if a.dtype == torch.float32 else 0.4) * (10.0 if is_busy else 1.0)
+
+    monkeypatch.setattr(hardware, "_product_s", product_s)
+    assert hardware.resolve_dtype("auto", CPU) == torch.bfloat16
