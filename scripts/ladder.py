@@ -31,7 +31,7 @@ from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.record.climb import Recipe, climb, runs_left_at_most
 from cs_basics.study.record.page import TITLE, Ladder, blocks
-from cs_basics.study.record.rungs import Rung, choose_rungs, settings_of
+from cs_basics.study.record.rungs import BASE, Rung, choose_rungs, settings_of
 from cs_basics.study.record.score import Runs, Score, read_score, values
 from cs_basics.study.record.texts import Texts, checksum, split
 from cs_basics.study.timing import machine
@@ -66,7 +66,7 @@ def main(
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds}: give one or more, each once")
     chosen = choose_rungs(rungs)
-    base = PRESETS[preset][1].replace(max_minutes=max_minutes)
+    base = PRESETS[preset][1].replace(max_minutes=max_minutes, **BASE)
     for rung in chosen:
         base.replace(**rung.settings)  # Raises if a value breaks a rule.
     for text in (train_text, valid_text):

@@ -69,7 +69,7 @@ def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     train, valid = folder / "train.txt", folder / "valid.txt"
     write_stories(train, 120_000, seed=1)
-    write_stories(valid, 15_000, seed=2)
+    write_stories(valid, 5_000, seed=2)
     return train, valid
 
 

@@ -19,6 +19,9 @@ class Rung:
     """Rungs without which it means nothing; by itself it is compared with these alone."""
 
 
+BASE: dict[str, Any] = {"order": "random", "schedule": "cosine"}
+"""What presets now have from these rungs, as it was before."""
+
 RUNGS = (
     Rung(
         "linear", "the rate falls in a straight line", {"schedule": "linear"},
@@ -100,6 +103,9 @@ def choose_rungs(names: Sequence[str]) -> tuple[Rung, ...]:
 
 
 def settings_of(recipe: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of the rungs of these names together; a later one overrides."""
+    """Return the settings of the base and the rungs of these names; a later one overrides."""
     known = {rung.name: rung for rung in RUNGS}
-    return {name: value for rung in recipe for name, value in known[rung].settings.items()}
+    settings = dict(BASE)
+    for name in recipe:
+        settings |= known[name].settings
+    return settings

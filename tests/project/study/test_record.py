@@ -9,7 +9,7 @@ from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.study.record.climb import climb, runs_left_at_most
 from cs_basics.study.record.page import Ladder, blocks
-from cs_basics.study.record.rungs import RUNGS, Rung, choose_rungs, settings_of
+from cs_basics.study.record.rungs import BASE, RUNGS, Rung, choose_rungs, settings_of
 from cs_basics.study.record.score import Score, read_score, values
 from cs_basics.study.record.statistics import is_lower, p_value, two_sided
 from cs_basics.study.record.texts import split
@@ -111,6 +111,7 @@ def test_a_seed_that_is_missing_leaves_a_rung_undecided():
 def test_a_rung_brings_what_it_needs_and_an_unknown_one_is_refused():
     assert [rung.name for rung in choose_rungs(["muon-2-steps"])] == ["muon", "muon-2-steps"]
     assert settings_of(("muon", "muon-2-steps")) == {
+        **BASE,
         "optimizer": "muon",
         "muon_lr_ratio": 3.0,
         "muon_steps": 2,
