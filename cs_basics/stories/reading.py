@@ -112,7 +112,9 @@ def _kind(slot: str, hero_kind: str) -> str:
 
 def _taken(cast: Cast, hero_kind: str) -> set[str]:
     """Return the words that are known: no two slots of a story hold the same one."""
-    may_be = ({read_words()[_kind(slot, hero_kind)][i] for i in held} for slot, held in cast.items())
+    may_be = (
+        {read_words()[_kind(slot, hero_kind)][i] for i in held} for slot, held in cast.items()
+    )
     return {word for words in may_be if len(words) == 1 for word in words}
 
 
