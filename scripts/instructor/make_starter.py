@@ -127,7 +127,8 @@ OTHERWISE = (
     ("cs_basics/study/__init__.py",
      "record/              the ladder to the lowest loss in ten minutes, rung by rung\n"
      "claims/              what is said of normalisation layers, executed row by row\n", ""),
-    ("cs_basics/variants/config.py", "NormKind = Literal[[...]\n]", 'NormKind = Literal["rmsnorm"]'),
+    ("cs_basics/variants/config.py", "NormKind = Literal[[...]\n]",
+     'NormKind = Literal["rmsnorm"]'),
     ("cs_basics/variants/config.py", '"none", "group", "gated", "gated-first"', '"none"'),
     ("cs_basics/variants/config.py", """ projection: each head by itself (group), or
     all together with a gate (cs_basics/variants/head_norm.py).""", " projection."),
