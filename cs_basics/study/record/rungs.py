@@ -20,7 +20,7 @@ class Rung:
 
 
 BASE: dict[str, Any] = {"order": "random", "schedule": "cosine"}
-"""What presets now have from these rungs, as it was before."""
+"""Settings without any rung; some presets have taken rungs over since."""
 
 RUNGS = (
     Rung(
