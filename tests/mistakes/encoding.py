@@ -24,16 +24,10 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     wrong = Merging(tokenizer["merges"], token_ids)
 
     def merge_all(word: str) -> list[bytes]:
-        parts = oracles.as_bytes(word)
-        for merge in tokenizer["merges"]:
-            parts = oracles.merged(parts, merge)
-        return parts
+        return oracles.merged_in_turn(word, tokenizer["merges"])
 
     def sorted_merges(word: str) -> list[bytes]:
-        parts = oracles.as_bytes(word)
-        for merge in sorted(tokenizer["merges"]):
-            parts = oracles.merged(parts, merge)
-        return parts
+        return oracles.merged_in_turn(word, sorted(tokenizer["merges"]))
 
     def changed(change: Callable[[str], str]) -> list[int]:
         return encode(oracles.split_at_specials(change(text), specials))

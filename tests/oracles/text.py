@@ -50,6 +50,17 @@ def merged(word: Sequence[bytes], pair: Merge) -> list[bytes]:
     return result
 
 
+def merged_in_turn(word: str, merges: Sequence[Merge]) -> list[bytes]:
+    """Apply merges one after another to the bytes of a word."""
+    parts = as_bytes(word)
+    pairs = set(pairwise(parts))
+    for merge in merges:
+        if merge in pairs:
+            parts = merged(parts, merge)
+            pairs = set(pairwise(parts))
+    return parts
+
+
 def pairs_of(word: Sequence[bytes]) -> list[Merge]:
     return list(pairwise(word))
 
@@ -125,12 +136,7 @@ def encode(text: str, tokenizer: Mapping[str, Any]) -> list[int]:
             ids.append(token_ids[piece.encode()])
             continue
         for word in PRETOKEN.findall(piece):
-            parts = as_bytes(word)
-            for merge in tokenizer["merges"]:
-                if len(parts) == 1:
-                    break
-                parts = merged(parts, merge)
-            ids += [token_ids[part] for part in parts]
+            ids += [token_ids[part] for part in merged_in_turn(word, tokenizer["merges"])]
     return ids
 
 
