@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 from cs_basics.run.presets import PRESETS
@@ -49,6 +50,7 @@ def script(monkeypatch, capfd):
         code = 0
         logger = logging.getLogger()
         handlers, level = logger.handlers[:], logger.level
+        num_threads = torch.get_num_threads()
         try:
             runpy.run_path(str(path), run_name="__main__")
         except SystemExit as stop:
@@ -57,6 +59,7 @@ def script(monkeypatch, capfd):
             # A script lets messages go to the stdout that it has, which ends with this test.
             logger.handlers[:] = handlers
             logger.setLevel(level)
+            torch.set_num_threads(num_threads)
         captured = capfd.readouterr()
         return Finished(code, captured.out, captured.err)
 
