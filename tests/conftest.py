@@ -1,6 +1,5 @@
 """The examination's fixtures and options: where a probe runs, and what becomes of its answers."""
 
-import copy
 import random
 import time
 import traceback
@@ -207,7 +206,7 @@ def explain(error: BaseException, item: pytest.Item) -> None:
 
         def run(probe: Callable[..., Any], **given: Any) -> Any:
             seed_everything(0)
-            return probe(adapters, **copy.deepcopy(given))
+            return probe(adapters, **copied(given))
 
         tries = item.session.stash.setdefault(TRACED, Counter())
         say_where_it_goes_wrong(error, run, inputs, tries, problem_of(item))
@@ -265,7 +264,7 @@ def observe(
     """
 
     def run(probe: Callable[..., Any], *, aside: bool = False, **inputs: Any) -> Any:
-        check_plain(inputs)
+        given = copied(inputs)
         if not aside:  # A question aside (trials.py) is not what a failure is about.
             request.node.stash[ASKED] = inputs
             request.node.stash[ADAPTERS] = adapters
@@ -280,7 +279,7 @@ def observe(
             with warnings.catch_warnings(), guard.guarded(min(left, guard.MOST_SECONDS)):
                 # Warnings of a submission (an unclosed file, say) are shown, not held against it.
                 warnings.simplefilter("default")
-                seen = probe(adapters, **copy.deepcopy(inputs))
+                seen = probe(adapters, **given)
         except guard.OutOfTimeError as error:
             where = place_of_error(error)
             raise WrongAnswer(f"stopped at {where}: {guard.OUT_OF_TIME}", "out-of-time") from None
@@ -297,8 +296,7 @@ def observe(
             raise
         finally:
             spent[problem] = spent.get(problem, 0.0) + time.process_time() - started
-        check_plain(seen)
-        return seen
+        return copied(seen)
 
     # What is said of letters holds for others too: an item that asks for rng gets its own.
     is_drawn = seed[0] != 0 and "rng" in request.fixturenames
@@ -322,16 +320,18 @@ def seed_everything(seed: int) -> None:
 
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for GPUs each time.
 
 
-def check_plain(value: Any) -> None:
-    """Refuse what could not cross to another process as a header and raw bytes."""
+def copied(value: Any) -> Any:
+    """Copy plain data; refuse what could not cross to another process as a header and raw bytes."""
+    if isinstance(value, int | float | str | bytes | np.number | None):
+        return value
+    if isinstance(value, list | tuple):
+        return type(value)(map(copied, value))
     if isinstance(value, dict):
-        check_plain([*value.keys(), *value.values()])
-    elif isinstance(value, list | tuple):
-        for item in value:
-            check_plain(item)
-    elif not isinstance(value, np.ndarray | np.number | int | float | str | bytes | None):
-        msg = f"a probe exchanges plain data only, not {type(value).__name__}"
-        raise TypeError(msg)
+        return {copied(key): copied(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.copy(order="K")
+    msg = f"a probe exchanges plain data only, not {type(value).__name__}"
+    raise TypeError(msg)

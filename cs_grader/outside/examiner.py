@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn, cast
 
 import pytest
@@ -308,7 +308,7 @@ def put_stand_ins(tests: Path, adapters: RemoteAdapters) -> None:
     submission.__dict__["load_adapters"] = adapters.load
     torch = ModuleType("torch")
     # All that the examination does with torch outside of probes.
-    torch.__dict__["manual_seed"] = adapters.set_seed
+    torch.__dict__["default_generator"] = SimpleNamespace(manual_seed=adapters.set_seed)
     probes = ModuleType("probes")
     probes.__path__ = []
     sys.modules |= {"submission": submission, "torch": torch, "probes": probes}
