@@ -96,6 +96,7 @@ def make_tiny_config(texts):
             eval_tokens=600,
             log_every=5,
             checkpoint_every=5,
+            sample_tokens=16,
             device="cpu",
             dtype="float32",
         )
