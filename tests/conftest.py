@@ -35,6 +35,7 @@ from submission import load_adapters
 
 ADAPTER_PREFIXES = ("run_", "get_")
 TESTS = Path(__file__).parent
+SCALARS = (int, float, str, bytes, np.number, type(None))
 ASKED = pytest.StashKey[dict[str, Any]]()
 """The inputs of the last question."""
 ADAPTERS = pytest.StashKey[Any]()
@@ -320,15 +321,21 @@ def seed_everything(seed: int) -> None:
 
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for GPUs each time.
+    if torch.cuda.is_available():
+        torch.manual_seed(seed)
+    else:  # The same, without a stack trace kept for each kind of GPU that is not there.
+        torch.default_generator.manual_seed(seed)
 
 
 def copied(value: Any) -> Any:
     """Copy plain data; refuse what could not cross to another process as a header and raw bytes."""
-    if isinstance(value, int | float | str | bytes | np.number | None):
+    if isinstance(value, SCALARS):
         return value
-    if isinstance(value, list | tuple):
-        return type(value)(map(copied, value))
+    # A subclass becomes what it would be on the other side: its constructor may take what it likes.
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple([copied(item) for item in value])
     if isinstance(value, dict):
         return {copied(key): copied(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):

@@ -308,6 +308,7 @@ def put_stand_ins(tests: Path, adapters: RemoteAdapters) -> None:
     submission.__dict__["load_adapters"] = adapters.load
     torch = ModuleType("torch")
     # All that the examination does with torch outside of probes.
+    torch.__dict__["cuda"] = SimpleNamespace(is_available=lambda: False)
     torch.__dict__["default_generator"] = SimpleNamespace(manual_seed=adapters.set_seed)
     probes = ModuleType("probes")
     probes.__path__ = []

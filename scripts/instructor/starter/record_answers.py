@@ -37,27 +37,27 @@ def pytest_configure(config: pytest.Config) -> None:
         for info in pkgutil.iter_modules(importlib.import_module(package).__path__)
     ]
     for module in modules:
-        stand_before(module)
+        replace_by_recording(module)
     compare = importlib.import_module("compare")
     for name in ("expect_close", "expect_equal"):  # expect_gradients calls the first.
         setattr(compare, name, with_mistakes(getattr(compare, name)))
 
 
-def stand_before(module: ModuleType) -> None:
-    """Let who imports a module from now on find another, whose functions keep their answers.
+def replace_by_recording(module: ModuleType) -> None:
+    """Give whoever imports a module from now on a copy of it whose functions keep their answers.
 
-    The functions themselves go on calling each other directly, some of them millions of times.
+    The functions themselves still call each other directly, some of them millions of times.
     """
-    before = ModuleType(module.__name__)
+    recording = ModuleType(module.__name__)
     for name, value in vars(module).items():
         is_own = getattr(value, "__module__", None) == module.__name__
         is_function = is_own and callable(value) and not isinstance(value, type)
         if is_function and name not in stored.COMPUTED.get(module.__name__, ()):
             value = recorded(f"{module.__name__}.{name}", value)
-        setattr(before, name, value)
-    sys.modules[module.__name__] = before
+        setattr(recording, name, value)
+    sys.modules[module.__name__] = recording
     package, _, name = module.__name__.rpartition(".")
-    setattr(sys.modules[package], name, before)
+    setattr(sys.modules[package], name, recording)
 
 
 def recorded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
