@@ -272,7 +272,7 @@ def project_file() -> str:
         r"\n\[tool\.(setuptools\.package-data|basedpyright)\]\n(?:[^\[\n].*\n|\n)*", "\n", text
     )
     text = re.sub(r"(?m)^serve = \[[^]]*\]\n", "", text)
-    text = re.sub(r"(?m)^packages = \[[^]]*\]$", 'packages = ["cs_basics"]', text)
+    text = text.replace('include = ["cs_basics*", "cs_grader*"]', 'include = ["cs_basics"]')
     return re.sub(rf'(?m)^    "(?:{"|".join(TEACHERS_ONLY)})\b.*\n', "", text)
 
 

@@ -4,6 +4,7 @@ import ast
 import inspect
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from conftest import ROOT
@@ -48,6 +49,20 @@ def test_the_book_is_short():
     lengths = {path.name: len(path.read_text().splitlines()) for path in FILES}
     assert sum(lengths.values()) <= 2300
     assert {name: length for name, length in lengths.items() if length > 260} == {}
+
+
+def test_an_installation_holds_every_file():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found, data = (settings["tool"]["setuptools"][name] for name in ("packages", "package-data"))
+    names = ("cs_basics", "cs_grader")
+    assert found["find"]["include"] == [f"{name}*" for name in names]
+    packages = [path.parent for name in names for path in (ROOT / name).rglob("__init__.py")]
+    installed = {path for package in packages for path in package.glob("*.py")}
+    marks = [(name, mark) for name in names for mark in data[name]]
+    installed |= {path for name, mark in marks for path in (ROOT / name).glob(mark)}
+    there = {path for name in names for path in (ROOT / name).rglob("*")}
+    missing = {path for path in there - installed if path.suffix != ".pyc" and path.is_file()}
+    assert not missing
 
 
 def test_the_readme_fits_two_screens():

@@ -32,7 +32,8 @@ def test_every_file_that_is_named_is_there(edition):
 
 def test_what_it_installs_is_there(edition):
     project = tomllib.loads((edition / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["tool"]["setuptools"] == {"packages": ["cs_basics"]}
+    packages = {"find": {"include": ["cs_basics"], "namespaces": False}}
+    assert project["tool"]["setuptools"] == {"packages": packages}
     wanted = " ".join(project["project"]["optional-dependencies"]["dev"])
     assert "pytest" in wanted
     assert "transformers" not in wanted
