@@ -19,8 +19,8 @@ class CausalSelfAttention(nn.Module):
     Args:
         d_model: Size of the last axis of input and output.
         num_heads: Number of heads, a divisor of d_model.
-        rope: Rotates queries and keys by their positions; None: this layer cannot tell in
-            which order the earlier positions came.
+        rope: Rotates queries and keys by their positions; None: the layer does not
+            see in which order the earlier tokens came.
         device: Where the weights live.
         dtype: Float type of the weights.
 

@@ -24,7 +24,7 @@ def save_checkpoint(
         out: A path or a binary file open for writing.
 
     Raises:
-        OSError: The file cannot be written; the disk may be full.
+        OSError, RuntimeError: The file cannot be written; the disk may be full.
     """
     state = {
         "model": model.state_dict(),

@@ -17,7 +17,7 @@ from cs_basics.functional import softmax
 from cs_basics.transformer import TransformerLM
 
 LEAST_TEMPERATURE = 1e-30
-"""Float32, in which scores are divided by it, would take much less for 0."""
+"""Much smaller temperatures round to 0 in float32, in which scores are divided by them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,8 +35,8 @@ class Sampling:
     https://arxiv.org/abs/1904.09751). Counts within what top_k leaves."""
     repetition_penalty: float = 1.0
     """Scores of tokens that the text holds already are divided by it if positive and multiplied
-    by it if negative (Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858); above 1
-    the text repeats itself less."""
+    by it if negative (after Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858, who
+    divide both); above 1 the text repeats itself less."""
     when_full: Literal["slide", "stop"] = "slide"
     """When the context is full: forget its first half and go on, or end the text."""
 
@@ -73,7 +73,7 @@ def generate(
         prompt: Token ids, at least one; only the last context_length - 1 are read.
         max_tokens: Tokens to write at the most.
         sampling: How to draw, and what to do when the context is full.
-        stop_ids: A token of these ends the text and is not yielded.
+        stop_ids: Any of these ends the text and is not yielded.
         seed: The same seed gives the same text; None draws afresh.
 
     Yields:
@@ -109,8 +109,8 @@ def sample(
     Args:
         logits: Scores of the next token, (..., vocab_size).
         sampling: How to draw.
-        uniform: A random number of each row, evenly from [0, 1): the tokens lie side by side on
-            a line, each as long as its probability, and this is the place where we look.
+        uniform: A number for each row, drawn evenly from [0, 1). The tokens lie side by side on a
+            line, each as long as its probability; the one at this point is taken.
         seen: The tokens that the text holds already; None: none.
 
     Returns:
@@ -130,7 +130,7 @@ def sample(
     if sampling.top_p is not None and sampling.top_p < 1:
         before = ordered.cumsum(dim=-1) - ordered
         is_enough = before >= sampling.top_p * ordered.sum(dim=-1, keepdim=True)
-        # 1 is never below the least that is kept.
+        # With a 1 in their places, those dropped cannot be the least below.
         ordered = ordered.masked_fill(is_enough, 1.0)
     least = ordered.amin(dim=-1, keepdim=True)
     return draw(probabilities.masked_fill(probabilities < least, 0), uniform)

@@ -44,7 +44,7 @@ class RMSNorm(nn.Module):
     ) -> Float[Tensor, "... {self.d_model}"]:
         """Return the normalised x, same shape and dtype.
 
-        Values above 1.8e19 are not supported: their squares overflow float32.
+        Vectors longer than 1.8e19 are not supported: the sum of squares overflows float32.
         """
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         mean_square = (wide * wide).mean(dim=-1, keepdim=True)
@@ -66,7 +66,7 @@ class LayerNorm(nn.Module):
 
     Args:
         d_model: Size of the last axis.
-        eps: Added to the variance, so that a constant vector becomes zero.
+        eps: Added to the variance, so that a constant vector is not divided by 0.
         device: Where gain and bias live.
         dtype: Float type of gain and bias; they start at 1 and 0.
         bias: Whether there is a bias.

@@ -51,8 +51,9 @@ class SGD(Optimizer):
 class AdamW(Optimizer):
     """Adam with decoupled weight decay.
 
-    Loshchilov and Hutter 2019, algorithm 2 (https://arxiv.org/abs/1711.05101). Every parameter
-    counts its own steps; rate, betas, eps and decay are read from its group at every step.
+    Loshchilov and Hutter 2019 (https://arxiv.org/abs/1711.05101), after algorithm 2. Every
+    parameter counts its own steps; rate, betas, eps and decay are read from its group at every
+    step.
 
     Args:
         params: Parameters or parameter groups.
@@ -107,7 +108,7 @@ class AdamW(Optimizer):
 
 
 def bias_corrected(lr: float, beta1: float, beta2: float, step: int) -> float:
-    """Return the rate of a step 1, 2, 3, ..., corrected for both moments starting at 0."""
+    """Return the rate of step 1, 2, 3, ..., corrected for moments that start at 0."""
     return lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
 
 
@@ -125,7 +126,7 @@ def adamw_update(
     """Return what AdamW makes of a parameter and of its two moments.
 
     Args:
-        p: The parameter, of any shape like the three after it.
+        p: The parameter, of any shape; the next three have the same.
         grad: Its gradient.
         m: Running mean of the gradient, 0 before the first step.
         v: Running mean of the squared gradient, 0 before the first step.
@@ -145,7 +146,7 @@ def adamw_update(
 
 
 def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
-    """Return what the closure of a step returns, gradients being recorded; None without one."""
+    """Return what the closure of a step returns, with gradients enabled; None without one."""
     if closure is None:
         return None
     with torch.enable_grad():

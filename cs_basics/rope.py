@@ -13,7 +13,7 @@ class RotaryPositionalEmbedding(nn.Module):
 
     Su et al. 2021, sec. 3.4.2 (https://arxiv.org/abs/2104.09864). Coordinates 2i and 2i + 1 form a
     pair, turned by position / theta^(2i / d_head): the product of a query and a key then depends
-    on their distance only.
+    on their positions only through the difference of the two.
 
     The cosines and sines are buffers, so they follow the model to its device, but they are not
     saved: they can be computed again. One instance serves all blocks of a model.

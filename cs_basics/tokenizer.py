@@ -31,7 +31,7 @@ _MERGES_HEADER = "#version: 0.2"
 class Tokenizer:
     """A byte-pair encoding, ready to use.
 
-    What saves, reads and checks tokenizers relies on three attributes: `vocab` (dict of ids and
+    Code that saves, reads or checks tokenizers uses three attributes: `vocab` (dict of ids and
     bytes, special tokens included), `merges` (list of pairs) and `special_tokens` (list of str).
 
     Args:
@@ -150,7 +150,7 @@ class Tokenizer:
         """Write special_tokens.json, merges.txt and, last, vocab.json into a folder.
 
         Args:
-            folder: Made if missing. Where a new one has a vocab.json, the other files are complete.
+            folder: Made if missing. Once a new one has a vocab.json, the other files are complete.
 
         Raises:
             OSError: The folder cannot be written.

@@ -33,7 +33,7 @@ class Update:
 
 
 class TrainingDivergedError(ValueError):
-    """The loss or its gradient is no longer a number."""
+    """The loss or its gradient is not finite."""
 
 
 def train(
@@ -61,7 +61,7 @@ def train(
         max_grad_norm: For the clipping, unless `clip` is given.
         grad_accum_steps: Parts into which a batch is cut to save memory; their gradients add up.
         first_step: Number of the first update; above 1 where a run goes on.
-        on_update: Told of each update after it was made.
+        on_update: Called after each update.
 
     Raises:
         TrainingDivergedError: A loss or gradient is not finite; that update was not made.

@@ -34,7 +34,8 @@ SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "
 
 def main(
     preset: Annotated[
-        Literal["debug", "stories", "tinystories-cpu", "tinystories"] | None, tyro.conf.Positional
+        Literal["debug", "stories", "own-text", "tinystories-cpu", "tinystories"] | None,
+        tyro.conf.Positional,
     ] = None,
     vocab_size: int | None = None,
     context_length: int | None = None,

@@ -46,7 +46,7 @@ class StackedMuon(Muon, OnePassAdamW):
 
 
 def like(blocks: Tensor, part: Tensor) -> Tensor:
-    """Return matrices that are no higher than wide in the shape of others, which may be."""
+    """Transpose the matrices of `part` if those of `blocks` are higher than wide."""
     return part.mT if blocks.shape[1] > blocks.shape[2] else part
 
 

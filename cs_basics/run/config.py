@@ -76,7 +76,7 @@ class OptimConfig:
     warmup_steps: int = 100
     """Updates until the learning rate is at its highest."""
     weight_decay: float = 0.1
-    """Decoupled weight decay of AdamW."""
+    """Decoupled weight decay; divided by the ratio of a group that has a rate of its own."""
     beta1: float = 0.9
     """AdamW: decay rate of the first moment, the mean gradient."""
     beta2: float = 0.95
@@ -87,8 +87,8 @@ class OptimConfig:
     max_grad_norm: float = 1.0
     """Gradients are clipped to this global norm."""
     average_from: float = 1.0
-    """From this share of the run on, the mean of the weights is kept; it takes the place of the
-    weights when the run is over. 1: none is."""
+    """From this share of the run on, weights are averaged; the mean replaces them when the run is
+    over. 1: no averaging."""
     average_decay: float = 1.0
     """How much of that mean an update keeps at most; 1: the mean counts all updates alike; below:
     it becomes an exponential moving average."""

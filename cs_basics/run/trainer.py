@@ -326,7 +326,7 @@ class Trainer:
         return result
 
     def sample(self, log: MetricsLog) -> None:
-        """Let the model write a little, and log it, unless it lies in parts."""
+        """Let the model write a little, and log it, unless it is sharded."""
         num_tokens, can_call = self.config.run.sample_tokens, not self.layout.is_split
         if num_tokens and can_call and self.world.is_first:
             seed = self.config.run.seed

@@ -25,10 +25,10 @@ class Dropout:
 
     Args:
         model: A model with its blocks in `layers`, and in each the parts `attn` and `ffn`.
-        share: Of the values to drop, rounded to 1/256, and not to 0 or 1. 0: the model is left as
-            it is.
-        shape: Batch, sequence and d_model of what a part returns. Of another shape nothing is
-            dropped: what the model writes for a reader has none.
+        share: Share of values to drop, rounded to 1/256, but never to 0 or 1. 0: the model is left
+            as it is.
+        shape: Batch, sequence and d_model of what a part returns. Outputs of any other shape, as
+            in generation, are left as they are.
 
     Raises:
         ValueError: The share is negative, or leaves nothing.

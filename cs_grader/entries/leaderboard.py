@@ -12,10 +12,10 @@ HEADER = """\
 
 Bits per byte on the validation text, lower is better. Every figure was found by
 `scripts/instructor/verify.py`, which ran the command again (docs/running.md says how); the page is
-written by it, from `{source}`. *p* is how often chance alone makes the mean lower by at least as
-much than that of the best entry before it, of the same class and text (exact permutation test over
-seeds; five seeds each are needed for p < 0.01). Of entries with further seeds the entry's own does
-not count: it may have been chosen.
+written by it, from `{source}`. *p* is the probability that chance alone puts the mean
+at least this far below that of the best entry before it, of the same class and text (exact
+permutation test over seeds; p < 0.01 needs five seeds against four). If further seeds were run, the
+entry's own does not count: it may have been chosen.
 """
 COLUMNS = (
     "| bits per byte | seeds | entry | author | p | seconds to the weights | verified | command |"

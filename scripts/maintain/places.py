@@ -8,7 +8,6 @@ import importlib
 import os
 import sys
 import textwrap
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import progress_printer, run
 
-from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.progress import Progress
+from cs_basics.run.atomic import write_atomically
 
 ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "docs" / "places.md"
@@ -52,15 +50,13 @@ def main(only: tuple[str, ...] = (), jobs: int = 2, show: bool = False, least: f
     ]
     if not chosen:
         raise ValueError(f"no fault matches --only {' '.join(only)}")
-    started = time.monotonic()
-    print_progress = progress_printer()
-    count = 0
+    print_progress, count = progress_printer(), 0
+    print_progress("faults", "plantings", 0, len(chosen))
 
     def on_result(_: object) -> None:
         nonlocal count
         count += 1
-        elapsed_s = time.monotonic() - started
-        print_progress(Progress("faults", "plantings", count, len(chosen), elapsed_s))
+        print_progress("faults", "plantings", count, len(chosen))
 
     false, spoiled = (0, "") if only else accused_falsely(show)
     results = measuring.measure(chosen, jobs, on_result)
@@ -72,8 +68,7 @@ def main(only: tuple[str, ...] = (), jobs: int = 2, show: bool = False, least: f
     print(totals("together", results))
     if not only:
         print(spoiled)
-        with atomic_writer(REPORT) as file:
-            file.write(markdown(results, spoiled).encode())
+        write_atomically(REPORT, markdown(results, spoiled).encode())
         print(f"written to {REPORT.relative_to(ROOT)}")
     if false or sum(result.is_found for result in results) < least * len(results):
         sys.exit(1)
@@ -87,8 +82,8 @@ def accused_falsely(show: bool) -> tuple[int, str]:
         print(f"== {one.title}: {one.accused or 'nothing of it accused'}\n{one.said}\n")
     found = sum(one.is_found for one in spoiled)
     return len(false), (
-        f"honest work spoiled from outside: {len(spoiled)} times, {len(false)} times one of its"
-        f" lines is accused; {found} times the spoiling line is named first"
+        f"right code broken from outside ({len(spoiled)} cases): one of its own lines is accused in"
+        f" {len(false)}, the line that broke it is named first in {found}"
     )
 
 
@@ -101,8 +96,8 @@ def markdown(results: Sequence[Any], spoiled: str) -> str:
         "",
         f"Written by `make places` on {today}. Faults are planted, one at a time, in two whole",
         "implementations (`tests/project/planted/`); the failing item then says where to look.",
-        "Found: the faulty line is among the first three named. Last: it is the line that made",
-        "the output, which is what one would look at without being told.",
+        "Found: the faulty line is among the first three named. Last: the faulty line made",
+        "the output, which is where anyone would look first.",
         "",
         "Of byte-pair encoding and the tokenizer no line is named: what their lines hold on the",
         "way differs from one right implementation to the next. The smallest text that fails is",

@@ -52,10 +52,10 @@ def blocks(ladder: Ladder) -> list[Block]:
     return [
         *([Paragraph(_rehearsal(ladder))] if ladder.is_rehearsal else []),
         Paragraph(
-            f"Preset {ladder.preset}, {ladder.minutes:g} minutes from the start of the script, "
-            f"with tokenizer, encoding and compilation; at most two threads; seeds "
-            f"{', '.join(map(str, ladder.seeds))}. {num_decided} of {len(ladder.rungs)} rungs are "
-            f"decided. {_measured_on(ladder)}"
+            f"Preset {ladder.preset} without what it has from the rungs, {ladder.minutes:g} "
+            f"minutes from the start of the script, with tokenizer, encoding and compilation; at "
+            f"most two threads; seeds {', '.join(map(str, ladder.seeds))}. {num_decided} of "
+            f"{len(ladder.rungs)} rungs are decided. {_measured_on(ladder)}"
         ),
         *([Picture(PICTURE, PICTURE_SHOWS, staircase(ladder))] if ladder.chosen else []),
         Heading("The rungs"),
@@ -182,8 +182,8 @@ def _rules(ladder: Ladder) -> list[str]:
         "back. Until every rung is decided, only the checksum of the validation text is taken.",
         f"A rung is accepted if it is better on top of those before it with p < {P} by Welch's "
         "two-sided t-test over the seeds. The test takes scores as independent and roughly normal, "
-        "and lets each recipe have a variance of its own. All recipes share their seeds; this is "
-        "not taken out, which errs on the side of not seen. With so many rungs, one that does "
+        "and lets each recipe have a variance of its own. All recipes share their seeds; the "
+        "test ignores this pairing, which makes it conservative. With so many rungs, one that does "
         f"nothing is accepted with a probability of {P / 2:g} each.",
         "Every run is a process of scripts/train.py with an empty cache of compiled code, and "
         "scripts/evaluate.py scores all of them, in float32.",

@@ -16,7 +16,7 @@ class Rung:
     source: str
     """Who proposed it, or where it was seen before."""
     needs: tuple[str, ...] = ()
-    """Rungs without which it means nothing; by itself it is compared with these alone."""
+    """Rungs that it needs; its trial by itself is run on top of these alone."""
 
 
 BASE: dict[str, Any] = {"order": "random", "schedule": "cosine"}
@@ -27,7 +27,7 @@ RUNGS = (
         "linear", "the rate falls in a straight line", {"schedule": "linear"},
         "Defazio et al. 2023, arXiv 2310.07831",
     ),
-    Rung("rate-2", "twice the rate", {"lr": 6e-3}, "the best of a sweep (docs/performance.md)"),
+    Rung("rate-2", "twice the rate", {"lr": 6e-3}, "a sweep"),
     Rung(
         "muon", "orthogonal updates of the blocks' matrices",
         {"optimizer": "muon", "muon_lr_ratio": 3.0},
