@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from cs_basics.run.progress import OnProgress, Progress
+from cs_basics.run.progress import OnProgress
 
 TERMINAL_INTERVAL_S = 0.1
 FILE_INTERVAL_S = 10.0
@@ -86,17 +86,23 @@ def progress_printer() -> OnProgress:
     interval_s = TERMINAL_INTERVAL_S if sys.stderr.isatty() else FILE_INTERVAL_S
     end = "" if sys.stderr.isatty() else "\n"
     shown_at, finished = time.monotonic(), ("", 0)
+    began_at, began, last = shown_at, 0, ("", 0)
 
-    def show(progress: Progress) -> None:
-        nonlocal shown_at, finished
+    def show(stage: str, unit: str, done: int, total: int) -> None:
+        nonlocal shown_at, finished, began_at, began, last
         now = time.monotonic()
-        is_last, work = progress.done == progress.total, (progress.stage, progress.total)
+        if stage != last[0] or done < last[1]:
+            began_at, began = now, done
+        last = (stage, done)
+        is_last, work = 0 < done == total, (stage, total)
         if is_last and work == finished:
             return  # Some work reports its end more than once.
-        if not is_last and now - shown_at < interval_s:
-            return
+        if not is_last and (now - shown_at < interval_s or now == began_at):
+            return  # Too soon, or there is no rate yet.
         shown_at, finished = now, work if is_last else ("", 0)
-        print(_clear_line() + _describe(progress), end="\n" if is_last else end, file=sys.stderr)
+        rate = (done - began) / (now - began_at) if now > began_at else 0.0
+        line = _describe(stage, unit, done, total, rate)
+        print(_clear_line() + line, end="\n" if is_last else end, file=sys.stderr)
         sys.stderr.flush()
 
     return show
@@ -113,20 +119,19 @@ def _clear_line() -> str:
     return CLEAR_LINE if sys.stderr.isatty() else ""
 
 
-def _describe(progress: Progress) -> str:
+def _describe(stage: str, unit: str, done: int, total: int, rate: float) -> str:
     """One line such as "encoding: 12.0 of 100.1 MB (12%), 8.7 MB/s, 10 s left"."""
-    scale, unit = (1e6, "MB") if progress.unit == "bytes" else (1, progress.unit)
-    digits = 1 if progress.unit == "bytes" else 0
-    line = f"{progress.stage}: {progress.done / scale:.{digits}f}"
-    if progress.total:
-        line += f" of {progress.total / scale:.{digits}f} {unit} "
-        line += f"({progress.done / progress.total:.0%})"
+    scale, unit, digits = (1e6, "MB", 1) if unit == "bytes" else (1, unit, 0)
+    line = f"{stage}: {done / scale:.{digits}f}"
+    if total:
+        line += f" of {total / scale:.{digits}f} {unit} ({done / total:.0%})"
     else:
         line += f" {unit}"
-    rate, per = progress.rate / scale, "s"
-    if rate < 1 and unit != "MB":
-        rate, per = 60 * rate, "min"
-    line += f", {rate:.{digits}f} {unit}/{per}"
-    if progress.remaining_s is not None:
-        line += f", {progress.remaining_s:.0f} s left"
+    if rate:
+        shown, per = rate / scale, "s"
+        if shown < 1 and unit != "MB":
+            shown, per = 60 * shown, "min"
+        line += f", {shown:.{digits}f} {unit}/{per}"
+        if total:
+            line += f", {max(total - done, 0) / rate:.0f} s left"
     return line

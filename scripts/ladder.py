@@ -24,7 +24,7 @@ from process import keep_freed_memory  # isort: split
 import torch
 from cli import check_can_write, run
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.document import Picture, to_markdown
 from cs_basics.run.json_file import read_json
 from cs_basics.run.metrics import format_duration, read_metrics
@@ -95,8 +95,7 @@ def begin(out: Path, what: dict[str, Any]) -> None:
     path, plain = out / "ladder.json", json.loads(json.dumps(what))
     if not path.exists():
         out.mkdir(parents=True, exist_ok=True)
-        with atomic_writer(path) as file:
-            file.write(json.dumps(plain, indent=2).encode() + b"\n")
+        write_atomically(path, json.dumps(plain, indent=2).encode() + b"\n")
         return
     stored = read_json(path)
     if stored != plain:
@@ -231,7 +230,7 @@ class Climber:
         score.write(folder)
         shutil.rmtree(folder / "cache", ignore_errors=True)
         if not is_final:
-            # Ninety runs of weights would fill a disk.
+            # The weights of all runs would fill a disk.
             shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
         return score
 
@@ -242,10 +241,8 @@ class Climber:
             for block in document:
                 if isinstance(block, Picture):
                     (folder / block.name).parent.mkdir(parents=True, exist_ok=True)
-                    with atomic_writer(folder / block.name) as file:
-                        file.write(block.png)
-            with atomic_writer(folder / "record.md") as file:
-                file.write(to_markdown(TITLE, document).encode())
+                    write_atomically(folder / block.name, block.png)
+            write_atomically(folder / "record.md", to_markdown(TITLE, document).encode())
 
 
 def end(number: int, frame: object) -> None:  # noqa: ARG001

@@ -15,7 +15,7 @@ import torch
 import tyro
 from cli import check_can_write, print_result, progress_printer, run
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.folder import RunFolder
 from cs_basics.study.microscope import diagram as flow
 from cs_basics.study.microscope import walk as walking
@@ -71,8 +71,7 @@ def look(history: History, picture: Path, *, follow: bool) -> None:
     while True:
         has_ended = history.is_over()
         if history.update(show) or not picture.exists():
-            with atomic_writer(picture) as file:
-                file.write(plot_readings(history.in_order(), history.folder.path.name))
+            write_atomically(picture, plot_readings(history.in_order(), history.folder.path.name))
         if not follow or has_ended:
             break
         time.sleep(LOOK_EVERY_S)
@@ -109,8 +108,7 @@ def write_diagram(folder: RunFolder, path: Path) -> None:
     block = folder.load_model().layers[0]
     if type(block) is not TransformerBlock:
         raise ValueError(f"{folder.path} has {type(block).__name__}s: only pre-norm blocks fuse")
-    with atomic_writer(path) as file:
-        file.write(flow.draw_blocks(block))
+    write_atomically(path, flow.draw_blocks(block))
     print(path)
 
 

@@ -8,7 +8,6 @@ from cli import check_can_write, progress_printer, run
 
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.fast.text.train_bpe import train_bpe
-from cs_basics.run.progress import unpacked
 from cs_basics.run.tokenizer_folder import save_tokenizer
 
 SAMPLE_BYTES = 8_000_000
@@ -39,9 +38,7 @@ def main(
         raise ValueError(f"--out {out} already holds a tokenizer: add --overwrite to replace it")
     check_can_write(out)
     started = time.monotonic()
-    vocab, merges = train_bpe(
-        text, vocab_size, special_tokens, num_workers, unpacked(progress_printer())
-    )
+    vocab, merges = train_bpe(text, vocab_size, special_tokens, num_workers, progress_printer())
     elapsed_s = time.monotonic() - started
     tokenizer = FastTokenizer(vocab, merges, special_tokens)
     save_tokenizer(tokenizer, out)

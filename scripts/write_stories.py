@@ -9,7 +9,6 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.run.progress import unpacked
 from cs_basics.stories.grammar import write_stories
 
 
@@ -25,7 +24,7 @@ def main(*, megabytes: float, out: Path, seed: int = 0) -> None:
         raise ValueError(f"--megabytes={megabytes} must be positive and finite")
     check_can_write(out)
     num_bytes = round(megabytes * 1e6)
-    bytes_written = write_stories(out, num_bytes, seed, unpacked(progress_printer()))
+    bytes_written = write_stories(out, num_bytes, seed, progress_printer())
     print(f"wrote {bytes_written / 1e6:.1f} MB of stories to {out}")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from cs_basics.interop.page_book import book_lines
 from cs_basics.interop.page_data import page_data, weights_data
 from cs_basics.interop.page_script import PAGE, joined_script
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.folder import RunFolder, Which
 from cs_basics.transformer import TransformerLM
 
@@ -46,8 +46,7 @@ def write_page(
     places, weights = weights_data(model.state_dict(), is_exact=is_exact)
     data = _known(run, model) | {"is_exact": is_exact, "places": places}
     page = to_page(data, weights).encode()
-    with atomic_writer(out) as file:
-        file.write(page)
+    write_atomically(out, page)
     return len(page)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from cs_basics.bpe import SINGLE_BYTES, Merge
 from cs_basics.fast import accelerate
 from cs_basics.pretokenize import PRETOKEN
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import atomic_writer, write_atomically
 from cs_basics.run.json_file import read_at_once, read_json
 from cs_basics.tokenizer import Tokenizer, from_printable, to_printable
 
@@ -61,8 +61,7 @@ def save_tokenizer_json(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> N
             "merges": [[to_printable(part) for part in merge] for merge in tokenizer.merges],
         },
     }  # fmt: skip
-    with atomic_writer(path) as file:
-        file.write(json.dumps(content, ensure_ascii=False).encode("utf-8"))
+    write_atomically(path, json.dumps(content, ensure_ascii=False).encode("utf-8"))
 
 
 def load_tokenizer_json(path: str | os.PathLike[str]) -> Tokenizer:

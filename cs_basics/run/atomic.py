@@ -33,6 +33,12 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file that appears complete or not at all; errors as `atomic_writer`."""
+    with atomic_writer(path) as file:
+        file.write(content)
+
+
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Generator[Path]:
     """Make a folder that gets its name only when it is complete; an error deletes it.
@@ -62,7 +68,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files and folders of killed processes.
+    """Delete the temporary files of killed processes.
 
     No other process may be writing to the folder.
     """

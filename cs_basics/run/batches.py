@@ -30,11 +30,11 @@ def draw_batch(
         device: Where they go.
     """
     data = config.data
-    sizes = (data.batch_size, config.model.context_length, "cpu")
+    sizes = (data.batch_size, config.model.context_length)
     if data.order == "epochs":
         inputs, targets = epoch_batch(tokens, *sizes, step, config.run.seed)
     else:
-        inputs, targets = get_batch(tokens, *sizes)
+        inputs, targets = get_batch(tokens, *sizes, "cpu")
     if data.token_noise:
         inputs = with_noise(inputs, data.token_noise, config.model.vocab_size)
     return to_device(inputs[rows], device), to_device(targets[rows], device)

@@ -10,7 +10,7 @@ from cs_basics.fast import accelerate
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.progress import OnProgress, unpacked
+from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.stories.grammar import write_stories
@@ -83,7 +83,7 @@ def _tokenizer(
     logger.info("training a tokenizer of %s tokens on %s", f"{vocab_size:,}", text)
     train = accelerate(train_bpe) if is_fast else train_bpe
     # Only the fast twin reports progress.
-    told = {} if train is train_bpe else {"on_progress": unpacked(on_progress)}
+    told = {} if train is train_bpe else {"on_progress": on_progress}
     vocab, merges = train(text, vocab_size, [END_OF_TEXT], **told)
     tokenizer_class = accelerate(Tokenizer) if is_fast else Tokenizer
     tokenizer = tokenizer_class(vocab, merges, [END_OF_TEXT])
@@ -145,5 +145,5 @@ def _texts(
         if not path.exists():
             logger.info("writing %g MB of stories to %s", megabytes, path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_stories(path, round(megabytes * 1e6), seed, unpacked(on_progress))
+            write_stories(path, round(megabytes * 1e6), seed, on_progress)
     return texts

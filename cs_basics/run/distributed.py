@@ -3,9 +3,9 @@
 Every process draws the same batch. With `DDP` (distributed data parallel) each computes its own
 rows of it with the whole model, and the gradients are averaged; with `FSDP` (fsdp.py) each holds a
 shard of every weight besides. With `TensorParallel` each computes all rows, and its share of every
-matrix product. All make the same updates as one process with the same batch, up to rounding, and
-write the same checkpoints, so that a run can be resumed with another number of processes or another
-method.
+matrix product. All make the same updates as one process with the same batch, up to rounding and the
+masks of dropout, which each process draws, and write the same checkpoints, so that a run can be
+resumed with another number of processes or another method.
 """
 
 import os

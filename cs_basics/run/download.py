@@ -3,14 +3,13 @@
 import hashlib
 import os
 import re
-import time
 import urllib.error
 import urllib.request
 from http.client import HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import IO
 
-from cs_basics.run.progress import OnProgress, Progress
+from cs_basics.run.progress import OnProgress
 
 _BLOCK = 1 << 20
 _TIMEOUT_S = 30.0
@@ -81,17 +80,14 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
 def _receive(
     response: HTTPResponse, part: Path, done: int, total: int, on_progress: OnProgress | None
 ) -> None:
-    start, already = time.monotonic(), done
+    if on_progress is not None:
+        on_progress("downloading", "bytes", done, total)
     with part.open("ab" if done else "wb") as file:
         while block := response.read(_BLOCK):
             file.write(block)
             done += len(block)
             if on_progress is not None:
-                # The rate is that of this attempt.
-                elapsed_s = time.monotonic() - start
-                on_progress(
-                    Progress("downloading", "bytes", done - already, total - already, elapsed_s)
-                )
+                on_progress("downloading", "bytes", done, total)
         file.flush()
         os.fsync(file.fileno())
     if done < total:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.progress import OnProgress, Progress, unpacked
+from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import (
     HEADER_BYTES,
     VERSION,
@@ -131,7 +131,7 @@ def encode_file(
             encoded = _encode_from_start(tokenizer, text_path, on_progress)
         else:
             share = {"rank": rank, "num_shares": num_shares, "start": attempt.bytes_done}
-            encoded = encode_blocks(text_path, num_workers, unpacked(on_progress), **share)
+            encoded = encode_blocks(text_path, num_workers, on_progress, **share)
         attempt = _append(file, encoded, attempt, tokenizer.vocab_size)
         _finish(file, attempt, tokenizer.vocab_size)
         part_path.replace(out_path)
@@ -191,8 +191,9 @@ def _encode_from_start(
     tokenizer: Tokenizer, path: Path, on_progress: OnProgress | None
 ) -> Iterator[_Encoded]:
     """Encode a text with `encode_iterable` alone, and report the progress."""
-    started, total = time.monotonic(), path.stat().st_size
-    num_read = num_done = 0
+    total, num_read, num_done = path.stat().st_size, 0, 0
+    if on_progress:
+        on_progress("encoding", "bytes", 0, total)
 
     def text() -> Iterator[str]:
         nonlocal num_read
@@ -208,8 +209,7 @@ def _encode_from_start(
         yield num_read - num_done, batch
         num_done = num_read
         if on_progress:
-            elapsed_s = time.monotonic() - started
-            on_progress(Progress("encoding", "bytes", num_done, total, elapsed_s))
+            on_progress("encoding", "bytes", num_done, total)
 
 
 def _append(

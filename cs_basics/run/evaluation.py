@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from cs_basics.functional import cross_entropy
 from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.metrics import bits_per_byte
-from cs_basics.run.progress import OnProgress, Progress
+from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile
 
 Loss = Float[Tensor, ""]
@@ -102,6 +102,8 @@ def evaluate(
         raise ValueError(f"{text.path} holds {len(tokens)} tokens: there is nothing to predict")
     start = time.monotonic()
     total, num_tokens = 0.0, 0
+    if on_progress is not None:
+        on_progress("evaluating", "tokens", 0, len(tokens) - 1)
     for (inputs, targets), is_counted in _own_batches(
         _windows(tokens, context_length, batch_size), world
     ):
@@ -112,9 +114,8 @@ def evaluate(
             total += loss * targets.numel()
             num_tokens += targets.numel()
         if on_progress is not None:
-            elapsed_s = time.monotonic() - start
             done = min(num_tokens * world.size, len(tokens) - 1)
-            on_progress(Progress("evaluating", "tokens", done, len(tokens) - 1, elapsed_s))
+            on_progress("evaluating", "tokens", done, len(tokens) - 1)
     total, num_predicted = world.sum([total, num_tokens])
     num_tokens = round(num_predicted)
     elapsed_s = time.monotonic() - start

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from cs_basics.fast import accelerate
 from cs_basics.optim import AdamW
-from cs_basics.run.atomic import atomic_writer, remove_leftovers
+from cs_basics.run.atomic import remove_leftovers, write_atomically
 from cs_basics.run.checkpoint_file import Checkpoint, read_checkpoint
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.json_file import read_json
@@ -51,8 +51,7 @@ class RunFolder:
         """Write config.json: the settings as resolved, and what they ran with."""
         self.path.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"settings": config.to_json(), "provenance": provenance}, indent=2)
-        with atomic_writer(self.config) as file:
-            file.write(text.encode() + b"\n")
+        write_atomically(self.config, text.encode() + b"\n")
 
     def read_config(self) -> TrainConfig:
         """Read config.json.
@@ -143,8 +142,7 @@ class RunFolder:
         if validation_loss is not None and (best_loss is None or validation_loss < best_loss):
             best = self.checkpoint_of(step)
             content = {"checkpoint": best.name, "validation_loss": validation_loss}
-            with atomic_writer(self.best) as file:
-                file.write(json.dumps(content).encode() + b"\n")
+            write_atomically(self.best, json.dumps(content).encode() + b"\n")
         for path in past[:-num_kept]:
             if path != best:
                 path.unlink()

@@ -5,7 +5,7 @@ import logging
 import time
 from datetime import datetime
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.curves import Curve, draw_curves
 from cs_basics.run.document import (
@@ -65,8 +65,7 @@ class Report:
             )
         page = to_html(title, blocks, refresh_s=INTERVAL_S if is_running else None)
         try:
-            with atomic_writer(self.folder.report) as file:
-                file.write(page.encode())
+            write_atomically(self.folder.report, page.encode())
         except (OSError, ValueError) as error:
             if not self._has_failed:
                 logger.warning("%s is not written: %s", self.folder.report, error)

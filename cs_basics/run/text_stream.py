@@ -1,6 +1,6 @@
 """Streaming detokenization: text never ends within a character or within a stop string."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 
 from cs_basics.tokenizer import Tokenizer
 
@@ -67,26 +67,3 @@ def _overlap(text: str, stop: str) -> int:
     return next(
         (length for length in range(len(stop) - 1, 0, -1) if text.endswith(stop[:length])), 0
     )
-
-
-def stream_text(
-    tokenizer: Tokenizer, ids: Iterable[int], stop_strings: Collection[str] = ()
-) -> Iterator[str]:
-    """Decode tokens as they arrive, in whole characters.
-
-    Args:
-        tokenizer: The tokenizer of the tokens.
-        ids: Token ids; not read further after a stop string.
-        stop_strings: The text ends before the first of these.
-
-    Yields:
-        Chunks of text; joined they are `tokenizer.decode` of all ids, up to the stop string.
-    """
-    stream = TextStream(tokenizer, stop_strings)
-    for token_id in ids:
-        if piece := stream.push(token_id):
-            yield piece
-        if stream.is_finished:
-            return
-    if rest := stream.close():
-        yield rest

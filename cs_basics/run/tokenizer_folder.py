@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from cs_basics.fast import accelerate
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.json_file import read_json
 from cs_basics.tokenizer import Tokenizer
 
@@ -22,8 +22,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: str | os.PathLike[str]) -> None
         files = sorted(Path(scratch).iterdir(), key=lambda path: path.name == "vocab.json")
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path in files:
-            with atomic_writer(Path(folder) / path.name) as file:
-                file.write(path.read_bytes())
+            write_atomically(Path(folder) / path.name, path.read_bytes())
 
 
 def load_tokenizer(folder: str | os.PathLike[str], is_fast: bool = True) -> Tokenizer:

@@ -37,7 +37,8 @@ def train_run(
     Args:
         config: The run; run_dir must be set.
         resume: Go on from the newest checkpoint of run_dir that is whole.
-        on_progress: Told how far the work before and after the updates is; those are logged.
+        on_progress: Called with the progress of the work before and after the updates, which are
+            logged instead.
         world: The processes that train together, each calling this with the same arguments.
         make_page: Writes the page of the finished run, to which the report leads; a failure costs
             only the page.

@@ -2,7 +2,6 @@
 
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
@@ -101,7 +100,7 @@ def write_stories(
     path: str | os.PathLike[str],
     num_bytes: int,
     seed: int,
-    on_progress: Callable[[str, str, int, int, float], None] | None = None,
+    on_progress: Callable[[str, str, int, int], None] | None = None,
 ) -> int:
     """Write whole stories to a file, each followed by a line `<|endoftext|>`.
 
@@ -112,8 +111,8 @@ def write_stories(
         path: File to write, and folders above it as needed; replaced if it exists.
         num_bytes: Stop after the story that reaches this size, in bytes.
         seed: See iterate_stories.
-        on_progress: Called about every megabyte with the stage ("writing stories"), the unit
-            ("bytes"), the bytes written, num_bytes and the seconds so far.
+        on_progress: Called at the start and about every megabyte with the stage ("writing
+            stories"), the unit ("bytes"), the bytes written and num_bytes.
 
     Returns:
         The size of the file in bytes, less than one story above num_bytes.
@@ -130,7 +129,9 @@ def write_stories(
         raise ValueError(f"{path} is not an ordinary file and will not be replaced")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    start, bytes_written = time.monotonic(), 0
+    bytes_written = 0
+    if on_progress is not None:
+        on_progress("writing stories", "bytes", 0, num_bytes)
     try:
         with temporary.open("wb") as file:
             while bytes_written < num_bytes:
@@ -139,8 +140,8 @@ def write_stories(
                     if bytes_written >= num_bytes:
                         break
                 if on_progress is not None:
-                    done, elapsed_s = min(bytes_written, num_bytes), time.monotonic() - start
-                    on_progress("writing stories", "bytes", done, num_bytes, elapsed_s)
+                    done = min(bytes_written, num_bytes)
+                    on_progress("writing stories", "bytes", done, num_bytes)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.document import (
     Block,
@@ -72,8 +72,7 @@ def write_report(folder: Path, suite: str, base: TrainConfig, runs: Sequence[Run
         ("report.md", to_markdown(title, blocks).encode()),
         ("report.html", to_html(title, blocks).encode()),
     ):
-        with atomic_writer(folder / name) as file:
-            file.write(content)
+        write_atomically(folder / name, content)
 
 
 def _blocks(

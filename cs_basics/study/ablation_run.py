@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.clock import Clock
 from cs_basics.run.config import RunConfig, TrainConfig
 from cs_basics.run.corpus import prepare_corpus
@@ -74,8 +74,7 @@ class RunResult:
 
     def write(self, folder: RunFolder) -> None:
         """Write result.json, which marks the run as complete."""
-        with atomic_writer(folder.path / RESULT) as file:
-            file.write(json.dumps(asdict(self), indent=2).encode() + b"\n")
+        write_atomically(folder.path / RESULT, json.dumps(asdict(self), indent=2).encode() + b"\n")
 
 
 def read_result(folder: RunFolder) -> RunResult | None:

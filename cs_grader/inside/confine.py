@@ -49,7 +49,6 @@ DENIED = {
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 READ = 0b1101  # execute, read_file, read_dir
 OF_A_FILE = 0b1100_0000_0000_0111  # execute, write, read, truncate, ioctl
-WRITE_OR_READ_FILE = 0b0110
 
 
 def take_away(settings: Mapping[str, Any]) -> None:

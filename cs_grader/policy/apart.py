@@ -12,6 +12,7 @@ from cs_grader.result import Excerpt, Finding
 
 # Parsed, 40 MB of source can take 7 GB.
 MEMORY_BYTES = 2 * 2**30
+TIMEOUT_S = 30
 APART = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_DATA, 2 * (int(sys.argv[2]),))
@@ -25,7 +26,6 @@ sys.stdout.write(to_json(check_source(*json.load(sys.stdin))))
 def check_apart(
     files: Mapping[str, str],
     adapters: Mapping[str, Sequence[str]],
-    timeout_s: float = 30,
     memory_bytes: int = MEMORY_BYTES,
 ) -> Policy:
     """Do what `check_source` does where it can hurt nothing: Python's parser can be crashed."""
@@ -39,14 +39,14 @@ def check_apart(
             input=json.dumps([files, adapters]),
             capture_output=True,
             text=True,
-            timeout=timeout_s,
+            timeout=TIMEOUT_S,
             check=False,
         )
         if finished.returncode == 0:
             return _from_json(finished.stdout)
         reason = f"reading the source ended with status {finished.returncode}"
     except subprocess.TimeoutExpired:
-        reason = f"reading the source takes longer than {timeout_s:g} s"
+        reason = f"reading the source takes longer than {TIMEOUT_S} s"
     return unreadable(adapters, reason)
 
 

@@ -8,7 +8,6 @@ python scripts/instructor/grade.py submissions --out results --pages    # after 
 import io
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,7 +19,6 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 
 from cli import print_result, progress_printer, run
 
-from cs_basics.run.progress import Progress
 from cs_grader.outputs.cluster_names import ClusterName, read_names
 from cs_grader.outside import batch
 from cs_grader.outside.batch import Graded
@@ -151,7 +149,6 @@ class Report:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.started = time.monotonic()
         self.done: dict[str, int] = {}
         """Checks made, by submission."""
         self.each = 0
@@ -183,8 +180,7 @@ class Report:
         """Show how many checks were made, of all submissions together."""
         done, total = sum(self.done.values()), self.each * self.total
         if total:
-            elapsed_s = time.monotonic() - self.started
-            self.show(Progress("grading", "checks", done, total, elapsed_s))
+            self.show("grading", "checks", done, total)
 
 
 if __name__ == "__main__":

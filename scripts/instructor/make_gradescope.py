@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
 
 from cli import check_can_write, run
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_grader.outside.hidden import check_secret, new_secret
 
 ROOT = Path(__file__).parents[2]
@@ -97,8 +97,7 @@ def main(
     }
     content = {name: text.encode() for name, text in written.items()}
     content |= {name: file.read_bytes() for name, file in _files(tests)}
-    with atomic_writer(out) as file:
-        file.write(_zip(content))
+    write_atomically(out, _zip(content))
     print(f"wrote {out}: {len(content)} files, {out.stat().st_size / 1e3:.0f} kB")
     if secret:
         print(f"secret of the hidden inputs: {secret} (keep it to yourself)")

@@ -18,7 +18,6 @@ none to judge.
 import hashlib
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +30,6 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 
 from cli import print_result, progress_printer, run
 
-from cs_basics.run.progress import Progress
 from cs_basics.stories.grammar import write_stories
 from cs_grader.entries.case import CLASSES, Case, Terms, Texts
 from cs_grader.entries.checks import is_accepted, judge
@@ -184,15 +182,10 @@ def corpus_megabytes(entry: Entry) -> float:
 def teller() -> Callable[[str, int, int], None]:
     """Show progress."""
     show = progress_printer()
-    stage, started = "", 0.0
 
     def tell(name: str, done: int, total: int) -> None:
-        nonlocal stage, started
-        if name != stage or done == 0:
-            stage, started = name, time.monotonic()
         unit = "s" if name.endswith("seconds") else "tokens"
-        elapsed_s = time.monotonic() - started
-        show(Progress(name.removesuffix(", seconds"), unit, done, total, elapsed_s))
+        show(name.removesuffix(", seconds"), unit, done, total)
 
     return tell
 

@@ -19,7 +19,7 @@ from process import keep_freed_memory  # isort: split
 import tyro
 from cli import check_can_write, run
 
-from cs_basics.run.atomic import atomic_writer, remove_leftovers
+from cs_basics.run.atomic import remove_leftovers, write_atomically
 from cs_basics.run.document import Picture, to_html, to_markdown
 from cs_basics.run.metrics import format_duration
 from cs_basics.study.claims.document import TITLE, Result, blocks
@@ -75,8 +75,7 @@ def main(
     if all(is_done(result, seeds) for result in results):
         write(results, ROOT / "docs")
     if page is not None:
-        with atomic_writer(page) as file:
-            file.write(to_html(TITLE, blocks(results)).encode())
+        write_atomically(page, to_html(TITLE, blocks(results)).encode())
     if crashes:
         raise ValueError(f"not measured: {'; '.join(crashes)}")
 
@@ -146,10 +145,8 @@ def write(results: Sequence[Result], folder: Path) -> None:
         if isinstance(block, Picture):
             path = folder / block.name
             path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_writer(path) as file:
-                file.write(block.png)
-    with atomic_writer(folder / "claims.md") as file:
-        file.write(to_markdown(TITLE, document).encode())
+            write_atomically(path, block.png)
+    write_atomically(folder / "claims.md", to_markdown(TITLE, document).encode())
     print(f"written to {folder / 'claims.md'}")
 
 

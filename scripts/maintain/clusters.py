@@ -16,7 +16,6 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.run.progress import Progress
 from cs_grader.outputs import write_class, write_outputs
 
 ROOT = Path(__file__).parents[2]
@@ -59,13 +58,12 @@ def main(
         raise ValueError(f"--hidden {hidden}: there are {num_faults} mistakes to choose from")
     if min(size, hands, jobs) < 1:
         raise ValueError("--size, --hands and --jobs have to be at least 1")
-    started, done = time.monotonic(), 0
-    show = progress_printer()
+    show, done = progress_printer(), 0
 
     def on_work(total: int) -> None:
         nonlocal done
         done += 1
-        show(Progress("examining", "solutions", done, total, time.monotonic() - started))
+        show("examining", "solutions", done, total)
 
     everyone = classroom.seat(cases, size, hidden, hands, random.Random(seed))
     results = classroom.results(everyone, classroom.examine(everyone, jobs, on_work))

@@ -15,8 +15,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
 
 from cli import progress_printer, run
 
-from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.progress import Progress
+from cs_basics.run.atomic import write_atomically
 
 ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "docs" / "faults.md"
@@ -53,12 +52,12 @@ def main(
         raise ValueError(f"no case matches --only {' '.join(only)} --problem {' '.join(problem)}")
     started = time.monotonic()
     results: list[Any] = []
-    print_progress = progress_printer()
+    print_progress, total = progress_printer(), len(cases) * len(seeds)
+    print_progress("faults", "cases", 0, total)
 
     def on_result(result: object) -> None:
         results.append(result)
-        done, total = len(results), len(cases) * len(seeds)
-        print_progress(Progress("faults", "cases", done, total, time.monotonic() - started))
+        print_progress("faults", "cases", len(results), total)
 
     for seed in seeds:
         runner.examine(cases, seed, jobs, on_result)
@@ -68,8 +67,7 @@ def main(
     print(report.to_print(results, elapsed_s))
     if not only and not problem:
         today = datetime.datetime.now().astimezone().date().isoformat()
-        with atomic_writer(REPORT) as file:
-            file.write(report.markdown(results, today, elapsed_s).encode())
+        write_atomically(REPORT, report.markdown(results, today, elapsed_s).encode())
         print(f"written to {REPORT.relative_to(ROOT)}")
     if not all(result.is_right for result in results):
         sys.exit(1)

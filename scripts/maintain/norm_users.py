@@ -7,7 +7,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import run
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.study.norm_users import with_table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "norms.md"
@@ -20,8 +20,7 @@ def main(document: Path = DOCUMENT) -> None:
         document: the text whose table is written again.
     """
     text = with_table(document.read_text(encoding="utf-8"))
-    with atomic_writer(document) as file:
-        file.write(text.encode())
+    write_atomically(document, text.encode())
     print(f"{document}: the table is that of cs_basics/study/norm_users.py")
 
 

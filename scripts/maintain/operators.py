@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import run
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "cs_grader" / "inside" / "operators.toml"
@@ -50,8 +50,7 @@ def main(repositories: tuple[Path, ...] = ()) -> None:
                 for name in names:
                     called.setdefault(name, set()).add(problem)
     rows = [f'"{name}" = "{" ".join(sorted(called[name]))}"\n' for name in sorted(called)]
-    with atomic_writer(LIST) as file:
-        file.write((HEAD + "".join(rows)).encode())
+    write_atomically(LIST, (HEAD + "".join(rows)).encode())
 
 
 def _called_by(whose: str | Path) -> dict[str, list[str]]:

@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 from cli import progress_printer, run
-
-from cs_basics.run.progress import Progress
 
 
 class OnlyDrawn:
@@ -60,7 +57,8 @@ def main(
     for name in ("torch", "torch._dynamo", "numpy", "regex", "einops"):
         importlib.import_module(name)  # Once, and not again for each seed.
     print_progress = progress_printer()
-    started, num_items, num_failed = time.monotonic(), 0, 0
+    num_items = num_failed = 0
+    print_progress("examining", "seeds", 0, count)
     for number, seed in enumerate(range(first, first + count), 1):
         rows = sit(seed, submission.absolute(), problem, drawn_only)
         num_items += len(rows)
@@ -68,7 +66,7 @@ def main(
             if row["outcome"] != "passed":
                 num_failed += 1
                 print(f"--exam-seed {seed}: {row['item']}\n{row['message']}", flush=True)
-        print_progress(Progress("examining", "seeds", number, count, time.monotonic() - started))
+        print_progress("examining", "seeds", number, count)
     print(f"{count} seeds from {first} on: {num_failed} of {num_items} items failed")
     if num_failed:
         sys.exit(1)

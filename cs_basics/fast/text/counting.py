@@ -6,7 +6,6 @@ the pre-tokens of each different one once.
 """
 
 import os
-import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -35,7 +34,7 @@ def count_pretokens_of_file(
         path: Text file, any bytes.
         special_tokens: Strings that no pre-token may cross; of overlapping ones the longest wins.
         num_workers: Processes; None chooses by the file's size. The result is always the same.
-        on_progress: Called after each block.
+        on_progress: Called at the start and after each block.
 
     Returns:
         Occurrences of each pre-token.
@@ -50,7 +49,9 @@ def count_pretokens_of_file(
     block_bytes = min(max(block_bytes, MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
     blocks = file_blocks(path, special_tokens, block_bytes)
     counts: Counter[bytes] = Counter()
-    started, bytes_read = time.monotonic(), 0
+    bytes_read = 0
+    if on_progress:
+        on_progress("counting pre-tokens", "bytes", 0, size)
     for num_bytes, block_counts in map_in_order(
         partial(_count_block, special_tokens), blocks, num_workers
     ):
@@ -58,8 +59,7 @@ def count_pretokens_of_file(
             counts[pretoken] += count
         bytes_read += num_bytes
         if on_progress:
-            elapsed_s = time.monotonic() - started
-            on_progress("counting pre-tokens", "bytes", bytes_read, size, elapsed_s)
+            on_progress("counting pre-tokens", "bytes", bytes_read, size)
     return counts
 
 

@@ -11,9 +11,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-OnProgress = Callable[[str, str, int, int, float], None]
-"""Called now and then with what is being done, in which unit, how many are done, how many there are
-in all (0 if unknown), and the seconds since this began."""
+OnProgress = Callable[[str, str, int, int], None]
+"""Called now and then with what is being done, in which unit, how many are done, and how many there
+are in all (0 if unknown), first when it begins."""
 
 MIN_BYTES_PER_WORKER = 1 << 22
 """Below this, starting another worker process costs about as much time as it saves."""

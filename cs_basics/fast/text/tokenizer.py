@@ -6,7 +6,6 @@ what is new among them is encoded all together (pretoken_table.py, merging.py).
 """
 
 import os
-import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -144,7 +143,7 @@ class FastTokenizer(Tokenizer):
         Args:
             path: Text file, any bytes; or a pipe.
             num_workers: Processes; None chooses by the file's size. The result is always the same.
-            on_progress: Called after each block.
+            on_progress: Called at the start and after each block.
             rank: Which share of the file to encode, from 0.
             num_shares: Equal shares that it has.
             start: Bytes of the share to skip, as many as some of its first blocks have.
@@ -163,12 +162,14 @@ class FastTokenizer(Tokenizer):
         size = rest.end - rest.start
         workers = default_num_workers(num_workers, size)
         blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES, rest)
-        started, done = time.monotonic(), 0
+        done = 0
+        if on_progress:
+            on_progress("encoding", "bytes", 0, size)
         for num_bytes, ids in map_in_order(self._encode_block, blocks, workers):
             yield num_bytes, ids
             done += num_bytes
             if on_progress:
-                on_progress("encoding", "bytes", done, size, time.monotonic() - started)
+                on_progress("encoding", "bytes", done, size)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn token ids into text, as `Tokenizer.decode`; fastest as an array."""

@@ -3,7 +3,6 @@
 import heapq
 import os
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -73,7 +72,8 @@ def learn_merges(
     heapq.heapify(heap)
 
     merges: list[Merge] = []
-    started = time.monotonic()
+    tell = on_progress or _tell_nobody
+    tell("merging", "merges", 0, num_merges)
     for pair in _most_frequent(heap, pair_counts):
         if len(merges) == num_merges:
             break
@@ -95,10 +95,13 @@ def learn_merges(
             if change > 0:
                 heapq.heappush(heap, (-change, _pair_key(changed, keys), changed))
         del pair_counts[pair]
-        if on_progress and (len(merges) % MERGES_PER_REPORT == 0 or len(merges) == num_merges):
-            elapsed_s = time.monotonic() - started
-            on_progress("merging", "merges", len(merges), num_merges, elapsed_s)
+        if len(merges) % MERGES_PER_REPORT == 0 or len(merges) == num_merges:
+            tell("merging", "merges", len(merges), num_merges)
     return merges
+
+
+def _tell_nobody(*_: object) -> None:
+    """Take the place of `on_progress`."""
 
 
 def _index_pairs(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.json_file import read_json
 from cs_basics.study.claims.claim import Intervals, Values
 from cs_basics.study.claims.interval import interval_of
@@ -53,8 +53,9 @@ class Row:
 
     def write(self, folder: Path) -> None:
         """Keep the row."""
-        with atomic_writer(path_of(folder, self.claim)) as file:
-            file.write(json.dumps(asdict(self), indent=1).encode() + b"\n")
+        write_atomically(
+            path_of(folder, self.claim), json.dumps(asdict(self), indent=1).encode() + b"\n"
+        )
 
 
 def read_row(folder: Path, claim: str, code: str) -> Row:

@@ -4,16 +4,15 @@ A run keeps its newest checkpoints only; what was read of those before stays in 
 """
 
 import json
-import time
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.folder import RunFolder, make_optimizer
-from cs_basics.run.progress import OnProgress, Progress
+from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import open_token_file
 from cs_basics.study.microscope.reading import Reading, read
@@ -44,15 +43,15 @@ class History:
     def update(self, on_progress: OnProgress | None = None) -> bool:
         """Read every step that has no reading yet; return whether there was one."""
         waiting = [step for step in self._steps() if step not in self.readings]
-        started = time.monotonic()
-        for number, step in enumerate(waiting, 1):
+        for number, step in enumerate(waiting):
+            if on_progress is not None:
+                on_progress("reading", "steps", number, len(waiting))
             model = self._model_at(step)
             if model is not None:
                 self.readings[step] = read(model, self.token_ids, step)
                 self._keep()
-            if on_progress is not None:
-                elapsed_s = time.monotonic() - started
-                on_progress(Progress("reading", "steps", number, len(waiting), elapsed_s))
+        if waiting and on_progress is not None:
+            on_progress("reading", "steps", len(waiting), len(waiting))
         return bool(waiting)
 
     def in_order(self) -> list[Reading]:
@@ -112,5 +111,4 @@ class History:
 
     def _keep(self) -> None:
         rows = ({"windows": self.num_windows, **one.to_json()} for one in self.in_order())
-        with atomic_writer(self.path) as file:
-            file.write("".join(json.dumps(row) + "\n" for row in rows).encode())
+        write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in rows).encode())

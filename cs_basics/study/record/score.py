@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.json_file import read_json
 
 FILE = "score.json"
@@ -32,8 +32,7 @@ class Score:
 
     def write(self, folder: Path) -> None:
         """Write it into the folder of the run, which makes the run complete."""
-        with atomic_writer(folder / FILE) as file:
-            file.write(json.dumps(asdict(self), indent=2).encode() + b"\n")
+        write_atomically(folder / FILE, json.dumps(asdict(self), indent=2).encode() + b"\n")
 
 
 Runs = Mapping[tuple[str, ...], Mapping[int, Score]]

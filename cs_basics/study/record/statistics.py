@@ -3,8 +3,9 @@
 It assumes that the scores of a recipe over its seeds are independent and roughly normal; their
 variance may differ from recipe to recipe. With five seeds an exact permutation test has p < 0.01
 only where no score of one recipe lies among those of the other (2/252), hence a test that assumes a
-distribution. All recipes share their seeds, and so
-part of their chance; that is not taken out, which errs on the side of "not seen".
+distribution. All recipes share their seeds, and so part of their chance; the test ignores this,
+which makes it conservative. (The leaderboard compares entries of a few seeds each, of any
+distribution, by the permutation test: cs_grader/entries/leaderboard.py.)
 """
 
 import math
@@ -13,6 +14,8 @@ from statistics import fmean, variance
 
 P = 0.01
 """A difference counts from this two-sided probability down."""
+NUM_PARTS = 2000
+"""Intervals of the integral."""
 
 
 def p_value(one: Sequence[float], other: Sequence[float]) -> float:
@@ -42,12 +45,12 @@ def two_sided(t: float, degrees: float) -> float:
     """
     angle = math.atan(t / math.sqrt(degrees))
 
-    def integral(start: float, end: float, parts: int = 2000) -> float:
-        step = (end - start) / parts
+    def integral(start: float, end: float) -> float:
+        step = (end - start) / NUM_PARTS
         heights = [
             # At pi / 2 rounding may make the cosine a tiny negative number.
             max(0.0, math.cos(start + i * step)) ** (degrees - 1) * (4 if i % 2 else 2)
-            for i in range(parts + 1)
+            for i in range(NUM_PARTS + 1)
         ]
         return (sum(heights) - (heights[0] + heights[-1]) / 2) * step / 3
 

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import write_atomically
 from cs_basics.study.timing import machine
 
 from . import norm_contenders as names
@@ -42,8 +42,9 @@ def write_tables(points: Sequence[Point], document: Path) -> None:
     today = datetime.datetime.now().astimezone().date().isoformat()
     parts = (f"Measured on {today}: {machine()}.", times(points), ratios(points))
     content = "\n\n".join(parts)
-    with atomic_writer(document) as file:
-        file.write(f"{before}{BEGIN}\n{content}\n{END}{rest.partition(END)[2]}".encode())
+    write_atomically(
+        document, f"{before}{BEGIN}\n{content}\n{END}{rest.partition(END)[2]}".encode()
+    )
 
 
 def times(points: Sequence[Point]) -> str:

@@ -1,5 +1,6 @@
 """Encoding files: resumed after a kill, shared out, joined; always the same ids."""
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -38,11 +39,10 @@ def text(tmp_path, monkeypatch):
 
 def interrupted_at(tokenizer, text, out, num_blocks, error=KeyboardInterrupt):
     """Encode until so many blocks are done, and be interrupted."""
-    reports = []
+    calls = itertools.count()  # The first is made before any block is done.
 
-    def interrupt(progress):
-        reports.append(progress)
-        if len(reports) == num_blocks:
+    def interrupt(*_told):
+        if next(calls) == num_blocks:
             raise error
 
     with pytest.raises(error):
@@ -55,9 +55,10 @@ def test_encoding_goes_on_after_an_interrupt(tokenizer, text, tmp_path):
     assert (tmp_path / "out.part").exists()
     assert not (tmp_path / "out").exists()
     reports = []
-    resumed = encode_file(tokenizer, text, tmp_path / "out", 1, reports.append)
-    assert len(TEXT) - 2000 < reports[-1].total < len(TEXT) - 1000
-    assert reports[-1].done == reports[-1].total
+    resumed = encode_file(tokenizer, text, tmp_path / "out", 1, lambda *told: reports.append(told))
+    *_, done, total = reports[-1]
+    assert len(TEXT) - 2000 < total < len(TEXT) - 1000
+    assert done == total
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
     assert resumed.num_tokens == whole.num_tokens
     assert not (tmp_path / "out.part").exists()
@@ -116,7 +117,7 @@ def test_encoding_goes_on_after_a_kill(tokenizer, text, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "SAVE_INTERVAL_S", 0.0)
     out = tmp_path / "out"
 
-    def slow(_):
+    def slow(*_told):
         time.sleep(0.02)
 
     context = multiprocessing.get_context("fork")
@@ -132,8 +133,8 @@ def test_encoding_goes_on_after_a_kill(tokenizer, text, tmp_path, monkeypatch):
     note = part.read_bytes()[:HEADER_BYTES].split(b"\n", 1)[1]
     assert json.loads(note)["bytes_done"] > 0
     reports = []
-    encoded = encode_file(tokenizer, text, out, 1, reports.append)
-    assert reports[-1].total == len(TEXT) - json.loads(note)["bytes_done"]
+    encoded = encode_file(tokenizer, text, out, 1, lambda *told: reports.append(told))
+    assert reports[-1][-1] == len(TEXT) - json.loads(note)["bytes_done"]
     assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
 
 
@@ -164,8 +165,8 @@ def test_a_file_that_another_process_writes_is_refused(tokenizer, text, tmp_path
 def test_encoding_goes_on_after_a_worker_was_killed(tokenizer, text, tmp_path):
     killed = []
 
-    def kill_a_worker(progress):
-        if progress.done > 2000 and not killed:
+    def kill_a_worker(_stage, _unit, done, _total):
+        if done > 2000 and not killed:
             killed.append(multiprocessing.active_children()[0])
             killed[0].kill()
             killed[0].join()
@@ -174,8 +175,8 @@ def test_encoding_goes_on_after_a_worker_was_killed(tokenizer, text, tmp_path):
     with pytest.raises(OSError, match="one of 2 workers was killed"):
         encode_file(tokenizer, text, tmp_path / "out", 2, kill_a_worker)
     reports = []
-    encoded = encode_file(tokenizer, text, tmp_path / "out", 1, reports.append)
-    assert reports[-1].total < len(TEXT) - 1500
+    encoded = encode_file(tokenizer, text, tmp_path / "out", 1, lambda *told: reports.append(told))
+    assert reports[-1][-1] < len(TEXT) - 1500
     assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
 
 
@@ -258,9 +259,10 @@ def test_a_tokenizer_with_encode_iterable_alone_will_do(tokenizer, text, tmp_pat
     interrupted_at(plain, text, tmp_path / "plain", 3)
     assert (tmp_path / "plain.part").exists()
     reports = []
-    encode_file(plain, text, tmp_path / "plain", on_progress=reports.append)
+    encode_file(plain, text, tmp_path / "plain", on_progress=lambda *values: reports.append(values))
     assert len(reports) > 5
-    assert reports[-1].done == reports[-1].total == len(TEXT)
+    assert reports[0] == ("encoding", "bytes", 0, len(TEXT))
+    assert reports[-1] == ("encoding", "bytes", len(TEXT), len(TEXT))
     assert (tmp_path / "plain").read_bytes() == (tmp_path / "fast").read_bytes()
     with pytest.raises(ValueError, match="cannot be shared out"):
         encode_file(plain, text, tmp_path / "share", rank=0, num_shares=2)

@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 import torch
 
+from cs_basics.run.batches import draw_batch
 from cs_basics.run.distributed import World
 from cs_basics.run.epochs import epoch_batch
 from cs_basics.run.evaluation import Evaluation
+from cs_basics.run.presets import PRESETS
 from cs_basics.run.training_run import train_run
 
 TOKENS = np.arange(1, 1 + 7 * 12 + 5, dtype=np.uint16)
 
 
-def starts_of(step, rows=None, seed=0, batch_size=4):
-    inputs, targets = epoch_batch(TOKENS, batch_size, 7, "cpu", step, seed, rows)
+def starts_of(step, seed=0, batch_size=4):
+    inputs, targets = epoch_batch(TOKENS, batch_size, 7, step, seed)
     assert torch.equal(targets, inputs + 1)
     assert inputs.shape[1] == 7
     return (inputs[:, 0] - 1).tolist()
@@ -48,16 +50,22 @@ def test_a_short_text_is_read_to_both_ends(num_tokens):
     tokens = np.arange(num_tokens, dtype=np.uint16)
     read = set()
     for step in range(200):
-        inputs, targets = epoch_batch(tokens, 1, 7, "cpu", step, seed=0)
+        inputs, targets = epoch_batch(tokens, 1, 7, step, seed=0)
         read |= {*inputs.flatten().tolist(), *targets.flatten().tolist()}
     assert read == set(range(num_tokens))
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_processes_share_each_batch_so_that_each_position_is_read_by_one(size):
+    config = PRESETS["debug"][1].replace(order="epochs", batch_size=4, context_length=7, seed=0)
     for step in range(4):
-        shares = [starts_of(step, World(rank, size).share(4)) for rank in range(size)]
-        assert [start for share in shares for start in share] == starts_of(step)
+        found = []
+        for rank in range(size):
+            rows = World(rank, size).share(4)
+            inputs, targets = draw_batch(TOKENS, config, step, rows, torch.device("cpu"))
+            assert torch.equal(targets, inputs + 1)
+            found += (inputs[:, 0] - 1).tolist()
+        assert found == starts_of(step)
 
 
 def test_a_run_reads_in_epochs(tiny_config):

@@ -4,10 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_basics.run.text_stream import TextStream, stream_text
+from cs_basics.run.text_stream import TextStream
 from cs_basics.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer({i: bytes([i]) for i in range(256)}, [])
+
+
+def stream_text(tokenizer, ids, stop_strings=()):
+    """Yield the chunks of text of token ids as they arrive."""
+    stream = TextStream(tokenizer, stop_strings)
+    for token_id in ids:
+        if piece := stream.push(token_id):
+            yield piece
+        if stream.is_finished:
+            return
+    if rest := stream.close():
+        yield rest
 
 
 @given(st.text(max_size=40))

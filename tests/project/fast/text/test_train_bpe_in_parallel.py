@@ -51,9 +51,11 @@ def test_progress_of_both_stages_is_reported(tmp_path):
     path = tmp_path / "text"
     path.write_text(" ".join(f"w{i}" for i in range(2000)))
     size, seen = path.stat().st_size, []
-    train_bpe(path, 256 + 100, [], on_progress=lambda *fields: seen.append(fields[:4]))
+    train_bpe(path, 256 + 100, [], on_progress=lambda *values: seen.append(values))
     assert seen == [
+        ("counting pre-tokens", "bytes", 0, size),
         ("counting pre-tokens", "bytes", size, size),
+        ("merging", "merges", 0, 100),
         ("merging", "merges", 64, 100),
         ("merging", "merges", 100, 100),
     ]
