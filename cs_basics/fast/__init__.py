@@ -15,8 +15,8 @@ add_rms_norm.py  residual addition and norm in one: of the rounded sum, the unro
 chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides
 adamw.py         the update rule of AdamW, compiled; muon.py: all matrices of a shape at once
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
-cached.py        keys and values kept while a text grows; decoding.py: many texts, one compiled step
-                 per token; sampling.py: sampling for a compiler
+cached.py        keys and values kept while a text grows; decoding.py: one text or many, and one
+                 compiled step per token; sampling.py: sampling for a compiler
 activation_checkpointing.py  less memory for more time
 text/            the tokenizer on arrays and several processes
 
@@ -58,7 +58,7 @@ def twins_of_the_model() -> dict[Any, Any]:
     from cs_basics.attention import CausalSelfAttention
     from cs_basics.fast.adamw import OnePassAdamW
     from cs_basics.fast.attention import FlashGroupedQueryAttention, FlashSelfAttention
-    from cs_basics.fast.cached import generate as generate_with_cache
+    from cs_basics.fast.decoding import generate as generate_with_cache
     from cs_basics.fast.layers import FusedSwiGLU
     from cs_basics.fast.muon import StackedMuon
     from cs_basics.fast.native.lookup import OrderedEmbedding

@@ -1,14 +1,13 @@
-"""Generation with a KV cache: each new token computes one position instead of the whole context.
+"""A model with a KV cache: each new token computes one position instead of the whole context.
 
-The reference implementation is generate.py. `KVCache` keeps the keys and values of earlier
-positions, so that attention needs the queries of the new positions only. `decoding_model` returns a
-copy of a model for this: QKV weights, and those of gate and up, are stacked once; all other
-parameters are shared.
+`KVCache` keeps the keys and values of earlier positions, so that attention needs the queries of the
+new positions only. `decoding_model` returns a copy of a model for this: QKV weights, and those of
+gate and up, are stacked once; all other parameters are shared. decoding.py generates with it.
 """
 
 import copy
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeVar, cast
 
 import torch
@@ -16,7 +15,6 @@ from einops import repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from cs_basics import generate as reference
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.fast.attention import (
     FlashGroupedQueryAttention,
@@ -30,7 +28,6 @@ from cs_basics.fast.attention import (
 from cs_basics.fast.layers import FusedSwiGLU
 from cs_basics.fast.transformer import FastTransformerLM
 from cs_basics.functional import scaled_dot_product_attention, silu
-from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, sample, seen_tokens
 from cs_basics.layers import Linear, SwiGLU
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
@@ -38,52 +35,36 @@ from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
 
 
 class KVCache:
-    """The keys and values of the earlier positions of one attention layer, filled in place.
+    """The keys and values of one attention layer, whose rows may hold texts of different lengths.
+
+    New ones are written at given positions, and those of all positions are returned: where nothing
+    is written yet comes after the new token, so the causal mask hides it. The shapes are static,
+    as compiled code wants them.
 
     Args:
-        batch_size: Number of sequences.
-        num_heads: Heads of keys and values of the layer.
-        max_seq_len: Largest number of positions.
-        d_head: Size of a head.
-        device: Device of the cache.
-        dtype: Float type of keys and values.
+        keys: Keys of all positions, (batch, heads, max_seq_len, d_head); written in place.
+        values: Values of all positions, likewise.
+        positions: Positions of the new tokens of each row, (batch, new).
     """
 
     def __init__(
         self,
-        batch_size: int,
-        num_heads: int,
-        max_seq_len: int,
-        d_head: int,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        keys: Float[Tensor, "batch heads max_seq_len d_head"],
+        values: Float[Tensor, "batch heads max_seq_len d_head"],
+        positions: Int[Tensor, "batch new"],
     ) -> None:
-        shape = (batch_size, num_heads, max_seq_len, d_head)
-        self.keys = torch.zeros(shape, device=device, dtype=dtype)
-        self.values = torch.zeros(shape, device=device, dtype=dtype)
-        self.length = 0
-
-    def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
-        """Return the positions of the next tokens; the shape broadcasts against the heads."""
-        return torch.arange(self.length, self.length + num_new, device=self.keys.device)
+        self.keys, self.values, self.positions = keys, values, positions
 
     def append(
         self,
         k: Float[Tensor, "batch heads new d_head"],
         v: Float[Tensor, "batch heads new d_head"],
-    ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
-        """Append new keys and values and return all of them, old ones first.
-
-        Raises:
-            ValueError: The cache is full.
-        """
-        end = self.length + k.shape[-2]
-        if end > self.keys.shape[-2]:
-            raise ValueError(f"{end} positions do not fit a cache of {self.keys.shape[-2]}")
-        self.keys[:, :, self.length : end] = k
-        self.values[:, :, self.length : end] = v
-        self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+    ) -> tuple[Tensor, Tensor]:
+        """Write new keys and values at their positions and return those of all positions."""
+        rows = torch.arange(k.shape[0], device=k.device).unsqueeze(1)
+        self.keys[rows, :, self.positions] = k.transpose(1, 2).to(self.keys.dtype)
+        self.values[rows, :, self.positions] = v.transpose(1, 2).to(self.values.dtype)
+        return self.keys, self.values
 
 
 class DecodingAttention(nn.Module):
@@ -114,7 +95,7 @@ class DecodingAttention(nn.Module):
         self, x: Float[Tensor, "batch new d_model"], cache: KVCache
     ) -> Float[Tensor, "batch new d_model"]:
         """Attend; the cache is extended in place."""
-        rows = cache.next_positions(x.shape[-2])
+        rows = cache.positions.unsqueeze(1)  # for all heads
         q, k, v = split_heads(self.qkv_proj(x), self.num_heads, self.num_kv_heads)
         if self.has_qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
@@ -203,21 +184,21 @@ class DecodingLM(TransformerLM):
 
         Args:
             token_ids: The tokens that follow those in the caches.
-            caches: One per block, from `empty_caches`; extended in place.
+            caches: One per block, with the positions of these tokens; written in place.
         """
         x = self.token_embeddings(token_ids)
         for block, cache in zip(self.layers, caches, strict=True):
             x = block(x, cache)
         return self.ln_final(x)
 
-    def empty_caches(self, batch_size: int) -> list[KVCache]:
-        """Return an empty cache of context_length positions for every block."""
+    def empty_caches(self, batch_size: int, num_places: int) -> list[tuple[Tensor, Tensor]]:
+        """Return keys and values of every block, for so many positions, all 0."""
         weight = self.token_embeddings.weight
-        caches: list[KVCache] = []
+        caches: list[tuple[Tensor, Tensor]] = []
         for block in self.layers:
             attention = cast(DecodingAttention, block.attn)
-            sizes = (batch_size, attention.num_kv_heads, self.context_length, attention.d_head)
-            caches.append(KVCache(*sizes, weight.device, weight.dtype))
+            shape = (batch_size, attention.num_kv_heads, num_places, attention.d_head)
+            caches.append((weight.new_zeros(shape), weight.new_zeros(shape)))
         return caches
 
 
@@ -256,37 +237,3 @@ def linear_of(weight: Float[Tensor, "d_out d_in"]) -> Linear:
     linear = Linear(weight.shape[1], weight.shape[0], "meta")
     linear.weight = nn.Parameter(weight.detach())
     return linear
-
-
-@torch.no_grad()
-def generate(
-    model: TransformerLM,
-    prompt: Sequence[int],
-    max_tokens: int,
-    sampling: Sampling = GREEDY,
-    stop_ids: Collection[int] = (),
-    seed: int | None = None,
-) -> Iterator[int]:
-    """Continue a prompt with a cache; arguments, results and errors as in generate.py."""
-    decoder = decoding_model(model)
-    if decoder is None:
-        yield from reference.generate(model, prompt, max_tokens, sampling, stop_ids, seed)
-        return
-    text = checked_prompt(model, prompt)
-    unread, caches = text, decoder.empty_caches(batch_size=1)
-    device = decoder.token_embeddings.weight.device
-    for uniform in draw_uniforms(max_tokens, seed, device):
-        if caches[0].length + len(unread) > model.context_length:
-            if sampling.when_full == "stop":
-                return
-            unread = text[-max(model.context_length // 2, 1) :]
-            caches = decoder.empty_caches(batch_size=1)
-        hidden = decoder.hidden(torch.tensor([unread], device=device), caches)
-        # Only the last position of a prompt predicts a new token.
-        logits = decoder.lm_head(hidden[0, -1])
-        token_id = int(sample(logits, sampling, uniform, seen_tokens(model, text, sampling)))
-        if token_id in stop_ids:
-            return
-        yield token_id
-        text.append(token_id)
-        unread = [token_id]

@@ -1,11 +1,12 @@
-"""Batched generation: several texts at once, with one compiled step per token.
+"""Generation with a KV cache: several texts at once, with one compiled step per token.
 
-Read generate.py and cached.py first. Generation with a small model is not limited by arithmetic,
-but by reading the weights, once per token, and by calls from Python, some hundred per token. So
+Read generate.py, the reference, and cached.py first. Generation with a small model is not limited
+by arithmetic, but by reading the weights, once per token, and by calls from Python, some hundred
+per token. So
 
 - texts are generated in batches: the weights are read once for one token of each text;
 - the whole step, from the embedding to the sampled token, is one compiled function;
-- the step is compiled once, since its shapes are static (SlotKVCache) but for the number of cached
+- the step is compiled once, since its shapes are static (KVCache) but for the number of cached
   positions that attention reads: a multiple of PLACES, and a dynamic dimension to the compiler;
 - a prompt is read in one forward pass without its last token, which is the input of the first step:
   the output head is never applied to a prompt.
@@ -19,6 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from cs_basics import generate as reference
 from cs_basics.fast.cached import DecodingLM, KVCache, copy_sharing_tensors, decoding_model
 from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.fast.sampling import Knobs, sample_fast
@@ -54,45 +56,6 @@ class RowLinear(Linear):
         return (self.weight.to(wide) * x.to(wide).unsqueeze(-2)).sum(dim=-1).to(x.dtype)
 
 
-class SlotKVCache(KVCache):
-    """A KV cache with static shapes, whose rows may hold sequences of different lengths.
-
-    KVCache returns one more position each time, and compiled code would be compiled again for every
-    length. Here new keys and values are written at given positions, and all positions are returned:
-    those not written yet come after the new token, so the causal mask hides them.
-
-    Args:
-        keys: Keys of all positions, (batch, heads, max_seq_len, d_head); written in place.
-        values: Values of all positions, likewise.
-        positions: Positions of the new tokens of each row, (batch, new).
-    """
-
-    def __init__(
-        self,
-        keys: Float[Tensor, "batch heads max_seq_len d_head"],
-        values: Float[Tensor, "batch heads max_seq_len d_head"],
-        positions: Int[Tensor, "batch new"],
-    ) -> None:
-        self.keys, self.values, self.positions = keys, values, positions
-        self.length = 0
-
-    def next_positions(self, num_new: int) -> Int[Tensor, "... new"]:
-        """Return the positions of the new tokens, (batch, 1, new)."""
-        assert self.positions.shape[-1] == num_new
-        return self.positions.unsqueeze(1)
-
-    def append(
-        self,
-        k: Float[Tensor, "batch heads new d_head"],
-        v: Float[Tensor, "batch heads new d_head"],
-    ) -> tuple[Float[Tensor, "batch heads seen d_head"], Float[Tensor, "batch heads seen d_head"]]:
-        """Write new keys and values at their positions and return those of all positions."""
-        rows = torch.arange(k.shape[0], device=k.device).unsqueeze(1)
-        self.keys[rows, :, self.positions] = k.transpose(1, 2).to(self.keys.dtype)
-        self.values[rows, :, self.positions] = v.transpose(1, 2).to(self.values.dtype)
-        return self.keys, self.values
-
-
 class Decoder:
     """Batched generation of several texts: their KV caches and the step that adds a token to each.
 
@@ -113,10 +76,11 @@ class Decoder:
             )
         self.model = decoder
         self.device = decoder.token_embeddings.weight.device
-        self.knobs = Knobs.of(sampling, self.device)
-        caches = decoder.empty_caches(batch_size)
-        self.keys = [_one_place_longer(cache.keys) for cache in caches]
-        self.values = [_one_place_longer(cache.values) for cache in caches]
+        self.sampling, self.knobs = sampling, Knobs.of(sampling, self.device)
+        # One place more, which is never read: a view of all places would be contiguous, and the
+        # compiler would treat that as another case.
+        caches = decoder.empty_caches(batch_size, model.context_length + 1)
+        self.keys, self.values = map(list, zip(*caches, strict=True))
         self._num_places = 0
         self._views: tuple[list[Tensor], list[Tensor]] = ([], [])
         self._step, self._stepping_model = decode_step, decoder
@@ -144,7 +108,7 @@ class Decoder:
         # Views of the caches: writes go through, and later positions are not read.
         rows = slice(first_row, first_row + len(contexts))
         caches = [
-            SlotKVCache(keys[rows, :, :longest], values[rows, :, :longest], positions)
+            KVCache(keys[rows, :, :longest], values[rows, :, :longest], positions)
             for keys, values in zip(self.keys, self.values, strict=True)
         ]
         self.model.hidden(torch.tensor(padded, device=self.device), caches)
@@ -168,9 +132,13 @@ class Decoder:
         Returns:
             The next token of each row.
         """
-        needed = max(positions) + 1
-        # Positions after the longest text would be masked; it is cheaper not to read them.
-        keys, values = self._first(min(needed + -needed % PLACES, self.model.context_length))
+        if self._step is decode_step:
+            # Only compiled, sample_fast beats the sort of the reference.
+            if seen is not None:
+                seen[range(len(tokens)), tokens] = True
+            logits = self.logits(tokens, positions)
+            return reference.sample(logits, self.sampling, uniform, seen).tolist()
+        keys, values = self._first(positions)
         drawn = self._step(
             self._stepping_model,
             keys,
@@ -195,7 +163,7 @@ class Decoder:
             tokens: The newest token of each row; fewer than batch_size leave the other rows alone.
             positions: Its position in the row.
         """
-        keys, values = self._first(max(positions) + 1)
+        keys, values = self._first(positions)
         rows = slice(len(tokens))
         return decode_logits(
             self.model,
@@ -205,11 +173,14 @@ class Decoder:
             torch.tensor(positions, device=self.device),
         )
 
-    def _first(self, num_places: int) -> tuple[list[Tensor], list[Tensor]]:
-        """Return views of the first num_places positions of keys and values.
+    def _first(self, positions: Sequence[int]) -> tuple[list[Tensor], list[Tensor]]:
+        """Return views of keys and values up to these positions, and up to PLACES - 1 more.
 
-        They are made once for each number, which is marked as a dynamic dimension.
+        They are made once for each length, which is marked as a dynamic dimension. Positions after
+        the longest text would be masked; it is cheaper not to read them.
         """
+        needed = max(positions) + 1
+        num_places = min(needed + -needed % PLACES, self.model.context_length)
         if num_places != self._num_places:
             self._num_places = num_places
             self._views = (
@@ -243,16 +214,6 @@ def _are_equal(one: nn.Module, other: nn.Module) -> bool:
     return all(a.dtype == b.dtype and a.device == b.device and a.equal(b) for a, b in pairs)
 
 
-def _one_place_longer(
-    cache: Float[Tensor, "batch heads max_seq_len d_head"],
-) -> Float[Tensor, "batch heads longer d_head"]:
-    """Return an empty cache with one more position, which is never read.
-
-    A view of all positions would be contiguous, and the compiler would treat that as another case.
-    """
-    return torch.zeros_like(cache[:, :, :1]).repeat(1, 1, cache.shape[2] + 1, 1)
-
-
 def decode_step(
     model: DecodingLM,
     keys: list[Tensor],
@@ -282,7 +243,7 @@ def decode_logits(
 ) -> Float[Tensor, "rows vocab_size"]:
     """Read the newest token of each row and score the next; keys and values change in place."""
     places = positions.unsqueeze(1)
-    caches = [SlotKVCache(k, v, places) for k, v in zip(keys, values, strict=True)]
+    caches = [KVCache(k, v, places) for k, v in zip(keys, values, strict=True)]
     hidden = model.hidden(tokens.unsqueeze(1), caches)
     return model.lm_head(hidden[:, -1])
 
@@ -348,6 +309,22 @@ def generate_batch(
         yield [token if row in growing else None for row, token in enumerate(drawn)]
         if is_end is not None:
             growing -= {row for row in growing if is_end(row, drawn[row])}
+
+
+def generate(
+    model: TransformerLM,
+    prompt: Sequence[int],
+    max_tokens: int,
+    sampling: Sampling = GREEDY,
+    stop_ids: Collection[int] = (),
+    seed: int | None = None,
+) -> Iterator[int]:
+    """Continue one prompt, uncompiled; arguments, results and errors as in generate.py."""
+    if decoding_model(model) is None:
+        yield from reference.generate(model, prompt, max_tokens, sampling, stop_ids, seed)
+        return
+    for tokens in generate_batch(model, [prompt], max_tokens, sampling, stop_ids, seed):
+        yield from (token for token in tokens if token is not None)
 
 
 def _make_room(

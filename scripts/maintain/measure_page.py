@@ -22,7 +22,7 @@ import tyro
 from benchmarks.measuring import Row
 from cli import run
 
-from cs_basics.fast.cached import generate
+from cs_basics.fast.decoding import generate
 from cs_basics.interop.page_data import rounded_to_int8
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cs_basics.bpe import train_bpe
-from cs_basics.fast.cached import generate
+from cs_basics.fast.decoding import generate
 from cs_basics.interop.llama import export_llama, import_llama
 from cs_basics.interop.llama_weights import to_half_split, to_interleaved
 from cs_basics.interop.tokenizer_files import save_tokenizer_json

@@ -11,7 +11,7 @@ from awkward import AWKWARD
 from page_cases import FORMS, ask, make_run, open_page, without
 
 from cs_basics.bpe import train_bpe
-from cs_basics.fast.cached import generate
+from cs_basics.fast.decoding import generate
 from cs_basics.generate import GREEDY, Sampling
 from cs_basics.interop.page_data import rounded_to_int8
 from cs_basics.interop.page_file import write_page

@@ -18,8 +18,7 @@ import torch
 from page_cases import FORMS, make_run, without
 
 from cs_basics.bpe import train_bpe
-from cs_basics.fast.cached import generate
-from cs_basics.fast.decoding import Decoder
+from cs_basics.fast.decoding import Decoder, generate
 from cs_basics.generate import GREEDY, Sampling
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder

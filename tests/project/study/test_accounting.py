@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from cs_basics.fast.cached import decoding_model
+from cs_basics.fast.cached import KVCache, decoding_model
 from cs_basics.functional import cross_entropy
 from cs_basics.run.presets import PRESETS
 from cs_basics.study import accounting
@@ -95,12 +95,11 @@ def test_training_flops_are_those_that_pytorch_counts(batch_size):
 @pytest.mark.parametrize("position", [0, 5, 23])
 def test_generation_flops_are_those_that_pytorch_counts(position):
     model = decoding_model(build_model(PLAIN))
-    caches = model.empty_caches(1)
-    with torch.no_grad():
-        if position:
-            model.hidden(torch.zeros(1, position, dtype=torch.long), caches)
-        with FlopCounterMode(display=False) as counter:
-            model.lm_head(model.hidden(torch.zeros(1, 1, dtype=torch.long), caches))
+    # What an earlier position has left there does not matter for the count.
+    tensors, place = model.empty_caches(1, position + 1), torch.tensor([[position]])
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        caches = [KVCache(*each, place) for each in tensors]
+        model.lm_head(model.hidden(torch.zeros(1, 1, dtype=torch.long), caches))
     assert total(accounting.generation_flops(PLAIN, position)) == counter.get_total_flops()
 
 
@@ -157,8 +156,8 @@ def test_training_holds_four_numbers_per_parameter_besides_activations():
 
 
 def test_inference_memory_holds_the_cache_that_generation_makes(config):
-    caches = decoding_model(build_model(config)).empty_caches(2)
-    real = sum(cache.keys.nbytes + cache.values.nbytes for cache in caches)
+    caches = decoding_model(build_model(config)).empty_caches(2, config.context_length)
+    real = sum(keys.nbytes + values.nbytes for keys, values in caches)
     assert accounting.inference_memory(config, batch_size=2)["KV cache"] == real
 
 
