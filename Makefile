@@ -1,5 +1,5 @@
 # make train   install into .venv and train on the embedded corpus: stories after a few minutes
-# make test    run the examination and the project's own tests
+# make test    run the examination and the project's own tests; ARGS="-m ''" adds the slow ones
 # make check   formatting, lint, types, import directions
 # make bench   measure (see scripts/maintain/bench.py)
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
@@ -25,7 +25,7 @@ train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
 
 test: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" $(ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

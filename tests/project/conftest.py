@@ -1,7 +1,10 @@
 """Fixtures for everything that is not examined: scripts, runs, files."""
 
+import fcntl
 import logging
+import os
 import runpy
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +67,26 @@ def script(monkeypatch, capfd):
         return Finished(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Return a folder by its name, which the first process of the session that asks makes."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def folder(name, make):
+        path = base / name
+        with (base / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                unfinished = base / f"{name}.unfinished"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                make(unfinished)
+                unfinished.rename(path)
+        return path
+
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
 """The student edition, made once for all processes of a test session, and filled in."""
 
 import contextlib
-import fcntl
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,26 +10,6 @@ import pytest
 from editions import HERE, ROOT, WRITERS, make_starter, plain_environment
 
 from cs_basics.stories.grammar import write_stories
-
-
-@pytest.fixture(scope="session")
-def once(tmp_path_factory):
-    """Return a folder that one process of the session makes, by name."""
-    base = tmp_path_factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-    def folder(name, make):
-        path = base / name
-        with (base / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists():
-                unfinished = base / f"{name}.unfinished"
-                shutil.rmtree(unfinished, ignore_errors=True)
-                make(unfinished)
-                unfinished.rename(path)
-        return path
-
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,14 @@ def softmax(x, dim):
 ABSENT_ON_WINDOWS = ["resource", "fcntl", "pwd", "grp", "termios"]
 
 
+@pytest.mark.slow
 def test_the_examination_gives_every_point(filled, answers, sit):
     rows = sit(with_answers(filled, answers))
     assert {row["outcome"] for row in rows.values()} == {"passed"}
     assert {row["problem"] for row in rows.values()} == set(make_starter.SOLUTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_a_mistake_is_named_as_by_the_examination(filled, answers, sit, tmp_path):
     wrong = with_answers(shutil.copytree(filled, tmp_path / "wrong"), answers)
@@ -67,6 +69,7 @@ def definitions(folder):
     }
 
 
+@pytest.mark.slow
 def test_everything_runs(filled, inside, texts, tmp_path):
     train, valid = map(str, texts)
     of_texts = ["--train-text", train, "--valid-text", valid]

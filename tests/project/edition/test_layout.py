@@ -111,6 +111,7 @@ def test_every_module_can_be_imported_and_is_clean(edition):
     assert finished.returncode == 0, finished.stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_started(edition, answers, sit):
     rows = sit(with_answers(edition, answers))
     assert {row["outcome"] for row in rows.values()} == {"not_started"}

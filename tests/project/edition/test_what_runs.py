@@ -33,6 +33,7 @@ def fault(module, old, new):
     return module, old, new.replace("OLD", old)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_a_fault_in_what_the_student_wrote_changes_the_run(filled, inside, texts):
     settings = {**TINY, "train_text": str(texts[0]), "valid_text": str(texts[1])}

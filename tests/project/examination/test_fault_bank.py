@@ -115,6 +115,7 @@ def test_report_counts_and_lists_what_is_missed():
     assert f"{VARIANTS[0].title}**: `item`: too strict" in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each fault runs in a forked process")
 def test_faults_are_caught_and_named_and_false_entries_found_out():
     assert sorted(case.title for case in chosen(SAMPLE)) == sorted(SAMPLE)

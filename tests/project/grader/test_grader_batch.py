@@ -48,12 +48,13 @@ def submit(folder, source):
     return folder
 
 
-@pytest.fixture(scope="module")
-def class_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("submissions")
-    for name, source in SUBMISSIONS.items():
-        submit(folder / name, source)
-    return folder
+@pytest.fixture(scope="session")
+def class_folder(once):
+    def hand_in(folder):
+        for name, source in SUBMISSIONS.items():
+            submit(folder / name, source)
+
+    return once("submissions", hand_in)
 
 
 def command(*arguments):
@@ -74,13 +75,18 @@ OPTIONS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def graded(class_folder, tmp_path_factory):
-    """The class graded in one go."""
-    out = tmp_path_factory.mktemp("out") / "results"
-    finished = grade(class_folder, "--out", out, "--jobs", 2, *OPTIONS)
-    assert finished.returncode == 0, finished.stderr
-    return out, finished.stdout, finished.stderr
+@pytest.fixture(scope="session")
+def graded(class_folder, once):
+    """The results of the class graded in one go, and what was printed; copy them."""
+
+    def make(folder):
+        folder.mkdir()
+        finished = grade(class_folder, "--out", folder / "results", "--jobs", 2, *OPTIONS)
+        assert finished.returncode == 0, finished.stderr
+        (folder / "printed.json").write_text(json.dumps([finished.stdout, finished.stderr]))
+
+    folder = once("graded", make)
+    return folder / "results", *json.loads((folder / "printed.json").read_text())
 
 
 def result_of(out, name):
@@ -120,34 +126,35 @@ def test_hidden_items_are_those_that_draw_inputs(graded):
 
 
 def test_progress_tells_the_time_left_and_the_end_where_to_look(graded):
-    folder, out, err = graded
+    _, out, err = graded
     *verdicts, points, page = [line.partition(":")[0] for line in out.splitlines()]
     assert sorted(verdicts) == list(SUBMISSIONS)
-    assert [Path(points), Path(page)] == [folder / "gradebook.csv", folder / "index.html"]
+    assert Path(points).parts[-2:] == ("results", "gradebook.csv")
+    assert Path(page).parts[-2:] == ("results", "index.html")
     assert re.fullmatch(
         r"grading: (\d+) of \1 checks \(100%\), \d+ checks/s, 0 s left", err.splitlines()[-1]
     )
 
 
-def test_results_are_reused_only_for_the_same_content(graded, class_folder):
-    out = graded[0]
+def test_results_are_reused_only_for_the_same_content(graded, class_folder, tmp_path):
+    out = shutil.copytree(graded[0], tmp_path / "results")
+    folder = shutil.copytree(class_folder, tmp_path / "in")
     before = (out / "gradebook.csv").read_bytes()
     stamps = {name: (out / name / "result.json").read_text() for name in SUBMISSIONS}
-    changed = class_folder / "bob" / "lm" / "functions.py"
+    changed = folder / "bob" / "lm" / "functions.py"
     old = changed.read_text()
-    try:
-        changed.write_text(RIGHT + "# better\n")
-        finished = grade(class_folder, "--out", out, "--resume", *OPTIONS[:4])
-    finally:
-        changed.write_text(old)
+    changed.write_text(RIGHT + "# better\n")
+    finished = grade(folder, "--out", out, "--resume", *OPTIONS[:4])
     assert finished.returncode == 0
     assert result_of(out, "bob").score == 2
     for name in set(SUBMISSIONS) - {"bob"}:
         assert (out / name / "result.json").read_text() == stamps[name]
-    finished = grade(class_folder, "--out", out, "--resume", *OPTIONS[:4])
+    changed.write_text(old)
+    finished = grade(folder, "--out", out, "--resume", *OPTIONS[:4])
     assert (out / "gradebook.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_to_the_same_gradebook(graded, class_folder, tmp_path):
     expected = (graded[0] / "gradebook.csv").read_bytes()
     out = tmp_path / "results"
@@ -165,6 +172,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_gradebook(graded, class_fol
     assert not list(out.rglob(".*"))  # No half-written file.
 
 
+@pytest.mark.slow
 def test_two_machines_share_a_folder_are_killed_and_end_with_the_same_gradebook(
     graded, class_folder, tmp_path
 ):
@@ -338,6 +346,7 @@ STAGES = {
 }
 
 
+@pytest.mark.slow
 def test_an_exception_in_any_stage_costs_nobody_else_anything(tmp_path, monkeypatch):
     submissions = []
     for name in STAGES:
@@ -379,7 +388,7 @@ def test_points_come_from_the_rubric():
     assert sum(entry["points"] for entry in rubric_of(TESTS).values()) == 100
 
 
-def test_ctrl_c_ends_at_once(class_folder, tmp_path):
+def test_ctrl_c_ends_at_once_and_leaves_no_working_folder(class_folder, tmp_path):
     running = subprocess.Popen(
         command(class_folder, "--out", tmp_path / "out", *OPTIONS),
         stderr=subprocess.PIPE,
@@ -390,10 +399,6 @@ def test_ctrl_c_ends_at_once(class_folder, tmp_path):
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert err.splitlines()[-1] == "interrupted"
-
-
-def test_no_working_folder_remains(class_folder, tmp_path):
-    test_ctrl_c_ends_at_once(class_folder, tmp_path)
     batch.remove_remains()
     folders = Path(tempfile.gettempdir()).glob("cs_grader-*-*")
     alive = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()}

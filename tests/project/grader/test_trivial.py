@@ -1,5 +1,6 @@
 """Answers that are worth nothing earn nothing: two problems here, all of them in `make zoo`."""
 
+import pytest
 import trivial
 
 from cs_grader.outside.terms import trivial_items
@@ -17,6 +18,7 @@ def test_every_item_on_the_list_exists():
         assert f"def {name.partition('[')[0]}(" in text, item
 
 
+@pytest.mark.slow
 def test_trivial_answers_to_some_problems_earn_nothing(tmp_path):
     for kind, result in trivial.grade_all(tmp_path, FEW, ("zeros", "input")).items():
         assert {p.problem: p.points for p in result.problems} == dict.fromkeys(FEW, 0.0), kind
