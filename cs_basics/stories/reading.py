@@ -1,6 +1,6 @@
 """The grammar backwards: is a text one of its stories, with the same hero to the end?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,6 +13,8 @@ Held = tuple[int, ...]
 """The words that a slot may hold, as places among the words of its kind."""
 Cast = Mapping[str, Held]
 """The slots that were met, and what each may hold after all that was read."""
+NAMING = ("", "a", "A", "cap", "full", "s", "past", "ing")
+"""The forms of a word that name it; the others say what goes with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Reading:
         return self.end > 0 and not self.rest
 
 
-def read_story(text: str) -> Reading:
+def read_story(text: str, *, keeps_all: bool = True) -> Reading:
     """Read a story as far as any plot goes.
 
     Every sentence must be one of the opening or of the plot, in any order and number, and each slot
@@ -42,14 +44,16 @@ def read_story(text: str) -> Reading:
 
     Args:
         text: A story, without the mark of its end.
+        keeps_all: False: of the slots, only the hero and the plot's object must stay what they are.
     """
     text = text.strip()
-    readings = (_read_plot(plot, text) for plot in read_plots())
+    readings = (_read_plot(plot, text, keeps_all) for plot in read_plots())
     return max(readings, key=lambda reading: reading.end)
 
 
-def _read_plot(plot: Plot, text: str) -> Reading:
+def _read_plot(plot: Plot, text: str, keeps_all: bool) -> Reading:
     """Read a story as far as one plot goes."""
+    kept = None if keeps_all else ("hero", plot.object)
     heroes = read_words()[plot.hero_kind]
     waiting: list[tuple[int, Cast]] = [(0, {"hero": tuple(range(len(heroes)))})]
     met: set[tuple[int, frozenset[tuple[str, Held]]]] = set()
@@ -58,7 +62,7 @@ def _read_plot(plot: Plot, text: str) -> Reading:
         place, cast = waiting.pop()
         farthest = max(farthest, (place, cast), key=lambda reached: reached[0])
         for parts in _patterns(plot):
-            for end, known in _match(parts, text, place, cast, plot.hero_kind):
+            for end, known in _match(parts, text, place, cast, plot.hero_kind, kept):
                 after = min(end + 1, len(text))
                 key = (after, frozenset(known.items()))
                 if text[end:after] in ("", " ", "\n") and key not in met:
@@ -76,9 +80,17 @@ def _patterns(plot: Plot) -> tuple[Pattern, ...]:
 
 
 def _match(
-    parts: Pattern, text: str, place: int, cast: Cast, hero_kind: str
+    parts: Pattern,
+    text: str,
+    place: int,
+    cast: Cast,
+    hero_kind: str,
+    kept: Collection[str] | None,
 ) -> Iterator[tuple[int, Cast]]:
-    """Yield each end that literal text and slots can have if they begin at a place."""
+    """Yield each end that literal text and slots can have if they begin at a place.
+
+    Slots that are not kept may hold another word each time; None: all are kept.
+    """
     literal, *slot_and_rest = parts
     if not text.startswith(literal, place):
         return
@@ -91,11 +103,14 @@ def _match(
     kind = _kind(name, hero_kind)
     begins_sentence = place == 0 or text[place - 1] == "\n" or text[place - 2 : place] == ". "
     known = _spellings(kind, form, begins_sentence=begins_sentence)
+    is_kept = kept is None or (name in kept and (name == "hero" or form in NAMING))
     for (start, *more), held in known.items():
         # Most words are not the one that stands there.
         if not text.startswith(start, place):
             continue
-        if name in cast:
+        if not is_kept:
+            still = held
+        elif name in cast:
             still = tuple(i for i in held if i in cast[name])
         else:
             taken = _taken(cast, hero_kind)
@@ -103,7 +118,8 @@ def _match(
         if still:
             *before, last = start, *more
             told = (*before, last + after, *rest)
-            yield from _match(told, text, place, {**cast, name: still}, hero_kind)
+            after_it = {**cast, name: still} if is_kept else cast
+            yield from _match(told, text, place, after_it, hero_kind, kept)
 
 
 def _kind(slot: str, hero_kind: str) -> str:

@@ -29,7 +29,7 @@ def test_stories_of_the_grammar_are_counted_and_others_are_not(script, run_dir, 
     assert result.code == 0
     assert result.out.count(": kept") == 2
     assert "departs after 0 characters" in result.out.splitlines()[1]
-    assert result.out.endswith("2 of 3 stories keep their hero, and all else\n")
+    assert result.out.endswith("2 of 3 stories keep their hero and object, 2 all else\n")
 
 
 def test_a_model_that_has_learned_nothing_keeps_nothing(script, run_dir):

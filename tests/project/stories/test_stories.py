@@ -18,30 +18,7 @@ KINDS = read_words()
 PLOTS = {plot.name: plot for plot in read_plots()}
 HE, SHE = ({form: vars(KINDS[kind][0])[form] for form in PRONOUNS} for kind in ("boy", "girl"))
 # What a story of each plot is about: named when the trouble starts, named again near the end.
-SUBJECTS = {
-    "lost in the house": "toy",
-    "lost outside": "toy",
-    "broken": "broken",
-    "stuck animal": "trap",
-    "sharing": "toy",
-    "learning": "skill",
-    "lost baby animal": "lost_baby",
-    "garden": "crop",
-    "baking": "bake",
-    "building": "build",
-    "getaway": "getaway",
-    "handmade gift": "gift",
-    "sick friend": "playmate",
-    "new child": "friend",
-    "messy room": "clothing",
-    "greedy": "treat",
-    "dirty dog": "pet",
-    "race": "fast",
-    "small helper": "big",
-    "winter food": "pal",
-    "storm": "pal",
-    "learning from mother": "pupil",
-}
+OBJECTS = {name: plot.object for name, plot in PLOTS.items() if plot.object}
 SPOKEN = re.compile(r'"[^"]*"')
 SENTENCE_END = re.compile(r'(?<=[.!?])\s+|(?<=[.!?]")\s+(?=[A-Z"])')
 
@@ -98,7 +75,7 @@ def test_no_sentence_dominates(many):
     for text in many[0]:
         for sentence in SENTENCE_END.split(text):
             counts[sentence] = counts.get(sentence, 0) + 1
-    assert len(counts) > 80_000
+    assert len(counts) > 70_000  # what comes again in a story is one of few (words.txt)
     assert max(counts.values()) < 0.003 * sum(counts.values())
 
 
@@ -191,15 +168,15 @@ def test_there_are_many_plots():
     assert len(PLOTS) >= 15
 
 
-@pytest.mark.parametrize(("plot", "kind"), SUBJECTS.items(), ids=SUBJECTS)
-def test_the_subject_of_the_trouble_is_the_subject_of_the_end(plot, kind):
+@pytest.mark.parametrize(("plot", "kind"), OBJECTS.items(), ids=OBJECTS)
+def test_the_object_of_the_trouble_is_the_object_of_the_end(plot, kind):
     for seed in range(60):
         text, cast = tell_and_keep_cast(plot, seed)
-        subject = cast[kind]
-        ways = {subject, *(vars(subject).get(form, subject) for form in ("past", "ing", "s"))}
+        thing = cast[kind]
+        ways = {thing, *(vars(thing).get(form, thing) for form in ("past", "ing", "s"))}
         middle = len(text) // 2
         for part in (text[:middle], text[middle:]):
-            assert any(way in part for way in ways), (subject, text)
+            assert any(way in part for way in ways), (thing, text)
         assert text.count(cast["hero"]) >= 3, text
 
 
@@ -230,7 +207,9 @@ def test_every_kind_and_every_form_is_used():
     ]
     texts += [form for kind in KINDS for form in forms(kind)]
     used = {re.sub(r"\d", "", slot) for text in texts for slot in SLOT.findall(text)}
-    used |= {plot.hero_kind for plot in PLOTS.values()} | {"girl", "boy"}  # the words of "child"
+    used |= {plot.hero_kind for plot in PLOTS.values()} | {
+        *("girl", "boy", "other_girl", "other_boy")  # the words of "child", "friend" and so on
+    }
     assert set(KINDS) == {slot.partition(".")[0] for slot in used} - set(PRONOUNS) - {"hero"}
     everywhere = {"a", "A", "cap", "full", "kind", *PRONOUNS}
     for kind, words in KINDS.items():
@@ -351,7 +330,7 @@ def test_article_is_chosen_by_sound(phrase, expected):
 def test_a_seed_tells_the_stories_that_it_always_told(tmp_path):
     write_stories(tmp_path / "stories.txt", 500_000, 7)
     checksum = hashlib.sha256((tmp_path / "stories.txt").read_bytes()).hexdigest()
-    assert checksum == ("9fe115144538dc39aaf924c4713f69be62b38a30c1dd3e0e8c203e2fdfe26f19"), (
+    assert checksum == ("8506290c94c37f93369b7485de1a50898b8f8f6448af8c3f767ecbccdee0e771"), (
         "if you meant to change plots.txt or words.txt, put the new checksum into this test"
     )
 
