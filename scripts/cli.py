@@ -1,10 +1,15 @@
 """Command lines of the scripts: flags from a signature, errors as one line, progress."""
 
+import contextlib
+import functools
+import io
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -18,12 +23,13 @@ CLEAR_LINE = "\r\x1b[K"
 def run(main: Callable[..., None]) -> None:
     """Call a script's main function with the flags of the command line.
 
-    A bad input (ValueError, TypeError, OSError) and a function that is still to be written
-    (NotImplementedError) become one line on stderr and exit code 2, Ctrl-C exit code 130. A reader
-    that closes the pipe, such as `head`, ends the script quietly.
+    A bad flag, a bad input (ValueError, TypeError, OSError) and a function that is still to be
+    written (NotImplementedError) become one line on stderr and exit code 2, Ctrl-C exit code 130. A
+    reader that closes the pipe, such as `head`, ends the script quietly.
     """
     try:
-        tyro.cli(main, config=(tyro.conf.OmitArgPrefixes,))
+        given, named = _read_flags(main)
+        main(*given, **named)
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes stdout again on exit, which would fail and print an error.
@@ -46,6 +52,43 @@ def run(main: Callable[..., None]) -> None:
     except KeyboardInterrupt:
         print(f"{_clear_line()}interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments that the command line holds for a function.
+
+    Raises:
+        ValueError: tyro refuses the command line, for a reason that it draws a box around.
+    """
+
+    @functools.wraps(main)
+    def keep(*given: Any, **named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:  # noqa: ANN401
+        return given, named
+
+    boxed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(boxed):
+            return tyro.cli(keep, config=(tyro.conf.OmitArgPrefixes,))
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise ValueError(_without_box(boxed.getvalue())) from None
+
+
+def _without_box(text: str) -> str:
+    """Say in one line what stands in a box, help texts and repetitions left out."""
+    lines = [line[2:].rstrip(" \u2502") for line in text.splitlines()[1:-1]]
+    said: list[str] = []
+    for section in re.split(r"^[\u2500-]{3,}$", "\n".join(lines), flags=re.MULTILINE):
+        words = re.sub(r"^ {8}.*", "", section.strip().partition("\n\n")[0], flags=re.MULTILINE)
+        if words.startswith("Perhaps you meant"):
+            flags = dict.fromkeys(re.findall(r"^    (--[\w-]+)", section, re.MULTILINE))
+            said.append(f"Perhaps you meant: {', '.join(flags)}")
+        elif words.startswith("For full helptext"):
+            said.append(f"See {words.split(None, 4)[-1]}")
+        elif words and not words.startswith("Argument helptext"):
+            said.append(re.sub(r"^Error parsing (command[\w.]*: )?", "", words.strip()).rstrip("."))
+    return ". ".join(said)
 
 
 def _what_is_missing(error: NotImplementedError) -> str:

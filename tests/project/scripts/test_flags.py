@@ -1,0 +1,37 @@
+"""A command line that cannot be read is refused in one line, with what to write instead."""
+
+import pytest
+
+REFUSED = {
+    "an unknown flag": (
+        ["train", "stories", "--lrr", "3"],
+        "Unrecognized options: --lrr, 3. Perhaps you meant: --lr. See ",
+    ),
+    "an unknown preset": (["train", "tales"], "Available subcommands: debug, stories, own-text"),
+    "no preset": (["train"], "Expected one of {debug, stories, own-text"),
+    "a choice": (["train", "stories", "--norm", "batch"], "invalid choice 'batch' for argument"),
+    "no number": (["train", "stories", "--max-steps", "ten"], "instantiated from ['ten']. See"),
+    "a rule of a field": (["train", "stories", "--lr", "-1"], "error: lr=-1.0 must be greater"),
+    "what is missing": (
+        ["instructor/grade", "."],
+        "/grade.py: --out PATH. See ",
+    ),
+    "no value": (["generate", ".", "--num-samples"], "Missing value for argument '--num-samples'"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_command_line_is_refused_in_one_line(script, what):
+    (name, *arguments), words = REFUSED[what]
+    finished = script(name, *arguments)
+    assert finished.code == 2
+    assert finished.err.startswith("error: ")
+    assert finished.err.count("\n") == 1
+    assert words in finished.err
+    assert not set(finished.err) & set("\u2502\u2500\u256d\u256f"), finished.err
+
+
+def test_help_is_still_shown(script):
+    finished = script("generate", "--help")
+    assert finished.code == 0
+    assert "--num-samples" in finished.out
