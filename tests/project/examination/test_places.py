@@ -137,7 +137,7 @@ def test_the_smallest_text_is_shown_for_training():
     def without_words(input_path, vocab_size, special_tokens, **_):
         text = Path(input_path).read_bytes()
         pieces = Counter({text.decode(): 1})
-        merges = oracles.train_bpe(text, vocab_size, special_tokens, words=pieces)
+        merges = oracles.train_bpe(text, vocab_size, special_tokens, counts=pieces)
         return dict(enumerate(oracles.vocab_of(merges).values())), merges
 
     asked = {"text": b"a.c. b.c. a.c.", "vocab_size": 262, "special_tokens": []}
