@@ -11,7 +11,7 @@ from cs_basics.rope import RotaryPositionalEmbedding
 
 
 class CausalSelfAttention(nn.Module):
-    """Let every position look at itself and the ones before it, with several heads side by side.
+    """Let every position look at itself and the ones before it, with several heads in parallel.
 
     Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. Of the
     query, key and value weights, rows h * d_head to (h + 1) * d_head - 1 belong to head h.
@@ -19,8 +19,8 @@ class CausalSelfAttention(nn.Module):
     Args:
         d_model: Size of the last axis of input and output.
         num_heads: Number of heads, a divisor of d_model.
-        rope: Rotates queries and keys by their positions; None: the layer does not
-            see in which order the earlier tokens came.
+        rope: Rotates queries and keys by their positions. With None, the output at a position does
+            not depend on the order of the positions before it.
         device: Where the weights live.
         dtype: Float type of the weights.
 
@@ -55,7 +55,8 @@ class CausalSelfAttention(nn.Module):
 
         Args:
             x: One vector per position, (..., seq, d_model).
-            positions: Absolute positions for the rotation, (..., seq); None means 0, 1, 2, ...
+            positions: Absolute positions for the rotation, (..., seq); None means 0, 1, 2, ... A
+                layer without rope ignores them.
 
         Returns:
             Same shape as x.
@@ -66,7 +67,7 @@ class CausalSelfAttention(nn.Module):
         )
         indices = torch.arange(x.shape[-2], device=x.device)
         if self.rope is not None:
-            # Every head turns by the same angles, hence the extra axis.
+            # All heads rotate by the same angles: positions broadcast along a new axis of heads.
             positions = indices if positions is None else positions.unsqueeze(-2)
             q, k = self.rope(q, positions), self.rope(k, positions)
         is_visible = indices <= indices.unsqueeze(-1)

@@ -33,12 +33,12 @@ def train_bpe(
 
     Args:
         input_path: Text file, any bytes; read into memory as a whole.
-        vocab_size: Tokens in all, special ones included. A text with too few pairs of bytes to
-            fill it gives a smaller vocabulary and a logged warning.
+        vocab_size: Number of tokens, special ones included. A text with too few pairs to merge
+            gives a smaller vocabulary and a logged warning.
         special_tokens: Strings that are one token each, never split, never counted.
 
     Returns:
-        The vocabulary (see `make_vocab`) and the merges in the order in which they were learned.
+        The bytes of each token by its id, and the merges in the order in which they were learned.
 
     Raises:
         OSError: The file cannot be read.
@@ -54,7 +54,7 @@ def train_bpe(
 
 
 def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
-    """Return how many merges fill a vocabulary, beside the 256 bytes and the special tokens.
+    """Return how many merges fit into a vocabulary, after the 256 bytes and the special tokens.
 
     Raises:
         TypeError, ValueError: The special tokens are unfit, or too many for vocab_size.
@@ -72,8 +72,8 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
 def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
     """Merge the most frequent pair of neighbours, again and again.
 
-    Equal pre-tokens are handled once, with their count. An index from pairs to pre-tokens finds
-    those that a merge changes; only their pairs are counted anew.
+    Equal pre-tokens are handled once, with their count. For each pair, `indices` names the
+    pre-tokens that contain it: after a merge, only their pairs are counted anew.
 
     Args:
         pretoken_counts: Occurrences of each pre-token.
@@ -86,33 +86,33 @@ def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[
     counts = list(pretoken_counts.values())
     splits = [[SINGLE_BYTES[byte] for byte in pretoken] for pretoken in pretoken_counts]
     pair_counts: Counter[Merge] = Counter()
-    places: defaultdict[Merge, set[int]] = defaultdict(set)
-    for place, (tokens, count) in enumerate(zip(splits, counts, strict=True)):
+    indices: defaultdict[Merge, set[int]] = defaultdict(set)
+    for index, (tokens, count) in enumerate(zip(splits, counts, strict=True)):
         for pair in pairwise(tokens):
             pair_counts[pair] += count
-            places[pair].add(place)
+            indices[pair].add(index)
     merges: list[Merge] = []
     while pair_counts and len(merges) < num_merges:
         highest = max(pair_counts.values())
         best = max(pair for pair, count in pair_counts.items() if count == highest)
         merges.append(best)
-        for place in places.pop(best):
-            for pair in pairwise(splits[place]):
-                pair_counts[pair] -= counts[place]
+        for index in indices.pop(best):
+            for pair in pairwise(splits[index]):
+                pair_counts[pair] -= counts[index]
                 if pair_counts[pair] == 0:
                     del pair_counts[pair]
-            splits[place] = merge_pair(splits[place], best)
-            for pair in pairwise(splits[place]):
-                pair_counts[pair] += counts[place]
-                places[pair].add(place)
+            splits[index] = merge_pair(splits[index], best)
+            for pair in pairwise(splits[index]):
+                pair_counts[pair] += counts[index]
+                indices[pair].add(index)
     return merges
 
 
 def make_vocab(merges: Sequence[Merge], vocab_size: int, special_tokens: Sequence[str]) -> Vocab:
-    """Number the tokens: the 256 bytes, id b being byte b; then what merges make; then specials.
+    """Number the tokens: byte b has id b; then come the merged tokens, then the special tokens.
 
-    A special token of one byte keeps that byte's id. Logs a warning if fewer than vocab_size come
-    together.
+    A special token of one byte keeps that byte's id. Logs a warning if there are fewer tokens than
+    vocab_size.
     """
     tokens = [*SINGLE_BYTES, *(left + right for left, right in merges)]
     tokens += [token.encode("utf-8") for token in special_tokens if len(token.encode("utf-8")) > 1]

@@ -18,10 +18,10 @@ def get_batch(
     context_length: int,
     device: str | torch.device,
 ) -> tuple[Int64[Tensor, "batch_size context_length"], Int64[Tensor, "batch_size context_length"]]:
-    """Draw random windows of a long sequence, and what follows each of their tokens.
+    """Draw random windows of a long sequence, and for each token the one that follows it.
 
-    Each window starts anywhere from 0 to len(dataset) - context_length - 1, all equally likely,
-    as torch's global random number generator decides.
+    Windows start at 0 to len(dataset) - context_length - 1 with equal probability, drawn from
+    torch's global random number generator.
 
     Args:
         dataset: Token ids, (num_tokens,), any integer type; may be a memory map, of which only the
@@ -51,6 +51,6 @@ def get_batch(
             f"least {context_length + 1}: use more text or a shorter context"
         )
     starts = torch.randint(num_starts, (batch_size, 1)).numpy()
-    # One read for both: the windows with the token after each.
+    # Inputs and targets overlap in all but one token: read both at once.
     windows = torch.from_numpy(dataset[starts + np.arange(context_length + 1)].astype(np.int64))
     return windows[:, :-1].to(device), windows[:, 1:].to(device)

@@ -1,4 +1,4 @@
-"""The functions of the model that hold no weights: the first file of the model.
+"""The functions of the model, which have no weights: the first of its files.
 
 Shapes stand in the annotations: `Float[Tensor, "... d"]` is a float tensor with any leading axes
 and a last axis named d.

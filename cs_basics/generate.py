@@ -1,4 +1,4 @@
-"""Write text with a trained model, by definition: every token reads the whole context.
+"""Generate text with a trained model, which reads the whole context anew for every token.
 
 The same with a cache of keys and values, for several texts at once and compiled: fast/cached.py and
 fast/decoding.py.
@@ -16,8 +16,8 @@ from torch import Tensor
 from cs_basics.functional import softmax
 from cs_basics.transformer import TransformerLM
 
-LEAST_TEMPERATURE = 1e-30
-"""Much smaller temperatures round to 0 in float32, in which scores are divided by them."""
+MIN_TEMPERATURE = 1e-30
+"""Scores are divided by the temperature in float32, in which much smaller numbers become 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,17 +32,18 @@ class Sampling:
     top_p: float | None = None
     """Draw from the smallest set of likeliest tokens with at least this probability together, and
     from those that tie with the last of them (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
-    https://arxiv.org/abs/1904.09751). Counts within what top_k leaves."""
+    https://arxiv.org/abs/1904.09751). With top_k, it is a fraction of the probability of the k
+    likeliest tokens."""
     repetition_penalty: float = 1.0
-    """Scores of tokens that the text holds already are divided by it if positive and multiplied
+    """Scores of tokens that the text contains already are divided by it if positive and multiplied
     by it if negative (after Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858, who
     divide both); above 1 the text repeats itself less."""
     when_full: Literal["slide", "stop"] = "slide"
     """When the context is full: forget its first half and go on, or end the text."""
 
     def __post_init__(self) -> None:
-        if self.temperature != 0 and not LEAST_TEMPERATURE <= self.temperature < math.inf:
-            limits = f"0, or at least {LEAST_TEMPERATURE}, and finite"
+        if self.temperature != 0 and not MIN_TEMPERATURE <= self.temperature < math.inf:
+            limits = f"0, or at least {MIN_TEMPERATURE}, and finite"
             raise ValueError(f"temperature={self.temperature} must be {limits}")
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"top_k={self.top_k} must be at least 1")
@@ -109,9 +110,9 @@ def sample(
     Args:
         logits: Scores of the next token, (..., vocab_size).
         sampling: How to draw.
-        uniform: A number for each row, drawn evenly from [0, 1). The tokens lie side by side on a
-            line, each as long as its probability; the one at this point is taken.
-        seen: The tokens that the text holds already; None: none.
+        uniform: A number for each row, uniform on [0, 1). The tokens lie side by side on a line of
+            length 1, each as long as its probability; the one at this point is taken.
+        seen: True for each token that the text contains already; None to penalise none.
 
     Returns:
         Token ids, (...).
@@ -130,25 +131,28 @@ def sample(
     if sampling.top_p is not None and sampling.top_p < 1:
         before = ordered.cumsum(dim=-1) - ordered
         is_enough = before >= sampling.top_p * ordered.sum(dim=-1, keepdim=True)
-        # With a 1 in their places, those dropped cannot be the least below.
+        # Dropped probabilities become 1, so that the minimum below is that of the kept ones.
         ordered = ordered.masked_fill(is_enough, 1.0)
-    least = ordered.amin(dim=-1, keepdim=True)
-    return draw(probabilities.masked_fill(probabilities < least, 0), uniform)
+    threshold = ordered.amin(dim=-1, keepdim=True)
+    return draw(probabilities.masked_fill(probabilities < threshold, 0), uniform)
 
 
 def draw(
     weights: Float[Tensor, "... vocab_size"], uniform: Float[Tensor, "..."]
 ) -> Int[Tensor, "..."]:
-    """Draw an index per row, as often as its weight says; uniform as in `sample`."""
+    """Draw an index per row, with a probability in proportion to its weight.
+
+    See `sample` for uniform.
+    """
     ends = weights.cumsum(dim=-1)
     total = ends[..., -1:]
     # Rounding may make the product equal to the total, which is past the last index.
-    place = torch.minimum(uniform.unsqueeze(-1) * total, torch.nextafter(total, total * 0))
-    return (ends <= place).sum(dim=-1)
+    point = torch.minimum(uniform.unsqueeze(-1) * total, torch.nextafter(total, total * 0))
+    return (ends <= point).sum(dim=-1)
 
 
 def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
-    """Return the last context_length - 1 tokens of a prompt: room is left for one.
+    """Return the last context_length - 1 tokens of a prompt, to leave room for a new one.
 
     Raises:
         ValueError: The prompt is empty or holds ids that the model does not know.
@@ -163,7 +167,7 @@ def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
 def draw_uniforms(
     max_tokens: int, seed: int | None, device: torch.device
 ) -> Float[Tensor, " max_tokens"]:
-    """Return the random numbers of one text, from [0, 1); others each time if seed is None."""
+    """Return the random numbers of one text, from [0, 1); without a seed, new ones each time."""
     generator = torch.Generator()
     generator.seed() if seed is None else generator.manual_seed(seed)
     return torch.rand(max_tokens, generator=generator).to(device)
@@ -172,7 +176,7 @@ def draw_uniforms(
 def seen_tokens(
     model: TransformerLM, context: Sequence[int], sampling: Sampling
 ) -> Bool[Tensor, " vocab_size"] | None:
-    """Mark the tokens that a text holds; None where no penalty asks for them."""
+    """Mark the tokens that a text contains; return None if there is no repetition penalty."""
     if sampling.repetition_penalty == 1:
         return None
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-"""The layers with weights that treat every position alike: Linear, Embedding, SwiGLU.
+"""Layers that transform each position independently of the others: Linear, Embedding, SwiGLU.
 
 Weights are stored (out, in), as in the equations y = W x, and there are no biases.
 Tested by `make test ARGS="-k 'linear or embedding or swiglu'"`.

@@ -1,8 +1,8 @@
-"""Normalisation layers: RMSNorm, and LayerNorm to compare it with.
+"""Normalisation layers.
 
-Both treat every vector along the last axis by itself, compute in at least float32 and return the
-dtype of their input. Read after layers.py. Relatives: variants/norms.py; faster forms of
-RMSNorm: fast/rms_norm.py. Tested by `make test ARGS="-k norm"`.
+The model uses RMSNorm; LayerNorm is here to compare it with. Both treat every vector along the
+last axis by itself, compute in at least float32 and return the dtype of their input. Read after
+layers.py. Tested by `make test ARGS="-k norm"`.
 """
 
 import torch

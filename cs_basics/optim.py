@@ -123,10 +123,10 @@ def adamw_update(
     eps: float | Tensor,
     decay: float | Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what AdamW makes of a parameter and of its two moments.
+    """Return a parameter and its two moments after one step of AdamW.
 
     Args:
-        p: The parameter, of any shape; the next three have the same.
+        p: The parameter, of any shape; grad, m and v have the same shape.
         grad: Its gradient.
         m: Running mean of the gradient, 0 before the first step.
         v: Running mean of the squared gradient, 0 before the first step.

@@ -19,7 +19,8 @@ import regex
 PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 """GPT-2's pattern; its alternatives cover every character, so nothing falls between pre-tokens."""
 
-_NOT_A_BYTE = regex.compile("[\ud800-\udc7f\udd00-\udfff]")
+# "surrogateescape" writes the bytes 0x80 to 0xFF as U+DC80 to U+DCFF: all surrogates but those.
+_OTHER_SURROGATES = regex.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def text_to_bytes(text: str) -> bytes:
@@ -30,7 +31,7 @@ def text_to_bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        return _NOT_A_BYTE.sub("\ufffd", text).encode("utf-8", "surrogateescape")
+        return _OTHER_SURROGATES.sub("\ufffd", text).encode("utf-8", "surrogateescape")
 
 
 def check_special_tokens(special_tokens: Sequence[str]) -> None:
@@ -76,25 +77,25 @@ def count_pretokens(text: str, special_tokens: Sequence[str]) -> Counter[bytes]:
 def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> Iterator[str]:
     """Regroup a text that arrives in arbitrary chunks so that no token crosses two of them.
 
-    The tokens of the new chunks, one chunk after another, are those of the whole text. Two places
-    are safe to cut at, whatever text follows: behind a special token, and where a space or line end
-    follows a character that is not white space, since no alternative of PRETOKEN matches across
-    this place or looks beyond it. A text without such places is held until its end.
+    The tokens of the new chunks, one chunk after another, are those of the whole text. A new chunk
+    ends at a boundary that no later text can move: after a special token, or between a character
+    that is not white space and a space or line end, where no alternative of PRETOKEN matches across
+    the boundary or looks beyond it. Text without a boundary is held until its end.
 
     Raises:
         TypeError: A chunk is not a str.
     """
     specials = special_pattern(special_tokens)
-    # The last place where a space or line end follows a visible character.
+    # Matches up to the last visible character that a space or line end follows.
     boundary = re.compile(r".*\S(?=[ \r\n])", re.DOTALL)
     longest_special = max(map(len, special_tokens), default=1)
     held, next_search = "", 0
     for chunk in chunks:
         held += chunk
-        # An endless word is searched again only when twice as long, so that time stays linear.
+        # Text without a boundary is searched again only when twice as long: time stays linear.
         if len(held) < next_search:
             continue
-        # A special token that begins before this index is already here in full.
+        # A special token that begins at this index or later may still be incomplete.
         settled = len(held) - longest_special + 1
         end = 0
         for special in specials.finditer(held):

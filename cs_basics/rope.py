@@ -19,7 +19,7 @@ class RotaryPositionalEmbedding(nn.Module):
     saved: they can be computed again. One instance serves all blocks of a model.
 
     Args:
-        theta: Base of the wavelengths; all are below 2 pi theta positions.
+        theta: Base of the wavelengths, which grow from 2 pi to almost 2 pi theta positions.
         d_head: Size of the last axis, even.
         max_seq_len: Number of positions for which angles are kept.
         device: Where the tables live.

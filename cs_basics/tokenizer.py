@@ -1,7 +1,7 @@
 """Turn text into token ids and back with a trained byte-pair encoding.
 
-Last of three files (pretokenize, bpe, tokenizer): what is here joins the other two, remembers the
-ids of pre-tokens it has met, and reads and writes the files of a tokenizer.
+Last of three files (pretokenize, bpe, tokenizer): joins the other two, caches the ids of
+pre-tokens, and reads and writes the files of a tokenizer.
 
 Radford et al. 2019 (GPT-2), sec. 2.2; files are in the format that GPT-2 was published in.
 
@@ -23,7 +23,7 @@ from cs_basics.pretokenize import (
 )
 
 MAX_CACHED_PRETOKENS = 1 << 15
-"""Pre-tokens whose ids are remembered: nearly all that a text repeats."""
+"""Number of pre-tokens whose ids are cached: enough for nearly all that a text repeats."""
 
 _MERGES_HEADER = "#version: 0.2"
 
@@ -57,7 +57,10 @@ class Tokenizer:
         self.merges: list[Merge] = [(left, right) for left, right in merges]
         self.special_tokens = list(special_tokens or [])
         for token_id, token in self.vocab.items():
-            if not isinstance(token_id, int) or not isinstance(token, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not (
+                isinstance(token_id, int)  # pyright: ignore[reportUnnecessaryIsInstance]
+                and isinstance(token, bytes)  # pyright: ignore[reportUnnecessaryIsInstance]
+            ):
                 raise TypeError(f"vocab maps {token_id!r} to {token!r}: it must map int to bytes")
             if token_id < 0:
                 raise ValueError(f"vocab has the negative token id {token_id}")
@@ -107,7 +110,7 @@ class Tokenizer:
         return ids
 
     def _encode_pretoken(self, pretoken: str) -> list[int]:
-        """Encode a pre-token and remember it."""
+        """Encode a pre-token and cache its ids."""
         tokens = merge_by_rank(text_to_bytes(pretoken), self._ranks)
         try:
             ids = [self._ids[token] for token in tokens]
@@ -121,10 +124,10 @@ class Tokenizer:
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
         """Yield what `encode` of the joined chunks returns, without holding them all.
 
-        Memory stays constant however long the text, unless it has no spaces or line ends.
+        Memory stays constant for a text of any length, provided it has spaces or line ends.
 
         Args:
-            chunks: Text cut anywhere, such as an open file.
+            chunks: Text split at arbitrary points, such as the lines of an open file.
 
         Raises:
             TypeError: A chunk is not a str.
@@ -150,7 +153,7 @@ class Tokenizer:
         """Write special_tokens.json, merges.txt and, last, vocab.json into a folder.
 
         Args:
-            folder: Made if missing. Once a new one has a vocab.json, the other files are complete.
+            folder: Made if missing. If a new folder has a vocab.json, its other files are complete.
 
         Raises:
             OSError: The folder cannot be written.
@@ -158,8 +161,8 @@ class Tokenizer:
         """
         vocab = {to_printable(token): token_id for token_id, token in self.vocab.items()}
         if len(vocab) < len(self.vocab):
-            twin = next(i for i, token in self.vocab.items() if vocab[to_printable(token)] != i)
-            raise ValueError(f"id {twin} is not the only one that stands for {self.vocab[twin]!r}")
+            duplicate = next(i for i, raw in self.vocab.items() if vocab[to_printable(raw)] != i)
+            raise ValueError(f"id {duplicate} is not the only one for {self.vocab[duplicate]!r}")
         merges = [f"{to_printable(left)} {to_printable(right)}" for left, right in self.merges]
         contents = {
             "special_tokens.json": json.dumps(self.special_tokens),
@@ -209,7 +212,7 @@ def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
 
 
 def _printable_bytes() -> dict[int, str]:
-    """GPT-2's names of the bytes: visible ones are themselves, the rest U+0100 and what follows."""
+    """Map bytes to characters as GPT-2 does: visible ones to themselves, others from U+0100 on."""
     visible = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in visible]
     return {byte: chr(byte) for byte in visible} | {
@@ -227,7 +230,7 @@ def to_printable(token: bytes) -> str:
 
 
 def from_printable(token: str) -> bytes:
-    """Read bytes from what GPT-2's files write.
+    """Read bytes that are written as in GPT-2's files.
 
     Raises:
         KeyError: A character stands for no byte.

@@ -1,7 +1,7 @@
 """The training loop: batch, loss, backward, clip, schedule, step.
 
-Last in the reading order. What a run needs around it (logging, checkpoints, the clock) comes in as
-callbacks: run/trainer.py.
+Last in the reading order. What differs from run to run is passed in: `batches` decides when the
+training ends, `lr_at` sets the learning rate of each step, and `on_update` can log and save.
 """
 
 import math
@@ -54,18 +54,18 @@ def train(
     Args:
         model: The language model.
         optimizer: Its parameter groups may hold an `lr_ratio`, which multiplies their rate.
-        batches: The training ends where they end.
+        batches: One for each update; the training ends when there are no more.
         lr_at: The learning rate of a step, for example by `cosine_schedule`.
         loss_of: Mean loss of inputs and targets; None: the cross-entropy of the model's logits.
         clip: Bounds the gradients and returns their norm; None: `clip_grad_norm`.
-        max_grad_norm: For the clipping, unless `clip` is given.
-        grad_accum_steps: Parts into which a batch is cut to save memory; their gradients add up.
-        first_step: Number of the first update; above 1 where a run goes on.
+        max_grad_norm: The norm to which `clip_grad_norm` clips; unused if `clip` is given.
+        grad_accum_steps: Parts into which a batch is split to save memory; their gradients add up.
+        first_step: Number of the first update; above 1 in a run that is resumed.
         on_update: Called after each update.
 
     Raises:
         TrainingDivergedError: A loss or gradient is not finite; that update was not made.
-        ValueError: A batch cannot be cut into grad_accum_steps equal parts.
+        ValueError: A batch cannot be split into grad_accum_steps equal parts.
     """
 
     def plain_loss_of(inputs: Tensor, targets: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """The pre-norm Transformer block, and the language model made of it.
 
-Other placements of the norms and other parts: variants/. Tested by
-`make test ARGS="-k transformer"`.
+Tested by `make test ARGS="-k transformer"`.
 """
 
 import torch
@@ -15,10 +14,11 @@ from cs_basics.rope import RotaryPositionalEmbedding
 
 
 class TransformerBlock(nn.Module):
-    """Add to the residual stream what attention and then the feed-forward part make of it.
+    """Add the output of attention to the residual stream, then that of the feed-forward part.
 
     Pre-norm: each part reads a normalised copy, the stream itself is never normalised, so that
-    gradients have a straight path to the first block (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
+    gradients have a straight path to the first block (Xiong et al. 2020,
+    https://arxiv.org/abs/2002.04745).
 
     Args:
         d_model: Size of the residual stream.
@@ -63,8 +63,8 @@ class TransformerLM(nn.Module):
         context_length: Longest sequence that can be given.
         d_model: Size of the residual stream.
         num_layers: Number of blocks.
-        num_heads: Attention heads in each, a divisor of d_model; d_model / num_heads must be even.
-        d_ff: Hidden size of each feed-forward part.
+        num_heads: Attention heads per block; d_model / num_heads must be an even integer.
+        d_ff: Hidden size of the feed-forward parts.
         rope_theta: Base of the rotary wavelengths.
         device: Where the weights live.
         dtype: Float type of the weights.

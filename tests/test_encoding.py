@@ -21,7 +21,7 @@ BORDERS = [
     "e\u0301a\u00e9b \u4f60a",
     "a  b\n\n c \n\td",
 ]
-ACROSS = oracles.train_bpe(b"", 256 + 80, [], words=Counter(BORDERS))
+ACROSS = oracles.train_bpe(b"", 256 + 80, [], counts=Counter(BORDERS))
 
 
 @once

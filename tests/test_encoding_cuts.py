@@ -1,4 +1,4 @@
-"""Every cut between words shows if every two bytes that stand side by side make a token."""
+"""Every boundary between pre-tokens shows if each pair of neighbouring bytes makes a token."""
 
 from itertools import pairwise
 
@@ -22,7 +22,7 @@ TEXTS = {
 
 
 def pairs_of(text):
-    """Each two bytes that are neighbours in the text, across words as well, in any order."""
+    """Each two bytes that are neighbours in the text, across pre-tokens as well, in any order."""
     data = text.encode()
     found = dict.fromkeys((data[i : i + 1], data[j : j + 1]) for i, j in pairwise(range(len(data))))
     return list(reversed(found))
@@ -40,7 +40,7 @@ def test_encode_cuts_words_where_gpt2_does(observe, text):
         given=text,
         mistakes=lambda: mistakes.encoding(text, given),
         trials=lambda: trials(observe),
-        hint="Is the text cut into words by exactly the handout's pattern?",
+        hint="Is the text split into pre-tokens by exactly the handout's pattern?",
     )
 
 
@@ -60,7 +60,7 @@ def test_encode_iterable_cuts_words_where_gpt2_does(observe, text):
             given=chunks,
             mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
             trials=lambda: stream_trials(observe),
-            hint="Which words may still change when more text follows?",
+            hint="Which pre-tokens may still change when more text follows?",
         )
 
 
@@ -80,12 +80,12 @@ def test_encode_merges_words_of_any_length(observe, word, times):
     text = times * word
     given = tokenizer(merges=oracles.train_bpe(f"{text} {word}".encode(), 256 + 12, []))
     seen = observe(encode, tokenizer=given, texts=[text])["ids"][0]
-    parts = list(text.encode())
+    raw = list(text.encode())
     expect_equal(
         seen,
         oracles.encode(text, given),
         "encode",
         given=text,
-        mistakes=lambda: {"long words are not merged": parts, "the merges are not applied": parts},
+        mistakes=lambda: {"long pre-tokens are not merged": raw, "the merges are not applied": raw},
         trials=lambda: trials(observe),
     )

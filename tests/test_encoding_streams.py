@@ -1,4 +1,4 @@
-"""Encoding text that arrives in pieces: never wrong, never more than needed in memory."""
+"""Encoding text that arrives in chunks: never wrong, never more than needed in memory."""
 
 import sys
 from itertools import pairwise
@@ -32,13 +32,13 @@ def the_end_is_missing(ids, expected):
 def trials(observe):
     given = tokenizer([END])
     for label, chunks in {
-        "all in one piece": [f"the dog\n fox's  12{END}a \n\nb"],
-        "pieces of one letter": list(f"the lazy dog \n\n isn't{END} lower"),
+        "all in one chunk": [f"the dog\n fox's  12{END}a \n\nb"],
+        "chunks of one letter": list(f"the lazy dog \n\n isn't{END} lower"),
         "lines": ["the lazy dog\n", "  jumps over\n", "\n", " the newest\r\n", " fox's"],
-        "words": ["the", " lazy", " dog", " jumps", "  ", "over", "\n", "\n", "lower", "est"],
-        "pieces that end in a space": ["the lazy ", "dog jumps ", "over the ", "low", "er fox "],
-        "pieces that end in a line end": ["the dog\n", "\n  fox\n", " the\n", "\nlow", "er"],
-        "a special token in two pieces": ["the dog<|endof", "text|>fox", f" a{END}", "b"],
+        "pre-tokens": ["the", " lazy", " dog", " jumps", "  ", "over", "\n", "\n", "lower", "est"],
+        "chunks that end in a space": ["the lazy ", "dog jumps ", "over the ", "low", "er fox "],
+        "chunks that end in a line end": ["the dog\n", "\n  fox\n", " the\n", "\nlow", "er"],
+        "a special token in two chunks": ["the dog<|endof", "text|>fox", f" a{END}", "b"],
     }.items():
         expected = oracles.encode("".join(chunks), given)
         yield ask(
@@ -53,16 +53,16 @@ def trials(observe):
         )
 
 
-def cuts(text, rng):
-    """One text in pieces: characters, halves, random pieces, empty pieces, lines, all at once."""
-    places = sorted(rng.integers(0, len(text) + 1, 12).tolist())
-    bounds = [0, *places, len(text)]
+def chunkings_of(text, rng):
+    """One text in chunks: characters, random ones, with empty ones, lines, pairs, all in one."""
+    inner = sorted(rng.integers(0, len(text) + 1, 12).tolist())
+    bounds = [0, *inner, len(text)]
     return {
         "characters": list(text),
-        "random pieces": [text[i:j] for i, j in pairwise(bounds)],
-        "with empty pieces": ["", *(piece for char in text for piece in (char, "")), ""],
+        "random chunks": [text[i:j] for i, j in pairwise(bounds)],
+        "characters and empty chunks": ["", *(chunk for char in text for chunk in (char, "")), ""],
         "lines": text.splitlines(keepends=True),
-        "one piece": [text],
+        "one chunk": [text],
         "pairs": [text[i : i + 2] for i in range(0, len(text), 2)],
     }
 
@@ -74,14 +74,14 @@ def cuts(text, rng):
 )
 def test_encode_iterable_does_not_depend_on_the_cuts(observe, rng, text):
     given, text = observe.fresh.tokenizer(tokenizer(SPECIALS)), observe.fresh.text(text)
-    chunkings = cuts(text, rng)
+    chunkings = chunkings_of(text, rng)
     seen = observe(encode_chunks, tokenizer=given, chunkings=list(chunkings.values()))
     expected = oracles.encode(text, given)
     for (how, chunks), ids in zip(chunkings.items(), seen, strict=True):
         expect_equal(
             ids,
             expected,
-            f"encode_iterable, text cut into {how},",
+            f"encode_iterable, text split into {how},",
             given=text,
             mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
             trials=lambda: trials(observe),
@@ -93,7 +93,7 @@ CONTRACTIONS = "it'll we've they're I'm he's can't you'd " * 3
 
 
 def test_encode_iterable_waits_for_the_end_of_a_contraction(observe):
-    # ' and l are two words for as long as nothing follows; with one more letter they are one.
+    # ' and l are two pre-tokens for as long as nothing follows; with one more letter they are one.
     text = observe.fresh.text(CONTRACTIONS)
     merges = oracles.train_bpe(text.encode(), 256 + 40, [])
     given = tokenizer([END], merges)
@@ -108,7 +108,7 @@ def test_encode_iterable_waits_for_the_end_of_a_contraction(observe):
             given=chunks,
             mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
             trials=lambda: trials(observe),
-            hint="Which words may still change when a letter follows?",
+            hint="Which pre-tokens may still change when a letter follows?",
         )
 
 
@@ -155,7 +155,7 @@ def test_encode_iterable_is_lazy(observe, special_tokens):
 )
 def test_encode_iterable_may_be_cut_anywhere(observe, text):
     given, text = observe.fresh.tokenizer(tokenizer(SPECIALS)), observe.fresh.text(text)
-    chunkings = [[text[:place], text[place:]] for place in range(len(text) + 1)]
+    chunkings = [[text[:index], text[index:]] for index in range(len(text) + 1)]
     seen = observe(encode_chunks, tokenizer=given, chunkings=chunkings)
     expected = oracles.encode(text, given)
     for chunks, ids in zip(chunkings, seen, strict=True):

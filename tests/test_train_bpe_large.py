@@ -11,14 +11,14 @@ pytestmark = pytest.mark.problem("train_bpe")
 
 NAME = "run_train_bpe"
 
-# Counting every distinct word anew for each merge takes about 30, every word of the text 600.
+# Counting each distinct pre-token anew for each merge takes about 30, every occurrence 600.
 MOST_COUNTS = 400
 
 
 def documents(rng, num_bytes, num_words, separator):
     """Sentences of made-up words, a few of them frequent and most of them rare, as in a language.
 
-    Some words hold letters of several bytes, so that a cut at a random byte may split one.
+    Some words hold letters of several bytes, so that a boundary at a random byte may split one.
     """
     letters = np.array([*"eeettaoinshrdlu", "\u00e9", "\u4f60", "\U0001f643"], object)
     words = [" " + "".join(rng.choice(letters, rng.integers(1, 10))) for _ in range(num_words)]
@@ -42,8 +42,8 @@ def test_train_takes_a_text_of_megabytes(observe, rng, special_tokens):
         oracles.train_bpe(**arguments),
         f"{NAME}: merges",
         given=text,
-        hint="Small texts may well be right: is a large one cut inside a character, a word or a"
-        " special token before it is counted?",
+        hint="Small texts may well be right: is a large one split inside a character, a pre-token"
+        " or a special token before it is counted?",
     )
 
 
@@ -65,8 +65,8 @@ def test_train_counts_every_word_of_a_large_text(observe, rng, special_tokens, r
         oracles.train_bpe(**arguments),
         f"{NAME}: merges",
         given=text,
-        hint="Small texts may well be right: is a large one cut inside a character, a word or a"
-        " special token before it is counted?",
+        hint="Small texts may well be right: is a large one split inside a character, a pre-token"
+        " or a special token before it is counted?",
     )
 
 

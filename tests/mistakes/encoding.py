@@ -23,26 +23,26 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     by_length = oracles.split_at_specials(text, specials)
     wrong = Merging(tokenizer["merges"], token_ids)
 
-    def merge_all(word: str) -> list[bytes]:
-        return oracles.merged_in_turn(word, tokenizer["merges"])
+    def merge_all(pretoken: str) -> list[bytes]:
+        return oracles.merged_in_turn(pretoken, tokenizer["merges"])
 
-    def sorted_merges(word: str) -> list[bytes]:
-        return oracles.merged_in_turn(word, sorted(tokenizer["merges"]))
+    def sorted_merges(pretoken: str) -> list[bytes]:
+        return oracles.merged_in_turn(pretoken, sorted(tokenizer["merges"]))
 
     def changed(change: Callable[[str], str]) -> list[int]:
         return encode(oracles.split_at_specials(change(text), specials))
 
     def encode(
-        pieces: Sequence[str],
+        segments: Sequence[str],
         split: Callable[[str], list[str]] = oracles.PRETOKEN.findall,
         tokens_of: Callable[[str], list[bytes]] = merge_all,
     ) -> list[int]:
         tokens: list[bytes] = []
-        for piece in pieces:
-            if piece in specials and pieces is not whole:
-                tokens.append(piece.encode())
+        for segment in segments:
+            if segment in specials and segments is not whole:
+                tokens.append(segment.encode())
             else:
-                tokens += [token for word in split(piece) for token in tokens_of(word)]
+                tokens += [token for pretoken in split(segment) for token in tokens_of(pretoken)]
         return [token_ids[token] for token in tokens]
 
     whole = [text]
@@ -50,10 +50,10 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         "the longest token in the vocabulary is taken from the left, instead of merging in"
         " the order of the merges": encode(by_length, tokens_of=wrong.longest_token),
         "the merges are applied to the whole text, without splitting it into pre-tokens": encode(
-            by_length, split=lambda piece: [piece]
+            by_length, split=lambda segment: [segment]
         ),
         "the text is split at white space only, not by GPT-2's pattern": encode(
-            by_length, split=lambda piece: oracles.regex.findall(r"\S+|\s+", piece)
+            by_length, split=lambda segment: oracles.regex.findall(r"\S+|\s+", segment)
         ),
         "special tokens are encoded as ordinary text": encode(whole),
         "a shorter special token wins over a longer one": encode(
@@ -83,15 +83,14 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         "contractions are split off in capitals, too: the pattern is case-sensitive": encode(
             by_length, split=ANY_CASE.findall
         ),
-        r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next word": encode(
-            by_length, split=NO_LOOKAHEAD.findall
-        ),
+        r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next"
+        " pre-token": encode(by_length, split=NO_LOOKAHEAD.findall),
         "the merges are sorted: their order is the order of their creation": (
             encode(by_length, tokens_of=sorted_merges),
             encode(by_length, tokens_of=Merging(sorted(tokenizer["merges"]), token_ids).by_rank),
         ),
-        "words lose the space before them": encode(
-            by_length, split=lambda piece: oracles.regex.findall(r"\w+|[^\w\s]+|\s+", piece)
+        "pre-tokens lose their leading space": encode(
+            by_length, split=lambda segment: oracles.regex.findall(r"\w+|[^\w\s]+|\s+", segment)
         ),
         "special tokens are not escaped in the regular expression": encode(
             split_unescaped(text, specials)
@@ -128,22 +127,22 @@ def split_unescaped(text: str, specials: Sequence[str]) -> list[str]:
         found = oracles.regex.split(f"({'|'.join(specials)})", text) if specials else [text]
     except oracles.regex.error:
         return []
-    return [piece for piece in found if piece]
+    return [segment for segment in found if segment]
 
 
 def split_at_first(text: str, specials: Sequence[str]) -> list[str]:
     if not specials:
         return [text]
     pattern = "|".join(oracles.regex.escape(special) for special in specials)
-    return [piece for piece in oracles.regex.split(f"({pattern})", text) if piece]
+    return [segment for segment in oracles.regex.split(f"({pattern})", text) if segment]
 
 
 def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> dict[str, list[int]]:
-    def one_by_one(pieces: Sequence[str]) -> list[int]:
-        return [token for piece in pieces for token in oracles.encode(piece, tokenizer)]
+    def one_by_one(parts: Sequence[str]) -> list[int]:
+        return [token for part in parts for token in oracles.encode(part, tokenizer)]
 
     def released_at(end: str) -> list[str]:
-        """What is let go at the last `end` that has been read, after each chunk."""
+        """What has been read up to the last `end`, after each chunk."""
         released, kept = [], ""
         for chunk in chunks:
             before, found, kept = (kept + chunk).rpartition(end)
@@ -159,10 +158,10 @@ def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> d
         "the text is encoded line by line: tokens may cross a line end": one_by_one(
             "".join(chunks).splitlines(keepends=True)
         ),
-        "text is let go at the last line end of a chunk: white space may go on after it": (
+        "text is encoded up to the last line end of a chunk: white space may go on after it": (
             one_by_one(released_at("\n"))
         ),
-        "text is let go after the last space of a chunk: a space belongs to the word after it": (
+        "text is encoded up to the last space of a chunk: a space belongs to the next pre-token": (
             one_by_one(released_at(" "))
         ),
         "each chunk is stripped": one_by_one([stripped]),
@@ -172,55 +171,55 @@ def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> d
 
 
 class Merging:
-    """Ways to merge the bytes of a word, wrong but for `by_rank`; each returns its tokens."""
+    """Ways to merge the bytes of a pre-token, wrong but for `by_rank`; each returns its tokens."""
 
     def __init__(self, merges: Sequence[Merge], token_ids: Mapping[bytes, int]) -> None:
         self.merges = merges
         self.ranks = {merge: rank for rank, merge in enumerate(merges)}
         self.token_ids = token_ids
 
-    def known_pairs(self, parts: list[bytes]) -> list[tuple[int, int]]:
-        pairs = enumerate(oracles.pairs_of(parts))
-        return [(self.ranks[pair], place) for place, pair in pairs if pair in self.ranks]
+    def known_pairs(self, tokens: list[bytes]) -> list[tuple[int, int]]:
+        pairs = enumerate(oracles.pairs_of(tokens))
+        return [(self.ranks[pair], index) for index, pair in pairs if pair in self.ranks]
 
-    def by_rank(self, word: str) -> list[bytes]:
-        def step(parts: list[bytes]) -> int | None:
-            return min(self.known_pairs(parts), default=(0, None))[1]
+    def by_rank(self, pretoken: str) -> list[bytes]:
+        def step(tokens: list[bytes]) -> int | None:
+            return min(self.known_pairs(tokens), default=(0, None))[1]
 
-        return joined_at(step, word)
+        return joined_at(step, pretoken)
 
-    def leftmost(self, word: str) -> list[bytes]:
-        def step(parts: list[bytes]) -> int | None:
-            return min((place for _, place in self.known_pairs(parts)), default=None)
+    def leftmost(self, pretoken: str) -> list[bytes]:
+        def step(tokens: list[bytes]) -> int | None:
+            return min((index for _, index in self.known_pairs(tokens)), default=None)
 
-        return joined_at(step, word)
+        return joined_at(step, pretoken)
 
-    def from_the_right(self, word: str) -> list[bytes]:
-        def step(parts: list[bytes]) -> int | None:
-            pairs = self.known_pairs(parts)
-            return max((place for rank, place in pairs if rank == min(pairs)[0]), default=None)
+    def from_the_right(self, pretoken: str) -> list[bytes]:
+        def step(tokens: list[bytes]) -> int | None:
+            pairs = self.known_pairs(tokens)
+            return max((index for rank, index in pairs if rank == min(pairs)[0]), default=None)
 
-        return joined_at(step, word)
+        return joined_at(step, pretoken)
 
-    def by_token_id(self, word: str) -> list[bytes]:
-        def step(parts: list[bytes]) -> int | None:
-            joined = enumerate(left + right for left, right in oracles.pairs_of(parts))
+    def by_token_id(self, pretoken: str) -> list[bytes]:
+        def step(tokens: list[bytes]) -> int | None:
+            joined = enumerate(left + right for left, right in oracles.pairs_of(tokens))
             known = [(self.token_ids[token], i) for i, token in joined if token in self.token_ids]
             return min(known, default=(0, None))[1]
 
-        return joined_at(step, word)
+        return joined_at(step, pretoken)
 
-    def first_place_only(self, word: str) -> list[bytes]:
-        parts = oracles.as_bytes(word)
+    def first_place_only(self, pretoken: str) -> list[bytes]:
+        tokens = oracles.as_bytes(pretoken)
         for merge in self.merges:
-            pairs = oracles.pairs_of(parts)
+            pairs = oracles.pairs_of(tokens)
             if merge in pairs:
-                place = pairs.index(merge)
-                parts[place : place + 2] = [merge[0] + merge[1]]
-        return parts
+                index = pairs.index(merge)
+                tokens[index : index + 2] = [merge[0] + merge[1]]
+        return tokens
 
-    def longest_token(self, word: str) -> list[bytes]:
-        rest, tokens = word.encode(), []
+    def longest_token(self, pretoken: str) -> list[bytes]:
+        rest, tokens = pretoken.encode(), []
         while rest:
             size = next(size for size in range(len(rest), 0, -1) if rest[:size] in self.token_ids)
             tokens.append(rest[:size])
@@ -228,9 +227,9 @@ class Merging:
         return tokens
 
 
-def joined_at(step: Callable[[list[bytes]], int | None], word: str) -> list[bytes]:
-    """Join two parts at the place that `step` names until it names none."""
-    parts = oracles.as_bytes(word)
-    while (place := step(parts)) is not None:
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
-    return parts
+def joined_at(step: Callable[[list[bytes]], int | None], pretoken: str) -> list[bytes]:
+    """Join two tokens at the index that `step` returns until it returns none."""
+    tokens = oracles.as_bytes(pretoken)
+    while (index := step(tokens)) is not None:
+        tokens[index : index + 2] = [tokens[index] + tokens[index + 1]]
+    return tokens

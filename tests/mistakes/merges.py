@@ -19,24 +19,24 @@ def bpe_merges(
     text: bytes, vocab_size: int, special_tokens: Sequence[str]
 ) -> dict[str, list[Merge]]:
     decoded = text.decode("utf-8", "surrogateescape")
-    pieces = without_specials(decoded, special_tokens)
+    segments = without_specials(decoded, special_tokens)
 
-    def cut_at(specials: Sequence[str]) -> list[str]:
+    def split_at(specials: Sequence[str]) -> list[str]:
         """Split with the first alternative that fits, then drop what was found."""
-        return [p for p in split_at_first(decoded, specials) if p not in specials]
+        return [s for s in split_at_first(decoded, specials) if s not in specials]
 
-    def in_parts(count: int) -> list[str]:
+    def in_chunks(count: int) -> list[str]:
         size = max(len(decoded) // count, 1)
-        cuts = [*range(0, size * count, size), len(decoded)]
-        parts = [decoded[start:end] for start, end in pairwise(cuts)]
-        found = [p for part in parts for p in without_specials(part, special_tokens)]
-        return [word for p in found for word in find(p)]
+        bounds = [*range(0, size * count, size), len(decoded)]
+        chunks = [decoded[start:end] for start, end in pairwise(bounds)]
+        found = [s for chunk in chunks for s in without_specials(chunk, special_tokens)]
+        return [t for s in found for t in find(s)]
 
     find = oracles.PRETOKEN.findall
 
-    def train(words: Sequence[str] | None = None, **options: Any) -> list[Merge]:
-        counted = None if words is None else Counter(words)
-        return oracles.train_bpe(text, vocab_size, special_tokens, words=counted, **options)
+    def train(pretokens: Sequence[str] | None = None, **options: Any) -> list[Merge]:
+        counts = None if pretokens is None else Counter(pretokens)
+        return oracles.train_bpe(text, vocab_size, special_tokens, counts=counts, **options)
 
     right = train()
     return {
@@ -52,23 +52,23 @@ def bpe_merges(
         ),
         "special tokens are counted as ordinary text": train(find(decoded)),
         "special tokens are cut out and the text around them is joined: they are boundaries": train(
-            find("".join(pieces))
+            find("".join(segments))
         ),
         "the text is split at white space only, not by GPT-2's pattern": train(
-            [word for piece in pieces for word in oracles.regex.findall(r"\S+|\s+", piece)]
+            [t for s in segments for t in oracles.regex.findall(r"\S+|\s+", s)]
         ),
-        "the text is not split into pre-tokens": train(pieces),
+        "the text is not split into pre-tokens": train(segments),
         "line ends are translated when the file is read: \\r\\n must stay": train(
-            [w for p in pieces for w in find(p.replace("\r\n", "\n").replace("\r", "\n"))]
+            [t for s in segments for t in find(s.replace("\r\n", "\n").replace("\r", "\n"))]
         ),
         "invalid bytes are replaced by U+FFFD: keep every byte": train(
-            [w for p in pieces for w in find(again(p, "replace"))]
+            [t for s in segments for t in find(again(s, "replace"))]
         ),
         "invalid bytes are dropped: keep every byte": train(
-            [w for p in pieces for w in find(again(p, "ignore"))]
+            [t for s in segments for t in find(again(s, "ignore"))]
         ),
-        "each kind of word is counted once, however often it occurs": train(
-            sorted({word for piece in pieces for word in find(piece)})
+        "each distinct pre-token is counted once, however often it occurs": train(
+            sorted({t for s in segments for t in find(s)})
         ),
         "the byte order mark at the start is dropped: keep every byte": oracles.train_bpe(
             text.removeprefix(b"\xef\xbb\xbf"), vocab_size, special_tokens
@@ -95,58 +95,57 @@ def bpe_merges(
         "repeated pairs are merged from the right": recounted(
             text, vocab_size, special_tokens, merge=merged_from_the_right
         ),
-        "only the first place of a word is merged": recounted(
+        "only the first occurrence in a pre-token is merged": recounted(
             text, vocab_size, special_tokens, merge=merged_once
         ),
-        "each pair counts once in a word, however often it is there": recounted(
+        "each pair counts once in a pre-token, however often it is there": recounted(
             text, vocab_size, special_tokens, once=True
         ),
-        "the text is lowered": train([w for p in pieces for w in find(p.lower())]),
+        "the text is lowered": train([t for s in segments for t in find(s.lower())]),
         "the text is lowered, and special tokens in it with it": train(
-            [w for p in without_specials(decoded.lower(), special_tokens) for w in find(p)]
+            [t for s in without_specials(decoded.lower(), special_tokens) for t in find(s)]
         ),
         "the text is normalised (NFC): learn from it as it is": train(
-            [w for p in pieces for w in find(unicodedata.normalize("NFC", p))]
+            [t for s in segments for t in find(unicodedata.normalize("NFC", s))]
         ),
-        "white space at the ends of a piece of text is dropped": train(
-            [w for p in pieces for w in find(p.strip())]
+        "white space beside special tokens and at the ends of the text is dropped": train(
+            [t for s in segments for t in find(s.strip())]
         ),
         "the text is read line by line: white space may cross a line end": train(
-            [w for p in pieces for line in p.splitlines(keepends=True) for w in find(line)]
+            [t for s in segments for line in s.splitlines(keepends=True) for t in find(line)]
         ),
         "the text is split at \\n: white space may cross a line end": train(
-            [w for p in pieces for line in p.split("\n") for w in find(line)]
+            [t for s in segments for line in s.split("\n") for t in find(line)]
         ),
         "a shorter special token wins over a longer one": train(
-            [w for p in cut_at(sorted(special_tokens, key=len)) for w in find(p)]
+            [t for s in split_at(sorted(special_tokens, key=len)) for t in find(s)]
         ),
         "the special token that is listed first wins, not the longest": train(
-            [w for p in cut_at(special_tokens) for w in find(p)]
+            [t for s in split_at(special_tokens) for t in find(s)]
         ),
         "only the first special token is a boundary": train(
-            [w for p in cut_at(special_tokens[:1]) for w in find(p)]
+            [t for s in split_at(special_tokens[:1]) for t in find(s)]
         ),
         "special tokens are not escaped in the regular expression": train(
-            [w for p in without_unescaped(decoded, special_tokens) for w in find(p)]
+            [t for s in without_unescaped(decoded, special_tokens) for t in find(s)]
         ),
         "only ASCII letters and digits are known: use the regex module and \\p{L}, \\p{N}": train(
-            [w for p in pieces for w in ASCII.findall(p)]
+            [t for s in segments for t in ASCII.findall(s)]
         ),
         "contractions are split off in capitals, too: the pattern is case-sensitive": train(
-            [w for p in pieces for w in ANY_CASE.findall(p)]
+            [t for s in segments for t in ANY_CASE.findall(s)]
         ),
-        r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next word": train(
-            [w for p in pieces for w in NO_LOOKAHEAD.findall(p)]
-        ),
+        r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next"
+        " pre-token": train([t for s in segments for t in NO_LOOKAHEAD.findall(s)]),
         "the text is split by GPT-4's pattern, not by GPT-2's": train(
-            [w for p in pieces for w in GPT4.findall(p)]
+            [t for s in segments for t in GPT4.findall(s)]
         ),
-        "words lose the space before them": train(
-            [w.lstrip(" ") or w for p in pieces for w in find(p)]
+        "pre-tokens lose their leading space": train(
+            [t.lstrip(" ") or t for s in segments for t in find(s)]
         ),
         **{
-            f"the text is cut into {count} parts without regard to what lies at the cut": train(
-                in_parts(count)
+            f"the text is split into {count} chunks, some inside pre-tokens or specials": train(
+                in_chunks(count)
             )
             for count in (2, 3, 4, 8)
         },
@@ -160,8 +159,8 @@ def bpe_merges(
 
 
 def without_specials(text: str, specials: Sequence[str]) -> list[str]:
-    """The pieces of a text between its special tokens."""
-    return [p for p in oracles.split_at_specials(text, specials) if p not in specials]
+    """The segments of a text between its special tokens."""
+    return [s for s in oracles.split_at_specials(text, specials) if s not in specials]
 
 
 def without_unescaped(text: str, specials: Sequence[str]) -> list[str]:
@@ -180,49 +179,50 @@ def by_ids(text: bytes, vocab_size: int, special_tokens: Sequence[str]) -> list[
         return count, ids[pair[0]], ids[pair[1]]
 
     merges: list[Merge] = []
-    pieces = [
-        (oracles.as_bytes(word), n) for word, n in oracles.pretokens(text, special_tokens).items()
+    splits = [
+        (oracles.as_bytes(pretoken), n)
+        for pretoken, n in oracles.pretokens(text, special_tokens).items()
     ]
     while len(merges) < vocab_size - first:
-        counts = pair_counts(pieces)
+        counts = pair_counts(splits)
         if not counts:
             break
         best = max(counts, key=lambda pair: rank(pair, counts[pair]))
         ids.setdefault(best[0] + best[1], first + len(merges))
         merges.append(best)
-        pieces = [(oracles.merged(word, best), n) for word, n in pieces]
+        splits = [(oracles.merged(tokens, best), n) for tokens, n in splits]
     return merges
 
 
-def merged_from_the_right(word: Sequence[bytes], pair: Merge) -> list[bytes]:
+def merged_from_the_right(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
     result: list[bytes] = []
-    place = len(word)
-    while place > 0:
-        size = 2 if tuple(word[max(place - 2, 0) : place]) == pair else 1
-        result.insert(0, b"".join(word[place - size : place]))
-        place -= size
+    index = len(tokens)
+    while index > 0:
+        size = 2 if tuple(tokens[max(index - 2, 0) : index]) == pair else 1
+        result.insert(0, b"".join(tokens[index - size : index]))
+        index -= size
     return result
 
 
-def merged_once(word: Sequence[bytes], pair: Merge) -> list[bytes]:
-    pairs = oracles.pairs_of(word)
+def merged_once(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
+    pairs = oracles.pairs_of(tokens)
     if pair not in pairs:
-        return list(word)
-    place = pairs.index(pair)
-    return [*word[:place], pair[0] + pair[1], *word[place + 2 :]]
+        return list(tokens)
+    index = pairs.index(pair)
+    return [*tokens[:index], pair[0] + pair[1], *tokens[index + 2 :]]
 
 
-def again(piece: str, errors: str) -> str:
-    return piece.encode("utf-8", "surrogateescape").decode("utf-8", errors)
+def again(segment: str, errors: str) -> str:
+    return segment.encode("utf-8", "surrogateescape").decode("utf-8", errors)
 
 
-Words = Sequence[tuple[list[bytes], int]]
+Splits = Sequence[tuple[list[bytes], int]]
 
 
-def pair_counts(pieces: Words, overlap: bool = True, once: bool = False) -> Counter[Merge]:
+def pair_counts(splits: Splits, overlap: bool = True, once: bool = False) -> Counter[Merge]:
     counts: Counter[Merge] = Counter()
-    for word, count in pieces:
-        pairs = oracles.pairs_of(word)
+    for tokens, count in splits:
+        pairs = oracles.pairs_of(tokens)
         last = None
         for pair in dict.fromkeys(pairs) if once else pairs:
             if not overlap and pair == last and pair[0] == pair[1]:
@@ -250,18 +250,18 @@ def recounted(
         vocab_size: As of the adapter.
         special_tokens: As of the adapter.
         overlap: Whether both pairs of (a, a, a) count.
-        once: Whether a pair counts once in a word that holds it several times.
+        once: Whether a pair counts once in a pre-token that holds it several times.
         stale: Whether counts are never lowered.
         fewest: Stop when no pair occurs this often.
-        merge: Joins a pair in a word.
+        merge: Joins a pair in a pre-token.
     """
-    words = oracles.pretokens(text, special_tokens)
-    pieces = [(oracles.as_bytes(word), count) for word, count in words.items()]
+    occurrences = oracles.pretokens(text, special_tokens)
+    splits = [(oracles.as_bytes(pretoken), count) for pretoken, count in occurrences.items()]
     merges: list[Merge] = []
     known: Counter[Merge] = Counter()
     rank = oracles.usual_rank()
     while len(merges) < vocab_size - 256 - len(special_tokens):
-        counts = pair_counts(pieces, overlap, once)
+        counts = pair_counts(splits, overlap, once)
         if stale:
             for pair, count in counts.items():
                 known[pair] = max(known[pair], count)
@@ -272,5 +272,5 @@ def recounted(
             break
         best = max(counts, key=lambda pair: rank(pair, counts[pair]))
         merges.append(best)
-        pieces = [(merge(word, best), count) for word, count in pieces]
+        splits = [(merge(tokens, best), count) for tokens, count in splits]
     return merges

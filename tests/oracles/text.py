@@ -15,54 +15,54 @@ PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{
 
 
 def split_at_specials(text: str, special_tokens: Sequence[str]) -> list[str]:
-    """Cut a text around its special tokens, which are kept as pieces; the longest one wins."""
-    pieces, start = [], 0
-    places = {special: text.find(special) for special in special_tokens if special}
+    """Split a text into special tokens and the segments between them; the longest one wins."""
+    segments, start = [], 0
+    starts = {special: text.find(special) for special in special_tokens if special}
     while True:
-        for special, place in places.items():
-            if 0 <= place < start:
-                places[special] = text.find(special, start)
-        found = [(place, -len(special), special) for special, place in places.items() if place >= 0]
+        for special, index in starts.items():
+            if 0 <= index < start:
+                starts[special] = text.find(special, start)
+        found = [(index, -len(special), special) for special, index in starts.items() if index >= 0]
         if not found:
-            return [piece for piece in [*pieces, text[start:]] if piece]
-        place, _, special = min(found)
-        pieces += [text[start:place], special]
-        start = place + len(special)
+            return [segment for segment in [*segments, text[start:]] if segment]
+        index, _, special = min(found)
+        segments += [text[start:index], special]
+        start = index + len(special)
 
 
-def as_bytes(word: str) -> list[bytes]:
-    return [bytes([byte]) for byte in word.encode("utf-8", "surrogateescape")]
+def as_bytes(pretoken: str) -> list[bytes]:
+    return [bytes([byte]) for byte in pretoken.encode("utf-8", "surrogateescape")]
 
 
-def merged(word: Sequence[bytes], pair: Merge) -> list[bytes]:
+def merged(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
     """Join every occurrence of a pair, from the left."""
-    if pair not in pairwise(word):  # Most merges do not occur in a word.
-        return list(word)
+    if pair not in pairwise(tokens):  # Most merges do not occur in a pre-token.
+        return list(tokens)
     result: list[bytes] = []
-    place = 0
-    while place < len(word):
-        if tuple(word[place : place + 2]) == pair:
+    index = 0
+    while index < len(tokens):
+        if tuple(tokens[index : index + 2]) == pair:
             result.append(pair[0] + pair[1])
-            place += 2
+            index += 2
         else:
-            result.append(word[place])
-            place += 1
+            result.append(tokens[index])
+            index += 1
     return result
 
 
-def merged_in_turn(word: str, merges: Sequence[Merge]) -> list[bytes]:
-    """Apply merges one after another to the bytes of a word."""
-    parts = as_bytes(word)
-    pairs = set(pairwise(parts))
+def merged_in_turn(pretoken: str, merges: Sequence[Merge]) -> list[bytes]:
+    """Apply merges one after another to the bytes of a pre-token."""
+    tokens = as_bytes(pretoken)
+    pairs = set(pairwise(tokens))
     for merge in merges:
         if merge in pairs:
-            parts = merged(parts, merge)
-            pairs = set(pairwise(parts))
-    return parts
+            tokens = merged(tokens, merge)
+            pairs = set(pairwise(tokens))
+    return tokens
 
 
-def pairs_of(word: Sequence[bytes]) -> list[Merge]:
-    return list(pairwise(word))
+def pairs_of(tokens: Sequence[bytes]) -> list[Merge]:
+    return list(pairwise(tokens))
 
 
 class Reversed:
@@ -95,32 +95,40 @@ def train_bpe(
     vocab_size: int,
     special_tokens: Sequence[str],
     rank: Callable[[Merge, int], Any] | None = None,
-    words: Counter[str] | None = None,
+    counts: Counter[str] | None = None,
 ) -> list[Merge]:
-    """Count everything anew before each merge; the pair with the greatest rank is merged."""
+    """Count everything anew before each merge; the pair with the greatest rank is merged.
+
+    Args:
+        text: What to learn from.
+        vocab_size: As of the adapter.
+        special_tokens: As of the adapter.
+        rank: Orders pairs with their counts.
+        counts: Occurrences of each pre-token, in the place of those of the text.
+    """
     rank = rank or usual_rank()
-    counts = pretokens(text, special_tokens) if words is None else words
-    pieces = [(as_bytes(word), count) for word, count in counts.items()]
+    counts = pretokens(text, special_tokens) if counts is None else counts
+    splits = [(as_bytes(pretoken), count) for pretoken, count in counts.items()]
     merges: list[Merge] = []
     while len(merges) < vocab_size - 256 - len(special_tokens):
         pair_counts: Counter[Merge] = Counter()
-        for word, count in pieces:
-            for pair in pairs_of(word):
+        for tokens, count in splits:
+            for pair in pairs_of(tokens):
                 pair_counts[pair] += count
         if not pair_counts:
             break
         best = max(pair_counts, key=lambda pair: rank(pair, pair_counts[pair]))
         merges.append(best)
-        pieces = [(merged(word, best), count) for word, count in pieces]
+        splits = [(merged(tokens, best), count) for tokens, count in splits]
     return merges
 
 
 def pretokens(text: bytes, special_tokens: Sequence[str]) -> Counter[str]:
-    words: Counter[str] = Counter()
-    for piece in split_at_specials(text.decode("utf-8", "surrogateescape"), special_tokens):
-        if piece not in special_tokens:
-            words.update(PRETOKEN.findall(piece))
-    return words
+    counts: Counter[str] = Counter()
+    for segment in split_at_specials(text.decode("utf-8", "surrogateescape"), special_tokens):
+        if segment not in special_tokens:
+            counts.update(PRETOKEN.findall(segment))
+    return counts
 
 
 def encode(text: str, tokenizer: Mapping[str, Any]) -> list[int]:
@@ -131,29 +139,29 @@ def encode(text: str, tokenizer: Mapping[str, Any]) -> list[int]:
     specials = tokenizer["special_tokens"] or []
     token_ids = ids_of(tokenizer["vocab"], specials)
     ids: list[int] = []
-    for piece in split_at_specials(text, specials):
-        if piece in specials:
-            ids.append(token_ids[piece.encode()])
+    for segment in split_at_specials(text, specials):
+        if segment in specials:
+            ids.append(token_ids[segment.encode()])
             continue
-        for word in PRETOKEN.findall(piece):
-            ids += [token_ids[part] for part in merged_in_turn(word, tokenizer["merges"])]
+        for pretoken in PRETOKEN.findall(segment):
+            ids += [token_ids[token] for token in merged_in_turn(pretoken, tokenizer["merges"])]
     return ids
 
 
 def ids_of(vocab: Mapping[int, bytes], specials: Sequence[str]) -> dict[bytes, int]:
-    token_ids = {piece: token for token, piece in vocab.items()}
+    token_ids = {token: token_id for token_id, token in vocab.items()}
     for special in specials:
         token_ids.setdefault(special.encode(), max([*vocab, *token_ids.values()]) + 1)
     return token_ids
 
 
 def decode(ids: Sequence[int], vocab: Mapping[int, bytes]) -> str:
-    return b"".join(vocab[token] for token in ids).decode("utf-8", "replace")
+    return b"".join(vocab[token_id] for token_id in ids).decode("utf-8", "replace")
 
 
 def vocab_of(merges: Sequence[Merge], special_tokens: Sequence[str] = ()) -> dict[int, bytes]:
     """Number the bytes, then the special tokens, then what the merges make."""
-    pieces = [bytes([byte]) for byte in range(256)]
-    pieces += [special.encode() for special in special_tokens]
-    pieces += [left + right for left, right in merges]
-    return dict(enumerate(pieces))
+    tokens = [bytes([byte]) for byte in range(256)]
+    tokens += [special.encode() for special in special_tokens]
+    tokens += [left + right for left, right in merges]
+    return dict(enumerate(tokens))

@@ -27,7 +27,7 @@ from places import quantities, tasks
 from places.locate import Finding, locate
 from places.matching import Array
 from places.rates import Path, find_in_rates
-from places.sentences import call, on_paper, plainly
+from places.sentences import call, on_paper, shown
 from places.shrinking import smallest
 from places.steps import smallest_steps
 from places.texts import smallest_text
@@ -57,7 +57,7 @@ def found_out(run: Run, inputs: Mapping[str, Any]) -> Iterator[str]:
         small = smallest(run, function, own)
         if small is not None:
             arguments, got, expected = small
-            yield on_paper(call(function, arguments), plainly(got), plainly(expected))
+            yield on_paper(call(function, arguments), shown(got), shown(expected))
     small_call = smallest_steps(run) if "groups" in inputs else smallest_text(run, inputs)
     if small_call:
         yield small_call

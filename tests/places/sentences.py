@@ -112,21 +112,21 @@ def on_paper(asked: str, got: str, expected: str) -> str:
 def call(function: str, arguments: Mapping[str, Any]) -> str:
     """Write a call as one would type it."""
     names = contract.current().renamed
-    given = (f"{names.get(name, name)}={plainly(value)}" for name, value in arguments.items())
+    given = (f"{names.get(name, name)}={shown(value)}" for name, value in arguments.items())
     return f"{function}({', '.join(given)})"
 
 
-def plainly(value: object) -> str:
+def shown(value: object) -> str:
     """Write an array as the lists that one would type."""
     if isinstance(value, np.generic):
         return typed(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name!r}: {plainly(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name!r}: {shown(one)}" for name, one in value.items()) + "}"
     if not isinstance(value, np.ndarray):
         return repr(value)
     if value.ndim == 0:
         return typed(value.item())
-    return f"[{', '.join(plainly(np.asarray(one)) for one in value)}]"
+    return f"[{', '.join(shown(np.asarray(one)) for one in value)}]"
 
 
 def typed(value: object) -> str:

@@ -8,7 +8,7 @@ from oracles import training as oracles
 from probes.training import optimize
 
 from places.matching import are_close
-from places.sentences import on_paper, plainly
+from places.sentences import on_paper, shown
 
 Run = Callable[..., Any]
 
@@ -37,8 +37,8 @@ def smallest_steps(run: Run) -> str:
         if not all(are_close(np.asarray(g, float), r) for g, r in zip(got, right, strict=True)):
             options = ", ".join(f"{name}={value}" for name, value in case["options"].items())
             asked = (
-                f"AdamW(parameters {', '.join(map(plainly, parameters))}, {options}),"
+                f"AdamW(parameters {', '.join(map(shown, parameters))}, {options}),"
                 f" steps with gradients {'; '.join(map(str, rows))}"
             )
-            return on_paper(asked, *(", ".join(map(plainly, values)) for values in (got, right)))
+            return on_paper(asked, *(", ".join(map(shown, values)) for values in (got, right)))
     return ""

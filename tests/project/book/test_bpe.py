@@ -23,7 +23,7 @@ both = pytest.mark.parametrize("train", [train_bpe, accelerate(train_bpe)], ids=
 def recounted(corpus, num_merges):
     """Merges learned by counting all pairs anew before each."""
     counts = {word.decode("utf-8", "surrogateescape"): count for word, count in corpus.items()}
-    return oracles.train_bpe(b"", 256 + num_merges, [], words=Counter(counts))
+    return oracles.train_bpe(b"", 256 + num_merges, [], counts=Counter(counts))
 
 
 @given(corpora, st.integers(0, 60))

@@ -19,7 +19,7 @@ from compare import WrongAnswer
 from oracles import text as oracles
 from places import cases
 from places.matching import Known
-from places.sentences import call, on_paper, plainly
+from places.sentences import call, on_paper, shown
 from places.shrinking import smallest
 from planted.spoiled import accusations
 from texts import AWKWARD, tokenizer
@@ -102,7 +102,7 @@ def test_small_input_can_be_typed():
 
     case, got, expected = smallest(with_adapters(run_silu=run_silu), "run_silu", None)
     assert case["in_features"].size == 1
-    text = on_paper(call("run_silu", case), plainly(got), plainly(expected))
+    text = on_paper(call("run_silu", case), shown(got), shown(expected))
     assert "run_silu(in_features=[" in text
     assert "expected  [" in text
     with contract.under(contract.Contract(argument_names="short")):
@@ -137,7 +137,7 @@ def test_the_smallest_text_is_shown_for_training():
     def without_words(input_path, vocab_size, special_tokens, **_):
         text = Path(input_path).read_bytes()
         pieces = Counter({text.decode(): 1})
-        merges = oracles.train_bpe(text, vocab_size, special_tokens, words=pieces)
+        merges = oracles.train_bpe(text, vocab_size, special_tokens, counts=pieces)
         return dict(enumerate(oracles.vocab_of(merges).values())), merges
 
     asked = {"text": b"a.c. b.c. a.c.", "vocab_size": 262, "special_tokens": []}

@@ -139,7 +139,7 @@ class Lowers(PlainTraining):
         return super().read(path).lower()
 
 
-@training_fault("the text's ends are stripped", "ends of a piece of text is dropped")
+@training_fault("the text's ends are stripped", "at the ends of the text is dropped")
 class Strips(PlainTraining):
     def pieces(self, text, special_tokens):
         return [piece.strip() for piece in super().pieces(text, special_tokens)]
@@ -213,7 +213,7 @@ class LineByLine(PlainTraining):
 
 @training_fault(
     "the file is cut in half without regard to what is there",
-    "without regard to what lies at the cut",
+    "some inside pre-tokens or specials",
 )
 class CutsInHalf(PlainTraining):
     def pieces(self, text, special_tokens):
@@ -242,7 +242,7 @@ class SplitsWithoutLookahead(PlainTraining):
         return regex.findall(GPT2.pattern.replace(r"|\s+(?!\S)", ""), piece)
 
 
-@training_fault("each pair counts once in a word", "counts once in a word")
+@training_fault("each pair counts once in a pre-token", "counts once in a pre-token")
 class CountsOnce(PlainTraining):
     def pair_counts(self, parts, _):
         counts = Counter()
@@ -266,7 +266,7 @@ class Text(PlainTraining):
         return vocab, [tuple(part.decode("latin-1") for part in merge) for merge in merges]
 
 
-@training_fault("each kind of word counts once", "counted once, however")
+@training_fault("each distinct pre-token counts once", "counted once, however")
 class Unweighted(PlainTraining):
     def counted(self, pieces):
         return Counter(set(super().counted(pieces)))
@@ -363,7 +363,7 @@ class FromTheRight(PlainTraining):
         return [part[::-1] for part in backwards[::-1]]
 
 
-@training_fault("only the first place of a word is merged", "first place of a word")
+@training_fault("only the first occurrence in a pre-token is merged", "first occurrence in")
 class MergesOnce(PlainTraining):
     def merged(self, word, pair):
         for i, candidate in enumerate(pairwise(word)):

@@ -290,7 +290,7 @@ class UsesUpMerges(PlainTokenizer):
         super().__init__(vocab, own, special_tokens)
 
 
-@tokenizer_fault("words of more than 60 bytes are not merged", "long words are not merged")
+@tokenizer_fault("words of more than 60 bytes are not merged", "long pre-tokens are not merged")
 class ShortWordsOnly(PlainTokenizer):
     def tokens(self, word):
         return super().tokens(word) if len(word.encode()) <= 60 else self.bytes_of(word)

@@ -185,7 +185,7 @@ def test_a_file_that_was_cut_off_is_one_clear_error(path, cut):
         read_checkpoint(path)
 
 
-def sealed(body, **changes):
+def with_checksum(body, **changes):
     """Give bytes the footer of a checkpoint, as somebody who wants to be believed would."""
     footer = {
         "cs_basics checkpoint": 3, "state_bytes": 0, "progress_bytes": len(body),
@@ -209,12 +209,12 @@ def test_a_hostile_checkpoint_runs_nothing(tmp_path, model, optimizer):
     path = tmp_path / "evil.pt"
     archive = saved({"model": Hostile(), "optimizer": {}, "iteration": 0})
     for content in (archive, pickle.dumps(Hostile())):
-        for whole in (content, sealed(content)):
+        for whole in (content, with_checksum(content)):
             path.write_bytes(whole)
             with pytest.raises(ValueError, match="is damaged"):
                 read_checkpoint(path)
-        path.write_bytes(sealed(content + saved({}), state_bytes=len(content),
-                                progress_bytes=len(saved({}))))  # fmt: skip
+        path.write_bytes(with_checksum(content + saved({}), state_bytes=len(content),
+                                       progress_bytes=len(saved({}))))  # fmt: skip
         with pytest.raises(ValueError, match="does not fit this model"):
             read_checkpoint(path).load_into(model, optimizer)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.pt"]
@@ -224,12 +224,12 @@ def test_a_hostile_checkpoint_runs_nothing(tmp_path, model, optimizer):
     ("content", "message"),
     [
         (saved({"model": {}}), "not a checkpoint of cs_basics"),
-        (sealed(saved([1, 2])), "its progress is no dictionary"),
-        (sealed(b"{}"), "its progress cannot be read"),
-        (sealed(saved({}), state_bytes=-1), "checksum does not fit"),
-        (sealed(saved({}), state_bytes="0"), "checksum does not fit"),
-        (sealed(saved({}), progress_bytes=5), "checksum does not fit"),
-        (sealed(saved({}), **{"cs_basics checkpoint": 4}), "has format version 4, not 3"),
+        (with_checksum(saved([1, 2])), "its progress is no dictionary"),
+        (with_checksum(b"{}"), "its progress cannot be read"),
+        (with_checksum(saved({}), state_bytes=-1), "checksum does not fit"),
+        (with_checksum(saved({}), state_bytes="0"), "checksum does not fit"),
+        (with_checksum(saved({}), progress_bytes=5), "checksum does not fit"),
+        (with_checksum(saved({}), **{"cs_basics checkpoint": 4}), "has format version 4, not 3"),
         (b"[1]".ljust(FOOTER_BYTES), "not a checkpoint of cs_basics"),
     ],
 )

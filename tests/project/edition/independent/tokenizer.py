@@ -242,8 +242,8 @@ class Tokenizer:
         """
         vocab = {to_printable(token): token_id for token_id, token in self.vocab.items()}
         if len(vocab) < len(self.vocab):
-            twin = next(i for i, token in self.vocab.items() if vocab[to_printable(token)] != i)
-            raise ValueError(f"id {twin} is not the only one that stands for {self.vocab[twin]!r}")
+            duplicate = next(i for i, raw in self.vocab.items() if vocab[to_printable(raw)] != i)
+            raise ValueError(f"id {duplicate} is not the only one for {self.vocab[duplicate]!r}")
         merges = [f"{to_printable(left)} {to_printable(right)}" for left, right in self.merges]
         contents = {
             "special_tokens.json": json.dumps(self.special_tokens),

@@ -248,7 +248,7 @@ for _row in [
      "i = ranks.index(least)", "i = len(ranks) - 1 - ranks[::-1].index(least)"),
     ("tokenizer", "the leftmost pair first", "leftmost pair", "compact",
      "i = ranks.index(least)", "i = next(j for j, r in enumerate(ranks) if r < math.inf)"),
-    ("tokenizer", "words of over a thousand bytes", "long words are not merged", "compact",
+    ("tokenizer", "words of over a thousand bytes", "long pre-tokens are not merged", "compact",
      "        while len(parts) > 1:\n", "        while 1 < len(parts) < 1000:\n"),
     ("tokenizer", "NFC", "normalised (NFC)", "compact",
      "        ids = []\n        for piece",
