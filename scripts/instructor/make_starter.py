@@ -80,6 +80,8 @@ COPIED = {
     "cs_basics/stories/*": "given/stories",
     "cs_basics/study/*": "given/study",
     "cs_basics/interop/*": "given/interop",
+    # JavaScript that runs a trained model in a browser: the only forward pass and encoder that
+    # students are given. It cannot train.
     "cs_basics/interop/page/*": "given/interop/page",
     "cs_basics/variants/config.py": "given/variants",
     "cs_basics/variants/dropout.py": "given/variants",
