@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 FORMAT = 3
-OUTCOMES = ("passed", "failed", "error", "not_started")
 ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
 # Control, format (such as right-to-left), surrogate and private characters.
 UNPRINTABLE = ("Cc", "Cf", "Cs", "Co")
@@ -63,7 +62,7 @@ class Item:
     item: str
     """Its pytest node id."""
     outcome: str
-    """One of OUTCOMES."""
+    """passed, failed, error or not_started."""
     diagnosis: str | None
     """The id of the known mistake behind it."""
     message: str

@@ -27,28 +27,27 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
-from cs_basics.study.ablation import changes, variants_of
+from cs_basics.study.ablation import SUITES, changes, variants_of
 from cs_basics.study.ablation_report import write_report
 from cs_basics.study.ablation_run import EVAL_TOKENS, read_result
 from cs_basics.study.ablation_summary import Run, summarise
-from cs_basics.variants.model import build_model
 
 RUNS = Path("runs")
 DEFAULT_MINUTES = 2.0
 RUN_SCRIPT = Path(__file__).with_name("ablation_run.py")
 
-Suite = Literal["norms", "placement", "positions", "ffn", "lr", "batch", "all"]
+Suite = Annotated[Literal[*SUITES], tyro.conf.Positional]
 
 
 def main(
-    suite: Annotated[Suite, tyro.conf.Positional],
+    suite: Suite,  # pyright: ignore[reportUnknownParameterType]
     minutes_per_run: float | None = None,
     max_steps: int | None = None,
     train_text: Path | None = None,
     valid_text: Path | None = None,
     seeds: tuple[int, ...] = (0, 1),
     out: Path | None = None,
-    preset: Literal["debug", "stories", "tinystories-cpu", "tinystories"] = "stories",
+    preset: Literal[*PRESETS] = "stories",  # pyright: ignore[reportUnknownParameterType]
 ) -> None:
     """Train every variant of a suite equally long, and report which differences are real.
 
@@ -77,8 +76,6 @@ def main(
         valid_text=valid_text or preset_config.data.valid_text,
         eval_tokens=EVAL_TOKENS,
     )
-    for model in dict.fromkeys(config.model for config in variants_of(suite, given).values()):
-        build_model(model)  # What cannot be built (the student edition has one model) ends here.
     folder = out or RUNS / f"ablate-{suite}"
     shared = RunFolder(folder / "shared")
     base = shared_settings(given, folder, shared)

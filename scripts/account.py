@@ -29,14 +29,12 @@ from cs_basics.study.accounting import (
 )
 from cs_basics.variants.config import FeedForwardKind, HeadNormKind, ModelConfig, NormKind
 
+Preset = Annotated[Literal[*PRESETS] | None, tyro.conf.Positional]
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
 
 
 def main(
-    preset: Annotated[
-        Literal["debug", "stories", "own-text", "tinystories-cpu", "tinystories"] | None,
-        tyro.conf.Positional,
-    ] = None,
+    preset: Preset = None,  # pyright: ignore[reportUnknownParameterType]
     vocab_size: int | None = None,
     context_length: int | None = None,
     d_model: int | None = None,

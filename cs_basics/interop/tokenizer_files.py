@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from cs_basics.bpe import SINGLE_BYTES, Merge
+from cs_basics.bpe import SINGLE_BYTES, Merge, merge_by_rank
 from cs_basics.fast import accelerate
 from cs_basics.pretokenize import PRETOKEN
 from cs_basics.run.atomic import atomic_writer, write_atomically
@@ -176,9 +176,6 @@ def load_tiktoken(
         OSError: The file cannot be read.
         ValueError: The file is not in this format, or a token cannot be made by a merge.
     """
-    # Here and not above: the student edition has all of this file but this function's need.
-    from cs_basics.bpe import merge_by_rank
-
     vocab: dict[int, bytes] = {}
     for number, line in enumerate(read_at_once(path).splitlines(), 1):
         try:

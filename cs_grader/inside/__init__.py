@@ -14,11 +14,17 @@ entry_model.py the entry's cs_basics).
     blocked.py     makes them raise
     libraries.py   where both register their kernels
     unlisted.py    notices the operators that no known solution uses
+    places.py      which line of a submission does something
+    ledger.py      where processes leave word of what a person has to know of
     audit.py       notices code that the source does not show, and reaching into other code
     refused.py     what is not run and not opened at all
     pickled.py     which pickles are data
     workplace.py   the folders that a submission may write to
     absent.py      stand-ins for packages that are not installed
+    forking.py     lets a submission's processes be forked, however it starts them
+    huge_pages.py  keeps memory in huge pages, so that a fork takes less time
+    inputs.py      where the server sees whether a submission changed its inputs
+    observers.py   keeps probes and grader out of a submission's way
     host.py        imports a submission and runs each probe in a forked process
     worker.py      the server, which forks hosts and watches them
 

@@ -1,101 +1,17 @@
 """What is written from a result, for whom.
 
-plain_text.py    text without control codes and floods
-reading.py       what a student may see of an item, what to do next
-gradescope.py    results.json
-gradebook.py     gradebook.csv
-junit.py         junit.xml
-github.py        github-classroom.txt
-markdown.py      report.md
-page.py          HTML that escapes; style.py: how it looks
-student_page.py  index.html for the student, instructor.html with what is hidden from them
-class_page.py    index.html of a class; class_script.py: sorts and filters its table
-clusters.py      who answers alike; cluster_names.py: what the instructor calls it (clusters.toml)
+plain_text.py      text without control codes and floods
+reading.py         what a student may see of an item, what to do next
+gradescope.py      results.json
+gradebook.py       gradebook.csv
+junit.py           junit.xml
+github.py          github-classroom.txt
+markdown.py        report.md
+page.py            HTML that escapes; style.py: how it looks
+student_page.py    index.html for the student, instructor.html with what is hidden from them
+clusters.py        who answers alike; cluster_names.py: what the instructor calls it (clusters.toml)
+class_table.py     the table of a class; class_script.py: sorts and filters it
+class_clusters.py  those who answer alike, as a class page shows them
+class_page.py      index.html of a class
+write.py           all of these files, into a folder
 """
-
-import dataclasses
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-from cs_grader.outputs.class_page import class_page
-from cs_grader.outputs.class_table import natural_order
-from cs_grader.outputs.cluster_names import ClusterName, explain, name_clusters
-from cs_grader.outputs.clusters import find_clusters
-from cs_grader.outputs.github import github_result
-from cs_grader.outputs.gradebook import gradebook_csv
-from cs_grader.outputs.gradescope import results_json
-from cs_grader.outputs.junit import junit_xml
-from cs_grader.outputs.markdown import markdown
-from cs_grader.outputs.reading import Reader
-from cs_grader.outputs.student_page import student_page
-from cs_grader.result import Result, write_atomically
-
-
-def write_outputs(result: Result, folder: Path) -> None:
-    """Write every output of one submission into a folder that exists.
-
-    All of them are fit for the student's eyes but instructor.html.
-
-    Raises:
-        OSError: A file cannot be written; each is whole or not there.
-    """
-    outputs = {
-        "results.json": results_json(result),
-        "junit.xml": junit_xml(result),
-        "github-classroom.txt": github_result(result),
-        "report.md": markdown(result),
-        "index.html": student_page(result),
-        "instructor.html": student_page(result, Reader.INSTRUCTOR),
-    }
-    for name, text in outputs.items():
-        # Whole after a kill, and not forced to the disk like a result, from which it can be
-        # written again: that would take longer than all of the rest.
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(folder / name)
-
-
-def write_class(
-    results: Sequence[Result],
-    folder: Path,
-    faults: Mapping[str, str] | None = None,
-    names: Sequence[ClusterName] = (),
-) -> list[str]:
-    """Write what is about everyone: gradebook.csv, index.html, and what named mistakes change.
-
-    The page links to what `write_outputs` wrote into a folder of each submission's name; whoever
-    made a mistake that `names` has a name for gets these outputs anew, with name and hint.
-
-    Args:
-        results: What came of each submission.
-        folder: Where to write.
-        faults: Of the submissions that have no result, by name, why not.
-        names: What the instructor calls mistakes that many made.
-
-    Returns:
-        A line for each name that fits nobody.
-
-    Raises:
-        OSError: A file cannot be written.
-    """
-    named, unused = name_clusters(find_clusters(sorted(results, key=natural_order)), names)
-    explained = [explain(result, named) for result in results]
-    for before, after in zip(results, explained, strict=True):
-        if after is not before:
-            write_outputs(after, folder / after.submission)
-    write_atomically(folder / "gradebook.csv", gradebook_csv(explained, faults or {}))
-    page = class_page(explained, faults or {}, named, unused)
-    write_atomically(folder / "index.html", page)
-    return unused
-
-
-def check_class(result: Result) -> None:
-    """Fail if a result cannot be shown beside the others, now and not when all are written."""
-    gradebook_csv([result])
-    # With somebody who answers alike, so that all that is said of a group is written too.
-    both = [result, dataclasses.replace(result, submission=f"{result.submission} (again)")]
-    class_page(both, clusters=name_clusters(find_clusters(both), [])[0])

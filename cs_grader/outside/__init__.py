@@ -10,6 +10,9 @@ Read it in this order.
     sandbox.py      the wall around a submission
     tiers.py        which walls work here: bubblewrap, another user, or a plain process
     connection.py   sends a probe into the sandbox and checks what comes back
+    idle.py         how long a submission may keep the grader waiting
+    hidden.py       hidden inputs, drawn from a secret
+    charges.py      which problems have paid for a forbidden operator
     examiner.py     the pytest plugin that runs the examination with its probes sent inside
     terms.py        what is the same for all submissions that are graded together
     marking.py      what is known of one submission so far, and its points

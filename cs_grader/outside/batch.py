@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from cs_grader.outputs import check_class, write_class, write_outputs
 from cs_grader.outputs.cluster_names import ClusterName
+from cs_grader.outputs.write import check_class, write_class, write_outputs
 from cs_grader.outside.grading import GradingError, mark
 from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.marking import Marking

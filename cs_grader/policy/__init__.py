@@ -24,6 +24,7 @@ Read it in this order.
     copies.py      passages that are PyTorch's own source
     check.py       a submission's source becomes a Policy
     apart.py       the same in a process of its own
+    solutions.py   where a submission solves each problem
     settle.py      what was called beside what was named
     library.py     a library that follows the rule everywhere
     __main__.py    python -m cs_grader.policy

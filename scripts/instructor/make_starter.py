@@ -80,6 +80,8 @@ COPIED = {
     "cs_basics/stories/*": "given/stories",
     "cs_basics/study/*": "given/study",
     "cs_basics/interop/*": "given/interop",
+    # JavaScript that runs a trained model in a browser: the only forward pass and encoder that
+    # students are given. It cannot train.
     "cs_basics/interop/page/*": "given/interop/page",
     "cs_basics/variants/config.py": "given/variants",
     "cs_basics/variants/dropout.py": "given/variants",
@@ -95,70 +97,73 @@ COPIED = {
 }
 # Of these, what needs the fast twins or other solutions.
 LEFT_OUT = (
-    "cs_basics/run/parallel_layers.py", "cs_basics/run/tensor_parallel.py",
+    "cs_basics/run/epochs.py", "cs_basics/run/fsdp.py", "cs_basics/run/parallel_layers.py",
+    "cs_basics/run/tensor_parallel.py",
     "cs_basics/study/norm_users.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
     "scripts/join_tokens.py", "scripts/ladder.py", "scripts/microscope.py", "scripts/serve.py",
     "scripts/train_tokenizer.py",
 )  # fmt: skip
+FIXED = (
+    *("norm", "norm_eps", "norm_fraction", "norm_groups", "placement", "positions"),
+    *("num_kv_heads", "head_dim", "qk_norm", "head_norm", "ffn", "ffn_bias", "tie_embeddings"),
+    *("optimizer", "muon_lr_ratio", "muon_momentum", "muon_steps", "muon_by_head"),
+    *("order", "parallel"),
+)
+"""Settings of which the edition has one value, their default: they are no fields and no flags."""
+NAMING_FIXED = (
+    "cs_basics/run/config.py", "cs_basics/run/presets.py", "cs_basics/variants/config.py",
+    "scripts/account.py",
+)  # fmt: skip
 # Where the edition says less than the repository: file, text there, text here; [...] stands for
 # whatever is there.
 OTHERWISE = (
-    ("cs_basics/run/config.py", 'Literal["random", "epochs"]', 'Literal["random"]'),
-    ("cs_basics/run/config.py", 'Literal["ddp", "fsdp", "tp"]', 'Literal["ddp"]'),
-    ("cs_basics/run/config.py", """ replacement; epochs: every
-    position once per pass over the text, in a random order.""", " replacement."),
-    ("cs_basics/run/config.py", """the whole model; fsdp: each holds a shard
-    of every weight; tp: each computes its heads, hidden features and vocabulary entries.""",
-     "the whole model."),
-    ("cs_basics/run/config.py", 'Literal["adamw", "muon"]', 'Literal["adamw"]'),
-    ("cs_basics/run/config.py", """; muon: orthogonal updates for the matrices of the
-    blocks, AdamW for all other weights (cs_basics/variants/muon.py).""", "."),
-    ("cs_basics/run/config.py", "muon_by_head: bool", "muon_by_head: Literal[False]"),
     ("cs_basics/run/config.py", "the fast twins of cs_basics/fast, comp", "your code, comp"),
     ("cs_basics/run/config.py", "the book's own code, uncompiled", "your code, line by line"),
-    ("cs_basics/run/presets.py", '    "own-text": ([...]    "tinystories-cpu"',
-     '    "tinystories-cpu"'),
-    ("cs_basics/run/presets.py", '    order="epochs",\n', ""),
     ("cs_basics/run/presets.py", '    schedule="linear",\n', ""),
-    ("cs_basics/run/__init__.py", "tensor_parallel.py                 ... or shares of every "
-     "matrix product (parallel_layers.py)\n", ""),
+    ("cs_basics/run/__init__.py", "batches.py, epochs.py              the batches, drawn at random "
+     "or from end to end", "batches.py                         the batches, drawn at random"),
+    ("cs_basics/run/__init__.py", "distributed.py, fsdp.py            ... DDP, FSDP\n"
+     "tensor_parallel.py                 ... or shares of every matrix product "
+     "(parallel_layers.py)\n", "distributed.py                     ... DDP\n"),
+    ("cs_basics/run/batches.py", "from cs_basics.run.epochs import epoch_batch\n", ""),
+    ("cs_basics/run/batches.py", '    if data.order == "epochs":[...]    else:\n    ',
+     "    del step  # get_batch draws anew each time.\n"),
+    ("cs_basics/run/distributed.py", "; with `FSDP` (fsdp.py)[...]matrix product. All make", ".\n"
+     "It makes"),
+    ("cs_basics/run/distributed.py", "draws, and write the", "draws, and writes the"),
+    ("cs_basics/run/distributed.py", " or another method.", "."),
+    ("cs_basics/run/encoding.py", "A FastTokenizer (cs_basics.fast.text) encodes with several "
+     "processes. Any other tokenizer needs", "A tokenizer needs"),
+    ("cs_basics/run/folder.py", "    kind = AdamW\n[...](accelerate(kind) if is_fast else kind)",
+     "    return (accelerate(AdamW) if is_fast else AdamW)"),
+    ("cs_basics/run/layout.py", ", or the optimizer not at all[...]    num_processes =",
+     '.\n    """\n    num_processes ='),
+    ("cs_basics/run/layout.py", '    if config.run.parallel == "ddp" or world.size == 1:\n    '
+     "    return DDP(model, world)\n[...]    return FSDP(model, optimizer, world, build_whole)",
+     "    del optimizer, config  # They are whole in each process.\n    return DDP(model, world)"),
     ("cs_basics/run/token_file.py", ": make one with scripts/encode.py", ""),
     ("cs_basics/study/__init__.py",
      "record/              the ladder to the lowest loss in ten minutes, rung by rung\n"
      "claims/              what is said of normalisation layers, executed row by row\n", ""),
-    ("cs_basics/variants/config.py", "NormKind = Literal[[...]\n]",
-     'NormKind = Literal["rmsnorm"]'),
-    ("cs_basics/variants/config.py", '"none", "group", "gated", "gated-first"', '"none"'),
-    ("cs_basics/variants/config.py", """ projection: each head by itself (group), or
-    all together with a gate (cs_basics/variants/head_norm.py).""", " projection."),
-    ("cs_basics/variants/config.py", '"pre", "post", "sandwich", "none"', '"pre"'),
-    ("cs_basics/variants/config.py", 'Literal["rope", "none"]', 'Literal["rope"]'),
-    ("cs_basics/variants/config.py", '"swiglu", "silu", "relu", "gelu", "relu-squared"',
-     '"swiglu"'),
-    ("cs_basics/variants/config.py",
-     " All but swiglu have no gate and two matrices: with d_ff = 4 d_model\n"
-     "    as many weights as swiglu with 8/3 d_model.", ""),
-    ("cs_basics/variants/config.py", "ffn_bias: bool", "ffn_bias: Literal[False]"),
-    ("cs_basics/variants/config.py", "num_kv_heads: int | None", "num_kv_heads: Literal[None]"),
-    ("cs_basics/variants/config.py", "head_dim: int | None", "head_dim: Literal[None]"),
+    ("cs_basics/study/__init__.py", "microscope/ [...]order of cast\n", ""),
+    ("cs_basics/study/ablation.py", "def _norms([...]def _lr(", "def _lr("),
+    ("cs_basics/study/ablation.py", '    "norms": _norms,\n[...]    "lr"', '    "lr"'),
+    ("cs_basics/variants/config.py", "NormKind = Literal[[...]@dataclass", "@dataclass"),
     ("cs_basics/variants/config.py", "without head_dim it divides", "divides"),
-    ("cs_basics/variants/config.py", "qk_norm: bool", "qk_norm: Literal[False]"),
-    ("cs_basics/variants/config.py", "tie_embeddings: bool", "tie_embeddings: Literal[False]"),
-    ("cs_basics/variants/config.py", " (cs_basics/norms.py, cs_basics/variants/norms.py)", ""),
-    ("scripts/ablate.py", """
-Suite = Literal["norms", "placement", "positions", "ffn", "lr", "batch", "all"]""",
-     '\nSuite = Literal["lr", "batch"]'),
     ("scripts/ablate.py", "scripts/ablate.py norms.", "scripts/ablate.py lr."),
     ("scripts/ablate.py", "scripts/ablate.py norms --minutes", "scripts/ablate.py batch --minutes"),
-    ("scripts/ablate.py", "What to vary; all: everything that any suite varies.", "What to vary."),
-    ("cs_basics/study/__init__.py",
-     "norm_users.py        who uses which norm, where, with which eps and order of cast\n", ""),
     ("cs_basics/interop/__init__.py",
      "serve/               the same page against a model on this machine, and the completions "
      "endpoint\n", ""),
+    ("cs_basics/interop/page_data.py", "asdict(config.model)",
+     "{name: getattr(config.model, name) for name in ModelConfig.__annotations__}"),
+    ("cs_basics/interop/page_data.py", "from cs_basics.transformer import TransformerLM\n",
+     "from cs_basics.transformer import TransformerLM\n"
+     "from cs_basics.variants.config import ModelConfig\n"),
     ("cs_basics/interop/page_file.py", "look into it with scripts/serve.py",
      "write with scripts/generate.py"),
+    ("cs_basics/interop/tokenizer_files.py", "def load_tiktoken([...]def _check", "def _check"),
     ("data/README.md", " (`scripts/encode.py`, and `tokens/` in", " (`tokens/` in"),
     ("cs_basics/generate.py", """
 
@@ -255,7 +260,20 @@ def as_handed_out(path: Path, root: Path = ROOT) -> str:
             if len(parts) != 2:
                 raise ValueError(f"{name} says {ours!r} {len(parts) - 1} times: see OTHERWISE")
             text = theirs.join(parts)
-    return text
+    return without_choices(text) if path in {root / name for name in NAMING_FIXED} else text
+
+
+def without_choices(text: str) -> str:
+    """Return the text of a Python file without a choice of the settings that are fixed."""
+    names = "|".join(FIXED)
+    # A field with its docstring; an argument of a call; a parameter; its line in a docstring.
+    text, num_fixed = re.subn(
+        rf'(?m)^    ({names}): .* = (.*[^,])\n    """[^"]*"""\n', r"    \1: ClassVar = \2\n", text
+    )
+    text = re.sub(rf"(?m)^ +({names})=.*,\n", "", text)
+    text = re.sub(rf"(?m)^    ({names}): .*,\n", "", text)
+    text = re.sub(rf"(?m)^        ({names}): .*\n", "", text)
+    return text.replace("from typing import", "from typing import ClassVar,") if num_fixed else text
 
 
 def write(path: Path, text: str) -> None:
@@ -272,6 +290,10 @@ def project_file() -> str:
         r"\n\[tool\.(setuptools\.package-data|basedpyright)\]\n(?:[^\[\n].*\n|\n)*", "\n", text
     )
     text = re.sub(r"(?m)^serve = \[[^]]*\]\n", "", text)
+    # What the folders and modules of other rooms need.
+    text = re.sub(r'(?m)^"(?:scripts/\*/\*\.py|cs_basics/study/claims/\*\*)" = .*\n', "", text)
+    text = text.replace(": use cs_basics.variants.muon.Muon", "")
+    text = re.sub(r'(?m)^    "slow: takes seconds; .*', '    "slow: takes seconds",', text)
     text = text.replace('include = ["cs_basics*", "cs_grader*"]', 'include = ["cs_basics"]')
     return re.sub(rf'(?m)^    "(?:{"|".join(TEACHERS_ONLY)})\b.*\n', "", text)
 

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import check_can_write, progress_printer, run
 
-from cs_grader.outputs import write_class, write_outputs
+from cs_grader.outputs.write import write_class, write_outputs
 
 ROOT = Path(__file__).parents[2]
 LEAST_RAND = 0.9

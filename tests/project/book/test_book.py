@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -20,6 +21,7 @@ MODULES = (
     "pretokenize", "bpe", "tokenizer", "functional", "layers", "norms", "rope", "attention",
     "transformer", "optim", "data", "checkpoint", "generate", "training",
 )  # fmt: skip
+PACKAGES = ("cs_basics", "cs_grader")
 FILES = sorted(BOOK.glob("*.py"))
 
 
@@ -45,6 +47,29 @@ def test_every_file_that_is_named_is_there():
     assert leading_nowhere(ROOT, [*code, *pages, "README.md", "data/README.md"]) == []
 
 
+# Not the folders of claims/: a program finds their files, no reader looks for one.
+MAPPED = [
+    path.parent.relative_to(ROOT)
+    for name in PACKAGES
+    for path in sorted((ROOT / name).rglob("__init__.py"))
+    if path.parent.parent.name != "claims"
+]
+
+
+@pytest.mark.parametrize("package", MAPPED, ids=str)
+def test_the_map_of_a_package_names_its_files_and_no_others(package):
+    folder = ROOT / package
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    modules = {path.stem for path in folder.glob("*.py")}
+    wanted = modules - {"__init__", "__main__"}
+    missing = {name for name in wanted if not re.search(rf"\b{name}[.,:)]", text)}
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
+    missing |= {name for name in packages if not re.search(rf"\b{name}\b", text)}
+    assert not missing
+    assert {*re.findall(r"(?<![\w/])(\w+)\.py\b", text)} <= modules
+    assert {*re.findall(r"(?m)^ *(\w+)/ ", text)} <= {path.name for path in folder.iterdir()}
+
+
 def test_the_book_is_short():
     lengths = {path.name: len(path.read_text().splitlines()) for path in FILES}
     assert sum(lengths.values()) <= 2300
@@ -54,7 +79,7 @@ def test_the_book_is_short():
 def test_an_installation_holds_every_file():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     found, data = (settings["tool"]["setuptools"][name] for name in ("packages", "package-data"))
-    names = ("cs_basics", "cs_grader")
+    names = PACKAGES
     assert found["find"]["include"] == [f"{name}*" for name in names]
     packages = [path.parent for name in names for path in (ROOT / name).rglob("__init__.py")]
     installed = {path for package in packages for path in package.glob("*.py")}

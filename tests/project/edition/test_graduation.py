@@ -88,8 +88,8 @@ def test_everything_runs(filled, inside, texts, tmp_path):
     }
     refused = {
         "norms": ["ablate", "norms", *ablation, "--out", str(tmp_path / "refused")],
-        "norm_eps=0.1": [*training, "--run-dir", str(tmp_path / "eps"), "--norm-eps", "0.1"],
-        "epochs": [*training, "--run-dir", str(tmp_path / "order"), "--order", "epochs"],
+        "--norm-eps": [*training, "--run-dir", str(tmp_path / "eps"), "--norm-eps", "0.1"],
+        "--order": [*training, "--run-dir", str(tmp_path / "order"), "--order", "epochs"],
     }
     hidden = {"train": ABSENT_ON_WINDOWS}
     results = inside(

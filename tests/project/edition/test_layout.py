@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,21 +14,68 @@ from editions import ROOT, make_starter, plain_environment, with_answers
 from file_names import leading_nowhere
 
 import cs_basics.fast
+from cs_basics.run.presets import PRESETS
 
-MOST_FILES = 30
 BOOK = {path.stem for path in (ROOT / "cs_basics").glob("*.py")}
+NUM_MODULES = 14
+MOST_GIVEN = 90
+"""Files in given/: who adds one to a room copies it to every student."""
 
 
 def test_the_book_stands_apart(edition):
-    assert {path.stem for path in (edition / "cs_basics").iterdir()} == BOOK
-    assert len(BOOK) <= MOST_FILES
+    ours = {path.name for path in (edition / "cs_basics").iterdir()}
+    assert ours == {f"{name}.py" for name in BOOK}
+    assert len(ours - {"__init__.py"}) == NUM_MODULES
     rooms = {path.name for path in (edition / "given").iterdir()}
     assert rooms == {"fast", "interop", "run", "stories", "study", "variants"}
+    given = [path for path in (edition / "given").rglob("*.*") if path.suffix != ".pyc"]
+    assert len(given) <= MOST_GIVEN
 
 
 def test_every_file_that_is_named_is_there(edition):
     read = ["cs_basics/*.py", "given/**/*.py", "scripts/*.py", "*.md", "docs/*.md", "data/*.md"]
     assert leading_nowhere(edition, read) == []
+
+
+def test_every_folder_and_module_that_is_named_is_there(edition):
+    rooms = [edition, *edition.glob("*/"), *edition.glob("given/*/")]
+    for path in [*edition.glob("**/*.py"), *edition.glob("**/*.md"), edition / "pyproject.toml"]:
+        text = path.read_text(encoding="utf-8")
+        for folder in re.findall(r"(?m)^ *(\w+)/ ", text):  # A line of a map.
+            assert any((room / folder).is_dir() for room in [path.parent, *rooms]), (path, folder)
+        for name in re.findall(r"\bcs_basics\.(\w+(?:\.\w+)*)", text):
+            assert is_module(edition, name.split(".")), (path, name)
+    project = tomllib.loads(text)
+    for pattern in project["tool"]["ruff"]["lint"]["per-file-ignores"]:
+        assert list(edition.glob(pattern)), pattern
+
+
+def is_module(edition, parts):
+    """Tell whether a dotted name below cs_basics begins with the name of a file."""
+    places = [edition / "cs_basics", edition / "given"]
+    return any((place / f"{parts[0]}.py").exists() for place in places) or any(
+        (place / parts[0] / f"{(parts[1:] or ['__init__'])[0]}.py").exists() for place in places
+    )
+
+
+def test_every_choice_of_the_scripts_can_be_made(edition, inside):
+    ablations = (
+        "from cs_basics.run.presets import PRESETS; from cs_basics.study.ablation import *; "
+        "[variants_of(suite, config) for suite in SUITES for _, config in PRESETS.values()]"
+    )
+    assert run(edition, "-c", ablations).returncode == 0
+    scripts = [["account", "--help"], ["ablate", "--help"]]
+    scripts += [
+        [*command, name] for command in (["account"], ["train", "--help"]) for name in PRESETS
+    ]
+    answers = inside(edition, *({"argv": argv} for argv in scripts))
+    for argv, answer in zip(scripts, answers, strict=True):
+        assert answer["code"] == 0, (argv, answer)
+        flags_of_one_value = re.findall(r"--\S+ \{[^,}]*\}(?!\|)", answer["out"])
+        assert flags_of_one_value == [], argv
+    presets, suites = (re.search(r"\{([\w,-]+)\}", each["out"])[1] for each in answers[:2])
+    assert presets == ",".join(["None", *PRESETS])
+    assert suites == "lr,batch,all"
 
 
 def test_what_it_installs_is_there(edition):

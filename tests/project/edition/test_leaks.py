@@ -1,4 +1,12 @@
-"""Nothing of the edition, of any kind, holds or computes what a student is to write."""
+"""Nothing of the edition holds or computes what a student is to write, with one exception.
+
+No file of any kind holds a body of the solution. No function or class computes an answer: neither
+what is given in cs_basics/ and given/, nor the scripts, nor the examination and its helpers.
+
+The exception is the JavaScript of given/interop/page/. It runs a trained model in a browser and has
+a forward pass and an encoder of its own for that; whoever translates it has these parts. It learns
+nothing: there are no gradients in it, no optimizer, and no training of a tokenizer.
+"""
 
 import ast
 import json
@@ -12,6 +20,13 @@ from computes import forms
 from copies import copied, solutions
 from editions import HERE, make_starter, plain_environment
 from twins import OPTIMIZER, TWINS
+
+HIDING_PLACES = (
+    "cs_basics/bpe.py", "cs_basics/training.py", "given/run/clock.py", "given/variants/__init__.py",
+    "scripts/share.py", "tests/compare.py", "tests/test_rope.py", "tests/mistakes/attention.py",
+    "tests/oracles/model.py", "tests/probes/modules.py",
+)  # fmt: skip
+"""Files of every folder, to each of which a twin of silu is added."""
 
 
 def all_texts(folder):
@@ -81,8 +96,9 @@ def computed(edition, tmp_path_factory):
     made.chdir(folder)
     (folder / "forms").write_bytes(pickle.dumps(forms()))
     made.undo()
-    planted = {**{f"planted_{problem}": twin for problem, twin in TWINS.items()}}
+    planted = {f"planted_{problem}": twin for problem, twin in TWINS.items()}
     planted["planted_optimizer"] = OPTIMIZER
+    planted |= dict.fromkeys(HIDING_PLACES, TWINS["silu"])
     finished = subprocess.run(
         [sys.executable, HERE / "computes.py", edition, folder / "forms"],
         input=json.dumps(planted),
@@ -98,7 +114,14 @@ def computed(edition, tmp_path_factory):
 
 
 def test_nothing_given_computes_an_answer(computed):
-    assert [found for found in computed if not found[0].startswith("planted_")] == []
+    planted = [[place, "bend", "silu"] for place in HIDING_PLACES]
+    found = [found for found in computed if not found[0].startswith("planted_")]
+    assert [twin for twin in found if twin not in planted] == []
+
+
+@pytest.mark.parametrize("place", HIDING_PLACES)
+def test_a_twin_in_any_folder_is_noticed(computed, place):
+    assert [place, "bend", "silu"] in computed
 
 
 def test_each_problem_has_a_twin():

@@ -8,8 +8,8 @@ import browser
 import pytest
 from sample_results import NASTY, everyone, item, result
 
-from cs_grader.outputs import write_class, write_outputs
 from cs_grader.outputs.class_page import class_page
+from cs_grader.outputs.write import write_class, write_outputs
 
 pytestmark = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 

@@ -13,9 +13,9 @@ import pytest
 from faults.classroom import adjusted_rand
 from sample_results import NASTY, everyone, item, result
 
-from cs_grader.outputs import write_class, write_outputs
 from cs_grader.outputs.cluster_names import FILE, ClusterName, read_names
 from cs_grader.outputs.clusters import find_clusters
+from cs_grader.outputs.write import write_class, write_outputs
 from cs_grader.result import Excerpt, Fingerprint, Result
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ import pytest
 import sample_results
 from sample_results import SECRET, everyone, finding, item, result
 
-from cs_grader.outputs import reading, write_class, write_outputs
+from cs_grader.outputs import reading
 from cs_grader.outputs.github import github_result
 from cs_grader.outputs.gradebook import gradebook_csv
 from cs_grader.outputs.gradescope import results_json
@@ -19,6 +19,7 @@ from cs_grader.outputs.junit import junit_xml
 from cs_grader.outputs.markdown import markdown
 from cs_grader.outputs.reading import Reader
 from cs_grader.outputs.student_page import student_page
+from cs_grader.outputs.write import write_class, write_outputs
 
 VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
 FORMATS = {"text", "html", "simple_format", "md", "ansi"}

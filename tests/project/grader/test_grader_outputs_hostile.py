@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_results import NASTY, finding, item, result
 
-from cs_grader.outputs import write_outputs
 from cs_grader.outputs.class_page import class_page
 from cs_grader.outputs.github import github_result
 from cs_grader.outputs.gradebook import gradebook_csv
@@ -25,6 +24,7 @@ from cs_grader.outputs.page import Html, element
 from cs_grader.outputs.plain_text import one_line, plain
 from cs_grader.outputs.reading import Reader
 from cs_grader.outputs.student_page import student_page
+from cs_grader.outputs.write import write_outputs
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]")
 TEXTS = st.text(st.characters(), max_size=60) | st.sampled_from([NASTY, "]]>", "=1+1", "```\n"])

@@ -1,10 +1,4 @@
-"""Causal self-attention over several heads.
-
-Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
-
-    multihead_self_attention            Multi-head self-attention (5 points)
-    multihead_self_attention_with_rope  Multi-head self-attention, RoPE (5 points)
-"""
+"""Causal self-attention over several heads."""
 
 import torch
 from jaxtyping import Float, Int
@@ -16,23 +10,6 @@ from cs_basics.rope import RotaryPositionalEmbedding
 
 
 class CausalSelfAttention(nn.Module):
-    """Let every position look at itself and the ones before it, with several heads side by side.
-
-    Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. The rows of
-    the query, key and value weights are grouped by head.
-
-    Args:
-        d_model: Size of the last axis of input and output.
-        num_heads: Number of heads, a divisor of d_model.
-        rope: Rotates queries and keys by their positions; None leaves the order of the earlier
-            positions invisible.
-        device: Where the weights live.
-        dtype: Float type of the weights.
-
-    Raises:
-        ValueError: d_model is not divisible by num_heads.
-    """
-
     def __init__(
         self,
         d_model: int,
@@ -54,15 +31,6 @@ class CausalSelfAttention(nn.Module):
         x: Float[Tensor, "... seq d_model"],
         positions: Int[Tensor, "... seq"] | None = None,
     ) -> Float[Tensor, "... seq d_model"]:
-        """Attend.
-
-        Args:
-            x: One vector per position, (..., seq, d_model).
-            positions: Absolute positions for the rotation, (..., seq); None means 0, 1, 2, ...
-
-        Returns:
-            Same shape as x.
-        """
         q = self._split(self.q_proj(x))
         k = self._split(self.k_proj(x))
         v = self._split(self.v_proj(x))

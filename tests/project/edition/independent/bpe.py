@@ -1,9 +1,4 @@
-"""Byte-pair encoding: learn which adjacent tokens to merge, and apply what was learned.
-
-Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
-
-    train_bpe                           Training byte-pair encoding (15 points)
-"""
+"""Byte-pair encoding: learn which adjacent tokens to merge, and apply what was learned."""
 
 import logging
 import os
@@ -25,22 +20,6 @@ SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
 def train_bpe(
     input_path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str]
 ) -> tuple[Vocab, list[Merge]]:
-    """Learn a vocabulary of byte strings from a text file.
-
-    Args:
-        input_path: Text file, any bytes; read into memory as a whole.
-        vocab_size: Tokens in all, special ones included. A text with too few pairs of bytes to
-            fill it gives a smaller vocabulary and a logged warning.
-        special_tokens: Strings that are one token each, never split, never counted.
-
-    Returns:
-        The vocabulary (see `make_vocab`) and the merges in the order in which they were learned.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file is empty, vocab_size leaves no room for the bytes and the special
-            tokens, or a special token is empty or repeated.
-    """
     needed = len(SINGLE_BYTES) + len(special_tokens)
     if "" in special_tokens or len(set(special_tokens)) < len(special_tokens):
         raise ValueError(f"special tokens must not be empty or repeated: {list(special_tokens)}")

@@ -1,9 +1,4 @@
-"""Random batches from a long sequence of token ids.
-
-Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
-
-    data_loading                        Batches of data (3 points)
-"""
+"""Random batches from a long sequence of token ids."""
 
 from typing import Any
 
@@ -20,25 +15,6 @@ def get_batch(
     context_length: int,
     device: str | torch.device,
 ) -> tuple[Int64[Tensor, "batch_size context_length"], Int64[Tensor, "batch_size context_length"]]:
-    """Draw random windows of a long sequence, and what follows each of their tokens.
-
-    Each window starts anywhere from 0 to len(dataset) - context_length - 1, all equally likely,
-    as torch's global random number generator decides.
-
-    Args:
-        dataset: Token ids, (num_tokens,), any integer type; may be a memory map, of which only the
-            windows are read.
-        batch_size: Windows to draw, with replacement.
-        context_length: Tokens in a window.
-        device: Where the result goes.
-
-    Returns:
-        Inputs and targets; the targets are the inputs shifted by one.
-
-    Raises:
-        TypeError: The dataset does not hold integers.
-        ValueError: The dataset is not 1-D or too short for one window, or a size is below 1.
-    """
     if not np.issubdtype(dataset.dtype, np.integer):
         raise TypeError(f"token ids must be integers, not {dataset.dtype}")
     if dataset.ndim != 1:

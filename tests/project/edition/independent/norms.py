@@ -1,9 +1,4 @@
-"""Normalisation layers: RMSNorm, and LayerNorm to compare it with.
-
-Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
-
-    rmsnorm                             RMSNorm (4 points)
-"""
+"""Normalisation layers: RMSNorm, and LayerNorm to compare it with."""
 
 import torch
 from jaxtyping import Float
@@ -11,21 +6,6 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
-    """Divide each vector by its root mean square, then scale each coordinate by a learned gain.
-
-    x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich 2019, eq. 4
-    (https://arxiv.org/abs/1910.07467), with eps added inside the root.
-
-    Args:
-        d_model: Size of the last axis.
-        eps: Added to the mean square, so that a zero vector stays zero (with eps=0: NaN).
-        device: Where the gain lives.
-        dtype: Float type of the gain; it starts at 1.
-
-    Raises:
-        ValueError: eps is negative.
-    """
-
     def __init__(
         self,
         d_model: int,
@@ -42,10 +22,6 @@ class RMSNorm(nn.Module):
     def forward(
         self, x: Float[Tensor, "... {self.d_model}"]
     ) -> Float[Tensor, "... {self.d_model}"]:
-        """Return the normalised x, same shape and dtype.
-
-        The squares of values above 1.8e19 are more than float32 holds: outside its range.
-        """
         wide = x if x.dtype == torch.float64 else x.float()
         power = (wide * wide).sum(-1, keepdim=True) / wide.shape[-1]
         return (wide / (power + self._floor).sqrt() * self.weight.to(wide.dtype)).to(x.dtype)

@@ -1,11 +1,4 @@
-"""Optimizers, learning-rate schedule and gradient clipping.
-
-Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
-
-    adamw                               AdamW (6 points)
-    learning_rate_schedule              Learning-rate schedule (3 points)
-    gradient_clipping                   Gradient clipping (3 points)
-"""
+"""Optimizers, learning-rate schedule and gradient clipping."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -20,16 +13,6 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 
 
 class SGD(Optimizer):
-    """Gradient descent with a rate that falls as lr / sqrt(t + 1), t = 0, 1, 2, ...
-
-    Args:
-        params: Parameters or parameter groups.
-        lr: Rate of the first step.
-
-    Raises:
-        ValueError: lr is negative.
-    """
-
     def __init__(self, params: Parameters, lr: float = 1e-3) -> None:
         if lr < 0:
             raise ValueError(f"lr={lr} is negative")
@@ -39,7 +22,6 @@ class SGD(Optimizer):
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
         self, closure: Callable[[], float | Tensor] | None = None
     ) -> float | Tensor | None:
-        """Update every parameter that has a gradient; return what the closure returns."""
         loss = call_closure(closure)
         for group in self.param_groups:
             for p in group["params"]:
@@ -53,22 +35,6 @@ class SGD(Optimizer):
 
 
 class AdamW(Optimizer):
-    """Adam with decoupled weight decay.
-
-    Loshchilov and Hutter 2019, algorithm 2 (https://arxiv.org/abs/1711.05101). Every parameter
-    counts its own steps; rate, betas, eps and decay are read from its group at every step.
-
-    Args:
-        params: Parameters or parameter groups.
-        lr: Learning rate.
-        betas: How much of the old mean and the old mean square of the gradient is kept.
-        eps: Added to the root of the mean square, outside the root.
-        weight_decay: Each step also subtracts lr * weight_decay * p.
-
-    Raises:
-        ValueError: A hyperparameter is out of its range.
-    """
-
     def __init__(
         self,
         params: Parameters,
@@ -94,7 +60,6 @@ class AdamW(Optimizer):
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
         self, closure: Callable[[], float | Tensor] | None = None
     ) -> float | Tensor | None:
-        """Update every parameter that has a gradient; return what the closure returns."""
         loss = call_closure(closure)
         moves = [
             self._move(p, group)
@@ -127,7 +92,6 @@ class AdamW(Optimizer):
 
 
 def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
-    """Return what the closure of a step returns, gradients being recorded; None without one."""
     if closure is None:
         return None
     with torch.enable_grad():
@@ -137,15 +101,6 @@ def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor
 def cosine_schedule(
     step: int, max_lr: float, min_lr: float, warmup_steps: int, cycle_steps: float
 ) -> float:
-    """Return the learning rate of a step: linear warm-up, then half a cosine, then the minimum.
-
-    Args:
-        step: 0, 1, 2, ...
-        max_lr: Rate at the end of the warm-up.
-        min_lr: Rate from cycle_steps on.
-        warmup_steps: Steps of warm-up; step 0 has rate 0 unless this is 0.
-        cycle_steps: The step at which the minimum is reached.
-    """
     if step < warmup_steps:
         return max_lr * (step / warmup_steps)
     if step > cycle_steps:
@@ -158,17 +113,6 @@ def cosine_schedule(
 
 @torch.no_grad()
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
-    """Scale all gradients, in place, so that their joint L2 norm is at most max_norm.
-
-    Pascanu et al. 2013, algorithm 1 (https://arxiv.org/abs/1211.5063).
-
-    Args:
-        parameters: Parameters; those without a gradient are skipped.
-        max_norm: The largest norm that is left alone.
-
-    Returns:
-        The joint norm before clipping, a scalar.
-    """
     grads = [p.grad for p in parameters if p.grad is not None]
     if not grads:
         return torch.zeros(())

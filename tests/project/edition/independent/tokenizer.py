@@ -1,9 +1,4 @@
-"""Turn text into token ids and back with a trained byte-pair encoding.
-
-Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
-
-    tokenizer                           Tokenizer (15 points)
-"""
+"""Turn text into token ids and back with a trained byte-pair encoding."""
 
 import heapq
 import json
@@ -24,23 +19,6 @@ _STRANGE = regex.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 
 
 class Tokenizer:
-    """A byte-pair encoding, ready to use.
-
-    What saves, reads and checks tokenizers relies on three attributes: `vocab` (dict of ids and
-    bytes, special tokens included), `merges` (list of pairs) and `special_tokens` (list of str).
-
-    Args:
-        vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
-        merges: Pairs of tokens in the order in which they were learned. Copied.
-        special_tokens: Strings that are always one token; of overlapping ones the longest wins.
-            Those that the vocabulary lacks get the next free ids.
-
-    Raises:
-        TypeError: vocab does not map int to bytes, or special_tokens is not a list of strings.
-        ValueError: An id is negative, a merge has a part or product that is not in the vocabulary,
-            or a special token is empty or repeated.
-    """
-
     def __init__(
         self,
         vocab: Mapping[int, bytes],
@@ -75,36 +53,12 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """One more than the highest id: the rows that an embedding needs."""
         return max(self.vocab, default=-1) + 1
 
     def encode(self, text: str) -> list[int]:
-        """Turn text into token ids.
-
-        Special tokens are found first; the text between them is split into pre-tokens, and each
-        pre-token is encoded by itself.
-
-        Args:
-            text: Any text. Surrogates of the "surrogateescape" error handler give the raw bytes
-                they stand for; other surrogates are encoded as U+FFFD.
-
-        Raises:
-            ValueError: The text has a byte for which the vocabulary has no token.
-        """
         return list(self._ids(text))
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
-        """Yield what `encode` of the joined chunks returns, reading only as far as needed.
-
-        Memory stays constant however long the text, unless it is a single endless word.
-
-        Args:
-            chunks: Text cut anywhere, such as an open file.
-
-        Raises:
-            TypeError: A chunk is not a str.
-            ValueError: As in `encode`.
-        """
         held, enough = "", 0
         for chunk in chunks:
             if not isinstance(chunk, str):
@@ -217,11 +171,6 @@ class Tokenizer:
         return filter(None, tokens)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Turn token ids into text; bytes that are not UTF-8 become U+FFFD.
-
-        Raises:
-            ValueError: An id is not in the vocabulary.
-        """
         parts = []
         for number in ids:
             token = self.vocab.get(number)
@@ -231,15 +180,6 @@ class Tokenizer:
         return b"".join(parts).decode("utf-8", "replace")
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write special_tokens.json, merges.txt and, last, vocab.json into a folder.
-
-        Args:
-            folder: Made if missing. Where it has a vocab.json, the other files are complete.
-
-        Raises:
-            OSError: The folder cannot be written.
-            ValueError: Two ids have the same bytes, which vocab.json cannot hold.
-        """
         vocab = {to_printable(token): token_id for token_id, token in self.vocab.items()}
         if len(vocab) < len(self.vocab):
             duplicate = next(i for i, raw in self.vocab.items() if vocab[to_printable(raw)] != i)
@@ -261,12 +201,6 @@ class Tokenizer:
         merges_path: str | os.PathLike[str],
         special_tokens: Sequence[str] | None = None,
     ) -> Self:
-        """Read a vocabulary and merges in GPT-2's format, in which bytes are printable characters.
-
-        Raises:
-            OSError: A file is missing or cannot be read.
-            ValueError: A file is not in this format, or the two do not fit together.
-        """
         try:
             entries: dict[str, int] = json.loads(Path(vocab_path).read_bytes())
             vocab = {token_id: from_printable(token) for token, token_id in entries.items()}
@@ -309,7 +243,6 @@ def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
 
 
 def _printable_bytes() -> dict[int, str]:
-    """GPT-2's names of the bytes: visible ones are themselves, the rest U+0100 and what follows."""
     visible = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in visible]
     return {byte: chr(byte) for byte in visible} | {
@@ -322,14 +255,8 @@ _FROM_PRINTABLE = {character: byte for byte, character in _PRINTABLE.items()}
 
 
 def to_printable(token: bytes) -> str:
-    """Write bytes as GPT-2's files do."""
     return "".join(_PRINTABLE[byte] for byte in token)
 
 
 def from_printable(token: str) -> bytes:
-    """Read bytes from what GPT-2's files write.
-
-    Raises:
-        KeyError: A character stands for no byte.
-    """
     return bytes(_FROM_PRINTABLE[character] for character in token)

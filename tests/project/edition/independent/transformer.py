@@ -1,10 +1,4 @@
-"""The pre-norm Transformer block, and the language model made of it.
-
-Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:
-
-    transformer_block                   Transformer block (5 points)
-    transformer_lm                      Transformer language model (6 points)
-"""
+"""The pre-norm Transformer block, and the language model made of it."""
 
 import torch
 from jaxtyping import Float, Int
@@ -17,20 +11,6 @@ from cs_basics.rope import RotaryPositionalEmbedding
 
 
 class TransformerBlock(nn.Module):
-    """Add to the residual stream what attention and then the feed-forward part make of it.
-
-    Pre-norm: each part reads a normalised copy, the stream itself is never normalised, so that
-    gradients reach the first block unchanged (Xiong et al. 2020, https://arxiv.org/abs/2002.04745).
-
-    Args:
-        d_model: Size of the residual stream.
-        num_heads: Attention heads, a divisor of d_model.
-        d_ff: Hidden size of the feed-forward part.
-        rope: Rotary embedding, shared by all blocks; None for no positions.
-        device: Where the weights live.
-        dtype: Float type of the weights.
-    """
-
     def __init__(
         self,
         d_model: int,
@@ -48,35 +28,12 @@ class TransformerBlock(nn.Module):
         self.ln2 = RMSNorm(d_model, **where)
 
     def forward(self, x: Float[Tensor, "... seq d_model"]) -> Float[Tensor, "... seq d_model"]:
-        """Return the new residual stream, same shape as x."""
         for norm, part in ((self.ln1, self.attn), (self.ln2, self.ffn)):
             x = x + part(norm(x))
         return x
 
 
 class TransformerLM(nn.Module):
-    """Predict the next token at every position.
-
-    Embedding, pre-norm blocks, a final norm and an untied output head: the architecture of Llama
-    (Touvron et al. 2023, sec. 2.2, https://arxiv.org/abs/2302.13971). `vocab_size` and
-    `context_length` are kept as attributes, which generate.py reads. State-dict keys are those of
-    docs/handout.md: `token_embeddings.weight`, `layers.0.attn.q_proj.weight`, `lm_head.weight` ...
-
-    Args:
-        vocab_size: Number of token ids.
-        context_length: Longest sequence that can be given.
-        d_model: Size of the residual stream.
-        num_layers: Number of blocks.
-        num_heads: Attention heads in each, a divisor of d_model; d_model / num_heads must be even.
-        d_ff: Hidden size of each feed-forward part.
-        rope_theta: Base of the rotary wavelengths.
-        device: Where the weights live.
-        dtype: Float type of the weights.
-
-    Raises:
-        ValueError: The sizes do not fit together.
-    """
-
     def __init__(
         self,
         vocab_size: int,
@@ -114,17 +71,6 @@ class TransformerLM(nn.Module):
     def forward(
         self, token_ids: Int[Tensor, "... seq"]
     ) -> Float[Tensor, "... seq {self.vocab_size}"]:
-        """Score every possible next token.
-
-        Args:
-            token_ids: Integers in [0, vocab_size), (..., seq).
-
-        Returns:
-            Logits, (..., seq, vocab_size); row t is the prediction of token t + 1.
-
-        Raises:
-            ValueError: The sequence is longer than context_length.
-        """
         if token_ids.shape[-1] > self.context_length:
             raise ValueError(
                 f"{token_ids.shape[-1]} tokens are more than context_length={self.context_length}"
