@@ -22,8 +22,8 @@ from cs_basics.fast.attention import (
     half_split_weights,
     has_qk_norm,
     join_heads,
+    rotate,
     split_heads,
-    turn,
 )
 from cs_basics.fast.layers import FusedSwiGLU
 from cs_basics.fast.transformer import FastTransformerLM
@@ -103,7 +103,7 @@ class DecodingAttention(nn.Module):
             q, k = self.rope(q, rows), self.rope(k, rows)
         elif self.rope is not None:
             cos, sin = self.rope.cos[rows], self.rope.sin[rows]
-            q, k = turn(q, cos, sin), turn(k, cos, sin)
+            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         k, v = cache.append(k, v)
         group = self.num_heads // self.num_kv_heads
         if group > 1:

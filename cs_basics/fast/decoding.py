@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from cs_basics import generate as reference
 from cs_basics.fast.cached import DecodingLM, KVCache, copy_sharing_tensors, decoding_model
 from cs_basics.fast.compilation import compile_if_possible
-from cs_basics.fast.sampling import Knobs, sample_fast
+from cs_basics.fast.sampling import SamplingTensors, sample_fast
 from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, seen_tokens
 from cs_basics.layers import Linear
 from cs_basics.transformer import TransformerLM
@@ -76,7 +76,7 @@ class Decoder:
             )
         self.model = decoder
         self.device = decoder.token_embeddings.weight.device
-        self.sampling, self.knobs = sampling, Knobs.of(sampling, self.device)
+        self.sampling, self.sampling_tensors = sampling, SamplingTensors.of(sampling, self.device)
         # One place more, which is never read: a view of all places would be contiguous, and the
         # compiler would treat that as another case.
         caches = decoder.empty_caches(batch_size, model.context_length + 1)
@@ -147,7 +147,7 @@ class Decoder:
             torch.tensor(positions, device=self.device),
             uniform,
             seen,
-            self.knobs,
+            self.sampling_tensors,
         )
         return drawn.tolist()
 
@@ -222,7 +222,7 @@ def decode_step(
     positions: Int[Tensor, " batch"],
     uniform: Float[Tensor, " batch"],
     seen: Bool[Tensor, "batch vocab_size"] | None,
-    knobs: Knobs,
+    tensors: SamplingTensors,
 ) -> Int[Tensor, " batch"]:
     """Read the newest token of each row and sample the next: everything that one token costs.
 
@@ -231,7 +231,7 @@ def decode_step(
     if seen is not None:
         seen.scatter_(1, tokens.unsqueeze(1), value=True)
     logits = decode_logits(model, keys, values, tokens, positions)
-    return sample_fast(logits, knobs, uniform, seen)
+    return sample_fast(logits, tensors, uniform, seen)
 
 
 def decode_logits(

@@ -107,8 +107,8 @@ def generate_texts(
         is_end=lambda row, _: streams[row].is_finished,
     ):
         for row, token_id in enumerate(tokens):
-            if token_id is not None and (piece := streams[row].push(token_id)):
-                yield row, piece
+            if token_id is not None and (chunk := streams[row].push(token_id)):
+                yield row, chunk
     for row, stream in enumerate(streams):
         if rest := stream.close():
             yield row, rest
