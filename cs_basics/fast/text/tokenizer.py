@@ -43,8 +43,6 @@ DECODED_AT_ONCE = 1 << 14
 BLOCK_BYTES = 1 << 21
 """Bytes of a file that are one task of a worker process."""
 
-MAX_UINT16_VOCAB_SIZE = 1 << 16
-
 
 class FastTokenizer(Tokenizer):
     """Does what `cs_basics.tokenizer.Tokenizer` does, and more for large amounts of text.
@@ -67,7 +65,7 @@ class FastTokenizer(Tokenizer):
         super().__init__(vocab, merges, special_tokens)
         if self.vocab_size > 1 << 32:
             raise ValueError(f"the token id {self.vocab_size - 1} is more than a token file holds")
-        self.dtype = "uint16" if self.vocab_size <= MAX_UINT16_VOCAB_SIZE else "uint32"
+        self.dtype = "uint16" if self.vocab_size <= 1 << 16 else "uint32"
         """Smallest type of an array that holds every id."""
         products = [self._ids[left + right] for left, right in self.merges]
         ranks = {
