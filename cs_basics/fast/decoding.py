@@ -38,9 +38,6 @@ RowLinear is a loop like any other, so Inductor would fuse the norm before it in
 compute the norm of the same vector again for every row of the weight.
 """
 
-IsEnd = Callable[[int, int], bool]
-"""Called with a row and its new token; returns whether the text of that row ends with it."""
-
 
 class RowLinear(Linear):
     """Linear for one row in compiled code: a multiplication and a sum instead of a library call.
@@ -257,7 +254,7 @@ def generate_batch(
     seed: int | None = None,
     *,
     is_compiled: bool = False,
-    is_end: IsEnd | None = None,
+    is_end: Callable[[int, int], bool] | None = None,
 ) -> Iterator[list[int | None]]:
     """Continue several prompts, which may differ in length, in one batch.
 
@@ -266,12 +263,12 @@ def generate_batch(
     Args:
         model: The language model.
         prompts: Token ids of each text, at least one; the last context_length - 1 are read.
-        max_tokens: Largest number of new tokens per text.
-        sampling: How to sample, and what to do when a context is full.
-        stop_ids: Any of these tokens ends its text and is not yielded.
-        seed: Equal seeds give equal texts; None: a random seed.
+        max_tokens: As in `generate`, like sampling, stop_ids and seed.
+        sampling: As there.
+        stop_ids: As there.
+        seed: As there.
         is_compiled: Compile the step first, which is worth it from some thousand tokens on.
-        is_end: Decides after each token of a row whether its text ends there.
+        is_end: Told a row and its new token, returns whether the text of that row ends with it.
 
     Yields:
         The next token of each row, None where the text has ended.
