@@ -138,7 +138,7 @@ def write_batch(
 
     if is_shown_growing:
         show((f"--- {first + 1} ---\n" if first is not None else "") + stories[0])
-    for row, piece in generate_texts(
+    for row, chunk in generate_texts(
         model,
         tokenizer,
         # As in training, where each story follows the end of another one.
@@ -150,9 +150,9 @@ def write_batch(
         seed=seed,
         is_compiled=is_compiled,
     ):
-        stories[row] += piece
+        stories[row] += chunk
         if is_shown_growing:
-            show(piece)
+            show(chunk)
     if is_shown_growing:
         show("\n")
         return

@@ -56,7 +56,7 @@ def accelerate(thing: Thing) -> Thing:
 def twins_of_the_model() -> dict[Any, Any]:
     """Return the table {clear thing: fast twin} of model, optimizer and generation."""
     from cs_basics.attention import CausalSelfAttention
-    from cs_basics.fast.adamw import OnePassAdamW
+    from cs_basics.fast.adamw import FusedAdamW
     from cs_basics.fast.attention import FlashGroupedQueryAttention, FlashSelfAttention
     from cs_basics.fast.decoding import generate as generate_with_cache
     from cs_basics.fast.layers import FusedSwiGLU
@@ -81,7 +81,7 @@ def twins_of_the_model() -> dict[Any, Any]:
         GroupedQueryAttention: FlashGroupedQueryAttention,
         SwiGLU: FusedSwiGLU,
         TransformerLM: FastTransformerLM,
-        AdamW: OnePassAdamW,
+        AdamW: FusedAdamW,
         Muon: StackedMuon,
         generate: generate_with_cache,
     }

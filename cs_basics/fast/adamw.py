@@ -16,7 +16,7 @@ from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.optim import AdamW, adamw_update, bias_corrected, call_closure
 
 
-class OnePassAdamW(AdamW):
+class FusedAdamW(AdamW):
     """AdamW with a compiled update; arguments, errors and state dict as in AdamW."""
 
     # PyTorch wraps these to exclude them from compilation, which imports the whole compiler:

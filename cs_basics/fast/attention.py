@@ -150,10 +150,10 @@ def rotate_half_split(
         return q, k
     places = all_positions(q, positions)
     cos, sin = rope.cos[places], rope.sin[places]
-    return turn(q, cos, sin), turn(k, cos, sin)
+    return rotate(q, cos, sin), rotate(k, cos, sin)
 
 
-def turn(
+def rotate(
     x: Float[Tensor, "... seq d"],
     cos: Float[Tensor, "... seq half"],
     sin: Float[Tensor, "... seq half"],
@@ -161,8 +161,8 @@ def turn(
     """Rotate pairs whose coordinates lie half a head apart, in at least float32."""
     wide = torch.promote_types(x.dtype, torch.float32)
     first, second = (half.to(wide) for half in x.chunk(2, dim=-1))
-    turned = (first * cos - second * sin, first * sin + second * cos)
-    return torch.cat([half.to(x.dtype) for half in turned], dim=-1)
+    rotated = (first * cos - second * sin, first * sin + second * cos)
+    return torch.cat([half.to(x.dtype) for half in rotated], dim=-1)
 
 
 def attend(

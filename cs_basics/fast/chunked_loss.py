@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction, once_differentiable
 
 CHUNK_TOKENS = 512
+"""Positions whose logits exist at the same time."""
 
 
 def linear_cross_entropy(
     hidden: Float[Tensor, "... d_model"],
     weight: Float[Tensor, "vocab_size d_model"],
     targets: Int[Tensor, "..."],
-    chunk_tokens: int = CHUNK_TOKENS,
 ) -> Float[Tensor, ""]:
     """Average the negative log-likelihood of the targets under softmax(hidden @ weight.T), in nats.
 
@@ -28,13 +28,12 @@ def linear_cross_entropy(
             dtype, everything after them in at least float32.
         weight: Weight of the output head.
         targets: Token id to predict at each position, (...), in [0, vocab_size).
-        chunk_tokens: Number of positions whose logits exist at the same time.
 
     Returns:
         The mean over all positions, a scalar in at least float32.
 
     Raises:
-        ValueError: The shapes do not fit, targets is empty, or chunk_tokens is below 1.
+        ValueError: The shapes do not fit, or targets is empty.
     """
     if hidden.shape[:-1] != targets.shape:
         raise ValueError(
@@ -43,12 +42,8 @@ def linear_cross_entropy(
         )
     if targets.numel() == 0:
         raise ValueError("targets is empty: there is nothing to average")
-    if chunk_tokens < 1:
-        raise ValueError(f"chunk_tokens={chunk_tokens} must be at least 1")
     rows = hidden.reshape(-1, hidden.shape[-1])
-    return LinearCrossEntropy.apply(
-        rows, weight, targets.reshape(-1), chunk_tokens, torch.is_grad_enabled()
-    )
+    return LinearCrossEntropy.apply(rows, weight, targets.reshape(-1), torch.is_grad_enabled())
 
 
 class LinearCrossEntropy(torch.autograd.Function):
@@ -71,7 +66,6 @@ class LinearCrossEntropy(torch.autograd.Function):
         hidden: Float[Tensor, "n d_model"],
         weight: Float[Tensor, "vocab_size d_model"],
         targets: Int[Tensor, " n"],
-        chunk_tokens: int,
         with_gradient: bool,
     ) -> Float[Tensor, ""]:
         """Return the mean loss."""
@@ -82,7 +76,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         grads_hidden: list[Tensor] = []
         grad_weight = None
         for rows, target in zip(
-            hidden.split(chunk_tokens), targets.split(chunk_tokens), strict=True
+            hidden.split(CHUNK_TOKENS), targets.split(CHUNK_TOKENS), strict=True
         ):
             logits, column = rows @ head.T, target.unsqueeze(-1)
             highest = logits.amax(dim=-1, keepdim=True).to(wide)
@@ -108,7 +102,7 @@ class LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
         ctx: BackwardCFunction, grad: Float[Tensor, ""]
-    ) -> tuple[Tensor, Tensor, None, None, None]:
+    ) -> tuple[Tensor, Tensor, None, None]:
         """Return the gradients of hidden and weight."""
         grad_hidden, grad_weight = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        return grad_hidden * grad.to(grad_hidden.dtype), grad_weight * grad, None, None, None
+        return grad_hidden * grad.to(grad_hidden.dtype), grad_weight * grad, None, None

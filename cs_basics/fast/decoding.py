@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from cs_basics import generate as reference
 from cs_basics.fast.cached import DecodingLM, KVCache, copy_sharing_tensors, decoding_model
 from cs_basics.fast.compilation import compile_if_possible
-from cs_basics.fast.sampling import Knobs, sample_fast
+from cs_basics.fast.sampling import SamplingTensors, sample_fast
 from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, seen_tokens
 from cs_basics.layers import Linear
 from cs_basics.transformer import TransformerLM
@@ -37,9 +37,6 @@ ROW_OPTIONS = {"realize_acc_reads_threshold": 2}
 RowLinear is a loop like any other, so Inductor would fuse the norm before it into that loop, and
 compute the norm of the same vector again for every row of the weight.
 """
-
-IsEnd = Callable[[int, int], bool]
-"""Called with a row and its new token; returns whether the text of that row ends with it."""
 
 
 class RowLinear(Linear):
@@ -76,7 +73,7 @@ class Decoder:
             )
         self.model = decoder
         self.device = decoder.token_embeddings.weight.device
-        self.sampling, self.knobs = sampling, Knobs.of(sampling, self.device)
+        self.sampling, self.sampling_tensors = sampling, SamplingTensors.of(sampling, self.device)
         # One place more, which is never read: a view of all places would be contiguous, and the
         # compiler would treat that as another case.
         caches = decoder.empty_caches(batch_size, model.context_length + 1)
@@ -111,7 +108,7 @@ class Decoder:
             KVCache(keys[rows, :, :longest], values[rows, :, :longest], positions)
             for keys, values in zip(self.keys, self.values, strict=True)
         ]
-        self.model.hidden(torch.tensor(padded, device=self.device), caches)
+        self.model.hidden_after(torch.tensor(padded, device=self.device), caches)
 
     @torch.no_grad()
     def step(
@@ -147,7 +144,7 @@ class Decoder:
             torch.tensor(positions, device=self.device),
             uniform,
             seen,
-            self.knobs,
+            self.sampling_tensors,
         )
         return drawn.tolist()
 
@@ -222,7 +219,7 @@ def decode_step(
     positions: Int[Tensor, " batch"],
     uniform: Float[Tensor, " batch"],
     seen: Bool[Tensor, "batch vocab_size"] | None,
-    knobs: Knobs,
+    tensors: SamplingTensors,
 ) -> Int[Tensor, " batch"]:
     """Read the newest token of each row and sample the next: everything that one token costs.
 
@@ -231,7 +228,7 @@ def decode_step(
     if seen is not None:
         seen.scatter_(1, tokens.unsqueeze(1), value=True)
     logits = decode_logits(model, keys, values, tokens, positions)
-    return sample_fast(logits, knobs, uniform, seen)
+    return sample_fast(logits, tensors, uniform, seen)
 
 
 def decode_logits(
@@ -244,7 +241,7 @@ def decode_logits(
     """Read the newest token of each row and score the next; keys and values change in place."""
     places = positions.unsqueeze(1)
     caches = [KVCache(k, v, places) for k, v in zip(keys, values, strict=True)]
-    hidden = model.hidden(tokens.unsqueeze(1), caches)
+    hidden = model.hidden_after(tokens.unsqueeze(1), caches)
     return model.lm_head(hidden[:, -1])
 
 
@@ -257,7 +254,7 @@ def generate_batch(
     seed: int | None = None,
     *,
     is_compiled: bool = False,
-    is_end: IsEnd | None = None,
+    is_end: Callable[[int, int], bool] | None = None,
 ) -> Iterator[list[int | None]]:
     """Continue several prompts, which may differ in length, in one batch.
 
@@ -266,12 +263,12 @@ def generate_batch(
     Args:
         model: The language model.
         prompts: Token ids of each text, at least one; the last context_length - 1 are read.
-        max_tokens: Largest number of new tokens per text.
-        sampling: How to sample, and what to do when a context is full.
-        stop_ids: Any of these tokens ends its text and is not yielded.
-        seed: Equal seeds give equal texts; None: a random seed.
+        max_tokens: As in `generate`, like sampling, stop_ids and seed.
+        sampling: As there.
+        stop_ids: As there.
+        seed: As there.
         is_compiled: Compile the step first, which is worth it from some thousand tokens on.
-        is_end: Decides after each token of a row whether its text ends there.
+        is_end: Told a row and its new token, returns whether the text of that row ends with it.
 
     Yields:
         The next token of each row, None where the text has ended.

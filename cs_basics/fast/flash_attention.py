@@ -24,6 +24,7 @@ from torch.autograd.function import BackwardCFunction, once_differentiable
 # The kernels are imported where they are called: without Triton this file works too.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 TILE = 128
+"""Queries, and keys, of one tile; Triton kernels choose their own."""
 LARGEST_KERNEL_HEAD = 256  # A kernel holds the rows of its block in registers.
 
 
@@ -31,7 +32,6 @@ def flash_causal_attention(
     q: Float[Tensor, "... seq d_k"],
     k: Float[Tensor, "... seq d_k"],
     v: Float[Tensor, "... seq d_v"],
-    tile: int = TILE,
 ) -> Float[Tensor, "... seq d_v"]:
     """Compute causal attention in tiles.
 
@@ -41,23 +41,20 @@ def flash_causal_attention(
         q: Queries; the products are computed in their dtype, the softmax in at least float32.
         k: Keys, as many as queries.
         v: Values, as many as queries.
-        tile: Queries, and keys, of one tile; Triton kernels choose their own.
 
     Raises:
-        ValueError: The numbers of queries, keys and values differ, or tile is below 1.
+        ValueError: The numbers of queries, keys and values differ.
     """
     if not q.shape[-2] == k.shape[-2] == v.shape[-2]:
         raise ValueError(
             f"{q.shape[-2]} queries, {k.shape[-2]} keys and {v.shape[-2]} values: "
             "causal attention needs as many of each"
         )
-    if tile < 1:
-        raise ValueError(f"tile={tile} must be at least 1")
     if runs_on_triton(q, k, v):
         from cs_basics.fast.triton_attention import TritonCausalAttention
 
         return TritonCausalAttention.apply(q, k, v)
-    return FlashCausalAttention.apply(q, k, v, tile)
+    return FlashCausalAttention.apply(q, k, v)
 
 
 def runs_on_triton(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -92,13 +89,12 @@ class FlashCausalAttention(torch.autograd.Function):
         q: Float[Tensor, "... seq d_k"],
         k: Float[Tensor, "... seq d_k"],
         v: Float[Tensor, "... seq d_v"],
-        tile: int,
     ) -> Float[Tensor, "... seq d_v"]:
         """Return the weighted mean of the values for each query."""
         outputs: list[Tensor] = []
         log_normalisers: list[Tensor] = []
-        tiles = list(zip(k.split(tile, dim=-2), v.split(tile, dim=-2), strict=True))
-        for number, q_tile in enumerate(q.split(tile, dim=-2)):
+        tiles = list(zip(k.split(TILE, dim=-2), v.split(TILE, dim=-2), strict=True))
+        for number, q_tile in enumerate(q.split(TILE, dim=-2)):
             # The diagonal tile first: every query sees a key there, so the highest score is finite
             # from then on.
             k_tile, v_tile = tiles[number]
@@ -120,27 +116,25 @@ class FlashCausalAttention(torch.autograd.Function):
             log_normalisers.append(highest + total.log())
         output, log_normaliser = torch.cat(outputs, dim=-2), torch.cat(log_normalisers, dim=-2)
         ctx.save_for_backward(q, k, v, output, log_normaliser)
-        ctx.tile = tile  # pyright: ignore[reportAttributeAccessIssue]
         return output
 
     @staticmethod
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
         ctx: BackwardCFunction, grad: Float[Tensor, "... seq d_v"]
-    ) -> tuple[Tensor, Tensor, Tensor, None]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the gradients of q, k and v."""
         q, k, v, output, log_normaliser = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        tile: int = ctx.tile  # pyright: ignore[reportAttributeAccessIssue]
         delta = (output.to(log_normaliser.dtype) * grad).sum(dim=-1, keepdim=True)
         rows = list(
-            zip(*(x.split(tile, dim=-2) for x in (q, grad, log_normaliser, delta)), strict=True)
+            zip(*(x.split(TILE, dim=-2) for x in (q, grad, log_normaliser, delta)), strict=True)
         )
         grads_q: list[Tensor | None] = [None] * len(rows)
         grads_k: list[Tensor] = []
         grads_v: list[Tensor] = []
         scale = 1 / math.sqrt(q.shape[-1])
         for number, (k_tile, v_tile) in enumerate(
-            zip(k.split(tile, dim=-2), v.split(tile, dim=-2), strict=True)
+            zip(k.split(TILE, dim=-2), v.split(TILE, dim=-2), strict=True)
         ):
             grad_k = grad_v = None
             for row in range(number, len(rows)):
@@ -161,7 +155,6 @@ class FlashCausalAttention(torch.autograd.Function):
             torch.cat(done, dim=-2).to(q.dtype),
             torch.cat(grads_k, dim=-2).to(k.dtype),
             torch.cat(grads_v, dim=-2).to(v.dtype),
-            None,
         )
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cs_basics.fast.adamw import OnePassAdamW
+from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.variants.muon import Coefficients, Muon, in_blocks, minimax, rate
 
 
-class StackedMuon(Muon, OnePassAdamW):
+class StackedMuon(Muon, FusedAdamW):
     """Muon whose orthogonal updates are computed for stacks of matrices.
 
     Arguments, errors and state dict as in Muon. The gradients of matrices hold garbage afterwards.

@@ -24,7 +24,7 @@ BLOCK = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Knobs:
+class SamplingTensors:
     """The settings of Sampling as arguments of a compiled function; None switches one off."""
 
     temperature: Float[Tensor, ""] | None
@@ -37,37 +37,37 @@ class Knobs:
     def of(cls, sampling: Sampling, device: torch.device) -> Self:
         """Convert a Sampling."""
 
-        def knob(value: float | None, off: float | None) -> Tensor | None:
+        def tensor(value: float | None, off: float | None) -> Tensor | None:
             return None if value in (None, off) else torch.tensor(value, device=device)
 
         return cls(
-            temperature=knob(sampling.temperature, 0),
+            temperature=tensor(sampling.temperature, 0),
             top_k=sampling.top_k,
-            top_p=knob(sampling.top_p, 1),
-            repetition_penalty=knob(sampling.repetition_penalty, 1),
+            top_p=tensor(sampling.top_p, 1),
+            repetition_penalty=tensor(sampling.repetition_penalty, 1),
         )
 
 
 def sample_fast(
     logits: Float[Tensor, "batch vocab_size"],
-    knobs: Knobs,
+    tensors: SamplingTensors,
     uniform: Float[Tensor, " batch"],
     seen: Bool[Tensor, "batch vocab_size"] | None = None,
 ) -> Int[Tensor, " batch"]:
     """Draw one token per row; arguments and result as in `sample`."""
     logits = logits.float()
-    if knobs.repetition_penalty is not None and seen is not None:
-        penalty = knobs.repetition_penalty
+    if tensors.repetition_penalty is not None and seen is not None:
+        penalty = tensors.repetition_penalty
         penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
         logits = torch.where(seen, penalised, logits)
-    if knobs.temperature is None:
+    if tensors.temperature is None:
         return logits.argmax(dim=-1)
     scores = logits - logits.amax(dim=-1, keepdim=True)
     # Unnormalised probabilities, the highest 1: nothing below depends on their sum.
-    weights = torch.exp(scores / knobs.temperature)
-    if knobs.top_k is None and knobs.top_p is None:
+    weights = torch.exp(scores / tensors.temperature)
+    if tensors.top_k is None and tensors.top_p is None:
         return draw_fast(weights, uniform)
-    least = least_kept(weights, knobs.top_k, knobs.top_p)
+    least = least_kept(weights, tensors.top_k, tensors.top_p)
     return draw_fast(weights.masked_fill(weights < least, 0), uniform)
 
 

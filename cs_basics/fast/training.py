@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.fast.adamw import OnePassAdamW
+from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.fast.loss import Loss, LossFunction, is_chunked, loss_function
 from cs_basics.fast.muon import StackedMuon
@@ -50,11 +50,11 @@ def compile_training(
             logger.info("compiling in this process instead of another one: %s", error)
         else:
             use_kernel(model)  # For batches of another shape.
-            if isinstance(optimizer, OnePassAdamW):
+            if isinstance(optimizer, FusedAdamW):
                 optimizer.use(compiled.update)
             return compiled
     use_kernel(model)
-    if isinstance(optimizer, OnePassAdamW):
+    if isinstance(optimizer, FusedAdamW):
         optimizer.compile(device)
     compiled = compile_if_possible(loss_of, device)
     if is_chunked(model, num_positions):

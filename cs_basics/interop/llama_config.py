@@ -81,6 +81,10 @@ def read_llama_config(path: Path, **settings: Any) -> TrainConfig:  # noqa: ANN4
         OSError: The file cannot be read.
         ValueError: It is damaged, or describes a model of another architecture.
     """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path.parent} holds no {path.name}: give the folder of a Llama or Qwen3 model"
+        )
     values = read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path} is not a configuration")

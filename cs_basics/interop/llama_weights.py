@@ -151,9 +151,10 @@ def _open_weights(folder: Path, files: contextlib.ExitStack) -> dict[str, Any]:
 
 
 def _open_safetensors(path: Path) -> Any:  # noqa: ANN401  the library's own class
-    # The library's error does not name the missing file.
-    with path.open("rb"):
-        pass
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path.parent} holds no {path.name}: fetch the weights that belong to its config.json"
+        )
     try:
         return safe_open(path, framework="pt")
     except SafetensorError as error:

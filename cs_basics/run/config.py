@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.config import ModelConfig, require_default
 
 END_OF_TEXT = "<|endoftext|>"
 MIN_VOCAB_SIZE = 257
@@ -104,6 +104,11 @@ class OptimConfig:
         for name in ("min_lr_ratio", "average_from", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be between 0 and 1")
+        if self.optimizer != "muon":
+            names = (entry.name for entry in fields(self) if entry.name.startswith("muon_"))
+            require_default(self, *names, because_of="optimizer")
+        if self.average_from == 1:
+            require_default(self, "average_decay", because_of="average_from")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ deletes the unfinished file.
 
 import codecs
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -177,8 +176,10 @@ def join_token_files(
 
 
 def _check_paths(text_path: Path, out_path: Path) -> None:
+    if not text_path.exists():
+        raise FileNotFoundError(f"{text_path} does not exist: name a text file")
     if text_path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a folder where a text file is needed", text_path)
+        raise IsADirectoryError(f"{text_path} is a folder: name a text file")
     if text_path.stat().st_size == 0 and text_path.is_file():
         raise ValueError(f"{text_path} is empty: there is no text to encode")
     if out_path.exists() and out_path.samefile(text_path):

@@ -13,9 +13,11 @@ def read_at_once(path: str | os.PathLike[str]) -> bytes:
     """Read a small file, and refuse one too large to be a description.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: The file is missing or cannot be read.
         ValueError: The file is larger than MAX_DESCRIPTION_BYTES.
     """
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist")
     if (size := Path(path).stat().st_size) > MAX_DESCRIPTION_BYTES:
         raise ValueError(
             f"{path} has {size:,} bytes: it is damaged or something else, "

@@ -10,8 +10,8 @@ from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import build_model
 
 
-def micro_batch_size(config: TrainConfig, world: World) -> int:
-    """Return how many rows of a batch a process works on at a time.
+def check_layout(config: TrainConfig, world: World) -> None:
+    """Refuse a run that the processes cannot share out, before minutes of work.
 
     Raises:
         ValueError: The batch cannot be shared out evenly, or the optimizer not at all.
@@ -28,6 +28,15 @@ def micro_batch_size(config: TrainConfig, world: World) -> int:
                 f"--average-from needs whole weights, and with --parallel {parallel} each process "
                 "holds a part of them: use --parallel ddp"
             )
+    micro_batch_size(config, world)
+
+
+def micro_batch_size(config: TrainConfig, world: World) -> int:
+    """Return how many rows of a batch a process works on at a time.
+
+    Raises:
+        ValueError: The batch cannot be shared out evenly.
+    """
     num_processes = data_world(config, world).size
     size, remainder = divmod(config.data.batch_size, num_processes * config.run.grad_accum_steps)
     if remainder:

@@ -1,11 +1,11 @@
 """Linear layers and embeddings of which each process holds a part (tensor parallelism).
 
 Shoeybi et al. 2019, sec. 3 (https://arxiv.org/abs/1909.08053). A pair of products needs one sum
-over the processes: the first is cut by its outputs (ColumnParallelLinear), so that each process has
-some of the hidden features, heads say; the second by its inputs (RowParallelLinear), so that each
-has a part of the sum. Columns and rows are those of W^T in x W^T.
+over the processes: the first is split by its outputs (ColumnParallelLinear), so that each process
+has some of the hidden features, heads say; the second by its inputs (RowParallelLinear), so that
+each has a part of the sum. Columns and rows are those of W^T in x W^T.
 
-A layer of the book gets one of these classes together with its share of the weight, in
+A layer of the book gets one of these classes together with its shard of the weight, in
 tensor_parallel.py.
 """
 
@@ -50,7 +50,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ARG004  # pyright: ignore[reportIncompatibleMethodOverride]
-        return cut(grad, -1), None
+        return shard(grad, -1), None
 
 
 class ColumnParallelLinear(Linear):
@@ -96,15 +96,15 @@ def shares(total: int) -> list[int]:
     return [each + (rank < more) for rank in range(dist.get_world_size())]
 
 
-def cut(whole: Tensor, axis: int) -> Tensor:
-    """This process's share of a tensor along an axis, with memory of its own."""
+def shard(whole: Tensor, axis: int) -> Tensor:
+    """This process's shard of a tensor along an axis, with memory of its own."""
     return whole.split(shares(whole.shape[axis]), axis)[dist.get_rank()].clone()
 
 
 def gather(part: Tensor, axis: int, total: int) -> Tensor:
-    """Put the shares of all processes together again, the inverse of `cut`."""
+    """Put the shards of all processes together again, the inverse of `shard`."""
     sizes = shares(total)
-    # gloo wants equal sizes: the shorter shares are filled up, and cut off after it.
+    # gloo wants equal sizes: the shorter shards are filled up, and narrowed after it.
     shape = list(part.shape)
     shape[axis] = sizes[0]
     filled = part.new_zeros(shape)

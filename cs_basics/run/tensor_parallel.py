@@ -25,8 +25,8 @@ from cs_basics.run.parallel_layers import (
     RowParallelLinear,
     VocabParallelEmbedding,
     VocabParallelHead,
-    cut,
     gather,
+    shard,
     summed,
 )
 from cs_basics.transformer import TransformerBlock, TransformerLM
@@ -44,7 +44,7 @@ LAYERS: dict[str, tuple[Kind, int]] = {
     "w2": (RowParallelLinear, 1),
     "lm_head": (VocabParallelHead, 0),
 }
-"""What each layer becomes, and the axis along which its weight is cut."""
+"""What each layer becomes, and the axis along which its weight is sharded."""
 
 KNOWN = {*(f"{name}.weight" for name in LAYERS), "q_norm.weight", "k_norm.weight"}
 """The weights of attention and feed-forward parts that can be shared out, or are held by all."""
@@ -55,7 +55,7 @@ class TensorParallel(DDP):
 
     Args:
         model: The model, not accelerated; shared out in place.
-        optimizer: Optimizer of the model; its parameters are replaced by the shares.
+        optimizer: Optimizer of the model; its parameters are replaced by the shards.
         world: The process group, two processes or more.
         build: Returns a whole model and its optimizer on the CPU, into which checkpoints are read.
 
@@ -104,7 +104,7 @@ class TensorParallel(DDP):
         return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
 
     def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
-        """Load the share of this process from a checkpoint; errors as in DDP."""
+        """Load the shard of this process from a checkpoint; errors as in DDP."""
         whole_model, whole_optimizer = self._build()
         iteration = checkpoint.load_into(whole_model, whole_optimizer)
         weights = {
@@ -125,7 +125,7 @@ class TensorParallel(DDP):
 
     def _share(self, whole: Tensor, name: str) -> Tensor:
         axis = self._axes.get(name)
-        return whole if axis is None else cut(whole, axis)
+        return whole if axis is None else shard(whole, axis)
 
 
 def check(model: TransformerLM, world: World) -> None:
@@ -153,7 +153,7 @@ def check(model: TransformerLM, world: World) -> None:
 
 
 def share_out(model: nn.Module) -> dict[str, int]:
-    """Replace the matrices of a model by this process's shares; return each one's axis by name."""
+    """Replace the matrices of a model by this process's shards; return each one's axis by name."""
     axes: dict[str, int] = {}
     shared: dict[int, nn.Parameter] = {}
     for name, module in model.named_modules():
@@ -167,7 +167,7 @@ def share_out(model: nn.Module) -> dict[str, int]:
         whole = module.weight
         assert isinstance(whole, nn.Parameter)
         if id(whole) not in shared:  # Tied weights stay tied.
-            shared[id(whole)] = nn.Parameter(cut(whole.detach(), axis))
+            shared[id(whole)] = nn.Parameter(shard(whole.detach(), axis))
         module.__class__, module.weight = kind, shared[id(whole)]
         axes[f"{name}.weight"] = axis
     return axes

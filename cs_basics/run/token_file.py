@@ -7,7 +7,7 @@ memory-mapped, so that a model can be trained on a file larger than memory.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.run.atomic import atomic_writer
 from cs_basics.tokenizer import Tokenizer
 
 MAGIC = b"cs_basics tokens\n"
 VERSION = 1
 HEADER_BYTES = 1024
-MAX_UINT16_VOCAB_SIZE = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,52 +68,7 @@ def token_dtype(vocab_size: int) -> str:
     """
     if vocab_size > 1 << 32:
         raise ValueError(f"the token id {vocab_size - 1} is more than a token file holds")
-    return "uint16" if vocab_size <= MAX_UINT16_VOCAB_SIZE else "uint32"
-
-
-def write_token_file(
-    path: str | os.PathLike[str],
-    id_chunks: Iterable[tuple[int, Sequence[int] | npt.NDArray[np.integer[Any]]]],
-    *,
-    vocab_size: int,
-    tokenizer_checksum: str,
-) -> TokenFile:
-    """Write token ids to a file, atomically.
-
-    Args:
-        path: The file; its folder is made if missing, an existing file is replaced.
-        id_chunks: The text in order, in chunks of any length: the size in bytes and the ids of
-            each chunk. Only one chunk is held in memory at a time.
-        vocab_size: Exclusive upper bound of the ids.
-        tokenizer_checksum: Checksum of the tokenizer that made the ids.
-
-    Returns:
-        The finished file, opened.
-
-    Raises:
-        OSError: The file cannot be written.
-        ValueError: An id is negative or not below vocab_size.
-    """
-    dtype = token_dtype(vocab_size)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(path) as file:
-        file.write(bytes(HEADER_BYTES))
-        num_tokens = num_bytes = 0
-        for chunk_bytes, chunk in id_chunks:
-            file.write(packed_ids(chunk, vocab_size).data)
-            num_tokens += len(chunk)
-            num_bytes += chunk_bytes
-        header = TokenHeader(
-            version=VERSION,
-            dtype=dtype,
-            vocab_size=vocab_size,
-            tokenizer_checksum=tokenizer_checksum,
-            num_tokens=num_tokens,
-            num_bytes=num_bytes,
-        )
-        file.seek(0)
-        file.write(packed_header(header))
-    return open_token_file(path)
+    return "uint16" if vocab_size <= 1 << 16 else "uint32"
 
 
 def packed_ids(
@@ -196,6 +149,8 @@ def check_unchanged(file: TokenFile) -> None:
 
 
 def _read_header(path: Path) -> TokenHeader:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: name a token file")
     with path.open("rb") as file:
         raw = file.read(HEADER_BYTES)
     if not raw.startswith(MAGIC) or len(raw) < HEADER_BYTES:

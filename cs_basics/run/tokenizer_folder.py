@@ -39,6 +39,11 @@ def load_tokenizer(folder: str | os.PathLike[str], is_fast: bool = True) -> Toke
     vocab, merges, specials = (
         Path(folder) / name for name in ("vocab.json", "merges.txt", "special_tokens.json")
     )
+    for file in (vocab, merges, specials):
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"{folder} holds no {file.name}: give the folder of a tokenizer that is finished"
+            )
     special_tokens = read_json(specials)
     if not isinstance(special_tokens, list):
         raise ValueError(f"{specials} is not a list of strings")

@@ -14,7 +14,7 @@ from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
-from cs_basics.run.layout import micro_batch_size
+from cs_basics.run.layout import check_layout
 from cs_basics.run.metrics import MetricsLog, plot_losses
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Report
@@ -60,9 +60,7 @@ def train_run(
             f"{folder.path} already holds a run: go on with it by --resume, or choose another "
             "run_dir"
         )
-    micro_batch_size(
-        config, world
-    )  # A batch that cannot be shared is refused before minutes of work.
+    check_layout(config, world)
     run = config.run
     clock = Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)
     device = resolve_device(run.device)

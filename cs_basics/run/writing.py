@@ -8,9 +8,6 @@ from cs_basics.run.text_stream import TextStream
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
-IsEnd = Callable[[int, int], bool]
-"""Called with a row and its new token; returns whether the text of that row ends with it."""
-
 
 def generate_rows(
     model: TransformerLM,
@@ -21,7 +18,7 @@ def generate_rows(
     seed: int | None = None,
     *,
     is_compiled: bool = False,
-    is_end: IsEnd | None = None,
+    is_end: Callable[[int, int], bool] | None = None,
 ) -> Iterator[list[int | None]]:
     """Continue several prompts: as one batch where cs_basics/fast can, else in turns.
 
@@ -35,7 +32,7 @@ def generate_rows(
         stop_ids: Any of these tokens ends its text and is not yielded.
         seed: Equal seeds give equal texts; None: a random seed.
         is_compiled: Compile first, which is worth it from some thousand tokens on.
-        is_end: Decides after each token of a row whether its text ends there.
+        is_end: Told a row and its new token, returns whether the text of that row ends with it.
 
     Yields:
         The next token of each row, None for a row that got none.
@@ -107,8 +104,8 @@ def generate_texts(
         is_end=lambda row, _: streams[row].is_finished,
     ):
         for row, token_id in enumerate(tokens):
-            if token_id is not None and (piece := streams[row].push(token_id)):
-                yield row, piece
+            if token_id is not None and (chunk := streams[row].push(token_id)):
+                yield row, chunk
     for row, stream in enumerate(streams):
         if rest := stream.close():
             yield row, rest

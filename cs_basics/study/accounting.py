@@ -146,22 +146,14 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     return {part: FLOAT32_BYTES * count for part, count in floats.items()}
 
 
-def inference_memory(
-    config: ModelConfig, batch_size: int = 1, bytes_per_value: int = FLOAT32_BYTES
-) -> Parts:
-    """Count the bytes that generation holds when the context is full, by part.
-
-    Args:
-        config: The model.
-        batch_size: Texts generated together.
-        bytes_per_value: 4 for float32, 2 for bfloat16.
-    """
+def inference_memory(config: ModelConfig) -> Parts:
+    """Count the bytes that generating a text in float32 holds when the context is full, by part."""
     values = {
         "weights": total(parameters(config)),
-        "KV cache": 2 * config.num_layers * batch_size * config.context_length * config.d_kv,
-        "logits": batch_size * config.vocab_size,
+        "KV cache": 2 * config.num_layers * config.context_length * config.d_kv,
+        "logits": config.vocab_size,
     }
-    return {part: bytes_per_value * count for part, count in values.items()}
+    return {part: FLOAT32_BYTES * count for part, count in values.items()}
 
 
 def total(parts: Parts) -> int:

@@ -1,8 +1,8 @@
 """ModelConfig: what a model is. How fast it is computed is no part of it."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 MAX_CONTEXT_LENGTH = 1 << 20
 """RoPE keeps a row of angles for each position; a larger number comes from a damaged file."""
@@ -96,6 +96,10 @@ class ModelConfig:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by norm_groups={self.norm_groups}"
             )
+        if self.norm != "partial-rmsnorm":
+            require_default(self, "norm_fraction", because_of="norm")
+        if self.norm != "group-rmsnorm":
+            require_default(self, "norm_groups", because_of="norm")
 
     def _check_heads(self) -> None:
         if self.head_dim is not None:
@@ -137,3 +141,15 @@ class ModelConfig:
     def d_kv(self) -> int:
         """Size of the keys of all heads together, and of the values."""
         return self.d_head * (self.num_kv_heads or self.num_heads)
+
+
+def require_default(config: Any, *names: str, because_of: str) -> None:  # noqa: ANN401  a dataclass
+    """Raise ValueError if any of these settings, which another one makes void, was given."""
+    for entry in fields(config):
+        value = getattr(config, entry.name)
+        if entry.name in names and value != entry.default:
+            raise ValueError(
+                f"{entry.name}={value} has no effect with {because_of}="
+                f"{getattr(config, because_of)}: set it to {entry.default}, or choose another "
+                f"{because_of}"
+            )

@@ -33,7 +33,7 @@ def main(
     seed: int = 0,
     max_tokens: int = SAMPLE_TOKENS,
     checkpoint: Literal["latest", "best"] = "latest",
-    as_json: bool = False,
+    as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Write stories as a run writes its samples, and read each as the grammar would.
 
@@ -80,7 +80,8 @@ def main(
         print_result(json.dumps({**counts, **settings, "stories": rows}))
     else:
         print_result(
-            f"{num_kept} of {num_stories} stories keep their hero and object, {num_all_kept} all else"
+            f"{num_kept} of {num_stories} stories keep their hero and object, "
+            f"{num_all_kept} all else"
         )
 
 

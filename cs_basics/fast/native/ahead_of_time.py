@@ -11,7 +11,6 @@ fails, NotCompiledError tells the caller to use torch.compile.
 
 import hashlib
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -27,8 +26,6 @@ from torch.autograd.function import once_differentiable
 
 from cs_basics.fast.compilation import compiled_code_folder, processor
 from cs_basics.fast.loss import LossFunction
-
-logger = logging.getLogger(__name__)
 
 COMPILER = "cs_basics.fast.native.ahead_of_time_compiler"
 BOOK_FILES = (

@@ -7,7 +7,6 @@ time. A pipe cannot be mapped: its text is read in order and travels itself.
 
 import codecs
 import contextlib
-import errno
 import mmap
 import os
 from collections.abc import Generator, Iterator, Sequence
@@ -74,9 +73,11 @@ def file_size(path: str | os.PathLike[str]) -> int:
         OSError: There is no such file, or it is a folder.
         ValueError: It is an ordinary file and empty.
     """
-    size = Path(path).stat().st_size
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist: name a text file")
     if Path(path).is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a folder where a text file is needed", str(path))
+        raise IsADirectoryError(f"{path} is a folder: name a text file")
+    size = Path(path).stat().st_size
     if size == 0 and Path(path).is_file():
         raise ValueError(f"{path} is empty: there is no text to work on")
     return size

@@ -82,14 +82,14 @@ class SegmentCounter:
 
     def __init__(self, special_tokens: Sequence[str]) -> None:
         self._special_tokens = list(special_tokens)
-        self._cuts_at_spaces = not any(" " in token for token in special_tokens)
+        self._splits_at_spaces = not any(" " in token for token in special_tokens)
         self._table = SegmentTable()
         self._occurrences = np.zeros(1, np.int64)  # of each text of the table
         self._pretokens: Counter[bytes] = Counter()
 
     def count(self, data: bytes) -> None:
         """Count one more text, which shares no token with those before."""
-        if not self._cuts_at_spaces:
+        if not self._splits_at_spaces:
             text = data.decode("utf-8", "surrogateescape")
             self._pretokens.update(count_pretokens(text, self._special_tokens))
             return

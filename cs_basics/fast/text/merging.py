@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 Ranks = Mapping[tuple[int, int], int]
 Integers = npt.NDArray[np.int64]
-_Keys = npt.NDArray[np.uint64]
 
 NO_TOKEN = -1
 """In the place of the token of a byte that a vocabulary lacks."""

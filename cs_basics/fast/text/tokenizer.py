@@ -43,8 +43,6 @@ DECODED_AT_ONCE = 1 << 14
 BLOCK_BYTES = 1 << 21
 """Bytes of a file that are one task of a worker process."""
 
-MAX_UINT16_VOCAB_SIZE = 1 << 16
-
 
 class FastTokenizer(Tokenizer):
     """Does what `cs_basics.tokenizer.Tokenizer` does, and more for large amounts of text.
@@ -67,7 +65,7 @@ class FastTokenizer(Tokenizer):
         super().__init__(vocab, merges, special_tokens)
         if self.vocab_size > 1 << 32:
             raise ValueError(f"the token id {self.vocab_size - 1} is more than a token file holds")
-        self.dtype = "uint16" if self.vocab_size <= MAX_UINT16_VOCAB_SIZE else "uint32"
+        self.dtype = "uint16" if self.vocab_size <= 1 << 16 else "uint32"
         """Smallest type of an array that holds every id."""
         products = [self._ids[left + right] for left, right in self.merges]
         ranks = {
@@ -78,7 +76,7 @@ class FastTokenizer(Tokenizer):
         self._special_ids = {
             token: self._ids[token.encode("utf-8")] for token in self.special_tokens
         }
-        self._cuts_at_spaces = not any(" " in token for token in self.special_tokens)
+        self._splits_at_spaces = not any(" " in token for token in self.special_tokens)
         self._forget()
 
     def encode(self, text: str) -> list[int]:
@@ -109,22 +107,6 @@ class FastTokenizer(Tokenizer):
             ValueError: As in `encode`.
         """
         return self._encode_chunks(byte_chunks(data, self.special_tokens))
-
-    def encode_batch(self, texts: Iterable[str], num_workers: int = 1) -> list[list[int]]:
-        """Return what `encode` does for each of many texts.
-
-        Args:
-            texts: Any number of texts, in order.
-            num_workers: Processes. Sending texts and ids to and fro costs about as much as encoding
-                real text, so that more than one pay only for text that repeats little.
-
-        Raises:
-            ValueError: As in `encode`, or num_workers is below 1.
-        """
-        workers = default_num_workers(num_workers, 0)
-        if workers == 1:
-            return [self.encode(text) for text in texts]
-        return [ids.tolist() for ids in map_in_order(self.encode_to_array, texts, workers)]
 
     def encode_blocks(
         self,
@@ -220,7 +202,7 @@ class FastTokenizer(Tokenizer):
 
         Exact since no pre-token and no special token crosses the end of a segment.
         """
-        if not self._cuts_at_spaces:
+        if not self._splits_at_spaces:
             return np.array(super().encode(data.decode("utf-8", "surrogateescape")), self.dtype)
         if self._segments.is_full:
             self._forget()

@@ -103,7 +103,7 @@ class Ours(Contender):
         return [self.tokenizer.encode(text) for text in texts]
 
     def batch(self, texts: list[str]) -> Sequence[object]:
-        return self.tokenizer.encode_batch(texts)
+        return self.documents(texts)
 
     def whole(self, text: str, out: str) -> None:
         encode_file(self.tokenizer, text, out, self.num_threads)

@@ -12,7 +12,7 @@ from conftest import ROOT
 
 from cs_basics.fast import accelerate, compile_training
 from cs_basics.fast import training as fast_training
-from cs_basics.fast.adamw import OnePassAdamW, numbers, update_in_place
+from cs_basics.fast.adamw import FusedAdamW, numbers, update_in_place
 from cs_basics.fast.compilation import compiled_code_folder, reason_not_to_compile
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native import ahead_of_time
@@ -170,8 +170,8 @@ def output_of(program):
 def test_an_optimizer_imports_no_compiler():
     program = (
         "import sys, torch\n"
-        "from cs_basics.fast.adamw import OnePassAdamW\n"
-        "optimizer = OnePassAdamW([torch.nn.Parameter(torch.zeros(3))])\n"
+        "from cs_basics.fast.adamw import FusedAdamW\n"
+        "optimizer = FusedAdamW([torch.nn.Parameter(torch.zeros(3))])\n"
         "optimizer.zero_grad()\n"
         "optimizer.load_state_dict(optimizer.state_dict())\n"
         "print('torch._dynamo' in sys.modules)\n"
@@ -204,7 +204,7 @@ def test_where_it_fails_this_process_compiles(model, monkeypatch, tmp_path, capl
     monkeypatch.setattr(ahead_of_time, "COMPILER", "no_such_module")
     monkeypatch.setattr(fast_training, "compile_if_possible", keep)
     monkeypatch.setattr(fast_training, "use_kernel", lambda _: False)
-    optimizer = OnePassAdamW(model.parameters())
+    optimizer = FusedAdamW(model.parameters())
     monkeypatch.setattr(optimizer, "compile", lambda _: asked.append("optimizer"))
     with caplog.at_level("INFO"):
         loss_of = compile_training(model, CONFIG, optimizer, torch.float32, num_rows)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from cs_basics.fast import chunked_loss
 from cs_basics.fast.chunked_loss import linear_cross_entropy
 from cs_basics.functional import cross_entropy
 
@@ -15,16 +16,21 @@ def case(num_tokens=(3, 7), d_model=8, vocab_size=11, dtype=torch.float64):
     return hidden.requires_grad_(), weight.requires_grad_(), targets
 
 
+@pytest.fixture(autouse=True)
+def chunk_tokens(request, monkeypatch):
+    monkeypatch.setattr(chunked_loss, "CHUNK_TOKENS", getattr(request, "param", 4))
+
+
 def plain(hidden, weight, targets):
     return cross_entropy(hidden @ weight.T, targets)
 
 
-@pytest.mark.parametrize("chunk_tokens", [1, 4, 7, 21, 500])
-def test_loss_and_gradients_are_the_plain_ones(chunk_tokens):
+@pytest.mark.parametrize("chunk_tokens", [1, 4, 7, 21, 500], indirect=True)
+def test_loss_and_gradients_are_the_plain_ones():
     hidden, weight, targets = case()
     expected = plain(hidden, weight, targets)
     gradients = torch.autograd.grad(expected, (hidden, weight))
-    loss = linear_cross_entropy(hidden, weight, targets, chunk_tokens)
+    loss = linear_cross_entropy(hidden, weight, targets)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
     for ours, theirs in zip(torch.autograd.grad(loss, (hidden, weight)), gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
@@ -32,18 +38,19 @@ def test_loss_and_gradients_are_the_plain_ones(chunk_tokens):
 
 def test_gradients_follow_what_comes_from_above():
     hidden, weight, targets = case()
-    once = torch.autograd.grad(linear_cross_entropy(hidden, weight, targets, 4), (hidden, weight))
+    once = torch.autograd.grad(linear_cross_entropy(hidden, weight, targets), (hidden, weight))
     scaled = torch.autograd.grad(
-        3 * linear_cross_entropy(hidden, weight, targets, 4) + 1, (hidden, weight)
+        3 * linear_cross_entropy(hidden, weight, targets) + 1, (hidden, weight)
     )
     for one, three in zip(once, scaled, strict=True):
         torch.testing.assert_close(three, 3 * one)
 
 
+@pytest.mark.parametrize("chunk_tokens", [2], indirect=True)
 def test_gradcheck():
     hidden, weight, targets = case(num_tokens=(5,), d_model=3, vocab_size=4)
     assert torch.autograd.gradcheck(
-        lambda h, w: linear_cross_entropy(h, w, targets, 2), (hidden, weight)
+        lambda h, w: linear_cross_entropy(h, w, targets), (hidden, weight)
     )
 
 
@@ -52,15 +59,16 @@ def test_large_scores_do_not_overflow(shift):
     hidden, weight, targets = case(dtype=torch.float32)
     hidden = torch.cat([hidden.detach(), torch.ones(3, 7, 1)], dim=-1).requires_grad_()
     weight = torch.cat([weight.detach(), torch.full((11, 1), shift)], dim=-1).requires_grad_()
-    loss = linear_cross_entropy(hidden, weight, targets, 4)
+    loss = linear_cross_entropy(hidden, weight, targets)
     torch.testing.assert_close(loss, plain(hidden, weight, targets), rtol=1e-3, atol=0)
     loss.backward()
     assert hidden.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("chunk_tokens", [32], indirect=True)
 def test_bfloat16_products_leave_loss_and_sums_in_float32():
     hidden, weight, targets = case((4, 64), 32, 300, torch.float32)
-    loss = linear_cross_entropy(hidden.bfloat16(), weight, targets, 32)
+    loss = linear_cross_entropy(hidden.bfloat16(), weight, targets)
     exact = plain(hidden, weight, targets)
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(exact.item(), rel=3e-3)
@@ -70,6 +78,7 @@ def test_bfloat16_products_leave_loss_and_sums_in_float32():
         assert (one - other).norm() < 0.01 * other.norm()
 
 
+@pytest.mark.parametrize("chunk_tokens", [7], indirect=True)
 def test_without_gradients_none_are_computed(monkeypatch):
     hidden, weight, targets = case()
     products = []
@@ -81,13 +90,14 @@ def test_without_gradients_none_are_computed(monkeypatch):
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", counted)
     with torch.no_grad():
-        loss = linear_cross_entropy(hidden, weight, targets, 7)
+        loss = linear_cross_entropy(hidden, weight, targets)
     assert len(products) == 3
     assert not loss.requires_grad
-    linear_cross_entropy(hidden, weight, targets, 7)
+    linear_cross_entropy(hidden, weight, targets)
     assert len(products) == 3 + 9
 
 
+@pytest.mark.parametrize("chunk_tokens", [16], indirect=True)
 def test_no_tensor_is_as_large_as_the_logits():
     hidden, weight, targets = case((256,), 4, 1000, torch.float32)
     largest = 0
@@ -101,7 +111,7 @@ def test_no_tensor_is_as_large_as_the_logits():
             return result
 
     with Sizes():
-        linear_cross_entropy(hidden, weight, targets, 16).backward()
+        linear_cross_entropy(hidden, weight, targets).backward()
     assert largest == 16 * 1000
 
 
@@ -110,7 +120,6 @@ def test_no_tensor_is_as_large_as_the_logits():
     [
         ({"targets": torch.zeros(3, 6, dtype=torch.long)}, r"\(3, 7\), not \(3, 6\)"),
         ({"hidden": torch.zeros(0, 8), "targets": torch.zeros(0).long()}, "empty"),
-        ({"chunk_tokens": 0}, "chunk_tokens=0"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cs_basics.fast import accelerate, checkpoint_blocks, loss
-from cs_basics.fast.adamw import OnePassAdamW
+from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.fast.compilation import reason_not_to_compile
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.transformer import FastTransformerLM
@@ -57,7 +57,7 @@ def test_the_twins_reach_the_losses_of_the_book(config, tmp_path, monkeypatch):
     results = [train_run(off), train_run(auto)]
     (trainer,) = seen
     assert type(trainer.model) is FastTransformerLM
-    assert type(trainer.optimizer) is OnePassAdamW
+    assert type(trainer.optimizer) is FusedAdamW
     assert_same_curve(losses_of(auto), losses_of(off))
     assert results[1].loss == pytest.approx(results[0].loss, abs=2e-3)
 

@@ -6,6 +6,7 @@ The layers that use it: test_twins.py.
 import pytest
 import torch
 
+from cs_basics.fast import flash_attention
 from cs_basics.fast.attention import rotate_half_split, to_half_split
 from cs_basics.fast.flash_attention import flash_causal_attention
 from cs_basics.functional import scaled_dot_product_attention
@@ -20,6 +21,11 @@ def case(seq=13, d_k=6, d_v=4, dtype=torch.float64, scale=1.0):
     ]
 
 
+@pytest.fixture(autouse=True)
+def tile(request, monkeypatch):
+    monkeypatch.setattr(flash_attention, "TILE", getattr(request, "param", 4))
+
+
 def plain(q, k, v):
     mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).tril()
     return scaled_dot_product_attention(q, k, v, mask)
@@ -31,27 +37,27 @@ def results(function, inputs):
     return [output, *torch.autograd.grad((output * weights).sum(), inputs)]
 
 
-@pytest.mark.parametrize("tile", [1, 4, 5, 13, 64])
+@pytest.mark.parametrize("tile", [1, 4, 5, 13, 64], indirect=True)
 # Scores of about 300 make the highest one move from tile to tile by more than exp can follow.
 @pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_output_and_gradients_are_the_plain_ones(tile, scale):
+def test_output_and_gradients_are_the_plain_ones(scale):
     inputs = case(scale=scale)
     # Plain softmax computes in float32 at least, here in float64, as the tiles do.
-    ours = results(lambda q, k, v: flash_causal_attention(q, k, v, tile), inputs)
+    ours = results(flash_causal_attention, inputs)
     for one, other in zip(ours, results(plain, inputs), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
 
 
 def test_gradcheck():
     inputs = case(seq=5, d_k=2, d_v=3)
-    assert torch.autograd.gradcheck(lambda q, k, v: flash_causal_attention(q, k, v, 2), inputs)
+    assert torch.autograd.gradcheck(flash_causal_attention, inputs)
 
 
 def test_bfloat16_is_as_near_to_float32_as_the_plain_form():
     exact = case(seq=96, dtype=torch.float32)
     rounded = [x.detach().bfloat16().requires_grad_() for x in exact]
     truth = results(plain, exact)
-    ours = results(lambda q, k, v: flash_causal_attention(q, k, v, 32), rounded)
+    ours = results(flash_causal_attention, rounded)
     theirs = results(plain, rounded)
     for one, other, true in zip(ours, theirs, truth, strict=True):
         assert one.dtype == torch.bfloat16
@@ -60,9 +66,9 @@ def test_bfloat16_is_as_near_to_float32_as_the_plain_form():
 
 def test_no_query_sees_what_comes_later():
     q, k, v = (x.detach() for x in case(seq=9))
-    before = flash_causal_attention(q, k, v, 4)
+    before = flash_causal_attention(q, k, v)
     k[..., 6:, :], v[..., 6:, :] = 99.0, 99.0
-    after = flash_causal_attention(q, k, v, 4)
+    after = flash_causal_attention(q, k, v)
     assert torch.equal(after[..., :6, :], before[..., :6, :])
     assert not torch.allclose(after[..., 6:, :], before[..., 6:, :])
 
@@ -75,7 +81,7 @@ def test_what_is_kept_for_the_backward_grows_with_the_length_and_not_with_its_sq
         with torch.autograd.graph.saved_tensors_hooks(
             lambda x, sizes=sizes: sizes.append(x.numel()) or x, lambda x: x
         ):
-            flash_causal_attention(*inputs, 16)
+            flash_causal_attention(*inputs)
         kept[seq] = sum(sizes)
     assert kept[128] == 2 * kept[64]
 
@@ -104,10 +110,6 @@ def test_half_split_order_keeps_heads_apart():
     assert to_half_split(rows, 2).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
-@pytest.mark.parametrize(
-    ("seqs", "tile", "message"),
-    [((4, 3, 4), 2, "4 queries, 3 keys and 4 values"), ((4, 4, 4), 0, "tile=0")],
-)
-def test_what_does_not_fit_is_refused(seqs, tile, message):
-    with pytest.raises(ValueError, match=message):
-        flash_causal_attention(*(torch.zeros(n, 2) for n in seqs), tile)
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="4 queries, 3 keys and 4 values"):
+        flash_causal_attention(*(torch.zeros(n, 2) for n in (4, 3, 4)))

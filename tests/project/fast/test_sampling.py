@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from cs_basics.fast.sampling import Knobs, draw_fast, largest, least_kept, sample_fast
+from cs_basics.fast.sampling import SamplingTensors, draw_fast, largest, least_kept, sample_fast
 from cs_basics.generate import Sampling, draw, sample
 
 
@@ -47,9 +47,9 @@ def test_fast_sampling_draws_what_the_definition_draws(top_k, top_p, sharpness):
     seen = torch.rand(64, 500, generator=generator) < 0.3
     for penalty in (1.0, 1.7):
         sampling = Sampling(temperature=0.8, top_k=top_k, top_p=top_p, repetition_penalty=penalty)
-        knobs = Knobs.of(sampling, logits.device)
+        tensors = SamplingTensors.of(sampling, logits.device)
         expected = sample(logits, sampling, uniform, seen)
-        assert torch.equal(sample_fast(logits, knobs, uniform, seen), expected)
+        assert torch.equal(sample_fast(logits, tensors, uniform, seen), expected)
 
 
 def test_halving_finds_the_least_probability_of_the_nucleus_exactly():

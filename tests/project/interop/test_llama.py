@@ -327,6 +327,11 @@ def index_of(file):
 
 Q_PROJ = "model.layers.1.self_attn.q_proj.weight"
 DAMAGE = {
+    "no config": (lambda folder: (folder / "config.json").unlink(), ["holds no config.json: give"]),
+    "no weights": (
+        lambda folder: (folder / "model.safetensors").unlink(),
+        ["holds no model.safetensors: fetch"],
+    ),
     "another architecture": (change_config(model_type="gpt2"), ["config.json", '"gpt2"']),
     "qwen2": (change_config(model_type="qwen2"), ['"qwen2"', "attention has biases"]),
     "no gains of queries": (change_config(model_type="qwen3"), ["no weight", "self_attn.q_norm"]),

@@ -9,6 +9,7 @@ import browser
 import pytest
 import torch
 from page_cases import FORMS, SIZES, make_run, open_page
+from token_files import write_token_file
 
 from cs_basics.bpe import train_bpe
 from cs_basics.generate import Sampling, generate
@@ -17,7 +18,7 @@ from cs_basics.interop.page_file import MAX_PARAMETERS, check_size, write_page
 from cs_basics.interop.page_script import joined_script
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.token_file import open_token_file, write_token_file
+from cs_basics.run.token_file import open_token_file
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import build_model

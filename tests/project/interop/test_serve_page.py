@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from page_cases import FORMS, ask, make_run, open_page
+from token_files import write_token_file
 
 from cs_basics.bpe import train_bpe
 from cs_basics.interop.page_file import write_page
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import make_optimizer
-from cs_basics.run.token_file import write_token_file
 from cs_basics.tokenizer import Tokenizer
 
 needed = "not installed: pip install -e '.[dev]'"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from token_files import write_token_file
 
 from cs_basics.bpe import train_bpe
 from cs_basics.fast.text import blocks
@@ -19,7 +20,6 @@ from cs_basics.run.token_file import (
     MAGIC,
     open_token_file,
     tokenizer_checksum,
-    write_token_file,
 )
 from cs_basics.tokenizer import Tokenizer
 
@@ -108,7 +108,7 @@ def test_token_file_of_another_tokenizer_is_refused_by_both_names(tmp_path):
 
 
 def test_missing_token_file_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="missing does not exist: name a token file"):
         open_token_file(tmp_path / "missing")
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from token_files import write_token_file
 
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
@@ -20,7 +21,7 @@ from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.schedules import linear_schedule
-from cs_basics.run.token_file import open_token_file, write_token_file
+from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.training import TrainingDivergedError, train

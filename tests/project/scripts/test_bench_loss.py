@@ -128,7 +128,7 @@ def test_the_clock_stands_still_between_turns(tiny_config, monkeypatch):
 def test_the_peers_muon_has_the_matrices_of_the_blocks_and_adamw_the_rest(tiny_config):
     pytest.importorskip("transformers")
     worker = importlib.import_module("benchmarks.loss_worker")
-    config = tiny_config.replace(muon_lr_ratio=3.0, weight_decay=0.3)
+    config = tiny_config.replace(optimizer="muon", muon_lr_ratio=3.0, weight_decay=0.3)
     model, optimizer, *_ = worker.make_peer("transformers, Muon", config)
     matrices, others = optimizer.param_groups
     assert len(matrices["params"]) == 7 * config.model.num_layers

@@ -33,7 +33,7 @@ def test_stories_of_the_grammar_are_counted_and_others_are_not(script, run_dir, 
 
 
 def test_a_model_that_has_learned_nothing_keeps_nothing(script, run_dir):
-    arguments = ("--num-stories", "2", "--max-tokens", "20", "--as-json")
+    arguments = ("--num-stories", "2", "--max-tokens", "20", "--json")
     result = script("maintain/check_stories", str(run_dir), *arguments)
     found = json.loads(result.out)
     assert found["num_kept"] == 0

@@ -108,7 +108,7 @@ def changed(flags, **values):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (changed(TRAIN, text="missing"), "missing"),
+        (changed(TRAIN, text="missing"), "missing does not exist: name a text file"),
         (changed(TRAIN, text="empty"), "empty"),
         (changed(TRAIN, text="tokenizer"), "folder"),
         (changed(TRAIN, vocab_size="200"), "vocab_size=200"),
@@ -117,10 +117,10 @@ def changed(flags, **values):
         (changed(TRAIN, out="text.txt/new"), "not a folder"),
         ([*TRAIN, "--special-tokens", "a", "a"], "more than once"),
         ([*TRAIN, "--num-workers", "0"], "num_workers=0"),
-        (changed(ENCODE, text="missing"), "missing"),
+        (changed(ENCODE, text="missing"), "missing does not exist: name a text file"),
         (changed(ENCODE, text="empty"), "empty"),
         (changed(ENCODE, text="tokenizer"), "folder"),
-        (changed(ENCODE, tokenizer="missing"), "missing"),
+        (changed(ENCODE, tokenizer="missing"), "missing holds no vocab.json: give the folder"),
         (changed(ENCODE, tokenizer="damaged"), "vocab.json is not a JSON file"),
         (changed(ENCODE, out="text.txt"), "--overwrite"),
         ([*changed(ENCODE, out="text.txt"), "--overwrite"], "is the text itself"),

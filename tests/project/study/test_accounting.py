@@ -99,7 +99,7 @@ def test_generation_flops_are_those_that_pytorch_counts(position):
     tensors, place = model.empty_caches(1, position + 1), torch.tensor([[position]])
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         caches = [KVCache(*each, place) for each in tensors]
-        model.lm_head(model.hidden(torch.zeros(1, 1, dtype=torch.long), caches))
+        model.lm_head(model.hidden_after(torch.zeros(1, 1, dtype=torch.long), caches))
     assert total(accounting.generation_flops(PLAIN, position)) == counter.get_total_flops()
 
 
@@ -156,9 +156,9 @@ def test_training_holds_four_numbers_per_parameter_besides_activations():
 
 
 def test_inference_memory_holds_the_cache_that_generation_makes(config):
-    caches = decoding_model(build_model(config)).empty_caches(2, config.context_length)
+    caches = decoding_model(build_model(config)).empty_caches(1, config.context_length)
     real = sum(keys.nbytes + values.nbytes for keys, values in caches)
-    assert accounting.inference_memory(config, batch_size=2)["KV cache"] == real
+    assert accounting.inference_memory(config)["KV cache"] == real
 
 
 def test_time_and_utilisation_are_each_others_inverse():

@@ -150,9 +150,8 @@ def test_a_gate_of_another_shape_is_rejected():
     ],
 )
 def test_make_norm_builds_each_kind_with_its_choice(kind, type_, printed):
-    config = ModelConfig(
-        d_model=8, num_heads=2, norm=kind, norm_eps=0.25, norm_fraction=0.5, norm_groups=2
-    )
+    own = {"partial-rmsnorm": {"norm_fraction": 0.5}, "group-rmsnorm": {"norm_groups": 2}}
+    config = ModelConfig(d_model=8, num_heads=2, norm=kind, norm_eps=0.25, **own.get(kind, {}))
     norm = make_norm(config, dtype=torch.float16)
     assert type(norm) is type_
     assert printed in repr(norm)

@@ -9,6 +9,8 @@ from cs_basics.study.claims.draws import largest, normal
 from cs_basics.study.claims.sources import IOFFE, SHEN, ZHANG
 
 SAMPLES, LENGTH, D = 4, 10, 16
+MOMENTUM = 0.1
+"""Share of a new batch in the running mean."""
 
 
 class BatchNorm(nn.Module):
@@ -19,12 +21,10 @@ class BatchNorm(nn.Module):
 
     Args:
         d_model: Size of the last axis.
-        momentum: Share of a new batch in the running mean.
     """
 
-    def __init__(self, d_model: int, momentum: float = 0.1) -> None:
+    def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.momentum = momentum
         self.mean, self.variance = torch.zeros(d_model), torch.ones(d_model)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -33,8 +33,8 @@ class BatchNorm(nn.Module):
         if self.training:
             rows = x.reshape(-1, x.shape[-1])
             mean, variance = rows.mean(0), rows.var(0, correction=0)
-            self.mean = torch.lerp(self.mean, mean.detach().float(), self.momentum)
-            self.variance = torch.lerp(self.variance, variance.detach().float(), self.momentum)
+            self.mean = torch.lerp(self.mean, mean.detach().float(), MOMENTUM)
+            self.variance = torch.lerp(self.variance, variance.detach().float(), MOMENTUM)
         return (x - mean) * torch.rsqrt(variance + 1e-5)
 
 

@@ -19,9 +19,9 @@ D, EPS = 512, 1e-5
 SIZES = tuple(10.0**power for power in range(-8, 2))
 
 
-def inside(x: Tensor, eps: float = EPS) -> Tensor:
+def inside(x: Tensor) -> Tensor:
     """Return x / sqrt(mean(x^2) + eps)."""
-    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
+    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + EPS)
 
 
 def outside(x: Tensor, eps: float = EPS) -> Tensor:

@@ -42,7 +42,6 @@ def test_texts_have_the_ids_of_the_book(both, text):
     expected = book.encode(text)
     assert fast.encode(text) == expected
     assert fast.encode_to_array(text).tolist() == expected
-    assert fast.encode_batch([text, "", text]) == [expected, [], expected]
     assert list(fast.encode_iterable(text)) == expected
     assert fast.decode(expected) == book.decode(expected)
     with pytest.MonkeyPatch.context() as patch:
@@ -147,14 +146,6 @@ def test_a_text_that_cannot_be_encoded_does_not_harm_the_next():
             with pytest.raises(ValueError, match="no token for byte b'x'"):
                 encode(b"a x b")
         assert no_x.encode_bytes(b"a b").tolist() == no_x.encode("a b") == [97, 32, 98]
-
-
-def test_a_batch_is_the_same_with_any_number_of_workers(both):
-    book, fast = both
-    batch = [TEXT * number for number in range(20)]
-    assert fast.encode_batch(batch, num_workers=2) == [book.encode(text) for text in batch]
-    with pytest.raises(ValueError, match="num_workers=0"):
-        fast.encode_batch(batch, num_workers=0)
 
 
 def test_copy_for_another_process_encodes_alike(both):

@@ -1,4 +1,4 @@
-"""OnePassAdamW: the definition's numbers, compiled a few times and not for every weight."""
+"""FusedAdamW: the definition's numbers, compiled a few times and not for every weight."""
 
 import copy
 
@@ -7,7 +7,7 @@ import torch
 
 from cs_basics import optim
 from cs_basics.fast import adamw, compilation
-from cs_basics.fast.adamw import OnePassAdamW, update_in_place
+from cs_basics.fast.adamw import FusedAdamW, update_in_place
 from cs_basics.fast.compilation import reason_not_to_compile
 from cs_basics.optim import AdamW
 
@@ -20,7 +20,7 @@ def both(dtype=torch.float32, shapes=SHAPES):
     torch.manual_seed(0)
     weights = [torch.randn(shape, dtype=dtype) for shape in shapes]
     optimizers = []
-    for kind in (AdamW, OnePassAdamW):
+    for kind in (AdamW, FusedAdamW):
         own = [torch.nn.Parameter(weight.clone()) for weight in weights]
         groups = [{"params": own[:2]}, {"params": own[2:], "lr": 3e-2, "betas": (0.7, 0.95)}]
         optimizers.append(kind(groups, lr=1e-2, weight_decay=0.3, eps=1e-6))
@@ -73,7 +73,7 @@ def test_without_a_compiler_it_is_the_definition(monkeypatch, caplog):
 
 def test_a_closure_is_called_once_with_gradients():
     p = torch.nn.Parameter(torch.ones(3))
-    optimizer = OnePassAdamW([p])
+    optimizer = FusedAdamW([p])
     optimizer.use(update_in_place)
 
     losses = []
@@ -100,7 +100,7 @@ def test_the_rule_stands_in_the_book_alone(monkeypatch, is_compiled):
         monkeypatch.setattr(module, "adamw_update", add_one)
     p = torch.nn.Parameter(torch.zeros(3))
     p.grad = torch.ones(3)
-    optimizer = OnePassAdamW([p])
+    optimizer = FusedAdamW([p])
     if is_compiled:
         optimizer.use(update_in_place)
     optimizer.step()
