@@ -1,8 +1,4 @@
-"""Generate text with a trained model, which reads the whole context anew for every token.
-
-The same with a cache of keys and values, for several texts at once and compiled: fast/cached.py and
-fast/decoding.py.
-"""
+"""Generate text with a trained model, which reads the whole context anew for every token."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence

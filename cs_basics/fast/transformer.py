@@ -9,8 +9,23 @@ from cs_basics.transformer import TransformerLM
 class FastTransformerLM(TransformerLM):
     """TransformerLM with a method `hidden`, which chunked_loss.py and cached.py need."""
 
+    def forward(
+        self, token_ids: Int[Tensor, "... seq"]
+    ) -> Float[Tensor, "... seq {self.vocab_size}"]:
+        """Return the logits of the next token at every position, as TransformerLM does."""
+        return self.lm_head(self.hidden(token_ids))
+
     def hidden(self, token_ids: Int[Tensor, "... seq"]) -> Float[Tensor, "... seq d_model"]:
-        """Return the input of the output head: the residual stream after the final norm."""
+        """Return the input of the output head: the residual stream after the final norm.
+
+        Raises:
+            ValueError: The sequence is longer than context_length.
+        """
+        if token_ids.shape[-1] > self.context_length:
+            raise ValueError(
+                f"a sequence of {token_ids.shape[-1]} tokens is longer than "
+                f"context_length={self.context_length}"
+            )
         x = self.token_embeddings(token_ids)
         for block in self.layers:
             x = block(x)

@@ -137,8 +137,8 @@ OTHERWISE = (
      "processes. Any other tokenizer needs", "A tokenizer needs"),
     ("cs_basics/run/folder.py", "    kind = AdamW\n[...](accelerate(kind) if is_fast else kind)",
      "    return (accelerate(AdamW) if is_fast else AdamW)"),
-    ("cs_basics/run/layout.py", ", or the optimizer not at all[...]    num_processes =",
-     '.\n    """\n    num_processes ='),
+    ("cs_basics/run/layout.py", ", or the optimizer not at all[...]    micro_batch_size(config",
+     '.\n    """\n    micro_batch_size(config'),
     ("cs_basics/run/layout.py", '    if config.run.parallel == "ddp" or world.size == 1:\n    '
      "    return DDP(model, world)\n[...]    return FSDP(model, optimizer, world, build_whole)",
      "    del optimizer, config  # They are whole in each process.\n    return DDP(model, world)"),
@@ -165,11 +165,6 @@ OTHERWISE = (
      "write with scripts/generate.py"),
     ("cs_basics/interop/tokenizer_files.py", "def load_tiktoken([...]def _check", "def _check"),
     ("data/README.md", " (`scripts/encode.py`, and `tokens/` in", " (`tokens/` in"),
-    ("cs_basics/generate.py", """
-
-The same with a cache of keys and values, for several texts at once and compiled: fast/cached.py and
-fast/decoding.py.
-""", ""),
 )  # fmt: skip
 TEACHERS_ONLY = (
     "basedpyright", "beartype", r"cs_basics\[serve", "hypothesis", "import-linter", "openai",

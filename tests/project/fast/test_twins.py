@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import ROOT
 from torch import nn
 
 from cs_basics import attention, bpe, generate, layers, norms, optim, tokenizer, transformer
@@ -23,6 +24,7 @@ from cs_basics.variants.model import BLOCKS, build_model
 from cs_basics.variants.norms import LlamaRMSNorm
 
 ROPE = RotaryPositionalEmbedding(10_000.0, 8, 300)
+FAST = ROOT / "cs_basics" / "fast"
 SEQ = 150
 """More than a tile of flash attention."""
 
@@ -278,3 +280,33 @@ def test_a_subclass_of_a_class_of_the_book_is_left_alone():
 )  # fmt: skip
 def test_what_is_not_in_the_table_is_returned_as_it_is(unknown):
     assert accelerate(unknown) is unknown
+
+
+# The files of each row of the table in docs/performance.md, in the order of its cell "lines".
+FILES = {
+    "FlashSelfAttention": ("attention.py", "flash_attention.py"),
+    "attention_kernel.cpp": ("native/attention_kernel.cpp", "native/attention_kernel.py"),
+    "triton_attention.py": ("triton_attention.py",),
+    "FusedSwiGLU": ("layers.py",),
+    "FusedRMSNorm": ("rms_norm.py", "triton_norms.py"),
+    "OrderedEmbedding": ("native/lookup.py",),
+    "FastTransformerLM": ("transformer.py", "chunked_loss.py", "loss.py"),
+    "FusedAdamW": ("adamw.py",),
+    "StackedMuon": ("muon.py",),
+    "compile_training": ("training.py", "compilation.py"),
+    "ahead_of_time.py": ("native/ahead_of_time.py", "native/ahead_of_time_compiler.py"),
+    "cached.py": ("cached.py",),
+    "generate_batch": ("decoding.py", "sampling.py"),
+    "FastTokenizer": ("text/tokenizer.py", "text/blocks.py", "text/segments.py", "text/merging.py",
+                      "text/pretoken_table.py", "text/boundaries.py", "text/token_bytes.py"),
+    "train_bpe.train_bpe": ("text/train_bpe.py", "text/counting.py", "text/parallel.py"),
+}  # fmt: skip
+
+
+def test_the_documentation_says_what_each_twin_costs_in_lines():
+    text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.count(" | ") == 4]
+    for twin, files in FILES.items():
+        (row,) = (cells for cells in rows if twin in cells[1])
+        lines = [len((FAST / file).read_text(encoding="utf-8").splitlines()) for file in files]
+        assert row[3] == " + ".join(f"{number:,}" for number in lines), twin

@@ -356,7 +356,6 @@ DAMAGE = {
     "odd size of a head": (change_config(head_dim=7), ["head_dim=7 is odd"]),
     "too small a vocabulary": (change_config(vocab_size=290), ["tokenizer.json", "vocab_size=290"]),
     "cut config": (cut("config.json", 40), ["config.json is not a JSON file"]),
-    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), ["model.safetensors"]),
     "cut weights": (cut("model.safetensors", 5_000), ["model.safetensors is damaged"]),
     "empty weights": (cut("model.safetensors", 0), ["model.safetensors is damaged"]),
     "missing weight": (change_weights(lambda w: w.pop(Q_PROJ)), [f"no weight {Q_PROJ}"]),
