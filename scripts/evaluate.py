@@ -18,6 +18,9 @@ from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 
+COMPILED_FROM = 5_000_000
+"""Bytes of text from which on compiling pays, which takes half a minute the first time."""
+
 
 def main(
     run_dir: Annotated[Path, tyro.conf.Positional],
@@ -26,7 +29,7 @@ def main(
     batch_size: int = 16,
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     dtype: Literal["auto", "float32", "bfloat16"] = "auto",
-    compile: bool = False,
+    fast: Literal["auto", "off"] = "auto",
     checkpoint: Literal["latest", "best"] = "latest",
 ) -> None:
     """Measure loss, perplexity, bits per byte and speed of a trained model on a whole text.
@@ -38,7 +41,7 @@ def main(
         batch_size: Windows of text per batch.
         device: Device; auto: CUDA if there is one, then MPS, then the CPU.
         dtype: Type of the matrix products; auto: whichever is faster here.
-        compile: Compile the model first, which is worth it for more than a few megabytes.
+        fast: off: the model of the book. auto: the same faster, compiled for a long text.
         checkpoint: latest, or best: the one with the lowest validation loss.
     """
     keep_freed_memory()
@@ -47,10 +50,12 @@ def main(
     folder = RunFolder(run_dir)
     config = folder.read_config()
     torch_device = resolve_device(device)
-    tokenizer = folder.load_tokenizer()
-    model = accelerate(folder.load_model(torch_device, checkpoint))
+    tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
+    model = folder.load_model(torch_device, checkpoint)
+    if fast == "auto":
+        accelerate(model)
     loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
-    if compile:
+    if fast == "auto" and text.is_file() and text.stat().st_size >= COMPILED_FROM:
         loss_of = compile_if_possible(plain_loss_of, torch_device)
     show = progress_printer()
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,7 +1,7 @@
 """Generate text with a trained model.
 
 python scripts/generate.py runs/stories --prompt "Once upon a time" --num-samples 3
-python scripts/generate.py runs/stories --num-samples 64 --batch-size 16 --compile
+python scripts/generate.py runs/stories --num-samples 64 --batch-size 16
 """
 
 import sys
@@ -21,6 +21,9 @@ from cs_basics.run.writing import generate_texts
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
+COMPILED_FROM = 20_000
+"""Tokens from which on compiling pays, which takes half a minute the first time."""
+
 
 def main(
     run_dir: Annotated[Path, tyro.conf.Positional],
@@ -36,7 +39,7 @@ def main(
     stop_strings: tuple[str, ...] = (),
     when_full: Literal["slide", "stop"] = "slide",
     batch_size: int = 1,
-    compile: bool = False,
+    fast: Literal["auto", "off"] = "auto",
     checkpoint: Literal["latest", "best"] = "latest",
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
 ) -> None:
@@ -56,7 +59,8 @@ def main(
         stop_strings: End before any of these.
         when_full: When the context is full: drop its first half and continue, or end the story.
         batch_size: Stories generated at the same time, each printed when complete: much faster.
-        compile: Compile first: half a minute, worth it from some ten thousand tokens on.
+        fast: off: by the reference, cs_basics/generate.py, one story after the other. auto: the
+            same faster, compiled where many tokens are asked for.
         checkpoint: latest, or best: the one with the lowest validation loss.
         device: Device; auto: CUDA if there is one, then MPS, then the CPU.
     """
@@ -74,10 +78,11 @@ def main(
     )
     folder = RunFolder(run_dir)
     model = folder.load_model(resolve_device(device), checkpoint)
-    tokenizer = folder.load_tokenizer()
+    tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     beginnings = [text for text in prompt for _ in range(num_samples)]
     num_stories = len(beginnings)
-    if compile:
+    is_compiled = fast == "auto" and num_stories * max_tokens >= COMPILED_FROM
+    if is_compiled:
         # All batches have one size, or the step would be compiled again for the last one; its
         # surplus stories are not printed.
         beginnings += [""] * (-num_stories % batch_size)
@@ -93,7 +98,8 @@ def main(
             stop,
             stop_strings,
             seed=None if seed is None else seed + first,
-            is_compiled=compile,
+            is_fast=fast == "auto",
+            is_compiled=is_compiled,
             first=first if num_stories > 1 else None,
             num_shown=num_stories - first,
         )
@@ -108,6 +114,7 @@ def write_batch(
     stop: bool,
     stop_strings: Sequence[str],
     seed: int | None,
+    is_fast: bool,
     is_compiled: bool,
     first: int | None,
     num_shown: int,
@@ -125,7 +132,8 @@ def write_batch(
         stop: End at the end of the story.
         stop_strings: End before any of these.
         seed: Seed of the first story.
-        is_compiled: Compile first.
+        is_fast: Use the fast twin of cs_basics/generate.py.
+        is_compiled: Compile it first.
         first: Number of the first story; None: print no numbers.
         num_shown: Number of stories to print.
     """
@@ -148,6 +156,7 @@ def write_batch(
         stop_ids=tokenizer.encode(END_OF_TEXT) if stop else (),
         stop_strings=stop_strings,
         seed=seed,
+        is_fast=is_fast,
         is_compiled=is_compiled,
     ):
         stories[row] += chunk

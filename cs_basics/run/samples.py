@@ -9,7 +9,7 @@ from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 SAMPLE_TOKENS = 300
-SAMPLING = Sampling(temperature=0.5, top_p=0.95)
+SAMPLING = Sampling(temperature=0.3, top_p=0.95)
 
 
 def write_samples(

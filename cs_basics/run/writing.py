@@ -17,6 +17,7 @@ def generate_rows(
     stop_ids: Collection[int] = (),
     seed: int | None = None,
     *,
+    is_fast: bool = True,
     is_compiled: bool = False,
     is_end: Callable[[int, int], bool] | None = None,
 ) -> Iterator[list[int | None]]:
@@ -31,7 +32,8 @@ def generate_rows(
         sampling: How to sample, and what to do when a context is full.
         stop_ids: Any of these tokens ends its text and is not yielded.
         seed: Equal seeds give equal texts; None: a random seed.
-        is_compiled: Compile first, which is worth it from some thousand tokens on.
+        is_fast: Use the fast twin of `generate` if there is one.
+        is_compiled: Compile it first, which is worth it from some thousand tokens on.
         is_end: Told a row and its new token, returns whether the text of that row ends with it.
 
     Yields:
@@ -40,7 +42,7 @@ def generate_rows(
     Raises:
         ValueError: There is no prompt, or one is empty or holds ids that the model does not know.
     """
-    side_by_side = batch_generator(model)
+    side_by_side = batch_generator(model) if is_fast else None
     if side_by_side is not None:
         yield from side_by_side(
             model,
@@ -71,6 +73,7 @@ def generate_texts(
     stop_strings: Collection[str] = (),
     seed: int | None = None,
     *,
+    is_fast: bool = True,
     is_compiled: bool = False,
 ) -> Iterator[tuple[int, str]]:
     """Continue several prompts as text, streamed in chunks.
@@ -84,6 +87,7 @@ def generate_texts(
         stop_ids: As in `generate_rows`.
         stop_strings: A text ends before the first of these, even if it spans several tokens.
         seed: As in `generate_rows`.
+        is_fast: As in `generate_rows`.
         is_compiled: As in `generate_rows`.
 
     Yields:
@@ -100,6 +104,7 @@ def generate_texts(
         sampling,
         stop_ids,
         seed,
+        is_fast=is_fast,
         is_compiled=is_compiled,
         is_end=lambda row, _: streams[row].is_finished,
     ):

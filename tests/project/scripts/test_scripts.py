@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from cs_basics.run import corpus
+from cs_basics.fast.attention import FlashSelfAttention
+from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.run import corpus, writing
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 
@@ -247,6 +249,22 @@ def test_a_folder_without_a_run_is_one_line(script, texts, tmp_path):
 def test_bad_sampling_settings_are_one_line(script, trained):
     assert_one_line(script("generate", trained, "--top-p", "0"), "top_p=0")
     assert_one_line(script("generate", trained, "--num-samples", "0"), "num_samples=0")
+
+
+def test_with_fast_off_the_book_writes_and_evaluates(script, trained, texts, monkeypatch):
+    commands = (
+        ("generate", trained, "--seed", "1", "--max-tokens", "8", "--num-samples", "2"),
+        ("evaluate", trained, "--text", texts[1], "--json", "--dtype", "float32"),
+    )
+    fast = [script(*command).out for command in commands]
+    monkeypatch.setattr(writing, "batch_generator", None)
+    monkeypatch.setattr(FlashSelfAttention, "forward", None)
+    monkeypatch.setattr(FastTokenizer, "encode", None)
+    book = [script(*command, "--fast", "off") for command in commands]
+    assert [finished.code for finished in book] == [0, 0], book
+    assert book[0].out == fast[0]
+    losses = [json.loads(out)["loss"] for out in (book[1].out, fast[1])]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 @pytest.mark.slow
