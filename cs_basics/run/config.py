@@ -104,9 +104,6 @@ class OptimConfig:
         for name in ("min_lr_ratio", "average_from", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be between 0 and 1")
-        if self.optimizer != "muon":
-            names = (entry.name for entry in fields(self) if entry.name.startswith("muon_"))
-            require_default(self, *names, because_of="optimizer")
         if self.average_from == 1:
             require_default(self, "average_decay", because_of="average_from")
 

@@ -32,8 +32,6 @@ DEBUG = PRESETS["debug"][1]
         ({"grad_accum_steps": 0}, "grad_accum_steps=0 must be greater than 0"),
         ({"num_samples": -1}, "num_samples=-1 must be 0 or greater"),
         ({"train_text": Path("a.txt")}, "go together"),
-        ({"muon_lr_ratio": 5.0}, "muon_lr_ratio=5.0 has no effect with optimizer=adamw: set it to"),
-        ({"muon_by_head": True}, "muon_by_head=True has no effect with optimizer=adamw"),
         ({"average_decay": 0.9}, "average_decay=0.9 has no effect with average_from=1.0"),
         ({"norm_fraction": 0.5}, "norm_fraction=0.5 has no effect with norm=rmsnorm"),
         ({"norm": "partial-rmsnorm", "norm_groups": 4}, "norm_groups=4 has no effect with norm=pa"),
@@ -42,6 +40,11 @@ DEBUG = PRESETS["debug"][1]
 def test_a_broken_rule_is_named_with_its_value(changes, message):
     with pytest.raises(ValueError, match=message):
         DEBUG.replace(**changes)
+
+
+def test_a_preset_with_muon_takes_another_optimizer_as_it_is():
+    config = PRESETS["own-text"][1].replace(optimizer="adamw")
+    assert config.optim.muon_lr_ratio == 3.0
 
 
 def test_settings_lie_by_subject_and_are_given_by_name():
