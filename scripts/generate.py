@@ -17,6 +17,7 @@ from cs_basics.generate import Sampling
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device
+from cs_basics.run.samples import SAMPLING
 from cs_basics.run.writing import generate_texts
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
@@ -30,9 +31,9 @@ def main(
     prompt: tuple[str, ...] = ("",),
     num_samples: int = 1,
     max_tokens: int = 300,
-    temperature: float = 0.5,
+    temperature: float = SAMPLING.temperature,
     top_k: int | None = None,
-    top_p: float | None = 0.95,
+    top_p: float | None = SAMPLING.top_p,
     repetition_penalty: float = 1.0,
     seed: int | None = None,
     stop: bool = True,

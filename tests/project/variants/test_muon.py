@@ -8,10 +8,9 @@ import torch
 
 from cs_basics.fast import accelerate
 from cs_basics.fast.muon import StackedMuon, orthogonalised_in_place
-from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
-from cs_basics.run.folder import RunFolder, make_optimizer
-from cs_basics.run.trainer import Trainer
+from cs_basics.run.folder import make_optimizer
+from cs_basics.run.layout import check_layout
 from cs_basics.variants import muon
 from cs_basics.variants.model import build_model
 from cs_basics.variants.muon import Muon, best_quintic, minimax, orthogonalised
@@ -176,4 +175,4 @@ def test_it_gets_the_matrices_of_the_blocks_and_adamw_all_others(tiny_config):
 def test_what_holds_parts_of_matrices_refuses_it(tiny_config, parallel):
     config = tiny_config.replace(optimizer="muon", parallel=parallel)
     with pytest.raises(ValueError, match=f"whole matrices, and with --parallel {parallel}"):
-        Trainer(config, RunFolder(config.run.run_dir), None, Clock(1, None), World(0, 2))
+        check_layout(config, World(0, 2))
