@@ -70,9 +70,6 @@ class KVCache:
 class DecodingAttention(nn.Module):
     """Causal self-attention of new positions to themselves and to the positions in a cache.
 
-    The cache is no argument of `forward`, so that the blocks of the book and of variants/ call it
-    as any attention: it is set before each call, and serves that call alone.
-
     Args:
         attention: The attention whose weights are used; without QK-norm, the rows of queries and
             keys are stored in half-split order (fast/attention.py).
@@ -80,7 +77,6 @@ class DecodingAttention(nn.Module):
 
     def __init__(self, attention: CausalSelfAttention) -> None:
         super().__init__()
-        self.cache: KVCache | None = None
         self.num_heads, self.d_head = attention.num_heads, attention.d_head
         self.num_kv_heads: int = getattr(attention, "num_kv_heads", attention.num_heads)
         self.head_norm = getattr(attention, "head_norm", None)
@@ -95,10 +91,10 @@ class DecodingAttention(nn.Module):
         self.qkv_proj = linear_of(torch.cat(weights))
         self.output_proj, self.rope = attention.output_proj, attention.rope
 
-    def forward(self, x: Float[Tensor, "batch new d_model"]) -> Float[Tensor, "batch new d_model"]:
+    def forward(
+        self, x: Float[Tensor, "batch new d_model"], cache: KVCache
+    ) -> Float[Tensor, "batch new d_model"]:
         """Attend; the cache is extended in place."""
-        cache, self.cache = self.cache, None
-        assert cache is not None
         rows = cache.positions.unsqueeze(1)  # for all heads
         q, k, v = split_heads(self.qkv_proj(x), self.num_heads, self.num_kv_heads)
         if self.has_qk_norm:
@@ -139,7 +135,38 @@ class DecodingSwiGLU(nn.Module):
         return self.w2(silu(gate) * up)
 
 
-BLOCKS = {TransformerBlock, PostNormBlock, SandwichBlock}
+class DecodingPreNorm(TransformerBlock):
+    """TransformerBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the new residual stream, same shape as x."""
+        x = x + self.attn(self.ln1(x), cache)
+        return x + self.ffn(self.ln2(x))
+
+
+class DecodingPostNorm(PostNormBlock):
+    """PostNormBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the normalised new residual stream, same shape as x."""
+        x = self.ln1(x + self.attn(x, cache))
+        return self.ln2(x + self.ffn(x))
+
+
+class DecodingSandwich(SandwichBlock):
+    """SandwichBlock with a cache."""
+
+    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the new residual stream, same shape as x."""
+        x = x + self.ln1_after(self.attn(self.ln1(x), cache))
+        return x + self.ln2_after(self.ffn(self.ln2(x)))
+
+
+BLOCKS: dict[type[nn.Module], type[nn.Module]] = {
+    TransformerBlock: DecodingPreNorm,
+    PostNormBlock: DecodingPostNorm,
+    SandwichBlock: DecodingSandwich,
+}
 ATTENTIONS = {
     CausalSelfAttention, FlashSelfAttention, GroupedQueryAttention, FlashGroupedQueryAttention,
 }  # fmt: skip
@@ -147,10 +174,10 @@ MODELS = {TransformerLM, FastTransformerLM}
 Model = TypeVar("Model", bound=nn.Module)
 
 
-class DecodingLM(FastTransformerLM):
+class DecodingLM(TransformerLM):
     """TransformerLM with a cache for each block; made by `decoding_model`."""
 
-    def hidden_after(
+    def hidden(
         self, token_ids: Int[Tensor, "batch new"], caches: Sequence[KVCache]
     ) -> Float[Tensor, "batch new d_model"]:
         """Return the input of the output head.
@@ -159,9 +186,10 @@ class DecodingLM(FastTransformerLM):
             token_ids: The tokens that follow those in the caches.
             caches: One per block, with the positions of these tokens; written in place.
         """
+        x = self.token_embeddings(token_ids)
         for block, cache in zip(self.layers, caches, strict=True):
-            cast(DecodingAttention, block.attn).cache = cache
-        return self.hidden(token_ids)
+            x = block(x, cache)
+        return self.ln_final(x)
 
     def empty_caches(self, batch_size: int, num_places: int) -> list[tuple[Tensor, Tensor]]:
         """Return keys and values of every block, for so many positions, all 0."""
@@ -185,7 +213,7 @@ def decoding_model(model: nn.Module) -> DecodingLM | None:
     copied.__class__ = DecodingLM
     assert isinstance(copied, DecodingLM)
     for block in copied.layers:
-        block.__class__ = block_kind(block)
+        block.__class__ = BLOCKS[block_kind(block)]
         block.attn = DecodingAttention(cast(CausalSelfAttention, block.attn))
         if type(block.ffn) in (SwiGLU, FusedSwiGLU):
             block.ffn = DecodingSwiGLU(cast(SwiGLU, block.ffn))

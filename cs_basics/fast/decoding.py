@@ -108,7 +108,7 @@ class Decoder:
             KVCache(keys[rows, :, :longest], values[rows, :, :longest], positions)
             for keys, values in zip(self.keys, self.values, strict=True)
         ]
-        self.model.hidden_after(torch.tensor(padded, device=self.device), caches)
+        self.model.hidden(torch.tensor(padded, device=self.device), caches)
 
     @torch.no_grad()
     def step(
@@ -241,7 +241,7 @@ def decode_logits(
     """Read the newest token of each row and score the next; keys and values change in place."""
     places = positions.unsqueeze(1)
     caches = [KVCache(k, v, places) for k, v in zip(keys, values, strict=True)]
-    hidden = model.hidden_after(tokens.unsqueeze(1), caches)
+    hidden = model.hidden(tokens.unsqueeze(1), caches)
     return model.lm_head(hidden[:, -1])
 
 

@@ -117,7 +117,7 @@ def test_hidden_states_with_a_cache_are_those_of_the_whole_sequence(name):
     parts = []
     for places in torch.arange(16).expand(3, -1).split([5, 1, 1, 9], dim=1):
         caches = [KVCache(*each, places) for each in tensors]
-        parts.append(decoder.hidden_after(ids.gather(1, places), caches))
+        parts.append(decoder.hidden(ids.gather(1, places), caches))
     logits = decoder.lm_head(torch.cat(parts, dim=1))
     torch.testing.assert_close(logits, model(ids), rtol=1e-4, atol=1e-4)
 
@@ -234,7 +234,7 @@ def test_a_cache_gives_the_logits_of_whole_rows_of_different_lengths(model):
     places = torch.tensor([[3, 4], [7, 8]])
     new = ids.gather(1, places)
     caches = [KVCache(*kv, places) for kv in zip(decoder.keys, decoder.values, strict=True)]
-    logits = model.lm_head(decoder.model.hidden_after(new, caches))
+    logits = model.lm_head(decoder.model.hidden(new, caches))
     expected = torch.stack([whole[0, 3:5], whole[1, 7:9]])
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 

@@ -99,7 +99,7 @@ def test_generation_flops_are_those_that_pytorch_counts(position):
     tensors, place = model.empty_caches(1, position + 1), torch.tensor([[position]])
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         caches = [KVCache(*each, place) for each in tensors]
-        model.lm_head(model.hidden_after(torch.zeros(1, 1, dtype=torch.long), caches))
+        model.lm_head(model.hidden(torch.zeros(1, 1, dtype=torch.long), caches))
     assert total(accounting.generation_flops(PLAIN, position)) == counter.get_total_flops()
 
 
