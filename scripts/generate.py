@@ -23,7 +23,8 @@ from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 COMPILED_FROM = 20_000
-"""Tokens from which on compiling pays, which takes half a minute the first time."""
+"""Steps from which on compiling pays, which takes half a minute the first time; a step adds one
+token to each story of a batch."""
 
 
 def main(
@@ -82,7 +83,8 @@ def main(
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     beginnings = [text for text in prompt for _ in range(num_samples)]
     num_stories = len(beginnings)
-    is_compiled = fast == "auto" and num_stories * max_tokens >= COMPILED_FROM
+    num_batches = -(-num_stories // batch_size)
+    is_compiled = fast == "auto" and num_batches * max_tokens >= COMPILED_FROM
     if is_compiled:
         # All batches have one size, or the step would be compiled again for the last one; its
         # surplus stories are not printed.

@@ -42,8 +42,8 @@ def read_plots(path: Path = PATH) -> tuple[Plot, ...]:
     openings: dict[str, tuple[Beat, ...]] = {}
     plots: list[Plot] = []
     for title, blocks in read_sections(path):
-        kind, name, thing = (*title.text.split(" / "), "", "")[:3]
-        if not name or not blocks or kind not in read_words():
+        kind, name, thing, *more = *title.text.split(" / "), "", ""
+        if not name or any(more) or not blocks or kind not in read_words():
             raise title.error('a plot has a title "== kind of word / name of the plot" and beats')
         if thing and thing not in read_words():
             raise title.error(f"the object {thing} is no kind of word")

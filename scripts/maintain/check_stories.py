@@ -55,22 +55,22 @@ def main(
     rows: list[dict[str, object]] = []
     for number in range(num_stories):
         text = write_story(model, tokenizer, max_tokens, seed + number, is_fast=True)
-        main, everything = read_story(text, keeps_all=False), read_story(text)
+        reading, everything = read_story(text, keeps_all=False), read_story(text)
         rows.append(
             {
-                "is_kept": main.is_whole,
+                "is_kept": reading.is_whole,
                 "is_all_kept": everything.is_whole,
-                "plot": main.plot,
-                "rest": main.rest,
+                "plot": reading.plot,
+                "rest": reading.rest,
                 "text": text,
             }
         )
         if not as_json:
-            rest = " ".join(main.rest.split())[:SHOWN]
-            told = f"departs after {main.end} characters: {rest}"
-            if main.is_whole:
+            rest = " ".join(reading.rest.split())[:SHOWN]
+            told = f"departs after {reading.end} characters: {rest}"
+            if reading.is_whole:
                 told = "kept" if everything.is_whole else "kept, but not all else"
-            print_result(f"{number + 1:3}  {main.hero}, {main.plot}: {told}")
+            print_result(f"{number + 1:3}  {reading.hero}, {reading.plot}: {told}")
     num_kept, num_all_kept = (
         sum(row[name] is True for row in rows) for name in ("is_kept", "is_all_kept")
     )
