@@ -64,8 +64,8 @@ def main(
     """
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
     keep_freed_memory()
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds={seeds}: give one or more, each once")
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise ValueError(f"seeds={seeds}: give one or more of 0 and above, each once")
     if minutes_per_run is None and max_steps is None:
         minutes_per_run = DEFAULT_MINUTES
     _, preset_config = PRESETS[preset]

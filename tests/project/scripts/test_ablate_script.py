@@ -114,6 +114,7 @@ def test_after_a_kill_only_the_missing_runs_are_made(suite, script, texts):
         (["--preset", "stories"], ["was made with", "--out"]),
         (["--train-text", "other.txt"], ["train_text=", "not other.txt"]),
         (["--seeds", "0", "0"], ["seeds=(0, 0)"]),
+        (["--seeds", "-1"], ["seeds=(-1,)", "0 and above"]),
     ],
 )
 def test_other_settings_for_the_same_folder_are_one_line(suite, script, texts, more, words):
