@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -26,19 +25,22 @@ from cli import check_can_write, run
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.document import Picture, to_markdown
-from cs_basics.run.json_file import read_json
 from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.record.climb import Recipe, climb, runs_left_at_most
-from cs_basics.study.record.page import TITLE, Ladder, blocks
-from cs_basics.study.record.rungs import BASE, Rung, choose_rungs, settings_of
-from cs_basics.study.record.score import Runs, Score, read_score, values
+from cs_basics.study.record.page import TITLE, Ladder, blocks, is_rehearsal
+from cs_basics.study.record.rungs import BASE, RUNGS, choose_rungs, settings_of
+from cs_basics.study.record.scores import Kind, Record, Score, Terms, values
 from cs_basics.study.record.texts import Texts, checksum, split
 from cs_basics.study.timing import machine
 
 SCRIPTS = Path(__file__).parent
 DOCS = SCRIPTS.parent / "docs"
 MAX_THREADS = 2
+SPEED_MINUTES, SPEED_TOLERANCE = 0.5, 0.1
+"""How long the speed of the machine is measured, and how far it may be from what it was."""
+AROUND_MINUTES = 0.3
+"""What a run takes beside its minutes: starting Python, and being judged."""
 
 
 def main(
@@ -47,27 +49,33 @@ def main(
     rungs: tuple[str, ...] = (),
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
     max_minutes: float = 10.0,
+    scale: int = 5,
     out: Path = Path("runs/ladder"),
     preset: Literal["stories", "debug"] = "stories",
 ) -> None:
-    """Train every rung alone and on top of those that won, and write record.md with a staircase.
+    """Train every rung on top of those that won, and alone, and draw the staircase.
 
-    The page goes into the folder and, unless it is of a rehearsal, into docs/ too.
+    The scores, record.jsonl, and the page, record.md, are in docs/; those of a rehearsal in the
+    folder.
 
     Args:
         train_text: Text to train on, a tenth of which is held back to choose the rungs.
         valid_text: Text for the final scores alone.
-        rungs: Names of rungs; what they need is added (none: all).
+        rungs: Names of rungs to try; what they need is added (none: all).
         seeds: Every recipe is trained once with each; fewer than five are a rehearsal.
-        max_minutes: Minutes of a run, all included; fewer than ten are a rehearsal.
-        out: Folder of the runs; what is done there is not done again.
+        max_minutes: Minutes of a final run, all included; fewer than ten are a rehearsal.
+        scale: A rung is chosen by runs on one story in so many, of one minute in so many; more
+            than five is a rehearsal.
+        out: Folder of the runs.
         preset: What the rungs change; debug is a rehearsal.
     """
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds}: give one or more, each once")
-    chosen = choose_rungs(rungs)
+    if scale < 1:
+        raise ValueError(f"scale={scale} must be at least 1")
+    choose_rungs(rungs)
     base = PRESETS[preset][1].replace(max_minutes=max_minutes, **BASE)
-    for rung in chosen:
+    for rung in RUNGS:
         base.replace(**rung.settings)  # Raises if a value breaks a rule.
     for text in (train_text, valid_text):
         if not text.is_file():
@@ -77,172 +85,202 @@ def main(
     # Not the default action: so the run that is being made ends with this process.
     signal.signal(signal.SIGTERM, end)
     torch.set_num_threads(min(MAX_THREADS, os.cpu_count() or 1))
-    begin(out, {
-        "minutes": max_minutes, "preset": base.to_json(),
-        "texts": {"training": checksum(train_text), "validation": checksum(valid_text)},
-    })  # fmt: skip
-    texts = split(train_text, out / "texts")
-    command = [sys.executable, SCRIPTS / "train.py", preset, "--max-minutes", max_minutes]
-    Climber(out, chosen, seeds, texts, valid_text, command).climb()
-
-
-def begin(out: Path, what: dict[str, Any]) -> None:
-    """Keep what all runs of a folder have in common, or compare it with what was kept.
-
-    Raises:
-        ValueError: The folder was begun with something else.
-    """
-    path, plain = out / "ladder.json", json.loads(json.dumps(what))
-    if not path.exists():
-        out.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(plain, indent=2).encode() + b"\n")
-        return
-    stored = read_json(path)
-    if stored != plain:
-        changed = next(name for name in plain if stored.get(name) != plain[name])
-        raise ValueError(f"{out} was begun with another {changed}: choose another --out")
+    terms = Terms(
+        preset=preset, minutes=max_minutes, scale=scale,
+        settings={k: v for k, v in base.settings().items() if not isinstance(v, Path)},
+        texts={"training": checksum(train_text), "validation": checksum(valid_text)},
+        machine=machine(),
+    )  # fmt: skip
+    home = out if is_rehearsal(terms, seeds) else DOCS
+    record = Record.open(home / "record.jsonl", terms)
+    texts = split(train_text, out / "texts", scale)
+    Climber(out, record, rungs, seeds, texts, valid_text).climb()
 
 
 class Climber:
     """Trains what is missing.
 
     Args:
-        out: The folder of the ladder.
-        rungs: Its rungs.
-        seeds: Its seeds.
+        out: The folder of the runs.
+        record: What is known so far.
+        rungs: Names of the rungs to try; none: all.
+        seeds: The seeds.
         texts: The training text and its two parts.
         valid_text: The validation text, which is only named here until all rungs are decided.
-        command: The beginning of the command line of every run.
     """
 
     def __init__(
         self,
         out: Path,
-        rungs: Sequence[Rung],
+        record: Record,
+        rungs: Sequence[str],
         seeds: Sequence[int],
         texts: Texts,
         valid_text: Path,
-        command: list[Any],
     ) -> None:
-        self.out, self.rungs, self.seeds, self.texts = out, rungs, seeds, texts
-        self.valid_text, self.command = valid_text, command
-        self.walls_s: list[float] = []
+        self.out, self.record, self.seeds = out, record, seeds
+        self.texts, self.valid_text = texts, valid_text
+        tried = {name for score in record.scores for name in score.recipe}
+        self.rungs = choose_rungs([*rungs, *sorted(tried)]) if rungs else RUNGS
+        terms = record.terms
+        self.minutes: dict[Kind, float] = {
+            "speed": SPEED_MINUTES, "choice": terms.minutes / terms.scale,
+            "final": terms.minutes, "hour": 6 * terms.minutes,
+        }  # fmt: skip
+        self.is_compiled: set[Recipe] = set()
 
     def climb(self) -> None:
-        """Make run after run, and write the page after each."""
+        """Make run after run, and write the page after each.
+
+        Raises:
+            ValueError: The machine is faster or slower than it was.
+        """
+        if self.missing(self.read()) is not None:
+            self.check_speed()
         while True:
             ladder = self.read()
             self.write(ladder)
-            state, missing = ladder.state, self.missing(ladder)
+            missing = self.missing(ladder)
             if missing is None:
                 break
-            is_final, recipe, seed = missing
-            left = 2 * len(self.seeds) if not is_final else sum(
-                seed not in ladder.final.get(one, {}) for one in {(), state.accepted}
-                for seed in self.seeds
-            )  # fmt: skip
-            left += runs_left_at_most(self.rungs, values(ladder.chosen), self.seeds, state)
-            each_s = sum(self.walls_s) / len(self.walls_s) if self.walls_s else 60 * ladder.minutes
-            kind = "final" if is_final else "choice"
+            kind, recipe, seed = missing
+            left = self.minutes_left_at_most(ladder)
             name = "+".join(recipe) or "base"
-            time_left = format_duration(left * each_s)
-            print(f"{kind} {name}, seed {seed}  (at most {left} runs, {time_left})", flush=True)
-            started = time.monotonic()
-            score = self.make_run(recipe, seed, is_final=is_final)
-            self.walls_s.append(time.monotonic() - started)
+            print(f"{kind} {name}, seed {seed}  (at most {format_duration(60 * left)} left)",
+                  flush=True)  # fmt: skip
+            score = self.make_run(kind, recipe, seed)
+            self.record.add(score)
             told = (
                 score.failure or f"{score.bits_per_byte:.4f} bits per byte, {score.steps:,} updates"
             )
             print(f"        {told}", flush=True)
-        print(f"accepted: {', '.join(state.accepted) or 'nothing'}; page {self.out / 'record.md'}")
+        accepted = ", ".join(ladder.state.accepted) or "nothing"
+        print(f"accepted: {accepted}; page {self.record.path.with_suffix('.md')}")
+
+    def check_speed(self) -> None:
+        """Train the base for half a minute, and compare with the first time.
+
+        Raises:
+            ValueError: The machine is faster or slower than it was.
+        """
+        print("measuring how fast this machine is", flush=True)
+        score = self.make_run("speed", (), 0)
+        before = self.record.runs("speed")
+        if score.failure:
+            raise ValueError(f"the base cannot be trained: {score.failure}")
+        if not before:
+            self.record.add(score)
+            return
+        begun = before[()][0].steps
+        if abs(score.steps / begun - 1) > SPEED_TOLERANCE:
+            raise ValueError(
+                f"this machine makes {score.steps} updates in half a minute, and made {begun} when "
+                f"{self.record.path} was begun: its scores say nothing about new ones; wait until "
+                "it is quiet, or move that file away to begin anew"
+            )
 
     def read(self) -> Ladder:
         """Return all that is known so far."""
-        chosen, final = self.scores("choice"), self.scores("final")
+        chosen = self.record.runs("choice")
         state = climb(self.rungs, values(chosen), self.seeds)
-        stored = read_json(self.out / "ladder.json")
-        return Ladder(
-            self.rungs, state, chosen, final, self.seeds, stored["minutes"],
-            self.command[2], stored["texts"],
-        )  # fmt: skip
+        return Ladder(RUNGS, state, self.record, self.seeds)
 
-    def missing(self, ladder: Ladder) -> tuple[bool, Recipe, int] | None:
-        """Return the next run: whether it is a final one, its recipe and its seed."""
+    def missing(self, ladder: Ladder) -> tuple[Kind, Recipe, int] | None:
+        """Return the next run: its kind, recipe and seed."""
         state = ladder.state
-        finals: list[Recipe] = (
-            [(), state.accepted] if state.is_decided and not state.missing else []
-        )
-        for is_final, recipes, done in (
-            (False, state.missing, ladder.chosen), (True, finals, ladder.final)
-        ):  # fmt: skip
+        finals: list[Recipe] = []
+        if state.is_decided and not state.missing:
+            finals = list(dict.fromkeys([(), state.accepted]))
+        wanted: list[tuple[Kind, list[Recipe], Sequence[int]]] = [
+            ("choice", state.missing, self.seeds),
+            ("final", finals, self.seeds),
+            ("hour", finals[-1:], self.seeds[:1]),
+        ]
+        for kind, recipes, seeds in wanted:
+            done = self.record.runs(kind)
             for recipe in recipes:
-                for seed in self.seeds:
+                for seed in seeds:
                     if seed not in done.get(recipe, {}):
-                        return is_final, recipe, seed
+                        return kind, recipe, seed
         return None
 
-    def folder(self, kind: str, recipe: Recipe, seed: int) -> Path:
-        """Return the folder of a run."""
-        return self.out / kind / ("+".join(recipe) or "base") / f"seed-{seed}"
+    def minutes_left_at_most(self, ladder: Ladder) -> float:
+        """Return how long all missing runs take if every rung is accepted."""
+        final, state = self.record.runs("final"), ladder.state
+        counts: dict[Kind, int] = {
+            "choice": runs_left_at_most(
+                self.rungs, values(self.record.runs("choice")), self.seeds, state
+            ),
+            "final": sum(
+                seed not in final.get(recipe, {}) for recipe in ((), state.accepted)
+                for seed in self.seeds
+            ),
+            "hour": 1,
+        }  # fmt: skip
+        return sum(
+            number * (self.minutes[kind] + AROUND_MINUTES) for kind, number in counts.items()
+        )
 
-    def scores(self, kind: str) -> Runs:
-        """Read the scores of all finished runs of a kind."""
-        found: dict[Recipe, dict[int, Score]] = {}
-        for folder in sorted((self.out / kind).glob("*/seed-*")):
-            name = folder.parent.name
-            recipe = () if name == "base" else tuple(name.split("+"))
-            if (score := read_score(folder)) is not None:
-                found.setdefault(recipe, {})[int(folder.name.removeprefix("seed-"))] = score
-        return found
-
-    def make_run(self, recipe: Recipe, seed: int, *, is_final: bool) -> Score:
+    def make_run(self, kind: Kind, recipe: Recipe, seed: int) -> Score:
         """Train from the start and score; of a run that is killed, nothing counts.
 
         Raises:
             ValueError: The run was killed.
         """
-        kind = "final" if is_final else "choice"
-        folder, texts = self.folder(kind, recipe, seed), self.texts
+        folder = self.out / kind / ("+".join(recipe) or "base") / f"seed-{seed}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        judge = self.valid_text if is_final else texts.tenth
-        train = [
-            *self.command, *flags(settings_of(recipe)), "--seed", seed, "--run-dir", folder / "run",
-            # Even a final run does not see the validation text while it trains.
-            "--train-text", texts.whole if is_final else texts.rest, "--valid-text", texts.tenth,
-            "--num-samples", 0, "--sample-tokens", 0, "--no-page",
-        ]  # fmt: skip
+        is_whole = kind in {"final", "hour"}
+        cache = (folder if is_whole else self.out) / "cache"
+        if not is_whole and recipe not in self.is_compiled:
+            # So that all choices find compiled code: in their minutes it would weigh too much.
+            train = self.command(folder / "first", recipe, seed, self.texts.part, 1 / 60)
+            call(train, folder / "first.log", cache)
+            self.is_compiled.add(recipe)
+        text = self.texts.whole if is_whole else self.texts.part
+        train = self.command(folder / "run", recipe, seed, text, self.minutes[kind])
         evaluate = [
-            sys.executable, SCRIPTS / "evaluate.py", folder / "run", "--text", judge, "--json",
-            "--dtype", "float32",
+            sys.executable, SCRIPTS / "evaluate.py", folder / "run", "--text",
+            self.valid_text if is_whole else self.texts.tenth, "--json", "--dtype", "float32",
         ]  # fmt: skip
-        bits, steps, failure = None, 0, call(train, folder, "train.log")
+        bits, steps, failure = None, 0, call(train, folder / "train.log", cache)
         if not failure:
             steps = int(read_metrics(folder / "run" / "metrics.jsonl")[-1]["step"])
-            failure = call(evaluate, folder, "evaluation.json")
-        if not failure:
-            text = (folder / "evaluation.json").read_text(encoding="utf-8")
-            bits = json.loads(text.splitlines()[-1])["bits_per_byte"]
-        today = datetime.datetime.now().astimezone().date().isoformat()
-        score = Score(
-            bits_per_byte=bits, steps=steps, date=today, machine=machine(), failure=failure
-        )
-        score.write(folder)
-        shutil.rmtree(folder / "cache", ignore_errors=True)
-        if not is_final:
+        if not failure and kind != "speed":
+            failure = call(evaluate, folder / "evaluation.json", cache)
+            if not failure:
+                told = (folder / "evaluation.json").read_text(encoding="utf-8")
+                bits = json.loads(told.splitlines()[-1])["bits_per_byte"]
+        if is_whole:
+            shutil.rmtree(cache, ignore_errors=True)
+        else:
             # The weights of all runs would fill a disk.
             shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
-        return score
+        today = datetime.datetime.now().astimezone().date().isoformat()
+        return Score(
+            kind=kind, recipe=recipe, seed=seed, bits_per_byte=bits, steps=steps, date=today,
+            failure=failure,
+        )  # fmt: skip
+
+    def command(
+        self, folder: Path, recipe: Recipe, seed: int, text: Path, minutes: float
+    ) -> list[Any]:
+        """Return the command of a training, which never sees the validation text."""
+        return [
+            sys.executable, SCRIPTS / "train.py", self.record.terms.preset,
+            "--max-minutes", minutes, *flags(settings_of(recipe)), "--seed", seed,
+            "--run-dir", folder, "--train-text", text, "--valid-text", self.texts.tenth,
+            "--num-samples", 0, "--sample-tokens", 0, "--no-page",
+        ]  # fmt: skip
 
     def write(self, ladder: Ladder) -> None:
-        """Write the page and its picture."""
-        document = blocks(ladder)
-        for folder in (self.out, *([] if ladder.is_rehearsal else [DOCS])):
-            for block in document:
-                if isinstance(block, Picture):
-                    (folder / block.name).parent.mkdir(parents=True, exist_ok=True)
-                    write_atomically(folder / block.name, block.png)
-            write_atomically(folder / "record.md", to_markdown(TITLE, document).encode())
+        """Write the page and its picture beside the scores."""
+        home, document = self.record.path.parent, blocks(ladder)
+        for block in document:
+            if isinstance(block, Picture):
+                (home / block.name).parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(home / block.name, block.png)
+        write_atomically(home / "record.md", to_markdown(TITLE, document).encode())
 
 
 def end(number: int, frame: object) -> None:  # noqa: ARG001
@@ -262,24 +300,25 @@ def flags(settings: dict[str, Any]) -> list[str]:
     return told
 
 
-def call(command: Sequence[Any], folder: Path, log: str) -> str:
-    """Run a program with few threads and an empty cache; return its last line if it fails.
+def call(command: Sequence[Any], log: Path, cache: Path) -> str:
+    """Run a program with few threads and this cache; return its last line if it fails.
 
     Raises:
         ValueError: It was killed, so that nothing is known of what it does.
     """
     settings = {
         "OMP_NUM_THREADS": str(torch.get_num_threads()),
-        "TORCHINDUCTOR_CACHE_DIR": str((folder / "cache").resolve()),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache.resolve()),
     }
-    with (folder / log).open("wb") as out, (folder / "errors.log").open("wb") as errors:
+    path = log.with_name("errors.log")
+    with log.open("wb") as out, path.open("wb") as errors:
         code = subprocess.run(
             list(map(str, command)), env=os.environ | settings, stdout=out, stderr=errors,
             check=False,
         ).returncode  # fmt: skip
     if code < 0 or code == 130:
-        raise ValueError(f"the run in {folder} was killed (exit code {code}): call this again")
-    lines = (folder / "errors.log").read_text(encoding="utf-8", errors="replace").split("\n")
+        raise ValueError(f"the run in {log.parent} was killed (exit code {code}): call this again")
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line for line in reversed(lines) if line.strip()), "no message")
     return (last if code else "").strip()
 

@@ -2,7 +2,7 @@
 
 rungs.py      the ideas: settings of a training run, and who proposed them
 texts.py      the third text, on which rungs are judged
-score.py      what is kept of a run: its score, when and where it was made
+scores.py     record.jsonl: what all runs have in common, and the score of each
 statistics.py whether one set of scores is lower than another
 climb.py      which recipes have to be trained, and which rungs are accepted
 page.py       docs/record.md and its picture

@@ -50,32 +50,32 @@ class Climb:
 def climb(rungs: Sequence[Rung], scores: Scores, seeds: Sequence[int]) -> Climb:
     """Judge every rung whose recipes have a score for each seed, and say what is missing."""
     state, names = Climb(), [rung.name for rung in rungs]
+    missing_alone: list[Recipe] = []
 
-    def trial(below: Recipe, rung: Rung) -> Trial:
+    def trial(below: Recipe, rung: Rung, missing: list[Recipe]) -> Trial:
         above = tuple(name for name in names if name in {*below, rung.name})
         found = [[scores.get(recipe, {}).get(seed) for seed in seeds] for recipe in (below, above)]
         if any(None in row for row in found):
-            state.missing += [
-                r for r, row in zip((below, above), found, strict=True) if None in row
-            ]
+            missing += [r for r, row in zip((below, above), found, strict=True) if None in row]
             return Trial(below, above, is_done=False)
         without, with_it = ([value for value in row if value is not None] for row in found)
         p, is_better = p_value(with_it, without), is_lower(with_it, without)
         return Trial(below, above, is_done=True, p=p, is_accepted=is_better)
 
     for rung in rungs:
-        state.alone[rung.name] = trial(rung.needs, rung)
+        state.alone[rung.name] = trial(rung.needs, rung, missing_alone)
         if not state.is_decided:
             state.on_top[rung.name] = Trial((), (), is_done=False)
             continue
         if not set(rung.needs) <= set(state.accepted):
             state.on_top[rung.name] = None
             continue
-        on_top = state.on_top[rung.name] = trial(state.accepted, rung)
+        on_top = state.on_top[rung.name] = trial(state.accepted, rung, state.missing)
         state.is_decided = on_top.is_done
         if on_top.is_accepted:
             state.accepted = on_top.with_it
-    state.missing = list(dict.fromkeys(state.missing))
+    # The staircase first: what a rung does alone decides nothing.
+    state.missing = list(dict.fromkeys([*state.missing, *missing_alone]))
     return state
 
 

@@ -13,13 +13,20 @@ from cs_basics.run.document import Block, Heading, Items, Paragraph, Picture, Ta
 from cs_basics.study.claims.interval import interval_of
 from cs_basics.study.record.climb import Climb, Recipe, Trial
 from cs_basics.study.record.rungs import Rung
-from cs_basics.study.record.score import Runs
-from cs_basics.study.record.statistics import P, is_lower, p_value
+from cs_basics.study.record.scores import Kind, Record, Terms
+from cs_basics.study.record.statistics import P, difference_of, is_lower, p_value
 
 TITLE = "The record: bits per byte in a few minutes"
 PICTURE, PICTURE_SHOWS = "pictures/record.png", "Bits per byte, rung by rung"
-MINUTES, SEEDS, PRESET = 10.0, 5, "stories"
-"""What a measurement has at least; less is a rehearsal."""
+MINUTES, SEEDS, PRESET, SCALE = 10.0, 5, "stories", 5
+"""What a measurement has at least (of scale at most); less is a rehearsal."""
+NOT_YET = "not measured yet"
+
+
+def is_rehearsal(terms: Terms, seeds: Sequence[int]) -> bool:
+    """Tell whether a ladder is too short to be reported."""
+    is_short = terms.minutes < MINUTES or terms.scale > SCALE or len(seeds) < SEEDS
+    return is_short or terms.preset != PRESET
 
 
 @dataclass(frozen=True)
@@ -27,45 +34,37 @@ class Ladder:
     """All that is known of a ladder."""
 
     rungs: Sequence[Rung]
+    """All, also those that were not tried."""
     state: Climb
-    chosen: Runs
-    """Scores on the third text, which decide."""
-    final: Runs
-    """Scores on the validation text, of runs that were trained on the whole training text."""
+    record: Record
     seeds: Sequence[int]
-    minutes: float
-    preset: str
-    texts: dict[str, str]
-    """Checksums of the texts by name."""
-
-    @property
-    def is_rehearsal(self) -> bool:
-        """Whether it is too short to be reported."""
-        is_short = self.minutes < MINUTES or len(self.seeds) < SEEDS
-        return is_short or self.preset != PRESET
 
 
 def blocks(ladder: Ladder) -> list[Block]:
     """Return the document."""
-    state = ladder.state
+    state, terms = ladder.state, ladder.record.terms
     num_decided = sum(trial is None or trial.is_done for trial in state.on_top.values())
+    chosen = ladder.record.runs("choice")
     return [
-        *([Paragraph(_rehearsal(ladder))] if ladder.is_rehearsal else []),
+        *([Paragraph(_rehearsal(ladder))] if is_rehearsal(terms, ladder.seeds) else []),
         Paragraph(
-            f"Preset {ladder.preset} without what it has from the rungs, {ladder.minutes:g} "
-            f"minutes from the start of the script, with tokenizer, encoding and compilation; at "
-            f"most two threads; seeds {', '.join(map(str, ladder.seeds))}. {num_decided} of "
-            f"{len(ladder.rungs)} rungs are decided. {_measured_on(ladder)}"
+            f"Preset {terms.preset} without what it has from the rungs. A rung is chosen at "
+            f"{_share(terms.scale)} the scale: {terms.minutes / terms.scale:g} minutes on "
+            f"{_share(terms.scale)} the text, so that a story is read as often as at full scale. "
+            f"What is chosen is trained at full scale, {terms.minutes:g} minutes from the start of "
+            f"the script. Seeds {', '.join(map(str, ladder.seeds))}. "
+            f"{num_decided} of {len(ladder.rungs)} rungs are decided. {_measured_on(ladder)}"
         ),
-        *([Picture(PICTURE, PICTURE_SHOWS, staircase(ladder))] if ladder.chosen else []),
+        *([Picture(PICTURE, PICTURE_SHOWS, staircase(ladder))] if chosen else []),
         Heading("The rungs"),
         Paragraph(
             "Bits per byte on the third text, a tenth of the training text: difference to the "
-            "same recipe without the rung (below 0 is better) and its p. Alone: on the base and "
-            "what the rung needs. On top: on all rungs above it that were accepted."
+            "same recipe without the rung with its 95 % interval (below 0 is better), and p. On "
+            "top: on all rungs above it that were accepted. Alone: on the base and what the rung "
+            "needs."
         ),
         Table(
-            ["rung", "alone", "p", "on top", "p", "accepted", "changes", "source"],
+            ["rung", "on top", "p", "accepted", "alone", "p", "changes", "source"],
             [_row(ladder, rung) for rung in ladder.rungs],
         ),
         Heading("The result"),
@@ -73,64 +72,67 @@ def blocks(ladder: Ladder) -> list[Block]:
         Heading("The recipes"),
         Table(
             ["recipe", "bits per byte", "updates", "seeds", "failed"],
-            [_recipe(ladder, recipe) for recipe in ladder.chosen],
+            [_recipe(ladder, recipe) for recipe in chosen],
         ),
         Heading("Rules"),
-        Items(_rules(ladder)),
+        Items(_rules(terms)),
     ]
 
 
+def _share(scale: int) -> str:
+    return f"1/{scale} of" if scale > 1 else "all of"
+
+
 def _rehearsal(ladder: Ladder) -> str:
+    terms = ladder.record.terms
     return (
-        f"A rehearsal: preset {ladder.preset}, minutes: {ladder.minutes:g}, seeds: "
-        f"{len(ladder.seeds)}. A measurement has preset {PRESET}, at least {MINUTES:g} minutes and "
-        f"{SEEDS} seeds. These figures show that everything runs, and nothing else."
+        f"A rehearsal: preset {terms.preset}, minutes: {terms.minutes:g}, scale: {terms.scale}, "
+        f"seeds: {len(ladder.seeds)}. A measurement has preset {PRESET}, at least {MINUTES:g} "
+        f"minutes, a scale of at most {SCALE} and {SEEDS} seeds. These figures show that "
+        "everything runs, and nothing else."
     )
 
 
 def _measured_on(ladder: Ladder) -> str:
-    scores = [
-        s for runs in (ladder.chosen, ladder.final) for of in runs.values() for s in of.values()
-    ]
+    scores = [score for score in ladder.record.scores if score.kind != "speed"]
     if not scores:
         return "Nothing is measured yet."
     dates = sorted({score.date for score in scores})
-    machines = sorted({score.machine for score in scores})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return f"{len(scores)} runs, {when}, on {'; '.join(machines)}."
+    return f"{len(scores)} runs, {when}, on {ladder.record.terms.machine}."
 
 
 def _row(ladder: Ladder, rung: Rung) -> list[str]:
-    alone, on_top = ladder.state.alone[rung.name], ladder.state.on_top[rung.name]
-    if on_top is None:
-        missing = ", ".join(name for name in rung.needs if name not in ladder.state.accepted)
+    """Return the row of a rung in the table of rungs."""
+    state = ladder.state
+    alone, on_top = state.alone.get(rung.name), state.on_top.get(rung.name)
+    if on_top is None and rung.name in state.on_top:
+        missing = ", ".join(name for name in rung.needs if name not in state.accepted)
         told = ["-", "-", f"no, needs {missing}"]
     else:
-        verdict = on_top.verdict if not on_top.is_accepted else "yes"
-        told = [*_difference(ladder, on_top), verdict if verdict in ("yes", "not measured yet")
-                else f"no, {verdict}"]  # fmt: skip
+        verdict = on_top.verdict if on_top else NOT_YET
+        told = [*_difference(ladder, on_top), {"better": "yes", NOT_YET: NOT_YET}.get(
+            verdict, f"no, {verdict}"
+        )]  # fmt: skip
     changes = ", ".join(f"{name}={value}" for name, value in rung.settings.items())
     name = f"{rung.name}: {rung.what}"
-    return [name, *_difference(ladder, alone), *told, changes, rung.source]
+    return [name, *told, *_difference(ladder, alone), changes, rung.source]
 
 
-def _difference(ladder: Ladder, trial: Trial) -> list[str]:
-    """Return the difference of the means and its p."""
-    if not trial.is_done:
-        return ["not measured yet", "-"]
-    means = [_mean(ladder, recipe) for recipe in (trial.without, trial.with_it)]
-    if not all(map(math.isfinite, means)):
+def _difference(ladder: Ladder, trial: Trial | None) -> list[str]:
+    """Return the difference of the means with its interval, and its p."""
+    if trial is None or not trial.is_done:
+        return [NOT_YET, "-"]
+    without, with_it = (_scores(ladder, recipe) for recipe in (trial.without, trial.with_it))
+    if not all(map(math.isfinite, [*without, *with_it])):
         return ["a run failed", "-"]
-    return [f"{means[1] - means[0]:+.4f}", f"{trial.p:.2g}"]
+    mean, half_width = difference_of(with_it, without)
+    return [f"{mean:+.4f} \N{PLUS-MINUS SIGN} {half_width:.4f}", f"{trial.p:.2g}"]
 
 
-def _scores(ladder: Ladder, recipe: Recipe, runs: Runs | None = None) -> list[float]:
-    of_seeds = (ladder.chosen if runs is None else runs).get(recipe, {})
+def _scores(ladder: Ladder, recipe: Recipe, kind: Kind = "choice") -> list[float]:
+    of_seeds = ladder.record.runs(kind).get(recipe, {})
     return [of_seeds[seed].value for seed in ladder.seeds if seed in of_seeds]
-
-
-def _mean(ladder: Ladder, recipe: Recipe) -> float:
-    return interval_of(_scores(ladder, recipe)).mean
 
 
 def _name(recipe: Recipe) -> str:
@@ -138,7 +140,7 @@ def _name(recipe: Recipe) -> str:
 
 
 def _recipe(ladder: Ladder, recipe: Recipe) -> list[str]:
-    of_seeds = ladder.chosen[recipe]
+    of_seeds = ladder.record.runs("choice")[recipe]
     failures = "; ".join(sorted({score.failure for score in of_seeds.values()} - {""}))
     score = str(interval_of(_scores(ladder, recipe))) if _scores(ladder, recipe) else "-"
     steps = f"{median(s.steps for s in of_seeds.values()):,.0f}" if of_seeds else "-"
@@ -150,7 +152,7 @@ def _result(ladder: Ladder) -> list[Block]:
     if not ladder.state.is_decided:
         return [Paragraph("Not measured yet: the last rungs have to be decided first.")]
     recipes: list[Recipe] = list(dict.fromkeys([(), recipe]))
-    found = {one: _scores(ladder, one, ladder.final) for one in recipes}
+    found = {one: _scores(ladder, one, "final") for one in recipes}
     if any(len(scores) < len(ladder.seeds) for scores in found.values()):
         return [Paragraph("Not measured yet: final runs are missing.")]
     rows = [
@@ -173,10 +175,21 @@ def _result(ladder: Ladder) -> list[Block]:
         ),
         Table(["recipe", "median", "mean and 95 % interval", "each seed"], rows),
         Paragraph(told),
+        *_hour(ladder),
     ]
 
 
-def _rules(ladder: Ladder) -> list[str]:
+def _hour(ladder: Ladder) -> list[Block]:
+    """Return what is known of the class of one hour."""
+    minutes = 6 * ladder.record.terms.minutes
+    told = [
+        f"{score.bits_per_byte:.4f} bits per byte (seed {seed}, {score.steps:,} updates)"
+        for seed, score in ladder.record.runs("hour").get(ladder.state.accepted, {}).items()
+    ]
+    return [Paragraph(f"The same recipe in {minutes:g} minutes: {'; '.join(told) or NOT_YET}.")]
+
+
+def _rules(terms: Terms) -> list[str]:
     return [
         "Every tenth story of the training text is held back, and decides; the final run gets it "
         "back. Until every rung is decided, only the checksum of the validation text is taken.",
@@ -185,11 +198,14 @@ def _rules(ladder: Ladder) -> list[str]:
         "and lets each recipe have a variance of its own. All recipes share their seeds; the "
         "test ignores this pairing, which makes it conservative. With so many rungs, one that does "
         f"nothing is accepted with a probability of {P / 2:g} each.",
-        "Every run is a process of scripts/train.py with an empty cache of compiled code, and "
-        "scripts/evaluate.py scores all of them, in float32.",
+        "Every run is a process of scripts/train.py with at most two threads, and "
+        "scripts/evaluate.py scores all of them, in float32. At full scale the cache of compiled "
+        "code is empty; for choices it is filled, or compiling would take a third of their time.",
+        "All are runs by the clock, so the machine has to be as fast as when the ladder was begun: "
+        "the script measures it and refuses otherwise.",
         "The peer, transformers' model with PyTorch's optimizers, is not on this ladder: "
         "docs/performance.md compares with it at equal time, with AdamW and with Muon.",
-        "Texts (SHA-256): " + ", ".join(f"{n} {value}" for n, value in ladder.texts.items()) + ".",
+        "Texts (SHA-256): " + ", ".join(f"{n} {value}" for n, value in terms.texts.items()) + ".",
     ]
 
 
@@ -199,7 +215,7 @@ def staircase(ladder: Ladder) -> bytes:
     axes = figure.subplots()
     points: list[tuple[str, Recipe, bool]] = [("base", (), True)]
     for rung in ladder.rungs:
-        trial = ladder.state.on_top[rung.name]
+        trial = ladder.state.on_top.get(rung.name)
         if trial is not None and trial.is_done:
             points.append((rung.name, trial.with_it, trial.is_accepted))
     height = math.nan
@@ -220,9 +236,11 @@ def staircase(ladder: Ladder) -> bytes:
         axes.plot([start, end, end], [level, level, below], color="C0", linewidth=1)
     axes.set_xticks(range(len(points)), [name for name, _, _ in points], rotation=40, ha="right")
     axes.set_ylabel("bits per byte on the third text")
+    terms = ladder.record.terms
     axes.set_title(
-        f"{ladder.minutes:g} minutes, {len(ladder.seeds)} seeds, 95 % intervals; grey: not accepted"
-        + ("; a rehearsal" if ladder.is_rehearsal else ""),
+        f"{terms.minutes / terms.scale:g} minutes on {_share(terms.scale)} the text, "
+        f"{len(ladder.seeds)} seeds, 95 % intervals; grey: not accepted"
+        + ("; a rehearsal" if is_rehearsal(terms, ladder.seeds) else ""),
         fontsize="medium",
     )
     axes.grid(axis="y", alpha=0.3)

@@ -23,16 +23,30 @@ BASE: dict[str, Any] = {"order": "random", "schedule": "cosine"}
 """Settings without any rung; some presets have taken rungs over since."""
 
 RUNGS = (
-    Rung(
-        "linear", "the rate falls in a straight line", {"schedule": "linear"},
-        "Defazio et al. 2023, arXiv 2310.07831",
-    ),
-    Rung("rate-2", "twice the rate", {"lr": 6e-3}, "a sweep"),
+    # What the preset own-text has.
     Rung(
         "muon", "orthogonal updates of the blocks' matrices",
         {"optimizer": "muon", "muon_lr_ratio": 3.0},
         "Jordan et al. 2024; scaled as in Liu et al. 2025, arXiv 2502.16982",
     ),
+    Rung(
+        "dropout", "a tenth of what each part adds is dropped", {"dropout": 0.1},
+        "Srivastava et al. 2014, JMLR 15",
+    ),
+    Rung(
+        "tied", "the embedding table is the output head", {"tie_embeddings": True},
+        "Press and Wolf 2017, arXiv 1608.05859",
+    ),
+    Rung(
+        "epochs", "the text once per pass, cut into windows anew each time", {"order": "epochs"},
+        "common practice",
+    ),
+    Rung(
+        "linear", "the rate falls in a straight line", {"schedule": "linear"},
+        "Defazio et al. 2023, arXiv 2310.07831",
+    ),
+    # What else was thought of.
+    Rung("rate-2", "twice the rate", {"lr": 6e-3}, "a sweep"),
     Rung(
         "muon-2-steps", "Muon with two steps of Newton-Schulz", {"muon_steps": 2},
         "polynomials of Amsel et al. 2025, arXiv 2505.16932", ("muon",),
@@ -57,15 +71,9 @@ RUNGS = (
         "moving-mean", "moving average of the weights, over some 200 updates",
         {"average_from": 0.0, "average_decay": 0.995}, "Polyak and Juditsky 1992",
     ),
-    Rung("epochs", "the text once per pass, cut into windows anew each time", {"order": "epochs"},
-        "common practice",),
     Rung(
         "noise", "a tenth of the input tokens replaced by random ones", {"token_noise": 0.1},
         "Xie et al. 2017, arXiv 1703.02573",
-    ),
-    Rung(
-        "dropout", "a tenth of what each part adds is dropped", {"dropout": 0.1},
-        "Srivastava et al. 2014, JMLR 15",
     ),
     Rung("dropout-2", "twice as much is dropped", {"dropout": 0.2}, "a sweep", ("dropout",)),
     Rung("decay-2", "twice the weight decay", {"weight_decay": 0.8}, "a sweep"),
@@ -80,10 +88,6 @@ RUNGS = (
     Rung(
         "relu-squared", "feed-forward parts without a gate, ReLU squared",
         {"ffn": "relu-squared", "d_ff": 1024}, "So et al. 2021, arXiv 2109.08668",
-    ),
-    Rung(
-        "tied", "the embedding table is the output head", {"tie_embeddings": True},
-        "Press and Wolf 2017, arXiv 1608.05859",
     ),
 )  # fmt: skip
 

@@ -17,37 +17,35 @@ class Texts:
 
     whole: Path
     """The training text."""
-    rest: Path
-    """The training text without the tenth."""
+    part: Path
+    """What choices are trained on: the training text without the tenth, or some of its stories."""
     tenth: Path
-    """The tenth."""
+    """What choices are judged by."""
 
 
-def split(whole: Path, folder: Path) -> Texts:
-    """Write tenth and rest of a text into a folder, unless they are there.
+def split(whole: Path, folder: Path, scale: int = 1) -> Texts:
+    """Write the tenth of a text, and one story in `scale` of the others, unless they are there.
 
     Raises:
         OSError: The text cannot be read, or a file not be written.
         ValueError: The text has fewer stories than EVERY.
     """
-    texts = Texts(whole, folder / "rest.txt", folder / "tenth.txt")
-    if texts.rest.exists() and texts.tenth.exists():
+    texts = Texts(whole, folder / f"part-{scale}.txt", folder / "tenth.txt")
+    if texts.part.exists() and texts.tenth.exists():
         return texts
     mark = END_OF_TEXT.encode()
-    # Each with the mark behind it, so that the two parts together are the text, byte for byte.
+    # Each with the mark behind it, so that at scale 1 both together are the text, byte for byte.
     stories = [story + mark for story in whole.read_bytes().split(mark)]
     stories[-1] = stories[-1].removesuffix(mark)
-    if len(stories) < EVERY:
+    if len(stories) < (least := EVERY * scale):
         raise ValueError(
             f"{whole} has {len(stories)} stories, of which no tenth can be held back: at least "
-            f"{EVERY} are needed, separated by {END_OF_TEXT}"
+            f"{least} are needed, separated by {END_OF_TEXT}"
         )
     held = range(EVERY - 1, len(stories), EVERY)
+    others = [number for number in range(len(stories)) if number not in held]
     folder.mkdir(parents=True, exist_ok=True)
-    for path, numbers in (
-        (texts.tenth, held),
-        (texts.rest, [number for number in range(len(stories)) if number not in held]),
-    ):
+    for path, numbers in ((texts.tenth, held), (texts.part, others[::scale])):
         with atomic_writer(path) as file:
             for number in numbers:
                 file.write(stories[number])

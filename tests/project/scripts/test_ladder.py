@@ -1,6 +1,7 @@
 """scripts/ladder.py: what each run is given, stopped, resumed, refused; trainings are acted."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +18,13 @@ def acted(monkeypatch):
 
     def act(command, *, env, stdout, **_):
         calls.append(SimpleNamespace(command=command, env=env))
+        steps = os.environ.get("LADDER_STEPS", "12")
         if "--run-dir" in command:
             run = Path(command[command.index("--run-dir") + 1])
             run.mkdir()
             (run / "checkpoints").mkdir()
-            (run / "metrics.jsonl").write_text('{"step": 12, "elapsed_s": 1.0}\n')
-            if calls[0].env.get("LADDER_FAILS") and "linear" in command:
+            (run / "metrics.jsonl").write_text(f'{{"step": {steps}, "elapsed_s": 1.0}}\n')
+            if env.get("LADDER_FAILS") and "linear" in command:
                 return SimpleNamespace(returncode=2)
         else:
             folder = Path(command[2]).parent
@@ -42,9 +44,15 @@ def ladder(script, texts, tmp_path):
 
     def call(*more):
         given = ["--train-text", texts[0], "--valid-text", texts[1], "--out", tmp_path / "out"]
-        return script("ladder", *given, "--rungs", "linear", "noise", "--seeds", 0, 1, 2, *more)
+        given += ["--rungs", "linear", "noise", "--seeds", 0, 1, 2, "--scale", 1]
+        return script("ladder", *given, *more)
 
     return call
+
+
+def is_run(call):
+    """Whether it is a training that counts, not one that compiles."""
+    return "--run-dir" in call.command and after(call.command, "--run-dir").endswith("run")
 
 
 def after(command, flag):
@@ -57,20 +65,25 @@ def test_rungs_are_chosen_without_the_validation_text_and_the_winner_gets_all(
     result = ladder()
     assert result.code == 0, result.err
     assert "accepted: linear" in result.out
-    trained = [call.command for call in acted if "--run-dir" in call.command]
+    trained = [call for call in acted if is_run(call)]
     judged = [call.command for call in acted if "--run-dir" not in call.command]
-    # base, linear, noise, linear + noise; then base and linear again.
-    assert len(trained) == len(judged) == 6 * 3
+    # The speed; base, linear, noise, linear + noise; base and linear again; linear for an hour.
+    assert [after(call.command, "--max-minutes") for call in trained] == (
+        ["0.5"] + 12 * ["10.0"] + 6 * ["10.0"] + ["60.0"]
+    )
     valid, out = str(texts[1]), tmp_path / "out"
-    assert not any(valid in command for command in trained)
-    assert [valid in command for command in judged] == [False] * 12 + [True] * 6
-    for command in trained[:12]:
-        assert after(command, "--train-text") == str(out / "texts" / "rest.txt")
-    for command in trained[12:]:
-        assert after(command, "--train-text") == str(texts[0])
+    assert not any(valid in call.command for call in trained)
+    assert [valid in command for command in judged] == [False] * 12 + [True] * 7
+    for call in trained[:13]:
+        assert after(call.command, "--train-text") == str(out / "texts" / "part-1.txt")
+        assert call.env["TORCHINDUCTOR_CACHE_DIR"] == str(out / "cache")
+    for call in trained[13:]:
+        assert after(call.command, "--train-text") == str(texts[0])
+        assert not Path(call.env["TORCHINDUCTOR_CACHE_DIR"]).exists()
+    # Each recipe was compiled once before it was measured.
+    assert len(acted) - len(trained) - len(judged) == 4
     for call in acted:
         assert int(call.env["OMP_NUM_THREADS"]) <= 2
-        assert not Path(call.env["TORCHINDUCTOR_CACHE_DIR"]).exists()
     page = (out / "record.md").read_text()
     assert "rehearsal" in page
     assert "better than the base on the validation text" in page
@@ -80,10 +93,27 @@ def test_rungs_are_chosen_without_the_validation_text_and_the_winner_gets_all(
     acted.clear()
     assert ladder().code == 0
     assert not acted
-    # A run that was killed left no score; it alone is repeated.
-    (out / "choice" / "noise" / "seed-1" / "score.json").unlink()
+    # A run that was killed left no score; it alone is repeated, after the speed was measured.
+    scores = out / "record.jsonl"
+    noise = '"choice", "recipe": ["noise"], "seed": 1,'
+    kept = [line for line in scores.read_text().splitlines() if noise not in line]
+    scores.write_text("\n".join(kept))
     assert ladder().code == 0
-    assert [after(call.command, "--seed") for call in acted if "--seed" in call.command] == ["1"]
+    assert [after(call.command, "--seed") for call in acted if is_run(call)] == ["0", "1"]
+    assert noise in scores.read_text()
+
+
+@pytest.mark.usefixtures("acted")
+def test_a_record_is_not_continued_on_a_slower_machine(ladder, monkeypatch, tmp_path):
+    monkeypatch.setenv("LADDER_STEPS", "100")
+    assert ladder("--seeds", 0).code == 0
+    monkeypatch.setenv("LADDER_STEPS", "91")
+    assert ladder("--seeds", 0, 1).code == 0
+    monkeypatch.setenv("LADDER_STEPS", "89")
+    result = ladder("--seeds", 0, 1, 2)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "makes 89 updates in half a minute, and made 100 when" in result.err
+    assert '"seed": 2' not in (tmp_path / "out" / "record.jsonl").read_text()
 
 
 @pytest.mark.usefixtures("acted")
@@ -100,7 +130,7 @@ def test_a_folder_is_not_continued_with_another_length(ladder):
     assert ladder().code == 0
     result = ladder("--max-minutes", 3)
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "was begun with another minutes" in result.err
+    assert "was begun with another minutes=10.0, now 3.0" in result.err
 
 
 @pytest.mark.parametrize(
@@ -108,6 +138,8 @@ def test_a_folder_is_not_continued_with_another_length(ladder):
     [
         (("--seeds", 1, 1), "give one or more, each once"),
         (("--max-minutes", 0), "max_minutes=0.0 must be greater than 0"),
+        (("--scale", 0), "scale=0 must be at least 1"),
+        (("--scale", 1000), "no tenth can be held back: at least 10000 are needed"),
         (("--rungs", "moun"), "there is no rung 'moun'"),
         (("--valid-text", "nowhere.txt"), "nowhere.txt does not exist"),
     ],

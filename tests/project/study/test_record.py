@@ -1,6 +1,8 @@
 """The ladder: its statistics, its third text, its decisions, and that each rung trains."""
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,10 +10,10 @@ from cs_basics.run.document import to_markdown
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.study.record.climb import climb, runs_left_at_most
-from cs_basics.study.record.page import Ladder, blocks
+from cs_basics.study.record.page import Ladder, blocks, is_rehearsal
 from cs_basics.study.record.rungs import BASE, RUNGS, Rung, choose_rungs, settings_of
-from cs_basics.study.record.score import Score, read_score, values
-from cs_basics.study.record.statistics import is_lower, p_value, two_sided
+from cs_basics.study.record.scores import Record, Score, Terms, values
+from cs_basics.study.record.statistics import difference_of, is_lower, p_value, two_sided
 from cs_basics.study.record.texts import split
 
 SEEDS = (0, 1, 2)
@@ -45,14 +47,28 @@ def test_nothing_is_claimed_of_one_seed_of_equal_scores_or_of_a_run_that_failed(
     assert not is_lower([2.0, 2.0], [1.0, 1.0])
 
 
-def test_tenth_and_rest_are_the_text_story_by_story(tmp_path):
+def test_an_interval_is_that_of_the_tables_and_ends_where_p_is_5_percent():
+    # Equal variances and sizes: 8 degrees of freedom, t = 2.306, and the error is sqrt(2 s^2 / 5).
+    one, other = (1.0, 2.0, 3.0, 4.0, 5.0), (2.0, 3.0, 4.0, 5.0, 6.0)
+    mean, half_width = difference_of(one, other)
+    assert mean == -1
+    assert half_width == pytest.approx(2.306 * math.sqrt(2 * 2.5 / 5), rel=1e-3)
+    assert p_value(one, [v + half_width for v in one]) == pytest.approx(0.05, rel=1e-3)
+    assert difference_of([1.0], [2.0]) == (-1, math.inf)
+    assert difference_of([1.0, 1.0], [2.0, 2.0]) == (-1, 0)
+
+
+def test_tenth_and_part_are_the_text_story_by_story(tmp_path):
     stories = [f"Story {number}.\n<|endoftext|>" for number in range(23)]
     whole = tmp_path / "whole.txt"
     whole.write_text("".join(stories) + "\n")
     texts = split(whole, tmp_path / "texts")
     assert texts.tenth.read_text() == stories[9] + stories[19]
     rest = [story for number, story in enumerate(stories) if number not in (9, 19)]
-    assert texts.rest.read_text() == "".join(rest) + "\n"
+    assert texts.part.read_text() == "".join(rest) + "\n"
+    texts = split(whole, tmp_path / "texts", scale=2)
+    assert texts.tenth.read_text() == stories[9] + stories[19]
+    assert texts.part.read_text() == "".join(rest[::2])
 
 
 def test_a_text_of_few_stories_is_refused(tmp_path):
@@ -75,10 +91,13 @@ def scores_of(**means):
 def test_first_the_base_and_the_rungs_alone_then_on_top_of_what_won():
     rungs = (A, B, C)
     state = climb(rungs, {}, SEEDS)
-    assert state.missing == [(), ("a",), ("b",), ("c",)]
+    assert state.missing == [(), ("a",), ("b",), ("c",)]  # The last two are of b and c alone.
     assert not state.is_decided
     assert runs_left_at_most(rungs, {}, SEEDS, state) == 6 * 3
     scores = scores_of(base=1.0, a=0.9, b=0.95, c=1.05)
+    # What decides comes before what a rung does alone.
+    state = climb(rungs, scores_of(base=1.0, a=0.9), SEEDS)
+    assert state.missing == [("a", "b"), ("b",), ("c",)]
     state = climb(rungs, scores, SEEDS)
     assert (state.accepted, state.missing) == (("a",), [("a", "b")])
     # b helps alone, and no longer on top of a.
@@ -117,45 +136,101 @@ def test_a_rung_brings_what_it_needs_and_an_unknown_one_is_refused():
         "muon_steps": 2,
     }
     assert choose_rungs([]) == RUNGS
-    with pytest.raises(ValueError, match="there is no rung 'moun': choose from linear"):
+    with pytest.raises(ValueError, match="there is no rung 'moun': choose from muon"):
         choose_rungs(["moun"])
 
 
-def ladder_of(scores, seeds=SEEDS, minutes=10.0):
-    runs = {
-        recipe: {
-            seed: Score(bits_per_byte=value, steps=7, date="2026-01-02", machine="a machine")
-            for seed, value in of_seeds.items()
-        }
-        for recipe, of_seeds in scores.items()
-    }
-    state = climb((A, B), values(runs), seeds)
-    return Ladder((A, B), state, runs, {}, seeds, minutes, "stories", {"training": "12ab"})
+TERMS = Terms(
+    preset="stories", minutes=10.0, scale=5, settings={"lr": 0.1, "seed": 0},
+    texts={"training": "12ab"}, machine="a machine",
+)  # fmt: skip
+
+
+def score_of(**changed):
+    given = {"kind": "choice", "recipe": (), "seed": 0, "bits_per_byte": 1.0, "steps": 7}
+    return Score(**given | {"date": "2026-01-02"} | changed)
+
+
+def ladder_of(scores, seeds=SEEDS):
+    record = Record(Path("record.jsonl"), TERMS)
+    for recipe, of_seeds in scores.items():
+        for seed, value in of_seeds.items():
+            record.scores.append(score_of(recipe=recipe, seed=seed, bits_per_byte=value))
+    state = climb((A, B), values(record.runs("choice")), seeds)
+    return Ladder((A, B, C), state, record, seeds)
 
 
 def test_the_page_says_what_is_not_measured_and_that_it_was_a_rehearsal():
     page = to_markdown("", blocks(ladder_of(scores_of(base=1.0, a=0.9))))
-    assert "A rehearsal: preset stories, minutes: 10, seeds: 3." in page
+    assert "A rehearsal: preset stories, minutes: 10, scale: 5, seeds: 3." in page
+    assert "2 minutes on 1/5 of the text" in page
+    assert "1 of 3 rungs are decided" in page
     assert "2026-01-02, on a machine" in page
     rows = {line.split(":")[0]: line for line in page.splitlines() if line.startswith("| ")}
-    assert "| -0.1000 |" in rows["| a"]
+    assert rows["| a"].count("| -0.1000 \N{PLUS-MINUS SIGN} 0.0023 |") == 2
     assert "| yes |" in rows["| a"]
-    assert rows["| b"].count("not measured yet") == 3
+    assert rows["| b"].count("not measured yet") == rows["| c"].count("not measured yet") == 3
     assert "Not measured yet: the last rungs" in page
-    whole = ladder_of(scores_of(base=1.0, a=0.9, b=1.0, a_b=0.9), seeds=tuple(range(5)))
-    assert not whole.is_rehearsal
-    assert ladder_of({}, minutes=9.0).is_rehearsal
 
 
-def test_a_score_comes_back_and_a_damaged_one_is_named(tmp_path):
-    score = Score(bits_per_byte=None, steps=0, date="", machine="", failure="error: diverged")
-    assert read_score(tmp_path) is None
-    score.write(tmp_path)
-    assert read_score(tmp_path) == score
-    assert score.value == math.inf
-    (tmp_path / "score.json").write_text("{")
-    with pytest.raises(ValueError, match="delete it to repeat the run"):
-        read_score(tmp_path)
+def test_the_page_has_the_result_and_the_hour():
+    ladder = ladder_of(scores_of(base=1.0, a=0.9, b=1.0, a_b=0.9))
+    finals = [
+        score_of(kind="final", recipe=recipe, seed=seed, bits_per_byte=mean + 0.001 * seed)
+        for recipe, mean in (((), 0.95), (("a",), 0.85))
+        for seed in SEEDS
+    ]
+    ladder.record.scores += finals[:-1]
+    assert "final runs are missing" in to_markdown("", blocks(ladder))
+    ladder.record.scores.append(finals[-1])
+    page = to_markdown("", blocks(ladder))
+    assert "| base + a | 0.8510 |" in page
+    assert "better than the base on the validation text" in page
+    assert "in 60 minutes: not measured yet" in page
+    ladder.record.scores.append(score_of(kind="hour", recipe=("a",), bits_per_byte=0.75))
+    assert "in 60 minutes: 0.7500 bits per byte (seed 0, 7 updates)" in to_markdown(
+        "", blocks(ladder)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "seeds"),
+    [({"minutes": 9.0}, 5), ({"scale": 6}, 5), ({"preset": "debug"}, 5), ({}, 4)],
+)
+def test_less_than_a_measurement_is_a_rehearsal(changes, seeds):
+    assert is_rehearsal(replace(TERMS, **changes), range(seeds))
+    assert not is_rehearsal(TERMS, range(5))
+
+
+def test_scores_come_back_and_a_damaged_line_is_named(tmp_path):
+    path = tmp_path / "record.jsonl"
+    record = Record.open(path, TERMS)
+    failed = score_of(recipe=("a", "b"), bits_per_byte=None, failure="error: diverged")
+    record.add(score_of(kind="speed", bits_per_byte=None))
+    record.add(failed)
+    again = Record.open(path, TERMS)
+    assert again.scores == record.scores
+    assert again.runs("choice") == {("a", "b"): {0: failed}}
+    assert failed.value == math.inf
+    lines = path.read_text().splitlines()
+    for number in range(3):
+        path.write_text("\n".join([*lines[:number], lines[number][:20], *lines[number + 1 :]]))
+        with pytest.raises(ValueError, match=f"record.jsonl line {number + 1} cannot be read"):
+            Record.open(path, TERMS)
+
+
+def test_a_record_is_not_continued_under_other_terms(tmp_path):
+    path = tmp_path / "record.jsonl"
+    Record.open(path, TERMS).add(score_of())
+    for changes, message in (
+        ({"machine": "another"}, "another machine=a machine, now another"),
+        ({"settings": {"lr": 0.2, "seed": 0}}, "another lr=0.1, now 0.2"),
+        ({"settings": {"lr": 0.1}}, "another seed=0, now unknown"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Record.open(path, replace(TERMS, **changes))
+    # A setting that has come since is at its default, which changes nothing.
+    Record.open(path, replace(TERMS, settings={**TERMS.settings, "new": 1}))
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
