@@ -115,6 +115,14 @@ def test_what_is_asked_is_blank_and_has_the_signature_of_the_book(edition, modul
         assert any(other.partition(".")[0] == name for other in blank), name
 
 
+def test_whoever_writes_them_finds_torch_imported(edition):
+    for module in make_starter.BLANK:
+        source = (ROOT / "cs_basics" / f"{module}.py").read_text("utf-8")
+        blank = (edition / "cs_basics" / f"{module}.py").read_text("utf-8")
+        assert ("\nimport torch\n" in blank) == ("\nimport torch\n" in source), module
+        assert "noqa: F401" not in blank
+
+
 def test_the_doors_to_speed_are_those_of_the_repository(edition):
     place = edition / "given" / "fast" / "__init__.py"
     spec = importlib.util.spec_from_file_location("fast_of_the_edition", place)
