@@ -57,7 +57,7 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
     """Return how many merges fit into a vocabulary, after the 256 bytes and the special tokens.
 
     Raises:
-        TypeError, ValueError: The special tokens are unfit, or too many for vocab_size.
+        TypeError, ValueError: A special token is invalid, or there are too many for vocab_size.
     """
     check_special_tokens(special_tokens)
     num_others = len({*SINGLE_BYTES, *(token.encode("utf-8") for token in special_tokens)})
@@ -145,7 +145,7 @@ def merge_by_rank(pretoken: bytes, ranks: Mapping[Merge, int]) -> list[bytes]:
     """Split a pre-token into tokens: apply the merge of lowest rank until none applies.
 
     Args:
-        pretoken: Its bytes.
+        pretoken: The bytes of the pre-token.
         ranks: Position of each pair in the list of merges.
 
     Returns:

@@ -24,8 +24,8 @@ def get_batch(
     torch's global random number generator.
 
     Args:
-        dataset: Token ids, (num_tokens,), any integer type; may be a memory map, of which only the
-            windows are read.
+        dataset: Token ids, (num_tokens,), any integer type; may be a memory map: only the windows
+            are read from it.
         batch_size: Windows to draw, with replacement.
         context_length: Tokens in a window.
         device: Where the result goes.

@@ -1,6 +1,6 @@
-"""The functions of the model, which have no weights: the first of its files.
+"""The model's functions, which have no weights: the first of the model's files to read.
 
-Shapes stand in the annotations: `Float[Tensor, "... d"]` is a float tensor with any leading axes
+Annotations give the shapes: `Float[Tensor, "... d"]` is a float tensor with any leading axes
 and a last axis named d.
 
 Tested by `make test ARGS="-k 'softmax or silu or cross_entropy or attention'"`.

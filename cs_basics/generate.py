@@ -24,14 +24,14 @@ class Sampling:
     """The scores are divided by it: below 1 the likely tokens become likelier; 0 always takes the
     likeliest."""
     top_k: int | None = None
-    """Draw from the k likeliest tokens only, and those that are as likely as the last of them."""
+    """Draw only from the k likeliest tokens, and from those that tie with the last of them."""
     top_p: float | None = None
-    """Draw from the smallest set of likeliest tokens with at least this probability together, and
+    """Draw from the smallest set of likeliest tokens whose probabilities sum to at least this, and
     from those that tie with the last of them (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
     https://arxiv.org/abs/1904.09751). With top_k, it is a fraction of the probability of the k
     likeliest tokens."""
     repetition_penalty: float = 1.0
-    """Scores of tokens that the text contains already are divided by it if positive and multiplied
+    """Scores of tokens that the text already contains are divided by it if positive and multiplied
     by it if negative (after Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858, who
     divide both); above 1 the text repeats itself less."""
     when_full: Literal["slide", "stop"] = "slide"
@@ -68,7 +68,7 @@ def generate(
     Args:
         model: The language model.
         prompt: Token ids, at least one; only the last context_length - 1 are read.
-        max_tokens: Tokens to write at the most.
+        max_tokens: The most tokens to write.
         sampling: How to draw, and what to do when the context is full.
         stop_ids: Any of these ends the text and is not yielded.
         seed: The same seed gives the same text; None draws afresh.
@@ -108,7 +108,7 @@ def sample(
         sampling: How to draw.
         uniform: A number for each row, uniform on [0, 1). The tokens lie side by side on a line of
             length 1, each as long as its probability; the one at this point is taken.
-        seen: True for each token that the text contains already; None to penalise none.
+        seen: True for each token that the text already contains; None to penalise none.
 
     Returns:
         Token ids, (...).
@@ -136,9 +136,9 @@ def sample(
 def draw(
     weights: Float[Tensor, "... vocab_size"], uniform: Float[Tensor, "..."]
 ) -> Int[Tensor, "..."]:
-    """Draw an index per row, with a probability in proportion to its weight.
+    """Draw an index per row, each with a probability proportional to its weight.
 
-    See `sample` for uniform.
+    `uniform` is that of `sample`.
     """
     ends = weights.cumsum(dim=-1)
     total = ends[..., -1:]

@@ -57,12 +57,12 @@ class RMSNorm(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Shift each vector to mean 0 and divide it by its standard deviation; then gain and bias.
+    """Shift each vector to mean 0 and divide it by its standard deviation; apply gain and bias.
 
     (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; Ba, Kiros and Hinton 2016, eq. 4
     (https://arxiv.org/abs/1607.06450), with eps added inside the root; the variance is the mean
-    of the squared deviations (divided by d_model, not by d_model - 1). Without the
-    bias it is RMSNorm applied to x - mean(x).
+    of the squared deviations (divided by d_model, not by d_model - 1). Without the bias
+    it is RMSNorm applied to x - mean(x).
 
     Args:
         d_model: Size of the last axis.

@@ -134,7 +134,7 @@ def adamw_update(
         beta2: How much of the old v is kept.
         rate: The learning rate, corrected for the bias of both moments.
         eps: Added to the root of v.
-        decay: The parameter is multiplied by it, 1 - lr * weight_decay with the uncorrected lr.
+        decay: Factor of the old parameter: 1 - lr * weight_decay, with the uncorrected lr.
 
     Returns:
         The new p, m and v.
@@ -146,7 +146,7 @@ def adamw_update(
 
 
 def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
-    """Return what the closure of a step returns, with gradients enabled; None without one."""
+    """Call a step's closure with gradients enabled and return its result; None without one."""
     if closure is None:
         return None
     with torch.enable_grad():

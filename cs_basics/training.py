@@ -23,13 +23,13 @@ class Update:
     """A record of one update of the weights."""
 
     step: int
-    """Its number: 1, 2, 3, ..."""
+    """Number of the update: 1, 2, 3, ..."""
     loss: float
     """Mean loss of its batch before the update, in nats."""
     grad_norm: float
     """Joint norm of the gradients before clipping."""
     lr: float
-    """Its learning rate."""
+    """Learning rate of the update."""
 
 
 class TrainingDivergedError(ValueError):

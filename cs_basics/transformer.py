@@ -16,8 +16,8 @@ from cs_basics.rope import RotaryPositionalEmbedding
 class TransformerBlock(nn.Module):
     """Add the output of attention to the residual stream, then that of the feed-forward part.
 
-    Pre-norm: each part reads a normalised copy, the stream itself is never normalised, so that
-    gradients have a straight path to the first block (Xiong et al. 2020,
+    Pre-norm: each part reads a normalised copy of the stream. The stream itself is never
+    normalised, so that gradients have a straight path to the first block (Xiong et al. 2020,
     https://arxiv.org/abs/2002.04745).
 
     Args:

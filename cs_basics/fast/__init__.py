@@ -1,7 +1,7 @@
 """Fast twins of the book: the same results in less time.
 
 `accelerate(thing)` replaces what the two tables below name. It compares by identity, so that a
-class of the same name that somebody else wrote is never replaced; anything in no table is returned
+class of the same name that somebody else wrote is never replaced; anything in neither is returned
 unchanged. The twin of a module is a subclass that overrides `forward` and has no parameters of its
 own, so state dicts, optimizers and checkpoints are the book's. `compile_training` compiles the
 training step made of these parts. Every twin is tested for equality with what it replaces.
@@ -11,8 +11,8 @@ layers.py        one matrix product for W1 and W3 of SwiGLU
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
                  compiled code on a CPU, a C++ kernel (native/)
 rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
-add_rms_norm.py  residual addition and norm in one: of the rounded sum, the unrounded one, in place
-chunked_loss.py  the loss without its logits (transformer.py stops before them); loss.py decides
+add_rms_norm.py  residual addition and norm in one: of the rounded or unrounded sum, or in place
+chunked_loss.py  the loss, some logits at a time (transformer.py gives their input); loss.py decides
 adamw.py         the update rule of AdamW, compiled; muon.py: all matrices of a shape at once
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
 cached.py        keys and values kept while a text grows; decoding.py: one text or many, and one
@@ -20,7 +20,7 @@ cached.py        keys and values kept while a text grows; decoding.py: one text 
 activation_checkpointing.py  less memory for more time
 text/            the tokenizer on arrays and several processes
 
-Every import is local to the function that needs it: encoding a text imports no torch.
+Every import is local to the function that needs it, so that encoding a text imports no torch.
 """
 
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,7 +54,7 @@ def accelerate(thing: Thing) -> Thing:
 
 
 def twins_of_the_model() -> dict[Any, Any]:
-    """Return the table {clear thing: fast twin} of model, optimizer and generation."""
+    """Return the table {original: fast twin} of model, optimizer and generation."""
     from cs_basics.attention import CausalSelfAttention
     from cs_basics.fast.adamw import FusedAdamW
     from cs_basics.fast.attention import FlashGroupedQueryAttention, FlashSelfAttention
@@ -88,7 +88,7 @@ def twins_of_the_model() -> dict[Any, Any]:
 
 
 def twins_of_the_tokenizer() -> dict[Any, Any]:
-    """Return the table {clear thing: fast twin} of the tokenizer; imports no torch."""
+    """Return the table {original: fast twin} of the tokenizer; imports no torch."""
     from cs_basics.bpe import train_bpe
     from cs_basics.fast.text.tokenizer import FastTokenizer
     from cs_basics.fast.text.train_bpe import train_bpe as train_bpe_in_parallel

@@ -1,6 +1,6 @@
 """AdamW with a compiled update rule: one pass over each parameter and its moments.
 
-The rule is `adamw_update` in cs_basics/optim.py, and the formula stands only there. Uncompiled it
+The rule is `adamw_update` in cs_basics/optim.py, which alone holds the formula. Uncompiled it
 is a dozen tensor operations, each of which reads and writes memory once the model exceeds the
 caches; compiled it is one loop on a CPU (docs/performance.md) and one kernel on a GPU.
 """

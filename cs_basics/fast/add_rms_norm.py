@@ -1,16 +1,16 @@
-"""The addition to the residual stream and the next norm in one function: training, inference.
+"""The residual addition and the next norm in one function, for training and for inference.
 
 In a pre-norm block the new residual stream is written to memory and read again by the next norm. In
 one call, a kernel or a compiler can normalise it while it is still in registers. Three forms, which
-agree in float32 and differ in bfloat16 by what the norm reads:
+agree in float32 and differ in bfloat16 in what the norm reads:
 
 add_rms_norm             the rounded sum: what the two operations give, one after the other
 add_rms_norm_unrounded   the sum in float32, before it is rounded for the stream: inference engines
 add_rms_norm_            the same as the second, written over its inputs: no backward, less memory
 
-A bfloat16 has 8 bits. In a stream of size 300 its neighbours are 2 apart, and the rounded sum loses
-every update below 1; the unrounded norm still sees it, once, and the stream has lost it in all
-three. Which of them a model was trained with decides which of them is right for it.
+A bfloat16 has 8 significant bits: around 300 its neighbours are 2 apart, and the rounded sum loses
+every update below 1. The unrounded norm still sees such an update, once; the stream has lost it in
+all three forms. The right form for a model is the one that it was trained with.
 """
 
 import torch
@@ -66,7 +66,7 @@ def add_rms_norm_unrounded(
     rounded sum, the only one that is kept.
 
     Args:
-        norm: RMSNorm or LlamaRMSNorm, or a fused twin: its gain, eps and order of cast and gain.
+        norm: RMSNorm, LlamaRMSNorm or a fused twin; gives gain, eps and order of cast and gain.
         x: Output of an attention or feed-forward part.
         residual: The residual stream, same shape.
 
@@ -84,21 +84,21 @@ def add_rms_norm_(
     """Write the results of `add_rms_norm_unrounded` over x and residual, and return these.
 
     The one buffer that is allocated is the sum in float32 (and its squares for a moment). It has to
-    be a buffer of its own, whatever the dtype of x. Code that circulates says
+    be a buffer of its own, whatever the dtype of x. Commonly copied code says
 
         sum = x.float().add_(residual.float())
         residual = sum.to(x.dtype)
         sum.mul_(rsqrt(...))
 
     and works for bfloat16, where `float` and `to` make new tensors. For float32 both return the
-    tensor that they are given: `add_` then overwrites the caller's x, `residual` is another name of
-    the same tensor, and `mul_` normalises the residual stream, so that every later block reads
+    tensor that they are given: `add_` then overwrites the caller's x, `residual` names the same
+    tensor, and `mul_` normalises the residual stream, so that every later block reads
     normalised vectors in place of the sum. No error is raised. Here the conversion copies.
 
     Args:
-        norm: As there.
+        norm: As in `add_rms_norm_unrounded`.
         x: As there; becomes the normalised sum.
-        residual: As there, of the dtype of x; becomes the sum.
+        residual: As there, with the dtype of x; becomes the sum.
 
     Raises:
         ValueError: x and residual differ in shape or dtype, or a gradient would need what is

@@ -37,9 +37,9 @@ from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
 class KVCache:
     """The keys and values of one attention layer, whose rows may hold texts of different lengths.
 
-    New ones are written at given positions, and those of all positions are returned: where nothing
-    is written yet comes after the new token, so the causal mask hides it. The shapes are static,
-    as compiled code wants them.
+    New ones are written at given positions, and those of all positions are returned: positions that
+    are not yet written come after the new token, so the causal mask hides them. The shapes are
+    static, as compiled code wants them.
 
     Args:
         keys: Keys of all positions, (batch, heads, max_seq_len, d_head); written in place.
@@ -192,7 +192,7 @@ class DecodingLM(TransformerLM):
         return self.ln_final(x)
 
     def empty_caches(self, batch_size: int, num_places: int) -> list[tuple[Tensor, Tensor]]:
-        """Return keys and values of every block, for so many positions, all 0."""
+        """Return the keys and values of every block, all 0, for num_places positions."""
         weight = self.token_embeddings.weight
         caches: list[tuple[Tensor, Tensor]] = []
         for block in self.layers:

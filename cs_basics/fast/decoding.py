@@ -6,8 +6,8 @@ per token. So
 
 - texts are generated in batches: the weights are read once for one token of each text;
 - the whole step, from the embedding to the sampled token, is one compiled function;
-- the step is compiled once, since its shapes are static (KVCache) but for the number of cached
-  positions that attention reads: a multiple of PLACES, and a dynamic dimension to the compiler;
+- the step is compiled once, since its shapes are static (KVCache), except for the number of cached
+  positions that attention reads, a multiple of PLACES and a dynamic dimension to the compiler;
 - a prompt is read in one forward pass without its last token, which is the input of the first step:
   the output head is never applied to a prompt.
 """
@@ -74,7 +74,7 @@ class Decoder:
         self.model = decoder
         self.device = decoder.token_embeddings.weight.device
         self.sampling, self.sampling_tensors = sampling, SamplingTensors.of(sampling, self.device)
-        # One place more, which is never read: a view of all places would be contiguous, and the
+        # One extra place, which is never read: a view of all places would be contiguous, and the
         # compiler would treat that as another case.
         caches = decoder.empty_caches(batch_size, model.context_length + 1)
         self.keys, self.values = map(list, zip(*caches, strict=True))
@@ -130,7 +130,7 @@ class Decoder:
             The next token of each row.
         """
         if self._step is decode_step:
-            # Only compiled, sample_fast beats the sort of the reference.
+            # Uncompiled, sample_fast is slower than the reference with its sort.
             if seen is not None:
                 seen[range(len(tokens)), tokens] = True
             logits = self.logits(tokens, positions)
@@ -154,7 +154,7 @@ class Decoder:
     ) -> Float[Tensor, "rows vocab_size"]:
         """Read the newest token of each of the first rows and score the next, uncompiled.
 
-        For texts that each sample in their own way: `sampling` has no part in it.
+        For texts that are each sampled in their own way: the decoder's `sampling` is not used.
 
         Args:
             tokens: The newest token of each row; fewer than batch_size leave the other rows alone.
@@ -173,7 +173,7 @@ class Decoder:
     def _first(self, positions: Sequence[int]) -> tuple[list[Tensor], list[Tensor]]:
         """Return views of keys and values up to these positions, and up to PLACES - 1 more.
 
-        They are made once for each length, which is marked as a dynamic dimension. Positions after
+        Views are made once for each length, which is marked as a dynamic dimension. Positions after
         the longest text would be masked; it is cheaper not to read them.
         """
         needed = max(positions) + 1
@@ -191,14 +191,14 @@ class Decoder:
 
 
 _COMPILED_COPIES: MutableMapping[nn.Module, DecodingLM] = weakref.WeakKeyDictionary()
-"""For each model that a step was compiled for, the copy of it which that step reads."""
+"""For each model with a compiled step, the copy of the model that this step reads."""
 
 
 def _same_copy_for_same_weights(model: nn.Module, decoder: DecodingLM) -> DecodingLM:
-    """Return the copy of the model that was decoded with before, unless its weights are others now.
+    """Return the copy that earlier decoding used, or `decoder` if the weights have changed since.
 
     Frozen weights (scripts/process.py) are constants of the compiled step: for another copy the
-    step would be compiled again, and after some copies the compiler gives up.
+    step would be compiled again, and after a few copies the compiler gives up.
     """
     known = _COMPILED_COPIES.get(model)
     if known is None or not _are_equal(known, decoder):
@@ -263,12 +263,12 @@ def generate_batch(
     Args:
         model: The language model.
         prompts: Token ids of each text, at least one; the last context_length - 1 are read.
-        max_tokens: As in `generate`, like sampling, stop_ids and seed.
-        sampling: As there.
-        stop_ids: As there.
-        seed: As there.
+        max_tokens: As in `generate`.
+        sampling: As in `generate`.
+        stop_ids: As in `generate`.
+        seed: As in `generate`, for the first row.
         is_compiled: Compile the step first, which is worth it from some thousand tokens on.
-        is_end: Told a row and its new token, returns whether the text of that row ends with it.
+        is_end: Called with a row and its new token; tells whether the text of the row ends there.
 
     Yields:
         The next token of each row, None where the text has ended.

@@ -46,12 +46,12 @@ class StackedMuon(Muon, FusedAdamW):
 
 
 def like(blocks: Tensor, part: Tensor) -> Tensor:
-    """Transpose the matrices of `part` if those of `blocks` are higher than wide."""
+    """Transpose the matrices of `part` if those of `blocks` are taller than wide."""
     return part.mT if blocks.shape[1] > blocks.shape[2] else part
 
 
 def orthogonalised_in_place(x: Tensor, coefficients: Coefficients) -> Tensor:
-    """Return `orthogonalised` of a stack of matrices no higher than wide, which is used up."""
+    """Return `orthogonalised` of a stack of matrices no taller than wide, overwriting the stack."""
     norms = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True, dtype=torch.float32)
     x.div_(1.01 * norms + 1e-7)
     for a, b, c in coefficients:

@@ -7,7 +7,7 @@ only the smallest probability that is kept has to be known:
 - with top_p alone it is found by bisection: 30 sums over probabilities that stay in the cache.
 
 A token is drawn in two steps, first its block and then its place in the block. Settings are passed
-as tensors, so that other values do not compile the step again.
+as tensors, so that the step is not compiled again for other values.
 """
 
 from dataclasses import dataclass

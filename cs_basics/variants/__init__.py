@@ -1,13 +1,13 @@
-"""One part of the book exchanged, and the configuration that says which.
+"""Parts that can replace those of the book, and the configuration that chooses among them.
 
 config.py        ModelConfig: the sizes of a model and its choices; the defaults are the book's
 norms.py         relatives of RMSNorm: Llama's and Gemma's gain, partial, group, gated
 layer_norm_parts.py  LayerNorm taken apart: centring and gain, gain alone
 attention.py     grouped-query attention, heads of any size, RMSNorm of queries and keys
-head_norm.py     group and gated RMSNorm of what the heads found
+head_norm.py     group and gated RMSNorm of the heads' outputs
 feed_forward.py  feed-forward parts without a gate, and with biases
 blocks.py        post-norm and sandwich-norm blocks
 muon.py          Muon, an optimizer for matrices beside the book's AdamW
-dropout.py       dropout of what the parts of a block add
+dropout.py       dropout of what each part of a block adds to the residual stream
 model.py         build_model: the model that a ModelConfig describes
 """

@@ -18,8 +18,8 @@ class GroupedQueryAttention(CausalSelfAttention):
     """Causal self-attention with fewer heads of keys and values than of queries.
 
     Each head of keys and values serves several neighbouring heads of queries (Ainslie et al. 2023,
-    sec. 2.2, https://arxiv.org/abs/2305.13245): the cache and the weights shrink, the products stay
-    the same.
+    sec. 2.2, https://arxiv.org/abs/2305.13245): the KV cache and the weights shrink, attention's
+    products stay the same.
 
     Args:
         d_model: Size of the last axis of input and output.
@@ -30,14 +30,15 @@ class GroupedQueryAttention(CausalSelfAttention):
         num_kv_heads: Heads of keys and values, a divisor of num_heads; None: num_heads.
         qk_norm: RMSNorm over every head of the queries and keys before the rotation, so that no
             score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
-            https://arxiv.org/abs/2010.04245, with RMSNorm for their l2 norm).
-        qk_norm_class: The order of cast and gain of that norm: RMSNorm or LlamaRMSNorm.
+            https://arxiv.org/abs/2010.04245, with RMSNorm in place of their l2 norm).
+        qk_norm_class: RMSNorm or LlamaRMSNorm, which differ in the order of cast and gain.
         d_head: Size of a head; None: d_model / num_heads.
-        head_norm: Norm of what the heads found (head_norm.py).
-        norm_eps: Added to the mean squares of heads.
+        head_norm: Norm of the heads' outputs, before the output projection (head_norm.py).
+        norm_eps: Added to the mean squares by qk_norm and head_norm.
 
     Raises:
-        ValueError: d_model is not divisible by num_heads, or num_heads not by num_kv_heads.
+        ValueError: d_model (without d_head) is not divisible by num_heads, or num_heads not by
+            num_kv_heads.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class GroupedQueryAttention(CausalSelfAttention):
         head_norm: HeadNormKind = "none",
         norm_eps: float = 1e-5,
     ) -> None:
-        # Not the book's constructor: its heads have d_model / num_heads, as many for keys.
+        # Not the book's constructor, which knows neither d_head nor num_kv_heads.
         super(CausalSelfAttention, self).__init__()
         if d_head is None and d_model % num_heads:
             raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")

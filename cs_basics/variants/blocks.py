@@ -1,4 +1,4 @@
-"""Blocks whose norms stand elsewhere. Read TransformerBlock in cs_basics/transformer.py first."""
+"""Blocks with norms in other places. Read TransformerBlock in cs_basics/transformer.py first."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -9,8 +9,8 @@ from cs_basics.transformer import TransformerBlock
 class PostNormBlock(TransformerBlock):
     """The block of the first Transformer: add, then normalise the sum.
 
-    Vaswani et al. 2017, sec. 3.1 (https://arxiv.org/abs/1706.03762). Every norm lies on the way
-    from the last block to the first, and scales the gradient that passes.
+    Vaswani et al. 2017, sec. 3.1 (https://arxiv.org/abs/1706.03762). Every norm lies on the
+    residual path and scales the gradient on its way from the last block to the first.
     """
 
     def forward(self, x: Float[Tensor, "... seq d_model"]) -> Float[Tensor, "... seq d_model"]:
@@ -20,10 +20,10 @@ class PostNormBlock(TransformerBlock):
 
 
 class SandwichBlock(TransformerBlock):
-    """Pre-norm with a second norm after each part, before it is added.
+    """Pre-norm with a second norm after each part, before its output is added.
 
     Ding et al. 2021, sec. 2.4 (https://arxiv.org/abs/2105.13290): what a part adds cannot grow
-    beyond its gain. The norms ln1_after and ln2_after are given by `build_model`.
+    beyond the gain of that norm. `build_model` sets ln1_after and ln2_after.
     """
 
     ln1_after: nn.Module

@@ -1,4 +1,4 @@
-"""ModelConfig: what a model is. How fast it is computed is no part of it."""
+"""ModelConfig: what a model computes. Settings that only affect its speed are not part of it."""
 
 import math
 from dataclasses import dataclass, fields
@@ -47,27 +47,27 @@ class ModelConfig:
     norm_eps: float = 1e-5
     """Added to the mean square by the norms of the residual stream and of the heads."""
     norm_fraction: float = 0.0625
-    """Share of the coordinates whose mean square partial-rmsnorm takes."""
+    """Share of the coordinates from which partial-rmsnorm estimates the mean square."""
     norm_groups: int = 8
-    """Groups of coordinates that group-rmsnorm normalises one by one."""
+    """Number of groups of coordinates; group-rmsnorm normalises each by itself."""
     placement: Literal["pre", "post", "sandwich", "none"] = "pre"
     """Where the norms stand: before each part, after the residual sum, on both sides, nowhere."""
     positions: Literal["rope", "none"] = "rope"
     """How attention learns of positions; none: only from the causal mask."""
     num_kv_heads: int | None = None
-    """Heads of keys and values per block, a divisor of num_heads: each serves as many heads of
-    queries (grouped-query attention; 1: multi-query); none: as many as num_heads."""
+    """Heads of keys and values per block, a divisor of num_heads: several heads of queries share
+    each of them (grouped-query attention; 1: multi-query); none: as many as num_heads."""
     head_dim: int | None = None
     """Size of a head; none: d_model / num_heads."""
     ffn: FeedForwardKind = "swiglu"
-    """Feed-forward part. All but swiglu have no gate and two matrices: with d_ff = 4 d_model
-    as many weights as swiglu with 8/3 d_model."""
+    """Feed-forward part. All but swiglu have two matrices and no gate: with d_ff = 4 d_model
+    they have as many weights as swiglu with 8/3 d_model."""
     ffn_bias: bool = False
     """Add a bias to each product of the feed-forward parts."""
     qk_norm: bool = False
     """Normalise queries and keys, head by head, before they are rotated."""
     head_norm: HeadNormKind = "none"
-    """Normalise what the heads found before the output projection: each head by itself (group), or
+    """Normalise the heads' outputs before the output projection: each head by itself (group), or
     all together with a gate (cs_basics/variants/head_norm.py)."""
     tie_embeddings: bool = False
     """Use the embedding table as output head too."""
@@ -134,7 +134,7 @@ class ModelConfig:
 
     @property
     def d_q(self) -> int:
-        """Size of the queries of all heads together, and of what the heads mix."""
+        """Size of the queries of all heads together, and of the heads' joined outputs."""
         return self.d_head * self.num_heads
 
     @property
@@ -144,7 +144,7 @@ class ModelConfig:
 
 
 def require_default(config: Any, *names: str, because_of: str) -> None:  # noqa: ANN401  a dataclass
-    """Raise ValueError if any of these settings, which another one makes void, was given."""
+    """Raise ValueError if a setting that another one makes ineffective is not at its default."""
     for entry in fields(config):
         value = getattr(config, entry.name)
         if entry.name in names and value != entry.default:

@@ -1,11 +1,11 @@
 """Dropout of what attention and feed-forward parts add to the residual stream.
 
-Srivastava et al. 2014, sec. 4 (https://jmlr.org/papers/v15/srivastava14a.html); at this place
+Srivastava et al. 2014, sec. 4 (https://jmlr.org/papers/v15/srivastava14a.html); in this place
 Vaswani et al. 2017, sec. 5.4 (https://arxiv.org/abs/1706.03762). A model that reads a small text
 many times learns it by heart; with a random part of itself missing each time, it does so less.
 
 The masks are not drawn in the forward pass. They are buffers, drawn before each batch, so that the
-code that was compiled for training evaluates too, with masks of ones.
+code compiled for training also serves for evaluation, with masks of ones.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 NAME = "dropout_mask"
 LEVELS = 256
-"""A random byte decides about each value."""
+"""Values of a byte: one random byte per number decides whether the number is dropped."""
 
 
 class Dropout:
@@ -31,7 +31,7 @@ class Dropout:
             in generation, are left as they are.
 
     Raises:
-        ValueError: The share is negative, or leaves nothing.
+        ValueError: The share is negative, or 1 or more.
     """
 
     def __init__(self, model: nn.Module, share: float, shape: Sequence[int]) -> None:
@@ -50,7 +50,7 @@ class Dropout:
     def draw(self, *seed: int) -> None:
         """Draw all masks anew; the same seed gives the same masks."""
         random = np.random.default_rng(seed)
-        # What is kept grows, so that the mean of the sum stays.
+        # Kept numbers are scaled up, so that the expected output stays the same.
         scale = LEVELS / (LEVELS - self.level)
         for mask in self.masks:
             numbers = np.frombuffer(random.bytes(mask.numel()), dtype=np.uint8).reshape(mask.shape)
@@ -63,7 +63,7 @@ class Dropout:
 
 
 def drops(model: nn.Module) -> bool:
-    """Whether a model has masks."""
+    """Tell whether a model has masks."""
     return any(name.endswith(f".{NAME}") for name, _ in model.named_buffers())
 
 

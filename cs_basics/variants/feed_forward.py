@@ -1,4 +1,4 @@
-"""Feed-forward parts without a gate, for each of four activations, and biases."""
+"""Feed-forward parts without a gate, with one of four activations, and parts with biases."""
 
 import math
 from collections.abc import Callable
@@ -47,7 +47,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class BiasedLinear(Linear):
-    """Linear with a bias, which starts at 0; arguments as there."""
+    """Linear with a bias, which starts at 0; same arguments."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class BiasedLinear(Linear):
 class FeedForward(nn.Module):
     """The feed-forward part without a gate: W2 f(W1 x).
 
-    Two matrices instead of three: with d_ff = 4 d_model it has the weights of a SwiGLU of
-    8/3 d_model.
+    Two matrices instead of three: with d_ff = 4 d_model it has as many weights as a SwiGLU
+    with d_ff = 8/3 d_model.
 
     Args:
         d_model: Size of the last axis of input and output.
@@ -116,7 +116,7 @@ class FeedForward(nn.Module):
 
 
 class BiasedSwiGLU(SwiGLU):
-    """SwiGLU with a bias in each of its three products; arguments as there.
+    """SwiGLU with a bias in each of its three products; same arguments.
 
     A class of its own, so that the fused twin of SwiGLU, which has no biases, does not replace it.
     """

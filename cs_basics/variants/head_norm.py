@@ -1,4 +1,4 @@
-"""A norm of what the heads of attention found, before the output projection mixes it."""
+"""A norm of the outputs of the attention heads, before the output projection mixes them."""
 
 import torch
 from jaxtyping import Float
@@ -10,16 +10,18 @@ from cs_basics.variants.norms import GatedRMSNorm, GroupRMSNorm
 
 
 class HeadNorm(nn.Module):
-    """Normalise the joined results of all heads.
+    """Normalise the joined outputs of all heads.
 
     group: each head by its own root mean square (Sun et al. 2023, sec. 2.2,
-    https://arxiv.org/abs/2307.08621, with RMSNorm for their GroupNorm and without their gate).
-    gated: all together, and a projection of the block's input decides how much passes, after the
-    norm or, with gated-first, before it (GatedRMSNorm: Mamba-2's order is gated-first).
-    none: nothing.
+    https://arxiv.org/abs/2307.08621, with RMSNorm in place of their GroupNorm and without
+    their gate).
+    gated: all heads together; a projection of the input of attention then decides how much of each
+    coordinate passes (GatedRMSNorm).
+    gated-first: the same with the gate before the norm, which is Mamba-2's order.
+    none: the heads' outputs stay as they are.
 
     Args:
-        kind: One of these.
+        kind: One of the four above.
         d_model: Size of the input of attention.
         num_heads: Heads of queries.
         d_head: Size of a head.
@@ -50,10 +52,10 @@ class HeadNorm(nn.Module):
     def forward(
         self, heads: Float[Tensor, "... seq d_q"], x: Float[Tensor, "... seq d_model"]
     ) -> Float[Tensor, "... seq d_q"]:
-        """Return the normalised results of the heads.
+        """Return the normalised outputs of the heads, same shape.
 
         Args:
-            heads: What the heads found, side by side.
+            heads: The outputs of all heads, side by side.
             x: The input of attention.
         """
         if self.kind == "none":

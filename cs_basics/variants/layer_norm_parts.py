@@ -2,8 +2,8 @@
 
 LayerNorm shifts a vector to mean 0, divides it by its standard deviation and multiplies by a gain
 (and adds a bias, which `layernorm-no-bias` leaves out). RMSNorm is division and gain; here are
-shift and gain, and gain alone. Neither of them limits how large its result is, so that they are
-norms by their place in a block only; eps has no meaning for them.
+shift and gain, and gain alone. Neither of them bounds the size of its result: they are norms
+only by their place in a block, and norm_eps has no effect on them.
 """
 
 import torch
@@ -46,7 +46,7 @@ class GainOnly(nn.Module):
 class CentreOnlyNorm(GainOnly):
     """Shift each vector to mean 0, then multiply by the gain: LayerNorm without its division.
 
-    (x - mean(x)) * weight; arguments as there. It is linear: a vector twice as long stays so.
+    (x - mean(x)) * weight; same arguments. It is linear: twice the input gives twice the output.
     """
 
     def forward(

@@ -1,4 +1,4 @@
-"""The model that a ModelConfig describes: the book's, with the parts exchanged that it names."""
+"""The model that a ModelConfig describes: the book's, with some parts exchanged."""
 
 import torch
 from torch import nn
@@ -26,7 +26,7 @@ NORMS = {
     "sandwich": ("ln1", "ln1_after", "ln2", "ln2_after"),
     "none": (),
 }
-"""Which norms a block has."""
+"""Attributes of a block that hold its norms, by placement."""
 
 
 def build_model(
@@ -38,7 +38,8 @@ def build_model(
 
     With the defaults of ModelConfig this is the book's TransformerLM and nothing else.
     """
-    # What the book builds has to fit its own heads, whatever those are that replace them.
+    # With head_dim the book's attention is replaced below. To be built at all it needs heads of an
+    # even size that divides d_model: size 2.
     num_heads = config.num_heads if config.head_dim is None else config.d_model // 2
     model = TransformerLM(
         vocab_size=config.vocab_size,
@@ -63,8 +64,8 @@ def build_model(
     has_final_norm = config.placement not in ("post", "none")
     model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]
     if config.tie_embeddings:
-        # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The table keeps the
-        # small values of the head: an embedding's would give logits of size sqrt(d_model).
+        # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The shared table has
+        # the head's small initial values: an embedding's would give logits of size sqrt(d_model).
         model.token_embeddings.weight = model.lm_head.weight
     return model
 
@@ -93,7 +94,7 @@ def exchange_parts(
             dtype,
             num_kv_heads=config.num_kv_heads,
             qk_norm=config.qk_norm,
-            # In Llama's order, as Qwen3 has it, where all norms are.
+            # In a model with Llama's order of cast and gain these norms have it too, as in Qwen3.
             qk_norm_class=LlamaRMSNorm if config.norm == "rmsnorm-llama" else RMSNorm,
             d_head=config.head_dim,
             head_norm=config.head_norm,

@@ -1,4 +1,4 @@
-"""Muon: momentum whose matrices are made orthogonal. Read AdamW in cs_basics/optim.py first."""
+"""Muon: an optimizer with orthogonalised momentum. Read AdamW in cs_basics/optim.py first."""
 
 import functools
 import math
@@ -12,8 +12,8 @@ from torch import Tensor
 from cs_basics.optim import AdamW, call_closure
 
 MARGIN = 1.02
-"""How much more than the largest possible value a step expects. Just above its interval such a
-polynomial grows steeply: what rounding in bfloat16 lifts above it would diverge."""
+"""Factor by which the interval of a step ends above the largest value that can reach the step: just
+above it such a polynomial grows steeply, and a value that bfloat16 rounds up would diverge."""
 
 Coefficients = Sequence[tuple[float, float, float]]
 """For each step a, b and c of the polynomial a x + b x^3 + c x^5."""
@@ -26,16 +26,16 @@ class Muon(AdamW):
     its singular values replaced by ones, so that directions with small gradients are learned as
     fast as those with large ones. It is scaled by 0.2 sqrt(max(d_out, d_in)), the size of AdamW's
     updates, so that AdamW's rate and decay fit (Liu et al. 2025, sec. 2.2,
-    https://arxiv.org/abs/2502.16982). Nesterov's momentum, as there.
+    https://arxiv.org/abs/2502.16982). The momentum is Nesterov's, as in Jordan et al.
 
     Args:
-        params: Groups. One that has a `momentum` holds matrices and gets this update, with as many
-            steps of `orthogonalised` as its `num_steps` says; the others get AdamW's. With
-            `num_blocks` each of so many equal blocks of rows is a matrix of its own.
+        params: Groups. One with a `momentum` holds matrices and gets Muon's update, with
+            `num_steps` steps of `orthogonalised`; the others get AdamW's. With `num_blocks`, each
+            matrix is cut into so many equal blocks of rows, updated as matrices of their own.
         **settings: As in AdamW.
 
     Raises:
-        ValueError: A parameter with momentum is no matrix, or a value is out of its range.
+        ValueError: A parameter with momentum is not a matrix, or a value is out of its range.
     """
 
     def __init__(self, params: list[dict[str, Any]], **settings: Any) -> None:  # noqa: ANN401
@@ -90,15 +90,15 @@ def in_blocks(x: Tensor, group: dict[str, Any]) -> Tensor:
 
 
 def rate(lr: float, x: Tensor) -> float:
-    """Return the factor of the orthogonal updates of matrices along the last two axes."""
+    """Return the factor of orthogonal updates, matrices along the last two axes of x."""
     return 0.2 * math.sqrt(max(x.shape[-2:])) * lr
 
 
 def orthogonalised(x: Tensor, coefficients: Coefficients) -> Tensor:
     """Move the singular values of a matrix towards 1; its singular vectors stay.
 
-    Newton-Schulz: a x + b (x x^T) x + c (x x^T)^2 x applies a x + b x^3 + c x^5 to each of them,
-    and takes matrix products only.
+    Newton-Schulz: a x + b (x x^T) x + c (x x^T)^2 x applies a x + b x^3 + c x^5 to each singular
+    value, with matrix products only.
 
     Args:
         x: The matrix, or matrices along the first axes.
@@ -120,7 +120,7 @@ def minimax(num_steps: int) -> Coefficients:
 
     Amsel et al. 2025, algorithm 1 (https://arxiv.org/abs/2505.16932): each step is the best
     polynomial for the interval that the steps before it leave. With low = 10^(-(num_steps + 1) / 2)
-    all that lies in [low, 1] ends within 0.37 (two steps), 0.29 (three) or 0.14 (five) of 1; five
+    every value in [low, 1] ends within 0.37 (two steps), 0.29 (three) or 0.14 (five) of 1; five
     steps of Jordan's polynomial end within 0.32.
     """
     low, high = 10 ** (-(num_steps + 1) / 2), 1.0

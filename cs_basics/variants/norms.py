@@ -16,11 +16,11 @@ from cs_basics.norms import RMSNorm
 
 
 class LlamaRMSNorm(RMSNorm):
-    """RMSNorm that casts to the dtype of x first and multiplies by the gain then.
+    """RMSNorm that first casts to the dtype of x and then multiplies by the gain.
 
     The order of Llama's own code (https://github.com/meta-llama/llama, model.py). In bfloat16 the
     result is rounded twice, by up to 2^-8 of its size each time, instead of once; where the gain is
-    a power of two, as at the start of training, the two orders agree exactly. Arguments as there.
+    a power of two, as at the start of training, the two orders agree exactly. Same arguments.
     """
 
     def forward(
@@ -35,10 +35,10 @@ class LlamaRMSNorm(RMSNorm):
 class GemmaRMSNorm(RMSNorm):
     """RMSNorm whose weight is the gain's difference from 1, and starts at 0.
 
-    n * (1 + weight), in float32 and rounded once; Gemma's own code
+    x / sqrt(mean(x^2) + eps) * (1 + weight), in float32 and rounded once, as in Gemma's own code
     (https://github.com/google-deepmind/gemma). The function is RMSNorm's, but weight decay draws
-    the gains to 1 instead of 0, and a bfloat16 has finer steps around 0 than around 1. Arguments as
-    there.
+    the gains to 1 instead of 0, and a bfloat16 has finer steps around 0 than around 1. Same
+    arguments.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class GemmaRMSNorm(RMSNorm):
 
 
 class PartialRMSNorm(RMSNorm):
-    """Estimate the root mean square from the first coordinates alone, divide all of them by it.
+    """Estimate the root mean square from the first coordinates and divide all coordinates by it.
 
     pRMSNorm, Zhang and Sennrich 2019, sec. 5 (https://arxiv.org/abs/1910.07467): the first
     ceil(fraction * d_model) coordinates. Their experiments use 6.25 %; code that is passed
@@ -161,7 +161,7 @@ class GatedRMSNorm(nn.Module):
 
     RMSNorm(x) * SiLU(gate), or with the gate first RMSNorm(x * SiLU(gate)): the norm before the
     output projection of Mamba-2 (Dao and Gu 2024, sec. 7.1, https://arxiv.org/abs/2405.21060),
-    whose code knows both orders and by default puts the gate first. All of it is computed in at
+    whose code supports both orders and by default puts the gate first. All of it is computed in at
     least float32 and rounded once.
 
     Args:

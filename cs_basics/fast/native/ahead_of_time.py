@@ -1,4 +1,4 @@
-"""A training step compiled ahead of time, in a process without a compiler.
+"""A training step that another process compiled ahead of time: this one loads no compiler.
 
 torch.compile runs in the process that trains, and the compiler with its imports and caches takes
 350 MB as long as that process lives. Here another process (`ahead_of_time_compiler.py`) compiles
@@ -37,7 +37,7 @@ BOOK_FILES = (
 Library = Callable[[list[Tensor]], list[Tensor]]
 Job = dict[str, Any]
 """A description of the step to compile: config (fields of ModelConfig), dtype, num_rows,
-num_threads, checkpoints_activations, drops (whether there are masks)."""
+num_threads, checkpoints_activations, drops (whether it has dropout masks)."""
 
 
 class NotCompiledError(RuntimeError):
@@ -53,7 +53,7 @@ class CompiledLoss:
         plain_loss_of: Uncompiled loss, used for batches of another shape.
 
     Raises:
-        NotCompiledError: It cannot be compiled ahead of time.
+        NotCompiledError: The step cannot be compiled ahead of time.
     """
 
     def __init__(self, model: nn.Module, job: Job, plain_loss_of: LossFunction) -> None:

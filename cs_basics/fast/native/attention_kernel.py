@@ -80,9 +80,9 @@ def compiled_kernel(*flags: str) -> ctypes.CDLL:
 
 
 def use_kernel(model: nn.Module) -> bool:
-    """Switch the kernel on in every attention of a model that supports it; compile the model after.
+    """Switch the kernel on in every attention layer that it supports; compile the model afterwards.
 
-    Supported is the attention of fast/attention.py without QK-norm, with heads of 32, 64, ... 256.
+    It supports the layers of fast/attention.py without QK-norm, with heads of 32, 64, ... 256.
 
     Returns:
         Whether any attention uses the kernel.
@@ -101,7 +101,7 @@ def use_kernel(model: nn.Module) -> bool:
 
 
 def can_use_kernel(attention: CausalSelfAttention) -> bool:
-    """Tell whether the kernel supports an attention."""
+    """Tell whether the kernel supports an attention layer."""
     weight, d_head = attention.q_proj.weight, attention.d_head
     return (
         not has_qk_norm(attention)

@@ -3,13 +3,13 @@
 In reading order:
 
 - boundaries: places where a text can be cut without changing a token.
-- blocks: a text file cut in blocks, one for a process at a time, and these in chunks.
+- blocks: a text file cut into blocks, one for a process at a time, and these into chunks.
 - parallel: work shared out among processes, with results in order.
-- segments: the text between spaces, each different one numbered, by arrays.
+- segments: the pieces of text between spaces, equal ones under one number, by arrays.
 - counting: pre-tokens of a file counted.
 - train_bpe: merges learned from these counts with a heap.
 - merging: merges applied to one pre-token, or to many at once.
-- pretoken_table: ids of the pre-tokens that were met before.
+- pretoken_table: ids of the pre-tokens that were seen before.
 - token_bytes: many ids turned into bytes at once.
 - tokenizer: all of it together, `FastTokenizer`.
 

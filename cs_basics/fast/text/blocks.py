@@ -1,8 +1,8 @@
-"""Blocks: parts of a text file that processes can work on apart from each other.
+"""Blocks: parts of a text file that processes can work on independently of each other.
 
-An ordinary file is mapped into memory and cut at boundaries (boundaries.py). What travels to a
-process is only where its block is; the text comes from the file when it is wanted, a chunk at a
-time. A pipe cannot be mapped: its text is read in order and travels itself.
+An ordinary file is mapped into memory and cut at boundaries (boundaries.py). A process is told
+only where its block is, and reads the text from the file when it needs it, a chunk at a time. A
+pipe cannot be mapped: its text is read in order and sent to the processes.
 """
 
 import codecs
@@ -19,19 +19,19 @@ from cs_basics.pretokenize import independent_chunks, text_to_bytes
 CHUNK_BYTES = 1 << 17
 """Bytes of text handled at once: so few that its words stay in the processor's cache."""
 FIRST_CHUNK_BYTES = 1 << 13
-"""The first ones are shorter, so that less of a new text is met before anything is known of it."""
+"""Bytes of the first chunk; sizes then double. It is short, since no segment is known in it yet."""
 PIPE_BYTES = 1 << 19
-"""Bytes read at once from what cannot be mapped into memory, such as a pipe."""
+"""Bytes read at once from a source that cannot be mapped into memory, such as a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a text, the tokens of which are those of the whole text there."""
+    """A part of a text that by itself has the same tokens as within the whole text."""
 
     source: Path | bytes
     """File that holds the part, or the part itself."""
     span: Span
-    """Where it is in the file; of a text, its size."""
+    """Where the part is in the file; from 0 to its size if `source` is the part itself."""
 
     @property
     def num_bytes(self) -> int:
@@ -39,7 +39,7 @@ class Block:
         return self.span.end - self.span.start
 
     def chunks(self, special_tokens: Sequence[str]) -> Iterator[bytes]:
-        """Yield the text as bytes, in chunks in order, again cut at boundaries.
+        """Yield the text as bytes, chunk by chunk in order, again cut at boundaries.
 
         Raises:
             OSError: The file cannot be read.
@@ -52,7 +52,7 @@ class Block:
 
 
 def byte_chunks(data: bytes, special_tokens: Sequence[str]) -> Iterator[bytes]:
-    """Cut a text in chunks at boundaries."""
+    """Cut a text into chunks at boundaries."""
     if len(data) <= FIRST_CHUNK_BYTES:
         yield data
         return
@@ -67,7 +67,7 @@ def _chunks(data: Bytes, span: Span, special_tokens: Sequence[str]) -> Iterator[
 
 
 def file_size(path: str | os.PathLike[str]) -> int:
-    """Size of a text file in bytes; 0 means unknown, as for a pipe.
+    """Return the size of a text file in bytes; 0 means unknown, as for a pipe.
 
     Raises:
         OSError: There is no such file, or it is a folder.
@@ -86,17 +86,17 @@ def file_size(path: str | os.PathLike[str]) -> int:
 def share_of_file(
     path: str | os.PathLike[str], special_tokens: Sequence[str], rank: int, num_shares: int
 ) -> Span:
-    """Return which part of a text file is one of several equal shares, each cut at boundaries.
+    """Return the span of one of several equal shares of a text file, cut at boundaries.
 
     Args:
-        path: Text file, any bytes; or a pipe, which is one share of unknown size 0.
+        path: Text file, any bytes; or a pipe, which is a single share of size 0, that is, unknown.
         special_tokens: Strings that must not be split.
         rank: Which share, from 0.
-        num_shares: How many there are.
+        num_shares: Number of shares.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: There is no such share, or a pipe is to be shared out.
+        ValueError: There is no such share, or there are several shares of a pipe.
     """
     if not 0 <= rank < num_shares:
         raise ValueError(f"rank={rank} must be at least 0 and below num_shares={num_shares}")
@@ -114,13 +114,13 @@ def file_blocks(
     block_bytes: int,
     span: Span | None = None,
 ) -> Iterator[Block]:
-    """Cut a file in blocks without reading it.
+    """Cut a file into blocks without reading it.
 
     Args:
         path: Text file, any bytes; or a pipe.
         special_tokens: Strings that no block may split.
         block_bytes: About the size of a block.
-        span: The part of the file to cut, if not the whole; of no meaning for a pipe.
+        span: The part of the file to cut, if not the whole; ignored for a pipe.
 
     Raises:
         OSError: The file cannot be read.

@@ -1,19 +1,19 @@
 r"""Boundaries: places where a text can be cut without changing a single token.
 
-Finding pre-tokens costs a regular expression that looks at every character, and it has to be done
-from the start. Both are avoided by cutting first: segments between spaces repeat, so that the
-pattern runs once for each different segment; and parts of a file are read by several processes.
+Finding pre-tokens costs a regular expression that looks at every character, and it has to begin at
+the start. Both are avoided by cutting first: segments between spaces repeat, so that the pattern
+runs once for each different segment; and parts of a file are read by several processes.
 
 A boundary is where white space follows a visible character. The pre-token pattern
 (cs_basics.pretokenize) has alternatives of visible characters, with or without one space before
 them, and alternatives of white space alone: none goes on from a visible character to white space,
-and none looks back. So what is found before the boundary and after it is the same with the two
-sides apart. The same holds where letters end, and where digits end. (In the middle of white space
-it does not hold: `\s+(?!\S)` keeps a run together and leaves its last character to what follows.)
+and none looks back. So searching the two sides of a boundary separately finds the same pre-tokens.
+The same holds where letters end, and where digits end. (In the middle of white space it does not
+hold: `\s+(?!\S)` keeps a run together and leaves its last character to what follows.)
 
-A special token that lies across such a place would be cut as well, so the places where one does are
-left out. Where none does, the special tokens on either side are found the same, too: a search
-from the left meets the same occurrences.
+Such a place inside a special token would cut the token, so it is not a boundary. At other places
+the special tokens on either side stay the same, too: a search from the left meets the same
+occurrences.
 """
 
 import mmap
@@ -39,9 +39,9 @@ class Span(NamedTuple):
 
 
 def is_open(text: str) -> bool:
-    """Tell whether a text does not end in a visible character, so that its end is no boundary.
+    """Tell whether a text is empty or ends in white space, so that its end is not a boundary.
 
-    `str.isspace` knows all that the pattern's white space does, and some control characters.
+    `str.isspace` accepts all white space of the pattern, and some control characters.
     """
     return not text or text[-1].isspace()
 
@@ -50,12 +50,12 @@ def next_boundary(data: Bytes, at: int, special_tokens: Sequence[bytes]) -> int:
     """Find a boundary at or after a position of a file; the end if there is none.
 
     Only a window is read and decoded, so that the file can be larger than memory. Invalid bytes are
-    no obstacle: where three bytes or fewer go by, decoding is in step again, since no character has
-    more than four.
+    no obstacle: decoding is in step again after at most three bytes, since no character has more
+    than four.
 
     Args:
         data: The whole file.
-        at: Where to begin to look.
+        at: The position at which the search begins.
         special_tokens: Tokens as bytes; none is split.
     """
     position = max(at, 1)
@@ -84,14 +84,14 @@ def spans(
     special_tokens: Sequence[bytes],
     first_bytes: int | None = None,
 ) -> Iterator[Span]:
-    """Cut a part of a file in spans of about one size, at boundaries.
+    """Cut a part of a file into spans of about equal size, at boundaries.
 
     Args:
         data: The whole file.
         whole: The part to cut.
         span_bytes: About the size of a span.
         special_tokens: Tokens as bytes; none is split.
-        first_bytes: Size of the first span, if not the same; sizes double until they are.
+        first_bytes: Size of the first span, if smaller; sizes then double up to span_bytes.
     """
     size = min(first_bytes or span_bytes, span_bytes)
     start = whole.start
@@ -110,7 +110,7 @@ def share_of(data: Bytes, rank: int, num_shares: int, special_tokens: Sequence[b
 
 
 def _character_start(data: Bytes, position: int) -> int:
-    """First position, at most three bytes before, from which decoding is in step."""
+    """Return the first position, at most three bytes before, from which decoding is in step."""
     for start in range(position, max(position - _LONGEST_CHARACTER, -1), -1):
         if data[start] & 0xC0 != 0x80:  # not a byte inside a character
             return start

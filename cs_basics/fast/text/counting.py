@@ -1,8 +1,8 @@
 """Count the pre-tokens of a text file, at several times the speed of the pattern that finds them.
 
-`SegmentCounter` does what the book's `count_pretokens` does to a text that repeats itself, as all
-real text does: it counts the segments between spaces by their numbers (segments.py), and looks for
-the pre-tokens of each different one once.
+Real text repeats itself. `SegmentCounter` counts the segments between spaces by their numbers
+(segments.py) and looks for the pre-tokens of each different segment only once; its counts are those
+of the book's `count_pretokens`.
 """
 
 import os
@@ -64,7 +64,7 @@ def count_pretokens_of_file(
 
 
 def _count_block(special_tokens: Sequence[str], block: Block) -> tuple[int, Counter[bytes]]:
-    """Size of a block in bytes, and its pre-tokens counted."""
+    """Return the size of a block in bytes and the counts of its pre-tokens."""
     counter = SegmentCounter(special_tokens)
     for chunk in block.chunks(special_tokens):
         counter.count(chunk)
@@ -74,7 +74,7 @@ def _count_block(special_tokens: Sequence[str], block: Block) -> tuple[int, Coun
 class SegmentCounter:
     """Counts the pre-tokens of texts, as the book's `count_pretokens` does.
 
-    A special token that has a space would be cut at it, so with such a one that function is used.
+    Special tokens with a space would be cut at it: if there are any, `count_pretokens` is used.
 
     Args:
         special_tokens: Boundaries, which are not counted.
@@ -88,7 +88,7 @@ class SegmentCounter:
         self._pretokens: Counter[bytes] = Counter()
 
     def count(self, data: bytes) -> None:
-        """Count one more text, which shares no token with those before."""
+        """Count one more text; no token may reach into it from the text before."""
         if not self._splits_at_spaces:
             text = data.decode("utf-8", "surrogateescape")
             self._pretokens.update(count_pretokens(text, self._special_tokens))

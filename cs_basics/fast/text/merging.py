@@ -1,7 +1,7 @@
-"""Apply merges to many pre-tokens at once: a step in every pre-token in each round.
+"""Apply merges to many pre-tokens at once: each round makes one merge in every pre-token.
 
 `merge_one` takes about half a microsecond for a merge, most of which goes into handling Python's
-objects. In `Merger` the pre-tokens lie one behind the other in an array, and an operation of NumPy
+objects. In `Merger` the pre-tokens lie one after the other in an array, and an operation of NumPy
 does for all of them what a step of `merge_one` does for one. Tokens are ids here, not bytes.
 """
 
@@ -16,20 +16,20 @@ Ranks = Mapping[tuple[int, int], int]
 Integers = npt.NDArray[np.int64]
 
 NO_TOKEN = -1
-"""In the place of the token of a byte that a vocabulary lacks."""
+"""Stands for the token of a byte that a vocabulary lacks."""
 
 MIN_PRETOKENS = 24
-"""Fewer pre-tokens are merged faster one by one."""
+"""With fewer pre-tokens it is faster to merge them one by one."""
 
 _BITS = 21
-"""A pair and its rank, three numbers of so many bits, make one of 64 that is not negative."""
+"""Bits of a token, and of a rank: a pair and its rank then fit into 63 bits, leaving the sign."""
 MAX_IDS = (1 << _BITS) - 1
-"""A tokenizer with ids or ranks from here on encodes pre-tokens one by one."""
+"""A tokenizer with ids or ranks this high or higher encodes pre-tokens one by one."""
 
 _SWALLOWED = -2
-"""In `merge_one`, in the place of a token that a merge has joined to the one before it."""
+"""In `merge_one`, replaces a token that a merge has joined to the one before it."""
 _SEPARATOR = MAX_IDS
-"""In the place of a token where there is none: between pre-tokens, and where a merge took one."""
+"""Marks a place without a token: between pre-tokens, and where a merge has removed one."""
 _EMPTY = (1 << 63) - 1  # two separators
 _IS_SHARED = np.int64(-1 << 63)  # the sign
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, without pattern
@@ -43,8 +43,8 @@ def merge_one(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list
 
     For merges in the order in which they were learned this is what the book's `merge_by_rank` does,
     in time about linear in the length. A heap says which merge is next; a merge changes only its
-    two neighbours, which a linked list finds at once. What a merge has made out of date stays in
-    the heap and is skipped when its turn comes.
+    two neighbours, which a linked list finds at once. Entries that a merge has made obsolete
+    stay in the heap and are skipped when their turn comes.
 
     Args:
         ids: Tokens of a pre-token's single bytes.
@@ -79,12 +79,12 @@ def merge_one(ids: Sequence[int], ranks: Ranks, products: Sequence[int]) -> list
 
 
 class PairRanks:
-    """Ranks of pairs of tokens, asked for many pairs at once: a hash table made of arrays.
+    """Ranks of pairs of tokens, looked up for many pairs at once: a hash table made of arrays.
 
     A slot holds a pair and, in its lower bits, the pair's rank. If that pair is the one asked for,
     an exclusive or of the two leaves the rank; if not, a number above all ranks, so that nothing
-    has to be compared. Of several pairs of one slot all but the first stand in a sorted array; the
-    sign of the slot says that there are some.
+    has to be compared. Of several pairs that share a slot all but one are in a sorted array
+    instead; the sign of the slot says that there are such pairs.
 
     Args:
         ranks: Ranks of the pairs, from 0; tokens and ranks are below MAX_IDS.
@@ -92,7 +92,7 @@ class PairRanks:
 
     def __init__(self, ranks: Ranks) -> None:
         self.none = max(ranks.values(), default=-1) + 1
-        """Above every rank: what a pair has that has none."""
+        """What a pair without a rank gets: a number above every rank."""
         tokens = np.fromiter(chain.from_iterable(ranks), np.int64, 2 * len(ranks)).reshape(-1, 2)
         pairs = _joined(tokens[:, 0], tokens[:, 1])
         entries = pairs | np.fromiter(ranks.values(), np.int64, len(ranks))
@@ -169,7 +169,7 @@ class Merger:
             pretokens: Bytes of each, at least one byte.
 
         Returns:
-            The tokens of all, one pre-token behind the other, and how many each pre-token has.
+            The tokens of all pre-tokens, one after the other, and how many each pre-token has.
 
         Raises:
             ValueError: A byte has no token.
@@ -178,7 +178,7 @@ class Merger:
             merged = [self.encode_one(pretoken) for pretoken in pretokens]
             lengths = np.array(list(map(len, merged)), np.int64)
             return np.array(list(chain.from_iterable(merged)), np.int64), lengths
-        # With some byte between two pre-tokens, in the place of which a separator is put.
+        # A byte between two pre-tokens makes room for a separator.
         data = b" ".join([*pretokens, b" "])
         ends = np.cumsum(np.fromiter(map(len, pretokens), np.int64, len(pretokens)) + 1)
         tokens = self._byte_ids.take(np.frombuffer(data, np.uint8)[:-1])
@@ -199,19 +199,19 @@ class Merger:
 
         Each round merges one pair in every pre-token: that of the lowest rank, the leftmost of
         several. This is a step of `merge_one`, so that nothing has to be proven about ranks or
-        products. A pair is known by one number, its rank followed by its place; the least of a
-        pre-token is its next merge. Each token knows the places of the next one and of the one
+        products. A pair is known by one number, its rank followed by its place; the least number of
+        a pre-token is its next merge. Each token knows the places of the next one and of the one
         before.
 
-        The rounds are as many as the longest pre-token has merges. When few are left, they are
-        finished one by one.
+        There are as many rounds as the longest pre-token has merges. When few pre-tokens are left,
+        they are finished one by one.
 
         Args:
-            tokens: Tokens of single bytes, a separator behind each pre-token. What becomes of them;
-                in the places of those that were merged to one before them are separators, too.
+            tokens: Tokens of single bytes, a separator after each pre-token. Afterwards the merged
+                tokens, with a separator in each place whose token was joined to the one before.
             ranks: Rank of the pair that begins at each place.
             starts: Where each pre-token begins.
-            ends: Behind its separator.
+            ends: Where each pre-token ends, its separator included.
         """
         places = np.arange(len(tokens))
         following, preceding = places + 1, places - 1
@@ -220,8 +220,8 @@ class Merger:
         nothing = self._rank_of.none << _PLACE_BITS
         unfinished = starts
         while len(unfinished) >= MIN_PRETOKENS:
-            # A finished pre-token has no step that is less than nothing, so that it may be taken
-            # for a part of the one before it.
+            # reduceat takes a finished pre-token for a part of the one before it. This is harmless:
+            # none of its steps is less than `nothing`.
             lowest = np.minimum.reduceat(steps, unfinished)
             goes_on = np.flatnonzero(lowest < nothing)
             unfinished, lowest = unfinished.take(goes_on), lowest.take(goes_on)

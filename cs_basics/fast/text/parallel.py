@@ -12,8 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 OnProgress = Callable[[str, str, int, int], None]
-"""Called now and then with what is being done, in which unit, how many are done, and how many there
-are in all (0 if unknown), first when it begins."""
+"""Called at the beginning and then now and then, with the name of the work, its unit, how many
+units are done and the total (0 if unknown)."""
 
 MIN_BYTES_PER_WORKER = 1 << 22
 """Below this, starting another worker process costs about as much time as it saves."""
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 def default_num_workers(num_workers: int | None, num_bytes: int) -> int:
-    """Worker processes to use: the caller's choice, else as many as the text and machine merit.
+    """Return the number of workers: the caller's choice, or what text size and machine merit.
 
     Raises:
         ValueError: The caller asks for fewer than 1.
@@ -42,7 +42,7 @@ def map_in_order(
     """Yield `function(task)` of each task, in order, computed by `num_workers` processes.
 
     Tasks are drawn only a few ahead of the results taken, so that neither piles up in memory. One
-    worker means this process itself. The function travels once to each worker, not with each task.
+    worker means this process itself. The function is sent once to each worker, not with each task.
     Workers end with this process, even if it is killed.
 
     Raises:
@@ -84,7 +84,7 @@ def _start_worker(function: Callable[[Any], Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker once its parent has ended, which it would not notice: it waits for tasks."""
+    """End this worker once its parent has ended; while waiting for tasks it would not notice."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

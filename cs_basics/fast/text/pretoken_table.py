@@ -14,7 +14,7 @@ from cs_basics.pretokenize import text_to_bytes
 
 MAX_PRETOKENS = 1 << 15
 MAX_IDS = 1 << 20
-"""Different pre-tokens that are remembered, and their ids, beside those of a last call."""
+"""How many different pre-tokens, and ids of them, are remembered; the last call may exceed both."""
 
 
 class PretokenTable:
@@ -35,7 +35,7 @@ class PretokenTable:
 
     def clear(self) -> None:
         """Forget all pre-tokens but the special tokens."""
-        # A pre-token that is asked for gets the next number.
+        # Looking up a new pre-token gives it the next number.
         self._numbers: dict[str, int] = defaultdict(count(len(self._special_ids)).__next__)
         self._numbers.update(zip(self._special_ids, count(), strict=False))
         self._ids = IdLists(self._typecode)
@@ -47,7 +47,7 @@ class PretokenTable:
         """Encode pre-tokens and special tokens.
 
         Returns:
-            The ids of all, one pre-token behind the other, and how many each has.
+            The ids of all pre-tokens, one after the other, and how many each has.
 
         Raises:
             ValueError: One has a byte for which the vocabulary has no token.

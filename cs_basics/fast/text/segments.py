@@ -25,7 +25,7 @@ MAX_BYTES = 1 << 24
 
 _SLOT_BITS = 18
 _WORD_BYTES = 8
-_LONGEST_KEY = 2 * _WORD_BYTES - 1  # two words, the last byte of which holds the length
+_LONGEST_KEY = 2 * _WORD_BYTES - 1  # two words; the last byte holds the length
 _LENGTH_SHIFT = np.uint64(56)
 _BYTES_OF_WORD = np.array([(1 << 8 * size) - 1 for size in range(_WORD_BYTES + 1)], np.uint64)
 _SIZES = np.arange(_LONGEST_KEY + 2)  # the last one stands for all that are too long
@@ -49,13 +49,13 @@ class SegmentTable:
     """Numbers texts in the order in which they are first seen.
 
     Two levels. Segments of up to 15 bytes have a slot in an array, chosen by a hash of their bytes;
-    the slot holds the bytes themselves, so that another segment is never taken for them. It belongs
-    to the first segment that comes, which is likely a frequent one. What has no slot is looked up
-    in a dictionary, one by one.
+    the slot holds the bytes themselves, so that another segment is never taken for them. A slot
+    belongs to the first segment that comes, which is likely a frequent one. Segments without a slot
+    are looked up in a dictionary, one by one.
 
-    A segment and the space before it are numbered as one text if its end is a boundary (see
-    boundaries.py): it has to end in a visible character, which is looked at when it is new. A
-    segment that does not is numbered in one text with those after it, up to the first that does.
+    A segment and the space before it are numbered as one text if the segment ends in a visible
+    character: its end is then a boundary (boundaries.py). This is checked when it is new. Otherwise
+    it forms one text with the segments after it, up to the first with a visible end.
     """
 
     def __init__(self) -> None:
@@ -64,11 +64,11 @@ class SegmentTable:
     def clear(self) -> None:
         """Forget all texts. Numbers begin anew."""
         self.texts = [b""]
-        """Each text by its number; 0 is nothing at all."""
-        # A text that is asked for gets the next number.
+        """Each text by its number; 0 is the empty text."""
+        # Looking up a new text gives it the next number.
         self._numbers: dict[bytes, int] = defaultdict(count(1).__next__)
         self._num_bytes = 0
-        # Of each slot the two words of its segment and the segment's number. Empty: no length.
+        # A slot: the two words of its segment and the segment's number. An empty one has length 0.
         self._slots = np.zeros((1 << _SLOT_BITS, 3), np.uint64)
 
     @property
@@ -80,10 +80,10 @@ class SegmentTable:
         """Cut a text at its spaces and return the numbers of the segments, new ones included.
 
         Args:
-            data: A text as bytes, which no token crosses at its ends.
+            data: A text as bytes; no token may cross its ends.
 
         Returns:
-            Numbers whose texts, one after the other, are the text; no token crosses their ends.
+            Numbers whose texts, joined in order, are the text; no token crosses their ends.
             Nor do tokens cross the ends of the new texts if these are joined in order: all but the
             first begin with a space, and all but the last end in a visible character.
         """
@@ -102,7 +102,7 @@ class SegmentTable:
         found = self._slots.take(slots, axis=0)
         is_known = (found[:, 0] == first) & (found[:, 1] == second)
         is_known &= (sizes > 0) & (sizes <= _LONGEST_KEY)  # an empty one looks like an empty slot
-        is_known[0] = False  # it lacks the space
+        is_known[0] = False  # no space before it
         numbers = found[:, 2].astype(np.int64)
 
         missed = np.flatnonzero(~is_known)
@@ -144,13 +144,13 @@ class SegmentTable:
 
 
 def _runs(data: bytes, starts: Numbers, ends: Numbers, candidates: list[int]) -> list[_Run]:
-    """Return the first segment, and each that ends open, with the segments up to one that does not.
+    """Return runs from the first segment, and from each that ends open, to the next that does not.
 
     Args:
         data: The whole text.
         starts: Where the segments start.
         ends: Where they end.
-        candidates: Numbers of those that may end open.
+        candidates: Indices of the segments that may end open.
     """
     runs: list[_Run] = []
     stop = 0
@@ -177,7 +177,7 @@ def _slots_of(first: _Keys, second: _Keys) -> Numbers:
 
 
 def _ends_open(segment: bytes) -> bool:
-    """Tell what `is_open` tells; most segments end in ASCII and need not be decoded."""
+    """Tell whether a segment `is_open`; most end in ASCII and need not be decoded."""
     last = segment[-1:]
     if b"!" <= last <= b"~":
         return False
@@ -185,7 +185,7 @@ def _ends_open(segment: bytes) -> bool:
 
 
 class IdLists:
-    """Lists of token ids one behind the other, each known by its number.
+    """Lists of token ids, stored one after the other, each known by its number.
 
     Args:
         typecode: Type of an id, as the array module names it.
@@ -201,15 +201,15 @@ class IdLists:
 
     @property
     def num_ids(self) -> int:
-        """Ids of all lists."""
+        """Number of ids in all lists together."""
         return len(self._ids)
 
     def extend(self, ids: npt.NDArray[np.integer[Any]], lengths: Numbers) -> None:
         """Add lists, which get the next numbers.
 
         Args:
-            ids: The ids of all, one list behind the other.
-            lengths: How many are of each list.
+            ids: The ids of all lists, one list after the other.
+            lengths: Number of ids in each list.
         """
         starts = len(self._ids) + np.cumsum(lengths) - lengths
         self._starts.frombytes(starts.tobytes())
@@ -221,10 +221,10 @@ class IdLists:
         return np.frombuffer(self._lengths, np.int64)[numbers]
 
     def joined(self, numbers: Numbers) -> npt.NDArray[np.integer[Any]]:
-        """Return the lists of these numbers, one behind the other."""
+        """Return the lists of these numbers, one after the other."""
         starts = np.frombuffer(self._starts, np.int64)[numbers]
         lengths = self.lengths_of(numbers)
-        # An id lies as far from the start of its list as from the place where the list will begin.
+        # An id is as far from the start of its list here as it will be in the result.
         shifts = starts - (np.cumsum(lengths) - lengths)
         places = np.repeat(shifts, lengths)
         places += np.arange(len(places))

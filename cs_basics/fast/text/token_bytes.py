@@ -11,13 +11,13 @@ _NO_LENGTH = -1
 
 
 class TokenBytes:
-    """The bytes of all tokens one behind the other, copied eight at a time.
+    """The bytes of all tokens, one after the other, copied eight at a time.
 
-    A copy takes eight bytes, whatever the length of the token, and what it writes too much is
-    overwritten. The first eight bytes of the tokens are copied last and in order: too much of them
-    reaches over later tokens only, whose own come after it. What a longer token has beyond is
-    copied before: too much of that reaches over at most seven bytes behind the token, each of which
-    is among the first eight of its own.
+    A copy always writes eight bytes; those beyond the end of its token have to be overwritten. So
+    what longer tokens have beyond their first eight bytes is copied first: its excess covers at
+    most seven bytes after the token, each of which is among the first eight of a later token. Then
+    the first eight bytes of all tokens are copied in order: their excess covers only later tokens,
+    which are copied after it.
 
     Args:
         vocab: Token ids and their bytes.
@@ -34,7 +34,7 @@ class TokenBytes:
         self._words = _words_of(b"".join([*vocab.values(), bytes(_WORD_BYTES)]))
 
     def joined(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
-        """Return the bytes of the tokens, one behind the other.
+        """Return the bytes of the tokens, one after the other.
 
         Raises:
             KeyError: An id, the error's argument, is not in the vocabulary.

@@ -1,8 +1,8 @@
 """The book's tokenizer made fast: long texts by arrays, files by many processes.
 
-Short texts are encoded as in the book, which is as fast with them. A long text is cut in chunks at
-boundaries and each chunk in segments at its spaces; the segments are numbered (segments.py), and
-what is new among them is encoded all together (pretoken_table.py, merging.py).
+Short texts are encoded as in the book, which is as fast for them. A long text is cut into chunks at
+boundaries and each chunk into segments at its spaces; the segments are numbered (segments.py), and
+the new ones are encoded all together (pretoken_table.py, merging.py).
 """
 
 import os
@@ -34,11 +34,11 @@ MAX_CACHED_LENGTH = 32
 """Longer pre-tokens seldom repeat; leaving them out of the cache bounds its memory."""
 
 MIN_ARRAY_LENGTH = 64
-"""Ids from which decoding by arrays is faster than by a dictionary."""
+"""Number of ids from which decoding by arrays is faster than by a dictionary."""
 MAX_IDS_PER_TOKEN = 64
-"""A vocabulary with more gaps than tokens by so much stays in its dictionary."""
+"""With more ids per token than this, because of gaps, tokens are decoded by a dictionary."""
 DECODED_AT_ONCE = 1 << 14
-"""Ids turned into bytes at once: so few that what is known of them stays in the cache."""
+"""Ids turned into bytes at once: so few that the arrays for them stay in the cache."""
 
 BLOCK_BYTES = 1 << 21
 """Bytes of a file that are one task of a worker process."""
@@ -48,12 +48,12 @@ class FastTokenizer(Tokenizer):
     """Does what `cs_basics.tokenizer.Tokenizer` does, and more for large amounts of text.
 
     Args:
-        vocab: As there, with ids below 2^32.
-        merges: As there.
-        special_tokens: As there.
+        vocab: As in Tokenizer, with ids below 2^32.
+        merges: As in Tokenizer.
+        special_tokens: As in Tokenizer.
 
     Raises:
-        TypeError, ValueError: As there.
+        TypeError, ValueError: As in Tokenizer.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class FastTokenizer(Tokenizer):
         self._forget()
 
     def encode(self, text: str) -> list[int]:
-        """Turn text into token ids, as `Tokenizer.encode`."""
+        """Turn text into token ids, as `Tokenizer.encode` does."""
         if len(text) <= SHORT_TEXT:
             return super().encode(text)
         return self.encode_to_array(text).tolist()
 
     def encode_to_array(self, text: str) -> Ids:
-        """Return what `encode` does as an array of `dtype`, without making an object of each id."""
+        """Return the ids of `encode` as an array of `dtype`, without making an object of each."""
         try:
             data = text.encode("utf-8")
         except UnicodeEncodeError:
@@ -95,10 +95,10 @@ class FastTokenizer(Tokenizer):
         return self.encode_bytes(data)
 
     def encode_bytes(self, data: bytes) -> Ids:
-        """Encode text in UTF-8, or any other bytes, as `encode` does what they decode to.
+        """Return the ids that `encode` gives for the text that these bytes decode to.
 
         Args:
-            data: The text. Invalid bytes are kept, too.
+            data: The text in UTF-8. Invalid bytes are kept, too.
 
         Returns:
             One id per token, of type `dtype`.
@@ -127,18 +127,18 @@ class FastTokenizer(Tokenizer):
             num_workers: Processes; None chooses by the file's size. The result is always the same.
             on_progress: Called at the start and after each block.
             rank: Which share of the file to encode, from 0.
-            num_shares: Equal shares that it has.
-            start: Bytes of the share to skip, as many as some of its first blocks have.
+            num_shares: Number of equal shares of the file.
+            start: Bytes of the share to skip: the total size of some of its first blocks.
 
         Yields:
-            Of each block, in order, the number of its bytes and its ids.
+            For each block, in order, its number of bytes and its ids.
 
         Raises:
             OSError: The file cannot be read; or a worker was killed.
             ValueError: The file is empty or has a byte for which the vocabulary has no token, or
                 there is no such share.
         """
-        file_size(path)  # refuses what is no text
+        file_size(path)  # raises if there is no text
         share = share_of_file(path, self.special_tokens, rank, num_shares)
         rest = Span(share.start + start, share.end)
         size = rest.end - rest.start
@@ -154,7 +154,7 @@ class FastTokenizer(Tokenizer):
                 on_progress("encoding", "bytes", done, size)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Turn token ids into text, as `Tokenizer.decode`; fastest as an array."""
+        """Turn token ids into text, as `Tokenizer.decode` does; fastest if they are an array."""
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
@@ -198,7 +198,7 @@ class FastTokenizer(Tokenizer):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _encode_chunk(self, data: bytes) -> Ids:
-        """Encode a text by way of the numbers of its segments, each of which is encoded once.
+        """Encode a text through the numbers of its segments, each of which is encoded only once.
 
         Exact since no pre-token and no special token crosses the end of a segment.
         """
@@ -219,7 +219,7 @@ class FastTokenizer(Tokenizer):
         """Encode the texts that a call of `SegmentTable.number` has added, as if they were one.
 
         Returns:
-            The ids, and how many are of each text.
+            The ids, and how many each text has.
         """
         pretokens = self._split(b"".join(texts).decode("utf-8", "surrogateescape"))
         ids, ids_of_pretoken = self._pretokens.encode(pretokens)
@@ -240,21 +240,21 @@ class FastTokenizer(Tokenizer):
         return found
 
     def _forget(self) -> None:
-        """Empty the tables of what was met in texts."""
+        """Empty the tables that earlier texts have filled."""
         typecode = "H" if self.dtype == "uint16" else "I"
         self._pretokens = PretokenTable(self._merger, self._special_ids, typecode)
         self._segments = SegmentTable()
         self._segment_ids = IdLists(typecode)
-        self._segment_ids.extend(np.zeros(0, np.int64), np.zeros(1, np.int64))  # of nothing at all
+        self._segment_ids.extend(np.zeros(0, np.int64), np.zeros(1, np.int64))  # of the empty text
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what is remembered when travelling to another process."""
+        """Return the state to send to another process, without what is remembered."""
         remembered = ("_pretokens", "_segments", "_segment_ids", "_token_bytes")
         state = {name: value for name, value in vars(self).items() if name not in remembered}
         return state | {"_cache": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrive in another process."""
+        """Restore the state in another process."""
         vars(self).update(state)
         self._forget()
 
@@ -264,7 +264,7 @@ def _num_characters(data: bytes) -> int:
 
 
 def _in_arrays(ids: Iterable[int]) -> Iterator[Ids]:
-    """Cut ids in arrays of some length.
+    """Cut ids into arrays of at most DECODED_AT_ONCE ids.
 
     Raises:
         KeyError: An id is too large for an array.

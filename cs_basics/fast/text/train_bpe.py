@@ -107,7 +107,7 @@ def _tell_nobody(*_: object) -> None:
 def _index_pairs(
     splits: list[str], counts: list[int]
 ) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """Occurrences of each pair, and the numbers of the pre-tokens that hold it."""
+    """Return the occurrences of each pair, and the numbers of the pre-tokens that hold it."""
     pair_counts: dict[str, int] = defaultdict(int)
     splits_with: dict[str, list[int]] = defaultdict(list)
     for index, (split, count) in enumerate(zip(splits, counts, strict=True)):
@@ -134,7 +134,7 @@ def _count_changes(
     """
     left, right = pair
     new: list[str] = []
-    # Between two places of the new token; nothing where it stands beside itself.
+    # What is between occurrences of the new token; empty where two of them are adjacent.
     stretches = merged.split(product)
     for index, (before, after) in enumerate(pairwise(stretches)):
         if before:
@@ -152,12 +152,12 @@ def _count_changes(
 
 
 def _pair_key(pair: str, keys: list[str]) -> str:
-    """Key that sorts pairs by their byte strings, the greater pair first."""
+    """Return a key that sorts pairs by their byte strings, the greater pair first."""
     return keys[ord(pair[0])] + keys[ord(pair[1])]
 
 
 def _descending_key(token: bytes) -> str:
-    """Key that sorts byte strings the other way round, and concatenated keys pairs likewise.
+    """Return a key that sorts byte strings in descending order; concatenated keys do so for pairs.
 
     Each byte is mirrored; a last character above all of them ranks a string behind its extensions.
     """
