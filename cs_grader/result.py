@@ -36,7 +36,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Fingerprint:
-    """Of a wrong answer: what others have to agree on to have answered alike.
+    """What identifies a wrong answer: submissions that agree on it have answered alike.
 
     Taken by the examination (tests/fingerprint.py), which compared the answer with the right one.
     """
@@ -96,7 +96,7 @@ class Excerpt:
     problem: str
     file: str
     line: int
-    """The first line; the text has the others."""
+    """The number of the text's first line."""
     text: str
 
 
@@ -110,7 +110,7 @@ class Result:
     isolation: str
     """ "bubblewrap", "uid" or "process"."""
     secret: str
-    """Name of the secret that hidden inputs were drawn from, never itself; "" if there were none.
+    """A name for the secret that hidden inputs were drawn from, never the secret; "" without one.
     """
     note: str
     """One line for the gradebook, "" if all is well."""
@@ -157,7 +157,7 @@ def _item(fingerprint: dict[str, Any] | None = None, **fields: Any) -> Item:  # 
 
 
 def printable(text: str, limit: int) -> str:
-    """Return the beginning of a text without what a terminal or a page would take for orders."""
+    """Return the beginning of a text without what a terminal or a page would take for commands."""
     text = ESCAPE_SEQUENCE.sub("", text[: 4 * limit].replace("\r\n", "\n"))
     shown = "".join(
         "\ufffd" if unicodedata.category(letter) in UNPRINTABLE and letter not in "\n\t" else letter

@@ -9,10 +9,10 @@ import numpy as np
 Inputs = Mapping[str, Any]
 
 MOST_VALUES = 8
-"""Arrays of more values are told by dtype and shape."""
+"""Arrays of more values are described by dtype and shape."""
 MOST_LETTERS = 120
 MOST_OF_A_TEXT = 400
-"""Texts to learn from and to encode are what a mistake shows in: more of them is told."""
+"""Mistakes show in the texts to learn from and to encode: more of these is quoted."""
 
 
 def question(inputs: Inputs) -> str:
@@ -171,4 +171,4 @@ QUESTIONS: dict[str, Callable[[Inputs], str]] = {
     "place": checkpoint,
     "frozen": checkpoint,
 }
-"""What to say of probes that call no adapter by its name, by an input that only they have."""
+"""How to describe probes that are given no adapter's name, by an input that only they have."""

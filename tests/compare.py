@@ -71,12 +71,12 @@ def expect(claim: bool, message: str, diagnosis: str | None = None) -> None:
 
 @contextmanager
 def noting(difference: str, control: Callable[[], object]) -> Iterator[None]:
-    """Add to an exception that the same call runs otherwise, if it does.
+    """Add to an exception that the call runs if it is made in another way, if it does.
 
     Args:
-        difference: Completes "The same call runs ..." with what `control` does otherwise, and what
-            the contract says of it. Why there is an exception, its own text and lines say.
-        control: Makes that other call.
+        difference: Completes "The same call runs ..." with what `control` does differently, and
+            what the contract says of that. The exception's own text and lines say what failed.
+        control: Makes the call in that other way.
     """
     try:
         yield
@@ -369,7 +369,7 @@ def expect_equal(
     lines.append(f"  got       {theirs}")
     lines.append(f"  expected  {right}")
     others = trials()
-    # Some mistakes take long to work out: only where one is left that explains the trials.
+    # Some mistakes take long to work out: only if there is one left that explains all trials.
     answers = mistakes() if not others or possible(others) else {}
     named = [what for what, answer in answers.items() if got in options_of(answer)]
     named = confirmed(named, [Trial("this call", got, expected, answers), *others])

@@ -39,7 +39,7 @@ SCALARS = (int, float, str, bytes, np.number, type(None))
 ASKED = pytest.StashKey[dict[str, Any]]()
 """The inputs of the last question."""
 ADAPTERS = pytest.StashKey[Any]()
-"""Whom it was put to."""
+"""The adapters that it was put to."""
 TRACED = pytest.StashKey[Counter[str | None]]()
 """Failures of each problem that were traced."""
 SPENT = pytest.StashKey[dict[str | None, float]]()
@@ -151,9 +151,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def place_of(item: pytest.Item) -> tuple[bool, int, bool]:
     """Where an item stands in the order of the run.
 
-    The long ones first: whichever process runs out of work then takes short ones from another.
-    Then as the rubric has it, and of a problem what is asked of many others too comes last: the
-    first failure should be the one that says most.
+    Long items come first, so that a process that runs out of work takes short ones from another.
+    Then problems follow the rubric's order. In each, the items that are asked of many problems come
+    last: the first failure should be the one that says most.
     """
     problems = list(report.RUBRIC)
     problem = problem_of(item)
@@ -299,7 +299,7 @@ def observe(
             spent[problem] = spent.get(problem, 0.0) + time.process_time() - started
         return copied(seen)
 
-    # What is said of letters holds for others too: an item that asks for rng gets its own.
+    # Items about letters hold for any letters: one that asks for rng gets letters of its own.
     is_drawn = seed[0] != 0 and "rng" in request.fixturenames
     run.fresh = Fresh(seed if is_drawn else None)  # pyright: ignore[reportFunctionMemberAccess]
     return run

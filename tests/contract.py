@@ -103,7 +103,7 @@ class Contract:
 
     @property
     def renamed(self) -> Mapping[str, str]:
-        """The arguments of adapters that have other names than usual, with those."""
+        """For each argument of adapters that has another name than usual, that name."""
         return NEW_NAMES.get(self.argument_names, {})
 
     def says(self, name: str) -> str:
@@ -125,7 +125,7 @@ def read(file: Path) -> Contract:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not TOML, or names a convention or an option that there is not.
+        ValueError: It is not TOML, or names a convention or an option that does not exist.
     """
     try:
         chosen = tomllib.loads(file.read_text(encoding="utf-8"))

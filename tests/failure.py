@@ -21,13 +21,13 @@ except ImportError:  # The student edition has stored answers, and nothing that 
     places = None
 
 PROBES = Path(__file__).parent / "probes"
-# Wrong answers of a problem that are traced, at most, until something is found.
+# At most so many wrong answers of a problem are traced until something is found.
 MOST_TRACED = 3
 MOST_SECONDS_TRACED = 5.0
 
 
 def show_own_frames(error: pytest.ExceptionInfo[BaseException]) -> None:
-    """Leave of an exception in a submission the frames that its author knows."""
+    """Reduce the traceback of an exception in a submission to the frames that its author knows."""
     paths = [Path(str(frame.path)) for frame in error.traceback]
     through = [place for place, path in enumerate(paths) if path.parent == PROBES]
     if through and len(paths) > through[-1] + 1 and isinstance(error.value, Exception):
@@ -41,7 +41,7 @@ def say_what_was_asked(error: BaseException, question: str) -> None:
 
 
 def say_which_contract(error: BaseException) -> None:
-    """Name the cause where adapters have the arguments of the usual contract, not of this one."""
+    """Name the cause if adapters have the usual contract's argument names and not this one's."""
     here = contract.current()
     unknown = "unexpected keyword argument"
     if any(f"{unknown} '{new}'" in str(error) for new in here.renamed.values()):
@@ -70,7 +70,7 @@ def say_where_it_goes_wrong(
     if places is None or tries[problem] >= MOST_TRACED:
         return
     tries[problem] += 1
-    # What cannot be traced is not explained; a grader's sandbox may end it by a failure of pytest.
+    # What cannot be traced stays unexplained; a grader's sandbox may end a trace with pytest.fail.
     unexplained = (Exception, guard.OutOfTimeError, pytest.fail.Exception)
     with contextlib.suppress(*unexplained), guard.guarded(MOST_SECONDS_TRACED):
         where = places.explain(run, inputs)
@@ -95,7 +95,7 @@ def message(error: BaseException) -> str:
 
 
 def place_of_error(error: BaseException) -> str:
-    """The last line outside of libraries, or where there is none, such as for a fixture."""
+    """The last line outside of libraries; the last of all if there is none, as for a fixture."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.name != "stop"]
     frame = next((f for f in reversed(frames) if "site-packages" not in f.filename), frames[-1])
     return f"{Path(frame.filename).name}, line {frame.lineno}"

@@ -1,13 +1,14 @@
 """The fingerprint of a wrong answer: little enough to keep for each item, enough to know it again.
 
 All submissions get the same public inputs, and the same mistake gives the same wrong answers, up to
-rounding. Who makes one that has no name yet is found by comparing these (cs_grader's class page).
+rounding. Comparing fingerprints finds who makes a mistake that has no name yet (cs_grader's class
+page).
 
 A fingerprint is a dict of
     form      what has to be equal: dtype and shape, a digest, or the shape of an error's message
     sketch    what has to be close: errors in units of what is allowed, summed in a few groups
-    expected  some of the values that are right
-    got       the same of those that came
+    expected  some of the right values
+    got       the values that came in their place
     asked     the inputs
     size      how much there is in the inputs
 """
@@ -40,8 +41,8 @@ def of(error: BaseException, inputs: Mapping[str, Any]) -> Fingerprint:
     """Take the fingerprint of a failure.
 
     Args:
-        error: What ended it; a wrong answer brings that of its values.
-        inputs: What the probe was given, as far as it came to one.
+        error: What ended the item; a wrong answer brings the fingerprint of its values.
+        inputs: What the probe was given, if the item came to one.
     """
     return (getattr(error, "fingerprint", None) or of_error(error)) | asked_of(inputs)
 
@@ -63,7 +64,7 @@ def of_values(got: Array, expected: Array, limit: float, dtype: str) -> Fingerpr
 
 
 def of_sequence(got: object, shown: str, expected: str) -> Fingerprint:
-    """Take the fingerprint of a wrong sequence; of both, what is to be shown of it."""
+    """Take the fingerprint of a wrong sequence; `shown` and `expected` are excerpts to show."""
     digest = hashlib.sha256(repr(got).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return {"form": digest, "sketch": [], "expected": cut(expected), "got": cut(shown)}
 

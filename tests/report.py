@@ -35,7 +35,7 @@ def write_rows(rows: Sequence[Row], path: Path) -> None:
 
 
 def write_file(text: str, path: Path) -> None:
-    """Write a file of which nobody ever sees a half."""
+    """Write a file that appears whole or not at all."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
@@ -108,7 +108,7 @@ WIDTH = 110
 
 
 def first_failures(rows: Sequence[Row]) -> list[str]:
-    """Say what to repair next failed for, by cause, and show the first message."""
+    """Say why the problem to repair next failed, by cause, and show its first message."""
     following = first(count(rows), is_broken)
     if following is None:
         return []
@@ -128,7 +128,7 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
 
 
 def wrapped(line: str) -> list[str]:
-    """A line of a message in lines that a terminal does not break."""
+    """Wrap a line of a message into lines that a terminal does not break."""
     indent = "  " + line[: len(line) - len(line.lstrip())]
     how = {"initial_indent": indent, "subsequent_indent": f"{indent}    "}
     return textwrap.wrap(line.strip(), WIDTH, break_on_hyphens=False, **how) or [""]

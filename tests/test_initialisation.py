@@ -24,7 +24,7 @@ CUT_OFF = 0.9866
 def fresh_weights(observe, function, case, shapes, given):
     """All parameters of these shapes (or transposed) that do not hold the given weights yet.
 
-    Without those that nothing was written to, if there are others.
+    Parameters that nothing was written to are left out if there are others.
     """
     modules = observe(construction, function=function, arguments=case)
     parameters = [weight["values"] for module in modules for weight in module["parameters"]]
@@ -43,7 +43,7 @@ def is_left_open(fresh):
 
 
 def in_model(observe, rng, name, *shapes):
-    """The fresh weights of these shapes in the model, where the layer alone leaves them open."""
+    """The fresh weights of these shapes in the model, for a layer that leaves them to the model."""
     case = model_case(rng, batch=1, length=2, **MODEL)
     given = list(case["weights"].values())
     fresh = fresh_weights(observe, "run_transformer_lm", case, shapes, given)

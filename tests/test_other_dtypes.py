@@ -18,7 +18,7 @@ def normal(rng, *shape):
 
 
 def examine(observe, function, dtype, case, oracle):
-    """Compare with `oracle(case)`, all floats of the case being rounded to the type before."""
+    """Round all floats of a case to the type, then compare with `oracle(case)`."""
 
     def is_float(value):
         return isinstance(value, np.ndarray) and value.dtype == np.float32

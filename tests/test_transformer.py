@@ -214,7 +214,8 @@ def test_block_passes_gradients_to_input_and_every_weight(observe, rng):
 def check_slopes(rng, seen, name, weights, oracle, cotangent):
     """Compare the gradient of every weight along one random direction each.
 
-    Relative to the gradient's length, and 1 added: along that direction it may be near zero.
+    Both are divided by the gradient's length and 1 is added, because along a random direction a
+    gradient may be near zero.
     """
     observed, expected = {}, {}
     for key, weight in weights.items():

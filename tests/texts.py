@@ -66,7 +66,7 @@ MERGES = oracles.train_bpe(CORPUS.encode(), 256 + 90, [])
 
 
 def in_letters(special_tokens):
-    """Other special tokens, of letters only, and a function that puts them in a text's place."""
+    """Special tokens of letters only, and a function that puts them into a text for the others."""
     specials = special_tokens or []
     letters = [f"special{place}token" for place in range(len(specials))]
     by_length = sorted(zip(specials, letters, strict=True), key=lambda pair: -len(pair[0]))

@@ -58,7 +58,7 @@ class Trial:
 
 
 def growth(answer: Any, expected: Any) -> float:
-    """How many times larger than it should be an answer is: so is the rounding in it."""
+    """How many times larger an answer is than the right one: its rounding is as much larger."""
     if not isinstance(expected, np.ndarray):
         return 1.0
     return max(1.0, largest(np.asarray(answer, np.float64)) / max(largest(expected), 1e-30))
@@ -153,8 +153,8 @@ def ask(
         expected: The right answer.
         answers: See Trial.
         read: Finds the answer in what the probe saw.
-        tolerance: As of compare.expect_close.
-        scale: As of compare.expect_close.
+        tolerance: As for compare.expect_close.
+        scale: As for compare.expect_close.
         inputs: The probe and its inputs.
     """
     try:

@@ -22,7 +22,7 @@ from cs_grader.outside.tiers import choose_tier
 from cs_grader.result import Result, write_atomically
 
 WRITE_INTERVAL_S = 5.0
-# Of a small container, what the marking itself and PyTorch without a submission take.
+# Memory that the marking itself and PyTorch, without a submission, take in a small container.
 OWN_BYTES = 320 * 2**20
 LEAST_BYTES = 384 * 2**20
 FAILED = "The autograder failed, which is not your submission's fault: tell your instructor."

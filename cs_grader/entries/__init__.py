@@ -9,7 +9,7 @@ Read it in this order. What runs behind the wall is inside/launch.py and inside/
     model.py        asks the tokenizer and the model behind the wall
     evaluation.py   bits per byte from logits: windows, probabilities, stories
     rerun.py        runs the command again, by the verifier's own clock
-    overlap.py      which pieces of the validation text stand where
+    overlap.py      finds pieces of the validation text in other texts
     case.py         all that is known of one entry, computed when first asked for
     comparison.py   is the validation text easier than fresh text, or than itself in another order?
     checks.py       the checks, one question each

@@ -28,7 +28,7 @@ class Texts:
     train: bytes
     valid: bytes
     fresh: bytes | None
-    """From where the validation text is, and in nobody's hands; None: there is none."""
+    """From the source of the validation text, and held by nobody else; None: there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Terms:
     threads: int = 2
     classes: Mapping[str, float] = field(default_factory=lambda: CLASSES)
     tolerance: float = 0.02
-    """How much worse in bits per byte the run may be when it is repeated."""
+    """How many bits per byte worse than claimed a repeated run may be."""
     is_rerun: bool = True
     more_seeds: int = 0
     """Further runs, with the seeds that follow that of the entry."""
@@ -70,19 +70,19 @@ class Case:
 
     @once
     def asked(self) -> list[bytes]:
-        """The texts that the model is asked for: validation, its stories shuffled, fresh ones."""
+        """The texts to predict: validation, its first stories shuffled, and fresh text if any."""
         stories = stories_of(self.texts.valid)[: self.num_compared]
         shuffled = b"".join(stories[place] for place in self.shuffled_order)
         return [self.texts.valid, shuffled, *self.fresh_texts]
 
     @once
     def encoded(self) -> list[Ids]:
-        """The same, encoded by the entry."""
+        """The texts in `asked`, encoded by the entry's tokenizer."""
         return self.model.encode(self.asked)
 
     @once
     def readings(self) -> list[Reading]:
-        """How well the entry's model predicts them."""
+        """How well the entry's model predicts the texts in `asked`."""
         return self.read(self.model, self.asked, self.encoded)
 
     @once
@@ -103,14 +103,14 @@ class Case:
 
     @once
     def shuffled_order(self) -> list[int]:
-        """A random order of these stories; an entry cannot know whether it is shown it."""
+        """A random order of the compared stories; an entry cannot know whether it sees this one."""
         order = list(range(self.num_compared))
         random.Random(len(order)).shuffle(order)
         return order
 
     @once
     def arguments(self) -> list[str]:
-        """The command, in words."""
+        """The arguments of the command, one by one."""
         return arguments_of(self.entry.command)
 
     @once
@@ -127,7 +127,7 @@ class Case:
 
     @once
     def rerun_readings(self) -> list[Reading]:
-        """How well that one predicts the validation text and, if there is some, fresh text."""
+        """How well `rerun_model` predicts the validation text and, if there is some, fresh text."""
         return self.read(self.rerun_model, [self.texts.valid, *self.fresh_texts])
 
     @once
@@ -145,7 +145,7 @@ class Case:
 
     @once
     def figures(self) -> list[float]:
-        """What counts: the further runs, since an entry may choose the best of its own seeds."""
+        """The figures that count: of further runs, if any, since an entry may choose its seed."""
         return self.further or [self.rerun_readings[0].bits_per_byte]
 
     def read(
@@ -181,6 +181,6 @@ class Case:
 
 
 def num_compared(text: bytes) -> int:
-    """Return how many stories at the beginning of a text are at most COMPARED_BYTES, at least 1."""
+    """Return how many stories at the beginning of a text fit into COMPARED_BYTES, at least 1."""
     sizes = np.cumsum([len(story) for story in stories_of(text)])
     return max(1, int(np.searchsorted(sizes, COMPARED_BYTES, side="right")))

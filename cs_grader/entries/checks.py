@@ -1,8 +1,9 @@
-"""The checks of an entry, each one question. All are asked; the first refusal is the first reason.
+"""The checks of an entry, one question each. All are asked, even after one has refused the entry.
 
-Only further seeds are not run for an entry that is refused already: each takes as long as a run.
+Further seeds are the exception: an entry that is already refused is not run with them, since each
+takes as long as the first run.
 
-Limits stand here with what honest runs have; docs/running.md says how these were measured.
+Each limit says what honest runs have; docs/running.md says how that was measured.
 """
 
 import lzma
@@ -18,15 +19,15 @@ from cs_grader.entries.refusal import NotJudgedError, RefusedError
 from cs_grader.result import printable
 
 CLAIM_TOLERANCE = 0.002
-"""Rounding: a run evaluates itself with bfloat16 products."""
+"""Bits per byte that rounding may explain: a run evaluates itself with bfloat16 products."""
 MAX_SHARE = 0.001
-"""Of the validation text's own pieces in the training tokens; honest runs have none."""
+"""Share of the validation text's own pieces in the training tokens; honest runs have none."""
 MAX_CODE_BYTES = 16_000
 """What changed code may add, compressed. A new optimizer of 150 lines adds about 2,500; a megabyte
 of stories cannot be squeezed into less than some 200,000."""
 MAX_MEAN_THREADS = 2.5
 MACHINE = {"run": {"run_dir", "device", "dtype"}, "data": {"train_text", "valid_text"}}
-"""Settings that depend on where a run is made."""
+"""Settings that may differ, since they depend on the machine of a run."""
 Check = Callable[[Case], str]
 """Returns what it found, and raises RefusedError or NotJudgedError."""
 
@@ -41,7 +42,7 @@ class Finding:
 
 
 def judge(case: Case, checks: Mapping[str, Check] | None = None) -> Iterator[Finding]:
-    """Ask checks in turn; without a choice, all."""
+    """Ask these checks in turn; all of them if none are given."""
     named: dict[RefusedError, str] = {}
     is_refused = False
     for name, check in (CHECKS if checks is None else checks).items():
@@ -54,7 +55,7 @@ def judge(case: Case, checks: Mapping[str, Check] | None = None) -> Iterator[Fin
             yield Finding(name, "not judged", str(error))
         except RefusedError as error:
             is_refused = True
-            # What several checks need and cannot have is the reason of the first alone.
+            # Several checks may need a value that cannot be had: only the first names the reason.
             first = named.setdefault(error, name)
             if first == name:
                 yield Finding(name, "refused", str(error))
@@ -62,7 +63,7 @@ def judge(case: Case, checks: Mapping[str, Check] | None = None) -> Iterator[Fin
                 yield Finding(name, "not judged", f"needs what was refused under {first}")
         except Exception as error:
             is_refused = True
-            # Whatever an entry makes a check stumble over is that entry's verdict.
+            # A check that stumbles over an entry, in whatever way, refuses it.
             yield Finding(name, "refused", printable(f"{type(error).__name__}: {error}", 200))
 
 
@@ -106,7 +107,7 @@ def code(case: Case) -> str:
 
 
 def added_bytes(content: bytes, original: Path) -> int:
-    """Return how many bytes a file needs, compressed, for who has the repository's."""
+    """Return how many bytes a file adds, compressed, to the repository's version of it."""
     known = original.read_bytes() if original.is_file() else b""
     return max(0, len(lzma.compress(known + content)) - len(lzma.compress(known)))
 

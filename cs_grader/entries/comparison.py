@@ -1,8 +1,8 @@
 """Is the validation text easier for a model than text that it cannot have seen?
 
-Story by story, since the words of a story are not independent of each other. A difference counts if
-it is above a limit, so that it would pay, and above six standard errors, so that it is none of
-chance. docs/running.md has what was measured on honest runs.
+Texts are compared story by story, since the words of a story are not independent of each other. A
+difference counts if it is above a limit, so that cheating would pay, and above six standard errors,
+so that it is not chance. docs/running.md has what was measured on honest runs.
 """
 
 import math
@@ -24,11 +24,11 @@ def no_easier_in_order(plain: Reading, shuffled: Reading, order: list[int]) -> s
     Args:
         plain: A text.
         shuffled: Its first stories in another order.
-        order: Which story stands at each place of that.
+        order: Which story stands at each place of `shuffled`.
 
     Raises:
         NotJudgedError: There are too few stories.
-        RefusedError: The order of the validation text is known.
+        RefusedError: The model knows the order of the validation text.
     """
     _need_stories(len(order))
     gains = np.empty(len(order))
@@ -62,7 +62,7 @@ def no_easier_than_fresh(valid: Reading, fresh: list[Reading], count: int) -> st
         _need_stories(len(sizes))
         bits = reading.bits_of_stories[: len(sizes)]
         means.append(float(bits.sum() / sizes.sum()))
-        # Of a ratio of sums over stories.
+        # The standard error of a ratio of two sums over stories.
         errors.append(_mean(bits - means[-1] * sizes, int(sizes.sum()))[1])
     gain, error = means[1] - means[0], math.hypot(*errors)
     said = f"{means[1]:.4f} bits per byte on fresh text, {means[0]:.4f} on the validation text"
@@ -77,5 +77,5 @@ def _need_stories(count: int) -> None:
 
 
 def _mean(bits: Floats, num_bytes: int) -> tuple[float, float]:
-    """Return the sum of bits of stories by the bytes of the text, and its standard error."""
+    """Return the bits of all stories per byte of the text, and the standard error of that."""
     return float(bits.sum()) / num_bytes, float(bits.std() * len(bits) ** 0.5) / num_bytes

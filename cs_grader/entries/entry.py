@@ -5,7 +5,7 @@
     code/cs_basics/...   the files of cs_basics that are not the repository's
 
 The verifier works on a clean copy: regular files with known names and bounded sizes, no link
-followed. What is left out is remembered, and refuses the entry (checks.py).
+followed. Whatever is left out is remembered, and the entry is refused for it (checks.py).
 """
 
 import math
@@ -35,7 +35,7 @@ NAMES = (
     *("run/checkpoints/step-*.pt", "run/checkpoints/best.json"),
     *("code/cs_basics/*.py", "code/cs_basics/*.cpp"),
 )
-"""A star stands for folders, too."""
+"""A star matches folders, too."""
 NEEDED = (
     *("run/config.json", "run/metrics.jsonl", "run/tokens/train.bin", "run/tokenizer/merges.txt"),
     *("run/tokenizer/vocab.json", "run/tokenizer/special_tokens.json"),
@@ -168,7 +168,7 @@ def copy_clean(source: Path, to: Path, prefix: str = "") -> list[str]:
     Args:
         source: The folder, written by others.
         to: A folder that does not exist.
-        prefix: What its names begin with in an entry, such as "run/".
+        prefix: What the names of its files begin with in an entry, such as "run/".
     """
     to.mkdir(parents=True)
     left_out: list[str] = []
@@ -194,7 +194,7 @@ def copy_clean(source: Path, to: Path, prefix: str = "") -> list[str]:
 
 
 def _files(source: Path, left_out: list[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield name, mode and size of everything but folders, which are entered."""
+    """Yield name, mode and size of everything but folders; what is in these is yielded, too."""
     seen, stack = 0, [Path()]
     while stack:
         folder = stack.pop()
@@ -215,9 +215,9 @@ def _files(source: Path, left_out: list[str]) -> Iterator[tuple[str, int, int]]:
 
 
 def _copy(source: Path, to: Path, max_bytes: int) -> None:
-    """Copy a regular file, and no more of it than it may have."""
+    """Copy a regular file, but at most `max_bytes` of it."""
     to.parent.mkdir(parents=True, exist_ok=True)
-    # Between the look and the opening it could have become a link.
+    # Since it was looked at, it could have become a link.
     handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file, to.open("wb") as copy:
         while (left := max_bytes - copy.tell()) > 0 and (chunk := file.read(min(left, CHUNK))):

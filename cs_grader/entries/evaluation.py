@@ -21,11 +21,11 @@ from cs_grader.entries.run_files import MAX_WINDOW_LOGITS, Ids
 BATCH_IDS = 4096
 NUM_PROBES = 48
 MAX_SHIFT = 1e-3
-"""A log-probability that moves by more than this depends on later tokens. Of honest models it moves
-by 1e-5 at most (docs/running.md): sums in float32 are taken in another order."""
+"""A log-probability that moves by more than this depends on later tokens. In honest models it moves
+by 1e-5 at most (docs/running.md), because sums in float32 are taken in another order."""
 STORY = re.compile(rb".*?<\|endoftext\|>\r?\n?|.+\Z", re.DOTALL)
 Tell = Callable[[str, int, int], None]
-"""Told a stage, and how many ids of how many are done."""
+"""Called with a stage, how many ids are done, and how many there are."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -83,7 +83,7 @@ def read(model: Model, text: bytes, ids: Ids, ask: Answers, tell: Tell) -> Readi
 
 
 def draw_probes(num_ids: int, context_length: int) -> dict[int, int]:
-    """Draw windows, anew each time, and how many ids of each are shown; by their first ids."""
+    """Draw some windows, others each time: the place of the first id, how many ids are shown."""
     rng = np.random.default_rng(secrets.randbits(64))
     count = max(1, (num_ids - 1) // context_length)
     begins = rng.choice(count, min(count, NUM_PROBES), replace=False) * context_length
@@ -124,7 +124,7 @@ def costs_of(logits: Logits, targets: Ids) -> Floats:
 
 
 def largest_shift(model: Model, reading: Reading) -> float:
-    """Return how far log-probabilities of a reading move where nothing else is known.
+    """Return how far log-probabilities move if a model knows only the beginning of a window.
 
     A new process is given beginnings of windows, in another order and one by one. It has seen
     neither what follows nor what came before: it cannot know more than a model may.

@@ -34,9 +34,9 @@ class Verified:
     text: str
     """SHA-256 of the validation text: figures on another one cannot be compared."""
     bits_per_byte: list[float]
-    """Of the repeated runs, a seed each."""
+    """One figure for each repeated run, each with a seed of its own."""
     seconds: float
-    """To the last weights of the first of them."""
+    """How long the first repeated run took to write its last weights."""
     date: str
 
     @property
@@ -49,7 +49,7 @@ def read_leaderboard(path: Path) -> list[Verified]:
     """Read the verified entries; none if there is no such file.
 
     Raises:
-        ValueError: A line is none.
+        ValueError: A line is not a verified entry.
     """
     if not path.exists():
         return []

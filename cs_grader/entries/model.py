@@ -1,7 +1,7 @@
 """Asks the tokenizer and the model of a run, which answer behind the wall.
 
-Each process knows only what it is asked: the tokenizer's sees texts, a model's sees windows of ids,
-another one sees beginnings of windows and never what follows them.
+Each process knows only what it is asked. The tokenizer's process sees texts, the model's sees
+windows of ids, and another process of the model sees beginnings of windows without what follows.
 """
 
 import contextlib

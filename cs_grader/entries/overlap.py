@@ -1,4 +1,4 @@
-"""Which pieces of the validation text stand where they should not.
+"""Finds pieces of the validation text in texts that should not have them.
 
 A piece is PIECE_BYTES bytes at any place of the validation text that the training text does not
 have: stories of one author, or of one grammar, share many pieces honestly, and these do not count.
@@ -37,7 +37,7 @@ def pieces(text: bytes) -> Hashes:
     count = len(text) - PIECE_BYTES + 1
     if count <= 0:
         return np.empty(0, np.uint64)
-    # One more than the byte: a piece of zeros is not like a shorter one.
+    # The byte plus one, so that a piece of zeros has another hash than a shorter one.
     values = np.frombuffer(text, np.uint8).astype(np.uint64) + np.uint64(1)
     hashes = np.zeros(count, np.uint64)
     for place in range(PIECE_BYTES):

@@ -35,7 +35,7 @@ class Rerun:
     weights_s: float | None
     """Seconds from the start of the process to the last weights; None: it left none."""
     limit_s: float
-    """The most that these may be."""
+    """The most that `weights_s` may be."""
     mean_threads: float | None
     """Threads that were running or could have been, on average; None: the system does not tell."""
 
@@ -56,16 +56,16 @@ def run_again(
     """Run the command of an entry behind the wall.
 
     Args:
-        arguments: Of scripts/train.py.
+        arguments: Those of scripts/train.py.
         code: What the entry has changed of cs_basics; need not exist.
         train_text: The verifier's training text.
         to: A folder that does not exist, for what the run leaves.
-        seed: Of the run.
-        minutes: What the class allows.
-        threads: The same.
+        seed: The run's seed.
+        minutes: The time that the class allows.
+        threads: The threads that are allowed.
         tier: Kind of wall.
         repository: Where cs_basics and scripts are.
-        tell: Told the seconds.
+        tell: Called with the seconds that have passed.
     """
     limit_s = 60 * minutes + START_S
     with (
@@ -99,7 +99,7 @@ def run_again(
             said = printable(wall.last_line(output), 200)
             complaint = f"it ended with exit code {exit_code}: {said}"
         weights = sorted(run.glob("checkpoints/step-*.pt"))[-1:]
-        # Of the times of a file only this one cannot be set by who owns it.
+        # The change time is the only time of a file that its owner cannot set.
         weights_s = weights[0].lstat().st_ctime - started_at if weights else None
         if run.is_dir() and not run.is_symlink():
             copy_clean(run, to, "run/")

@@ -72,7 +72,7 @@ class RunFiles:
 
     @once
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Bytes of each id."""
+        """How many bytes each id stands for."""
         return np.array([len(token) for token in self.vocabulary], np.int64)
 
     def decode(self, ids: Ids) -> bytes:
@@ -90,7 +90,7 @@ class RunFiles:
 
     @once
     def training_text(self) -> bytes:
-        """What tokens/train.bin says."""
+        """The text that the tokens in tokens/train.bin stand for."""
         raw = self._bytes("tokens/train.bin")
         try:
             # The first line names the format.
@@ -144,7 +144,7 @@ def _size(model: dict[str, Any], name: str) -> int:
 
 
 def _check_archive(state: bytes) -> None:
-    """Refuse weights that would take more memory than they have bytes: PyTorch stores, unpacked."""
+    """Refuse compressed weights, which may need more memory than they have bytes."""
     try:
         with zipfile.ZipFile(io.BytesIO(state)) as archive:
             packed = [file for file in archive.infolist() if file.compress_type]

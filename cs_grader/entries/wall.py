@@ -73,9 +73,9 @@ def running(
         tier: "bubblewrap" or "process".
         stage: What it sees.
         program: Its place in the stage.
-        arguments: Of the program.
-        output: Takes what it prints; of a program that is no training only the errors, since its
-            stdin and stdout are pipes.
+        arguments: The program's arguments.
+        output: Receives what it prints; for a program that is not a training only the errors, since
+            its stdin and stdout are pipes.
         threads: Threads of its matrix products, and processors.
         is_training: Whether it may start programs, compile, and write to `out_of` the stage.
     """
@@ -131,7 +131,7 @@ def running(
 
 
 def _keep_to(processors: Sequence[int]) -> None:
-    """Done by a process before it becomes the wall: end with the verifier, use few processors."""
+    """Prepare the process that becomes the wall: end with the verifier, use few processors."""
     confine.die_with_parent()
     if processors:
         os.sched_setaffinity(0, processors)

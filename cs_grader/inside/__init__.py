@@ -2,8 +2,8 @@
 
 This folder is copied whole and runs beside the submission: whoever hands in code may read it, and
 may take over the processes that run it. It therefore knows no answer and decides about nothing. It
-imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder (and
-entry_model.py the entry's cs_basics).
+imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder;
+entry_model.py also imports the entry's cs_basics.
 
     wire.py        plain data as a header and raw bytes, the only thing that crosses the wall
     settings.py    what the grader decides about the sandbox
@@ -12,10 +12,10 @@ entry_model.py the entry's cs_basics).
     watch.py       what processes use up and how they end
     forbidden.py   the operators that each problem is solved without
     blocked.py     makes them raise
-    libraries.py   where both register their kernels
     unlisted.py    notices the operators that no known solution uses
+    libraries.py   where these two register their kernels
     places.py      which line of a submission does something
-    ledger.py      where processes leave word of what a person has to know of
+    ledger.py      where processes note what a person has to look at
     audit.py       notices code that the source does not show, and reaching into other code
     refused.py     what is not run and not opened at all
     pickled.py     which pickles are data

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 
 class Absent:
-    """Anything of a package that is not there: it can be named, but not used."""
+    """Any name from a package that is not there: it can be named, but not used."""
 
     is_importing = True
     """While modules are imported, calls (decorators, say) only give another stand-in."""

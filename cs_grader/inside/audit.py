@@ -1,14 +1,14 @@
-"""Which code runs that the source of a submission does not show; and code that is not run at all.
+"""Reports code that runs but that a submission's source does not show; refuses some code entirely.
 
     listen(folders, tell)   # in a host, before the submission is imported
 
-Python itself reports what happens in it to a hook (PEP 578). A hook cannot be removed, and to find
-the object one needs what the hook reports. It
+Python itself reports what happens in it to a hook (PEP 578). A hook cannot be removed, and every
+way to find the hook object is itself reported to the hook. It
 
 - refuses other programs and interpreters, in which no operator is blocked, compiled code from the
   folders that a submission can write to, and the memory of processes as a file;
-- tells of Python code that is no file of the submission's as it was handed in (made while it runs,
-  or kept in a file of another kind), of reaching into other code, and of packages that do the work
+- reports Python code that is not in a file of the submission as it was handed in (made while it
+  runs, or kept in a file of another kind), reaching into other code, and packages that do the work
   of a problem, however they are imported.
 
 Programs that are started past Python's own functions are refused by the kernel (confine.py).
@@ -27,8 +27,9 @@ from cs_grader.inside.forbidden import PACKAGES
 from cs_grader.inside.places import calling_place, is_made, is_own
 from cs_grader.inside.refused import REFUSED, Folders, Judge, Tell
 
-# What changes or finds code and objects that somebody else has made. It tells of the submission's
-# own lines only: libraries have reasons. Not sys._getframe, which the hook itself calls.
+# Functions that change or find code and objects that somebody else has made. Only calls from the
+# submission's own lines are reported: libraries have reasons for theirs. sys._getframe is not
+# listed, since the hook itself calls it.
 REACHING = (
     *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
     *("ctypes.dlopen", "ctypes.dlsym", "ctypes.string_at", "ctypes.cdata", "ctypes.call_function"),
@@ -39,9 +40,9 @@ REACHING = (
 MADE_HERE, PICKLED, ATTRIBUTE = "exec", "pickle", "object.__getattr__"
 IMPORTS = {name: f"import {name}" for name in PACKAGES if "." not in name}
 KNOWN = REFUSED | {*REACHING, MADE_HERE, PICKLED, ATTRIBUTE, *IMPORTS.values()}
-# What leads from an object to the frames and the code of others, whatever way it is read.
+# Attributes that lead from an object to the frames and the code of others, however they are read.
 ATTRIBUTES = frozenset({"__code__", "tb_frame", "gi_frame", "cr_frame", "ag_frame"})
-# Files of libraries that do no more than what they are told to, by a line or by a pickle.
+# Library files that only do what a line or a pickle tells them to: what counts is their caller.
 PASSING = (
     *("/ctypes/__init__.py", "/ctypes/util.py", "/pickle.py", "/torch/serialization.py"),
     *("/numpy/ctypeslib.py", "/numpy/ctypeslib/_ctypeslib.py", "/numpy/lib/format.py"),
@@ -52,7 +53,7 @@ TRAMPOLINES = ("bdb.py", "code.py", "doctest.py", "profile.py", "cProfile.py", "
 
 
 def listen(folders: Folders, tell: Tell) -> None:
-    """Look at all that Python reports of this process and those forked from it, for good."""
+    """Watch all that Python reports of this process and of those forked from it, for good."""
     judges: dict[str, Judge] = {
         **dict.fromkeys(refused.PROGRAMS, refused.program),
         "exec": _judge_code(folders, tell),
@@ -78,7 +79,7 @@ def _hook(
         judge = find(event)
         if judge is None and event not in reaching:
             return
-        # Most attributes of this kind are read right here.
+        # Most events of this kind come from what this hook itself reads of frames.
         if event == ATTRIBUTE and args[1] not in ATTRIBUTES:
             return
         frame = sys._getframe().f_back  # pyright: ignore[reportPrivateUsage]
@@ -93,7 +94,7 @@ def _hook(
 
 
 def _is_asked_for(frame: FrameType) -> bool:
-    """Whether it is not a library that wants it, for reasons of its own."""
+    """Whether the submission asked for this, and not a library for reasons of its own."""
     while frame.f_back is not None and frame.f_code.co_filename.endswith(PASSING):
         frame = frame.f_back
     file = frame.f_code.co_filename
@@ -109,7 +110,7 @@ def _judge_attribute(tell: Tell) -> Judge:
 
 
 def _judge_pickle(tell: Tell) -> Judge:
-    """Make what tells of a pickle that asks for more than data."""
+    """Make the judge that reports a pickle which asks for more than data."""
 
     def judge(args: tuple[Any, ...], frame: FrameType) -> None:
         module, name = args
@@ -120,7 +121,7 @@ def _judge_pickle(tell: Tell) -> Judge:
 
 
 def _judge_import(folders: Folders, tell: Tell) -> Judge:
-    """Make what tells of packages that hold solutions, and refuses compiled code."""
+    """Make the judge that reports packages which hold solutions, and refuses compiled code."""
     refuse = refused.compiled(folders, tell, place=1)
 
     def judge(args: tuple[Any, ...], frame: FrameType) -> None:
@@ -133,7 +134,7 @@ def _judge_import(folders: Folders, tell: Tell) -> Judge:
 
 
 def _judge_code(folders: Folders, tell: Tell) -> Judge:
-    """Make what tells of code that is no file of the submission's as it was handed in."""
+    """Make the judge that reports code which is not in a file as the submission handed it in."""
 
     def judge(args: tuple[Any, ...], frame: FrameType) -> None:
         code: CodeType = args[0]
@@ -146,7 +147,7 @@ def _judge_code(folders: Folders, tell: Tell) -> Judge:
 
 
 def _is_handed_in(file: str, folders: Folders) -> bool:
-    """Whether a file is Python that was handed in, and still as it was."""
+    """Whether a file is Python that was handed in and has not changed since."""
     _, found, name = str(Path(file).absolute()).partition(f"{folders.submission}/")
     if not found or not name.endswith(".py"):
         return False

@@ -2,7 +2,7 @@
 
     forbid("rmsnorm", tell)   # in a host, before the submission is imported
     ...                       # torch.nn.functional.rms_norm now raises ForbiddenOperator
-                              # and is told of, even if the error is swallowed
+                              # and the call is reported, even if the error is swallowed
 
 Runs next to the submission, in a process that is thrown away: it imports nothing but torch, and
 there is no way back. The operators of PyTorch are replaced where its dispatcher looks them up, so
@@ -10,8 +10,8 @@ that it does not matter by which name they are called (`F.silu`, `torch.ops.aten
 a scripted function). What PyTorch writes in Python (optimizers, clipping) has no kernel of its own:
 there the code of the function itself is replaced, which every reference to it shares.
 
-Whoever wants to undo this can: it is the submission's own process. Nothing is to be gained by it
-but the use of the operator, and policy/ reports the attempts.
+Whoever wants to undo this can: it is the submission's own process. All that they gain is the use
+of the operator, and policy/ reports the attempts.
 
 Tested by tests/project/grader/test_policy_blocked.py.
 """
@@ -44,7 +44,7 @@ class ForbiddenOperator(Exception):  # noqa: N818  # It says what was called, no
 
 
 Tell = Callable[[str, str, int], None]
-"""Is given an operator's public name, and file and line of its caller."""
+"""Called with an operator's public name, and the file and line of its caller."""
 
 
 def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> None:
@@ -54,7 +54,7 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> None:
 
     Args:
         problem: Its name in the rubric.
-        tell: Is told of every call.
+        tell: Receives every call.
         excused: Groups (keys of KERNELS) whose use is charged to an earlier problem (policy/).
 
     Raises:
@@ -76,7 +76,7 @@ def _block_kernels(operators: dict[str, str], libraries: Libraries, tell: Tell) 
     if not operators:
         return
     with warnings.catch_warnings():
-        # PyTorch warns of each kernel that is replaced, which is what we want.
+        # PyTorch warns of each kernel that is replaced; replacing them is the point here.
         warnings.simplefilter("ignore")
         for name, public_name in operators.items():
             # Operators come and go between versions of PyTorch: an unknown one has no schema.
@@ -144,7 +144,8 @@ def _block_code(function: FunctionType, operator: str, tell: Tell) -> None:
 def _raising_code(num_free: int) -> CodeType:
     """Make code that calls its default and closes over as many variables as what it replaces.
 
-    Python checks their number; whoever looks at the frame reads them, so they must be real ones.
+    Python checks the number of these variables. Whoever looks at the frame reads them, so they
+    must be real ones.
     """
     free = "".join(f"_{number}, " for number in range(num_free))
     source = f"""

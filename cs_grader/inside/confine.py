@@ -52,7 +52,7 @@ OF_A_FILE = 0b1100_0000_0000_0111  # execute, write, read, truncate, ioctl
 
 
 def take_away(settings: Mapping[str, Any]) -> None:
-    """Do all that the settings of a worker ask for, in the order in which it works."""
+    """Apply every restriction that a worker's settings ask for, in an order that works."""
     if settings["uid"] is not None:
         become(settings["uid"])
     die_with_parent()
@@ -93,7 +93,7 @@ def become(uid: int) -> None:
 
 
 def limit(what: int, amount: int) -> None:
-    """Lower a resource limit, as far as it is not lower already."""
+    """Lower a resource limit, unless it is lower already."""
     _, hard = resource.getrlimit(what)
     least = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
     with contextlib.suppress(ValueError, OSError):
@@ -101,7 +101,7 @@ def limit(what: int, amount: int) -> None:
 
 
 def limit_memory(num_bytes: int) -> None:
-    """Let this process and those it starts have so much memory, until one of them raises it."""
+    """Limit the memory of this process and of those it starts; each may raise the limit again."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (num_bytes, hard))

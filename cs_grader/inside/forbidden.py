@@ -4,8 +4,8 @@ blocked.py makes these operators raise, policy/ finds their names in a source. H
 the trusted side reads them, too, and does not import torch.
 """
 
-# Of each group: the operators in PyTorch's dispatcher (those of "aten" by their bare names), and
-# the public name to call each by; what has no public name is reported by the one that leads to it.
+# For each group, the operators in PyTorch's dispatcher (those of "aten" by their bare names), each
+# with the public name to report. An operator without one has the public name that leads to it.
 KERNELS: dict[str, dict[str, str]] = {
     "linear": {
         "linear": "torch.nn.functional.linear",
@@ -86,7 +86,7 @@ KERNELS: dict[str, dict[str, str]] = {
     "tokenizers": {},
 }
 
-# Of each group what PyTorch writes in Python: functions, and classes that may not be made.
+# For each group, what PyTorch writes in Python: functions, and classes that may not be made.
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "linear": ("torch.nn.Linear", "torch.nn.Bilinear", "torch.nn.LazyLinear"),
     "embedding": ("torch.nn.Embedding", "torch.nn.EmbeddingBag"),
@@ -142,8 +142,8 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "tokenizers": (),
 }
 
-# Packages that do the work of a problem, which no kernel of PyTorch sees: of each the group, of
-# what they hold for others a person is told.
+# Packages that do the work of a problem without any kernel of PyTorch, each with its group. If a
+# package also does the work of other problems, using it there is reported to a person.
 PACKAGES: dict[str, str] = {
     **dict.fromkeys(
         (

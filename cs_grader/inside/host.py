@@ -38,12 +38,12 @@ FROZEN = "<frozen importlib"
 COMPILER = ("torch._dynamo", "torch._inductor")
 # How a probe's process ended: wait status and seconds of CPU.
 ENDED = struct.Struct(">id")
-# What a submission may patch and these processes still need afterwards.
+# Functions that these processes still need after a submission may have patched them.
 EXIT, FORK, WAIT, NOW = os._exit, os.fork, os.wait4, time.monotonic
 
 
 class Fence(NamedTuple):
-    """What decides about the operators that a submission may call."""
+    """What decides which operators a submission may call."""
 
     problem: str
     excused: tuple[str, ...]
@@ -90,7 +90,7 @@ def run_host(
         message, handles, _, _ = socket.recv_fds(control, 1, 1)
         if not message or not handles:
             EXIT(0)
-        # A fork keeps one thread of several, and may leave locks that nobody will open again.
+        # A fork keeps only one of several threads, and may keep locks that nobody will release.
         pid = 0 if has_threads else FORK()
         if pid == 0:
             with last_words():
@@ -116,7 +116,7 @@ def enter(settings: Settings) -> None:
 
 
 def take_out_of_reach(inputs: Inputs) -> Observers:
-    """Let inputs lie where the server sees them, and nobody come by the probes."""
+    """Have inputs placed where the server sees them, and hide the probes from the submission."""
     sys.modules["probes.model"].__dict__["placed"] = inputs.place
     observers = Observers()
     observers.hide()
@@ -124,7 +124,7 @@ def take_out_of_reach(inputs: Inputs) -> Observers:
 
 
 def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
-    """Forbid what is not allowed, and let all that a person has to see be noted."""
+    """Forbid what is not allowed, and have everything noted that a person has to see."""
     blocked.forbid(fence.problem, partial(ledger.write, "forbidden"), fence.excused)
     unlisted.notice(unlisted.of_other_problems(fence.problem), partial(ledger.write, "operator"))
     fork_only()
@@ -133,7 +133,7 @@ def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
 
 
 def compiler_modules() -> int:
-    """Count what is imported of PyTorch's compiler."""
+    """Count the modules of PyTorch's compiler that are imported."""
     return sum(name.startswith(COMPILER) for name in sys.modules)
 
 
@@ -146,7 +146,7 @@ def import_adapters(settings: Settings) -> ModuleType:
 
 
 def prepare_to_fork() -> None:
-    """Leave nothing for the garbage collectors of children: what they visit, they copy."""
+    """Keep existing objects from the garbage collectors of children: to visit one is to copy it."""
     gc.collect()
     gc.freeze()
 
@@ -210,14 +210,14 @@ def run_probe(
 
 
 class ReplacedObserver(Exception):  # noqa: N818  # It says what was done, not what went wrong.
-    """A submission has changed what looks at it."""
+    """A submission has changed what observes it."""
 
 
 def complain_if_replaced(observers: Observers, module: str) -> None:
-    """Trust no observation that was made with something else than before the import.
+    """Trust no observation if what observes is not what it was before the import.
 
     Raises:
-        ReplacedObserver: There is something else.
+        ReplacedObserver: Something was replaced.
     """
     name = observers.replaced(module)
     if name:

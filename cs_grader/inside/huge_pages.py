@@ -1,7 +1,7 @@
 """Puts a process's memory in huge pages before it forks.
 
-A fork copies an entry for each page, and its end removes each again: with PyTorch imported some
-50,000 entries of 4 kB, or a few hundred of 2 MB.
+A fork copies one entry for each page, and when the process ends each is removed again. With PyTorch
+imported there are some 50,000 entries for pages of 4 kB, or a few hundred for pages of 2 MB.
 """
 
 import ctypes

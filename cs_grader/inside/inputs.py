@@ -1,11 +1,12 @@
-"""The inputs of a submission where the server can see whether they were changed.
+"""Keeps the inputs of a submission where the server can see whether they were changed.
 
     inputs = Inputs()               # in the server, before it forks
     tensor = inputs.place(tensor)   # by the probe, for each input
     inputs.were_changed()           # in the server, when the probe is over
 
 Each tensor lies twice in memory that all processes share: as it was, and as it is given to the
-submission. Probes look for changes, too, but beside the submission, where they can be replaced.
+submission. Probes look for changes, too, but they run in the submission's process, which can
+replace them.
 """
 
 import mmap
@@ -24,7 +25,7 @@ ALIGNED = 64
 
 
 class Inputs:
-    """Tensors that are given to a submission; what does not fit is not looked after."""
+    """Tensors that are given to a submission; those that do not fit are not watched."""
 
     def __init__(self) -> None:
         self.memory = mmap.mmap(-1, SIZE)
@@ -52,7 +53,7 @@ class Inputs:
         return torch.as_strided(second, tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def were_changed(self) -> bool:
-        """Whether a tensor is not what it was; forgets all of them."""
+        """Whether any tensor has changed; forgets all of them."""
         pairs = self._pairs()
         HEAD.pack_into(self.memory, 0, 0)
         return any(

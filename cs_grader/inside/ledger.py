@@ -1,14 +1,14 @@
-"""Where the processes of a submission leave word of what a person has to know of.
+"""Where the processes of a submission note what a person has to look at.
 
     ledger = Ledger()                                   # in the server, before it forks
     ledger.write("operator", "aten::erf", file, line)   # in any process below it
     ledger.take()                                       # in the server: all that was written
 
-The ledger is memory that all processes share. What one of them writes is known at once, whatever
-becomes of it afterwards, and the processes that it has forked write to the same one.
+The ledger is memory that all processes share. What a process writes is known at once, whatever
+becomes of the process, and the processes that it forks write to the same ledger.
 
-It lies beside the submission, which can overwrite it once it has found it: whoever reads it
-believes no more than that somebody wrote this.
+The ledger also lies in the submission's own memory: a submission that finds it can overwrite it. An
+entry therefore proves no more than that somebody wrote it.
 """
 
 import mmap
@@ -21,7 +21,7 @@ KINDS = ("forbidden", "operator", "code")
 
 
 class Entry(NamedTuple):
-    """Something that was done."""
+    """One note: what was done, and where."""
 
     kind: str
     """ "forbidden" (an operator that the problem is solved without), "operator" (one that no known

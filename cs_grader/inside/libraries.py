@@ -1,11 +1,11 @@
-"""Where kernels are registered with PyTorch, for good.
+"""Registers kernels with PyTorch, for good.
 
     libraries = Libraries()
     libraries.get("aten").impl(overload, key, kernel, False)
 
-A registry takes its kernels along when it is reset or collected. It is therefore none of
-torch.library, which keeps a list of its own, but what lies below; and this object is to be
-forgotten once all is registered, so that nobody comes by a registry through module or frame.
+A registry that is reset or garbage-collected takes its kernels along. So the registries used here
+are not those of torch.library, which keeps a list of them, but those of the layer below. Drop the
+Libraries object once everything is registered: then no module or frame leads to a registry.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ class Libraries:
         self.known: dict[str, Any] = {}
 
     def get(self, namespace: str) -> Any:  # noqa: ANN401  # No type has a public name.
-        """The registry of a namespace, which nobody can have collected any more."""
+        """The registry of a namespace, kept from ever being garbage-collected."""
         import torch
 
         if namespace not in self.known:

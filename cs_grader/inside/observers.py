@@ -1,4 +1,4 @@
-"""Keeps what observes a submission out of its way, and notices where it was replaced all the same.
+"""Keeps what observes a submission out of its reach, and notices what was replaced all the same.
 
     observers = Observers()          # in a host, before the submission is imported
     observers.hide()                 # sys.modules has neither probes nor the grader any more
@@ -9,10 +9,10 @@ A probe runs in the same process as the submission, which can reach its globals 
 on the stack. What counts is compared with what was there before the first line of the submission:
 the probes, their code, and what they call of other modules.
 
-This does not notice who puts everything back before a probe ends, nor who changes what lies deeper
-(a function that torch.equal calls). Of inputs that are changed in place the server therefore sees
-for itself (inputs.py); the remaining observations (what is raised, how far a stream was read) are
-as good as this check.
+This misses a submission that puts everything back before a probe ends, and one that changes
+something deeper (a function that torch.equal calls). The server therefore checks for itself whether
+inputs were changed in place (inputs.py); the remaining observations (what is raised, how far a
+stream was read) are only as good as this check.
 """
 
 import sys
@@ -41,7 +41,7 @@ class Observers:
         }
 
     def hide(self) -> None:
-        """Let nobody import what is here already; who tries gets a copy that nothing uses."""
+        """Take probes and grader out of sys.modules: an import then makes a copy nobody uses."""
         for name in list(sys.modules):
             if name.partition(".")[0] in HIDDEN:
                 del sys.modules[name]
@@ -51,10 +51,10 @@ class Observers:
         return getattr(self.probes[module], probe)
 
     def replaced(self, module: str) -> str:
-        """Name what a module's probes work with that is another object than it was, or return "".
+        """Name something that a module's probes work with and that was replaced; "" if nothing was.
 
-        What only other modules work with is left alone: to look at an object in a forked process
-        copies its page, for it counts references to itself.
+        What only other modules work with is not looked at: in a forked process a look changes the
+        object's reference count, and that copies its page.
         """
         for name, look, before in self.state[module]:
             if look() is not before:
@@ -73,7 +73,7 @@ def _with_imported(module: str, probes: dict[str, ModuleType]) -> list[str]:
 
 
 def _state_of(name: str, module: ModuleType) -> State:
-    """How to look up everything that the functions of a module work with, and what is there."""
+    """Everything that a module's functions work with: its name, how to look it up, what it is."""
     names = vars(module)
     used = {word for value in names.values() for word in _words(value)}
     looks: list[tuple[str, Callable[[], object]]] = []

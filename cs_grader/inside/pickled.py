@@ -1,4 +1,4 @@
-"""Which classes and functions a pickle may ask for and still be data: containers, arrays, tensors.
+"""Which classes and functions a pickle may name and still be data: containers, arrays, tensors.
 
 A pickle can call whatever it names. One that keeps counts, arrays or a checkpoint names what is
 here, or classes of the submission's own, whose source can be read.
@@ -31,7 +31,7 @@ DATA = re.compile(
 
 
 def is_data(module: str, name: str) -> bool:
-    """Whether what a pickle asks for can hold data and do nothing else."""
+    """Whether what a pickle names can hold data and do nothing else."""
     if DATA.fullmatch(f"{module}.{name}"):
         return True
     file = getattr(sys.modules.get(module), "__file__", None)

@@ -27,7 +27,7 @@ def calling_place(frame: FrameType | None = None) -> tuple[str, int]:
 
 
 def is_own(file: str) -> bool:
-    """Whether a file is of a submission, by its name."""
+    """Whether a file belongs to a submission, by its name."""
     if "site-packages" in file or file.startswith(("<", *_libraries())):
         return False
     folder = file.rpartition("/")[0]
@@ -35,7 +35,7 @@ def is_own(file: str) -> bool:
 
 
 def is_made(file: str) -> bool:
-    """Whether it is no file, but the name of code that was made of a text: it may be anybody's."""
+    """Whether this is not a file but the name of code made from a text, which may be anybody's."""
     return file.startswith("<") and not file.startswith("<frozen")
 
 

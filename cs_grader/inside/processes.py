@@ -1,4 +1,4 @@
-"""What the Linux kernel tells about processes; elsewhere there are none and they use nothing."""
+"""What the Linux kernel tells about processes; on other systems there appear to be none."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def is_over(pid: int) -> bool:
 
 
 def cpu_below() -> float:
-    """Seconds of CPU of all below this process, and of all that any of them has waited for."""
+    """CPU seconds of all processes below this one, ended ones included once waited for."""
     me = os.getpid()
     ticks = sum(map(int, _fields(me)[13:15]))
     ticks += sum(sum(map(int, _fields(pid)[11:15])) for pid in descendants(me))
@@ -52,8 +52,8 @@ def queued_below() -> float:
 
 
 def memory_of(pids: Collection[int], enough: int) -> int:
-    """Bytes that processes hold together; exact only above `enough`, since that takes longer."""
-    # What several share counts for each of them here.
+    """Bytes that processes hold together: up to `enough` only a bound, which is faster to get."""
+    # Memory that several share counts for each of them here.
     most = sum(map(_resident, pids))
     return most if most <= enough else sum(map(_own_share, pids))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cs_grader.inside.places import calling_place
 
 Tell = Callable[[str, str, int], None]
-"""Is given what was done, and file and line of who did it."""
+"""Called with what was done, and the file and line that did it."""
 Judge = Callable[[tuple[Any, ...], FrameType], None]
 
 PROGRAMS = (
@@ -35,14 +35,14 @@ class Folders(NamedTuple):
 
 
 def program(args: tuple[Any, ...], _: FrameType) -> None:
-    """Refuse another program. It is no trick: many look for the version of their repository."""
+    """Refuse another program, unreported: many honest ones ask for their repository's version."""
     name = args[0].decode() if isinstance(args[0], bytes) else args[0]
     words = "a submission may start no other program here"
     raise PermissionError(errno.EPERM, words, str(name)[:100])
 
 
 def interpreter(tell: Tell) -> Judge:
-    """Make what refuses a second interpreter in the process, which reports to no hook."""
+    """Make the judge that refuses a second interpreter in the process, which reports to no hook."""
 
     def refuse(_: tuple[Any, ...], frame: FrameType) -> None:
         tell(INTERPRETER, *calling_place(frame))
@@ -52,7 +52,7 @@ def interpreter(tell: Tell) -> Judge:
 
 
 def memory(tell: Tell) -> Judge:
-    """Make what refuses /proc/self/mem and its like, by which everything can be changed unseen."""
+    """Make the judge that refuses /proc/self/mem and its like, which change anything unseen."""
 
     def refuse(args: tuple[Any, ...], frame: FrameType) -> None:
         file = args[0]
@@ -64,13 +64,13 @@ def memory(tell: Tell) -> Judge:
 
 
 def bytecode(folders: Folders, tell: Tell) -> Judge:
-    """Make what refuses compiled Python, which need not be what the source beside it says."""
+    """Make the judge that refuses compiled Python, which need not match the source beside it."""
 
     def refuse(_: tuple[Any, ...], frame: FrameType) -> None:
         if not frame.f_code.co_filename.startswith("<frozen"):
             return
         names = frame.f_locals
-        # In the functions of importlib and of zipimport that read it.
+        # Local variables of the functions of importlib and zipimport that read compiled code.
         file = names.get("bytecode_path") or names.get("pathname")
         if isinstance(file, str) and may_change(file, folders):
             tell(COMPILED, *calling_place(frame))
@@ -80,11 +80,11 @@ def bytecode(folders: Folders, tell: Tell) -> Judge:
 
 
 def compiled(folders: Folders, tell: Tell, place: int) -> Judge:
-    """Make what refuses compiled code from where a submission can write.
+    """Make the judge that refuses compiled code from where a submission can write.
 
     Args:
-        folders: Where that is.
-        tell: Is told.
+        folders: The sandbox's folders, with those that a submission can write to.
+        tell: Receives each refusal.
         place: Which argument of the event is the file.
     """
 
@@ -105,7 +105,7 @@ def _bytes(file: str | bytes) -> bytes:
 
 
 def may_change(file: str, folders: Folders) -> bool:
-    """Whether a submission can have written a file: what it cannot is shown below /tmp, too."""
+    """Whether a submission can have written a file; /tmp holds read-only folders, too."""
     path = Path(file).absolute()
     is_below = str(path).startswith(tuple(f"{folder}/" for folder in folders.writable))
     return is_below and not file.startswith("<") and os.access(path.parent, os.W_OK)

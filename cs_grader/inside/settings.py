@@ -9,7 +9,7 @@ class Settings(NamedTuple):
     submission: str
     """Where it runs: a copy that it may write to (workplace.py)."""
     original: str
-    """What that is a copy of."""
+    """What `submission` is a copy of."""
     scratch: list[str]
     """Folders for temporary files, emptied before each import; the copy is in the first."""
     examination: str

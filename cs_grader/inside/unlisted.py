@@ -4,16 +4,16 @@
     notice(of_other_problems("silu"), tell)  # in a host, for its problem
 
 operators.toml lists what known solutions call, collected by scripts/maintain/operators.py. Any
-other operator still does its work, but first tells on its caller: a person looks whether it does
-what the student was to write. Whatever has to be forbidden is in forbidden.py; this is for the
-ways to do the same that nobody has thought of.
+other operator still does its work, but its caller is reported first, so that a person can see
+whether it does what the student was to write. Operators that have to be forbidden are in
+forbidden.py; this is for the other ways to the same result, which nobody has thought of.
 
-What counts are the operators that do the work. One that PyTorch takes apart into others (einsum)
-is not looked at, its parts are; one that PyTorch calls for a gradient is not the student's choice.
+Only operators that do the work count. If PyTorch takes one apart into others (einsum), only its
+parts are looked at; one that PyTorch calls for a gradient is not the student's choice.
 
-A listed operator costs nothing extra: PyTorch's dispatcher only comes by here for the others, in
-all threads and in every process that is forked. It does not see what is registered later (an
-operator of the submission's own), nor what runs without the dispatcher (NumPy, C).
+A listed operator costs nothing extra: PyTorch's dispatcher calls this module only for the others,
+in all threads and in every process that is forked. Operators that are registered later (the
+submission's own) are not seen, nor is what runs without the dispatcher (NumPy, C).
 """
 
 import functools
@@ -29,25 +29,25 @@ from cs_grader.inside.libraries import Libraries
 from cs_grader.inside.places import calling_place, is_own
 
 LIST = Path(__file__).with_name("operators.toml")
-# Every tensor's operators pass here, below gradients and above the kernels that compute.
+# A dispatch key that operators on any tensor pass, below gradients and above the kernels.
 KEY = "BackendSelect"
 # Where PyTorch computes gradients: below this function nothing is of a submission's choosing.
 GRADIENTS = "_engine_run_backward"
 NUMBERS = (int, float, complex)
-# To make a parameter PyTorch asks it for a tensor that Python has not seen yet.
-# A loader of data draws the seed of its workers, whatever the problem.
+# PyTorch calls detach to make a parameter, for a tensor that Python has not seen yet. A data loader
+# calls random_ to draw the seed of its workers. Both happen whatever the problem.
 PASSED_OVER = ("aten::detach", "aten::random_")
 
 Tell = Callable[[str, str, int], None]
-"""Is given an operator, and file and line of its caller."""
+"""Called with an operator, and the file and line of its caller."""
 
 
 @functools.cache
 def listed() -> dict[str, frozenset[str]]:
-    """Of each operator in the list, the problems that known solutions use it in.
+    """For each operator in the list, the problems that known solutions use it in.
 
-    Where PyTorch takes an operator (aten::rsqrt) apart into a primitive of the same name
-    (prims::rsqrt), that one is as known; only some of its ways through an operator do so.
+    On some paths PyTorch takes an operator (aten::rsqrt) apart into a primitive of the same name
+    (prims::rsqrt), so the primitive is listed with it.
     """
     rows = tomllib.loads(LIST.read_text(encoding="utf-8"))
     found = {name: frozenset(problems.split()) for name, problems in rows.items()}
@@ -58,9 +58,9 @@ def listed() -> dict[str, frozenset[str]]:
 
 
 def is_listed(operator: str, problem: str) -> bool:
-    """Whether known solutions use an operator: of this problem, or of several others.
+    """Whether known solutions of this problem use an operator, or those of several problems.
 
-    What serves several problems (a product, a sum) does the work of none.
+    An operator that serves several problems (a product, a sum) does the work of none of them.
     """
     problems = listed().get(operator, frozenset())
     return problem in problems or len(problems) > 1
@@ -82,7 +82,7 @@ def operators() -> set[str]:
 
 
 def notice(names: Iterable[str], tell: Tell) -> None:
-    """Let these operators tell on whoever calls them, from now on and for good."""
+    """Have these operators report whoever calls them, from now on and for good."""
     wanted = set(names)
     libraries = Libraries()
     with warnings.catch_warnings():
@@ -101,14 +101,14 @@ def _overloads() -> list[str]:
     return [
         name
         for name in torch._C._dispatch_get_all_op_names()  # pyright: ignore
-        # Of those that make a tensor from nothing PyTorch itself has a kernel here.
+        # Operators that make a tensor from nothing already have a kernel of PyTorch's at this key.
         if not has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, KEY)
         if name.partition(".")[0] not in PASSED_OVER
     ]
 
 
 def _telling(overload: str, tell: Tell) -> Callable[..., Any]:
-    """Make a kernel that tells and then lets the operator do its work."""
+    """Make a kernel that reports its caller and then lets the operator do its work."""
     import torch
 
     key = torch._C.DispatchKey.BackendSelect  # pyright: ignore
@@ -131,7 +131,7 @@ def _telling(overload: str, tell: Tell) -> Callable[..., Any]:
 
 
 def _is_for_gradients(code: CodeType) -> bool:
-    """Whether it is PyTorch's own code, and not another of that name."""
+    """Whether this is PyTorch's own function for gradients, not another one of that name."""
     return code.co_name == GRADIENTS and not is_own(code.co_filename)
 
 
@@ -150,8 +150,8 @@ def _find(overload: str) -> tuple[Any, list[int]]:
 def _as_tensor(number: Any, args: tuple[object, ...]) -> object:  # noqa: ANN401
     """Put a number back into a tensor: PyTorch takes it out on the way here.
 
-    The result has the dtype that it has with the number: a single float64 among float32 does not
-    count, but it does among integers.
+    The tensor's dtype must not change that of the result. A single float64 number among float32
+    tensors leaves it alone; among integers it decides.
     """
     import torch
 

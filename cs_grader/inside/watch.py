@@ -1,4 +1,4 @@
-"""Looking after processes from inside the sandbox: what they use up, how they end."""
+"""Watches processes from inside the sandbox: what they use up, how they end."""
 
 import contextlib
 import os
@@ -11,12 +11,12 @@ from cs_grader.inside.processes import HAS_PROC, cpu_below, descendants, memory_
 from cs_grader.inside.settings import Settings
 
 TICK_S = 0.25
-# What a submission may patch and these processes still need afterwards.
+# A function that these processes still need after a submission may have patched it.
 NOW = time.monotonic
 
 
 class Watch:
-    """Looks after all processes below the server while they compute."""
+    """Watches all processes below the server while they compute."""
 
     def __init__(self, cpu_s: float, wall_s: float, settings: Settings) -> None:
         self.cpu_s = cpu_s
@@ -65,5 +65,5 @@ def ending(status: int, cpu: float, cpu_s: float) -> str:
 
 
 def over_memory(memory_bytes: int) -> str:
-    """Say that there was too much of it."""
+    """Say that processes used too much memory."""
     return f"over {memory_bytes / 2**30:g} GB"

@@ -4,7 +4,7 @@ Whoever reads trusts nothing: dtypes come from a list, shapes must account for e
 comes out is built anew from dict, list, tuple, str, bytes, numbers and arrays. There is no pickle
 and no code on the way. How much a frame can cost is bounded before anything is made of it, in this
 order: its length, from the prefix; the number of its parts, by counting commas and brackets; then,
-while it is built, its depth and what stands for more than it takes.
+while it is built, its depth and the nodes that stand for more parts than they are long.
 
 A frame is MAGIC, the lengths of header and body, the header (JSON) and the body (bytes of arrays).
 In the header a list stands for itself; {"d": [keys, values]} is a dict, {"t": items} a tuple,

@@ -42,8 +42,8 @@ ONE_YEAR_S = 3e7
 IMPORT_CPU_S = 20
 SWEEP_S = 10
 MOST_ABSENT = 12
-# PyTorch imports these at the first gradient, and at the first optimizer or tensor on "meta": up
-# to a second, if it were in each run.
+# What PyTorch imports at the first gradient, and at the first optimizer or tensor on "meta". In
+# each run anew that would take up to a second.
 GRADIENTS, THE_REST = "torch.fx.experimental.symbolic_shapes", "torch._dynamo"
 # What torch.compile imports, which a submission may call while it is imported.
 COMPILER = "torch._inductor.compile_fx"
@@ -72,7 +72,7 @@ class Server:
         self.settings = settings
         self.shared = shared
         self.noted: list[Entry] = []
-        """What was noted during import and has not been told yet."""
+        """What was noted during import and has not been reported yet."""
         self.workplace = Workplace(settings.submission, settings.original, settings.scratch)
         self.host: Host | None = None
         self.absent: list[dict[str, Any]] = []
@@ -96,7 +96,7 @@ class Server:
             wire.send(self.channel, wire.encode(self.seen()), NOW() + ONE_YEAR_S)
 
     def seen(self) -> wire.Plain:
-        """What was done since the last answer, whatever that says; files as their author knows."""
+        """What the server saw since the last answer; files are named as their author knows them."""
         found = [*self.noted, *self.shared.ledger.take()]
         self.noted = []
         notes: list[wire.Plain] = []
@@ -125,7 +125,7 @@ class Server:
     # --- importing the submission ---
 
     def start(self, fence: Fence) -> wire.Plain:
-        """Have a host for a problem; return None, or how the import failed."""
+        """Make sure that a problem has its host; return None, or how the import failed."""
         if self.failure is not None:
             return self.failure
         if self.host is not None and self.host.fence == fence:
@@ -134,7 +134,7 @@ class Server:
         while True:
             self.workplace.renew()
             outcome = self.import_in_host(fence)
-            # Operators that run at import see no input.
+            # An operator that runs at import has seen no input: it is not noted.
             self.noted += [entry for entry in self.shared.ledger.take() if entry.kind != "operator"]
             if outcome["ended"] == "imported":
                 self.workplace.remember()
@@ -207,8 +207,9 @@ class Server:
     def sweep(self) -> None:
         """Kill whatever was left behind and is not the host, and wait until it is gone.
 
-        The dead count towards how many processes there may be until their parent, which this has
-        become, has heard of it: what a fork bomb leaves would keep the next probe from starting.
+        A dead process counts against the limit of processes until its parent has waited for it, and
+        this server is the parent of orphans. Otherwise what a fork bomb leaves would keep the next
+        probe from starting.
         """
         me = os.getpid()
         spared = {self.host.pid} if self.host else set[int]()
@@ -255,7 +256,7 @@ class Server:
         how, has_host_ended = self.how_the_run_ended(cpu_s)
         self.sweep()
         if not self.workplace.clean():
-            self.end_host()  # It was imported from files that are others now.
+            self.end_host()  # It was imported from files that have changed since.
         # A run that takes its host along has not ended well, whatever it could still send.
         if answer is None or (has_host_ended and not is_own_end):
             return {"ended": "died", "how": how}
@@ -268,7 +269,7 @@ class Server:
         try:
             message = self.host.control.recv(ENDED.size)
         except TimeoutError:
-            self.end_host()  # What ran has closed its end and goes on all the same.
+            self.end_host()  # The run has closed its end but goes on all the same.
             return "left its answer unfinished", False
         except OSError:
             message = b""
@@ -286,12 +287,12 @@ def fence_of(request: Mapping[str, Any]) -> Fence:
 
 
 def main() -> None:
-    """Leave everything behind that is not needed, then serve."""
+    """Give up every right that is not needed, then serve."""
     settings = Settings(**json.loads(sys.argv[1]))
     channel = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     confine.adopt_orphans()
-    unlisted.listed()  # It may be nobody else's to read what lies beside this file.
+    unlisted.listed()  # Read now: another user may not be allowed to read operators.toml.
     confine.take_away(settings._asdict())
     sys.path[1:1] = [settings.examination]
     import torch

@@ -1,7 +1,7 @@
 """The folders that a submission may write to, made new for each import and cleaned between probes.
 
 A submission is imported from a copy of its own, so that it may write beside its files as it does at
-home. What a probe leaves there, or among temporary files, is not there for the next.
+home. What a probe leaves there, or among temporary files, is removed before the next one.
 """
 
 import os
@@ -41,7 +41,7 @@ class Workplace:
         shutil.copytree(self.original, self.submission)
 
     def remember(self) -> None:
-        """Take what there is now for what belongs here."""
+        """Record what is there now, as what `clean` has to leave alone."""
         self.known = self._inventory()
 
     def clean(self) -> bool:
@@ -61,14 +61,14 @@ class Workplace:
         return {
             path: (about.st_mode, 0, 0)
             if stat.S_ISDIR(about.st_mode)
-            # A program can set the time of a change itself, but not that of the inode's.
+            # A program can set a file's modification time, but not its inode's change time.
             else (about.st_mode, about.st_ino, about.st_ctime_ns)
             for own in self._own()
             for path, about in _below(own)
         }
 
     def _own(self) -> set[str]:
-        """The files and folders that came later than this object."""
+        """The files and folders that were created after this object."""
         found = {entry.path for folder in self.folders for entry in os.scandir(folder)}
         return found - self.spared
 

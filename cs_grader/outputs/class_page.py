@@ -37,7 +37,7 @@ def class_page(
 
     Args:
         results: What came of each submission.
-        faults: Of the submissions that have no result, by name, why not.
+        faults: Why a submission has no result, by its name.
         clusters: Who answers alike, and what the instructor calls it.
         unused: A line for each name that fits no cluster.
     """
@@ -151,7 +151,7 @@ def _histogram(data: Class) -> Html:
 
 
 def _problems(data: Class) -> Html:
-    """Everyone who has not got all of a problem: wrong, or not begun."""
+    """For each problem, everyone who has not solved all of it: wrong, or not begun."""
     found: list[tuple[float, int, str, float, float, float]] = []
     for place, problem in enumerate(data.problems):
         each = [p for result in data.results for p in result.problems if p.problem == problem]

@@ -86,7 +86,7 @@ Named = tuple[Cluster, ClusterName | None]
 def name_clusters(
     clusters: Sequence[Cluster], names: Sequence[ClusterName]
 ) -> tuple[list[Named], list[str]]:
-    """Give clusters their names; the first that fits.
+    """Give each cluster the first name that fits.
 
     Returns:
         Each cluster and its name, and a line for each name that fits none.

@@ -1,4 +1,4 @@
-"""What a class does not know: submissions that fail in the same way, which no diagnosis explains.
+"""Finds submissions that fail in the same way without a diagnosis that explains it.
 
 A submission's failures in a problem are compared with those of every other. Two have the same
 mistake if they give the same wrong answers, up to rounding, to at least half of the public items
@@ -40,7 +40,7 @@ class Cluster:
 
 
 def find_clusters(results: Sequence[Result]) -> list[Cluster]:
-    """Find who answers alike, the largest clusters first; one that nobody is like is a cluster too.
+    """Find who answers alike, the largest clusters first; somebody unlike all others is one, too.
 
     The order of the results decides which comes first among equals, and nothing else.
     """
@@ -58,9 +58,9 @@ def find_clusters(results: Sequence[Result]) -> list[Cluster]:
 
 
 def unexplained(result: Result) -> dict[str, Failures]:
-    """The failures of each problem in which no diagnosis says anything.
+    """The failures of each problem in which no failure has a diagnosis.
 
-    Where one does, the student knows what to repair; what fails for another reason shows then.
+    Where one has, the student knows what to repair first; other reasons show after that.
     """
     wrong = [item for item in result.items if item.outcome in ("failed", "error")]
     explained = {item.problem for item in wrong if item.diagnosis}
@@ -76,7 +76,7 @@ def _alike(units: Sequence[Failures]) -> npt.NDArray[np.bool_]:
     names = sorted({name for unit in units for name in unit})
     place = {name: number for number, name in enumerate(names)}
     forms: dict[str, int] = {}
-    # What is not failed has form 0.
+    # Form 0 stands for an item that was not failed.
     form = np.zeros((len(units), len(names)), np.int32)
     longest = max(len(taken.sketch) for unit in units for taken in _fingerprints(unit))
     sketch = np.zeros((len(units), len(names), longest))
@@ -101,7 +101,7 @@ def _fingerprints(unit: Failures) -> Iterator[Fingerprint]:
 
 
 def _components(alike: npt.NDArray[np.bool_]) -> Iterator[list[int]]:
-    """The sets of those that lead to one another, each in order."""
+    """The connected components of this relation, each in order."""
     left = dict.fromkeys(range(len(alike)))
     while left:
         waiting = [next(iter(left))]
@@ -123,6 +123,6 @@ def _cluster(problem: str, names: Sequence[str], units: Sequence[Failures]) -> C
 
 
 def _size(item: Item) -> tuple[float, str]:
-    # An item that comes to no probe has no input to show.
+    # An item that did not get to a probe has no input to show.
     taken = item.fingerprint
     return taken.size if taken and taken.asked else math.inf, item.item

@@ -17,7 +17,7 @@ from cs_grader.result import Problem, Result
 
 VERSION = 3
 OUTPUT_CHARS = 460
-"""The reporter takes 500, among them those that say how much is missing."""
+"""The reporter takes 500 characters, including those that say how much is missing."""
 
 
 def github_result(result: Result) -> str:

@@ -18,7 +18,7 @@ def gradebook_csv(results: Iterable[Result], faults: Mapping[str, str] | None = 
 
     Args:
         results: What came of each submission.
-        faults: Of the submissions that have no result, by name, why not: rows without a score.
+        faults: Why a submission has no result, by its name: rows without a score.
     """
     results = sorted(results, key=lambda result: (result.submission, result.key))
     columns = list(problems_of(results))

@@ -3,7 +3,7 @@
 https://gradescope-autograders.readthedocs.io/en/latest/specs/ has the format. Each problem is a
 test with partial credit; each of its items that is not right is a test without points below it,
 with a visibility of its own, and those on hidden inputs are one, which says how many were wrong.
-If any test were hidden a student could not see the total, so that one is visible by default.
+That one is visible by default: if any test were hidden, a student could not see the total.
 """
 
 import json
@@ -17,7 +17,7 @@ from cs_grader.result import Item, Problem, Result
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 
 MAX_ITEMS = 25
-"""Of each problem; whoever gets more wrong than this reads on at home."""
+"""Wrong items that are shown of each problem; whoever has more of them reads on at home."""
 
 
 def results_json(

@@ -8,7 +8,7 @@ from cs_grader.outputs.reading import Reader
 from cs_grader.result import Problem, Result
 
 MAX_ITEMS = 10
-"""Of each problem."""
+"""Wrong items that are shown of each problem."""
 
 
 def markdown(result: Result, reader: Reader = Reader.STUDENT) -> str:
@@ -74,7 +74,7 @@ def code(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """A text inside a line in which nothing means anything to Markdown or HTML."""
+    """A text inside a line, so that nothing in it means anything to Markdown or HTML."""
     text = one_line(text, 500).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", text)
 

@@ -95,7 +95,7 @@ def table(
 
 
 def bar(share: float, kind: str, *more: tuple[float, str]) -> Html:
-    """Return a bar of which shares, each of a kind that the style knows, are filled."""
+    """Return a bar filled with shares, one after the other, each of a kind that the style knows."""
     parts: list[Html] = []
     start = 0.0
     for width, name in ((share, kind), *more):

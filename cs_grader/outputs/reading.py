@@ -1,7 +1,8 @@
 """How a result reads: what each of its readers may see of an item, and what to do next.
 
-Inputs would be no longer hidden if whoever submitted read what they were asked, or could send it
-home in a message, a name or a time. `as_seen_by` takes all of that out, before anything is written.
+Hidden inputs would not stay hidden if students could read what their code was asked, or have the
+code send it home in a message, a name or a time. `as_seen_by` takes all of that out, before
+anything is written.
 """
 
 import dataclasses
@@ -43,8 +44,8 @@ def as_seen_by(result: Result, reader: Reader) -> Result:
     """Return a result with all that its reader may see, which for an instructor is everything.
 
     Of items on hidden inputs a student sees how many of each problem were not passed, and nothing
-    else: no name, no kind of failure, no time, no call. What was printed goes too, unless there are
-    no such items, and so does what a person has to look at.
+    else: no name, no kind of failure, no time, no call. Findings that need review are taken out,
+    too, and if there are hidden items so is what was printed.
     """
     if reader is Reader.INSTRUCTOR:
         return result
@@ -139,7 +140,7 @@ class NextStep:
 
 
 def next_problem(result: Result) -> Problem | None:
-    """The first problem to repair, or if none failed to start, whose foundations are all right."""
+    """The first problem to repair or, if none failed, to start, whose foundations are all right."""
     wrong = {problem.problem for problem in result.problems if not is_right(problem)}
     ready = [
         problem
@@ -198,6 +199,6 @@ def command_for(problem: str) -> str:
 
 
 def most_common(diagnoses: Sequence[str]) -> list[tuple[str, int]]:
-    """Each text with how often it occurs, the most frequent first, then by the alphabet."""
+    """Each text with how often it occurs, the most frequent first, then alphabetically."""
     counts = {text: diagnoses.count(text) for text in set(diagnoses)}
     return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))

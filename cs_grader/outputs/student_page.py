@@ -10,7 +10,7 @@ from cs_grader.outputs.reading import Reader
 from cs_grader.result import Finding, Item, Problem, Result
 
 MAX_ITEMS = 60
-"""Of each problem."""
+"""Wrong items that are shown of each problem."""
 
 
 def student_page(result: Result, reader: Reader = Reader.STUDENT) -> str:

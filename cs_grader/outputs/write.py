@@ -23,7 +23,7 @@ from cs_grader.result import Result, write_atomically
 def write_outputs(result: Result, folder: Path) -> None:
     """Write every output of one submission into a folder that exists.
 
-    All of them are fit for the student's eyes but instructor.html.
+    All of them but instructor.html are fit for the student's eyes.
 
     Raises:
         OSError: A file cannot be written; each is whole or not there.
@@ -37,8 +37,8 @@ def write_outputs(result: Result, folder: Path) -> None:
         "instructor.html": student_page(result, Reader.INSTRUCTOR),
     }
     for name, text in outputs.items():
-        # Whole after a kill, and not forced to the disk like a result, from which it can be
-        # written again: that would take longer than all of the rest.
+        # Each file is whole even after a kill. It is not forced to the disk as a result is, which
+        # would take longer than all of the rest: it can be written again from the result.
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -52,7 +52,7 @@ def write_class(
     faults: Mapping[str, str] | None = None,
     names: Sequence[ClusterName] = (),
 ) -> list[str]:
-    """Write what is about everyone: gradebook.csv, index.html, and what named mistakes change.
+    """Write the outputs about everyone: gradebook.csv, index.html, and what named mistakes change.
 
     The page links to what `write_outputs` wrote into a folder of each submission's name; whoever
     made a mistake that `names` has a name for gets these outputs anew, with name and hint.
@@ -60,7 +60,7 @@ def write_class(
     Args:
         results: What came of each submission.
         folder: Where to write.
-        faults: Of the submissions that have no result, by name, why not.
+        faults: Why a submission has no result, by its name.
         names: What the instructor calls mistakes that many made.
 
     Returns:

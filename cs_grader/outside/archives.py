@@ -74,7 +74,7 @@ def _extract_one(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, copy: CleanCo
 
 
 def _chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    # Only what reads is guarded: what goes wrong with writing is not the zip's fault.
+    # Only reading is guarded: what goes wrong with writing is not the zip's fault.
     with reading(), archive.open(entry) as file:
         while chunk := file.read(CHUNK):
             yield chunk
@@ -86,7 +86,7 @@ def _is_bomb(entry: zipfile.ZipInfo) -> bool:
 
 
 def _name_of(entry: zipfile.ZipInfo) -> str | None:
-    """Return an entry's name with "/" between folders; None if it is no text.
+    """Return an entry's name with "/" between folders; None if it is not text.
 
     Some programs for Windows write backslashes. What they separate is checked as any other name.
     """

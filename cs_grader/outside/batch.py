@@ -1,7 +1,7 @@
-"""Many submissions, several at a time; killed at any moment it goes on where it was.
+"""Grades many submissions, several at a time; a batch that was killed resumes where it was.
 
 Each result is one file that appears whole, and holds the key of the content that it is about. The
-terms of a batch, its secret among them, are written first: whoever goes on uses the same.
+terms of a batch, its secret among them, are written first, so that a resumed batch uses the same.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ def settle_terms(out: Path, terms: Terms, resume: bool) -> Terms:
         The terms with the secret of the folder.
 
     Raises:
-        ValueError: The folder holds results on other terms, or any and `resume` is not set.
+        ValueError: The folder holds results on other terms, or holds results without `resume`.
     """
     path = out / TERMS_FILE
     asked = _described(terms)
@@ -83,7 +83,7 @@ def grade(
     on_item: Callable[[Marking], None] = lambda _: None,
     on_graded: Callable[[Graded], None] = lambda _: None,
 ) -> list[Graded]:
-    """Grade submissions, or read what is there of the same content.
+    """Grade submissions, or read the results that are there for the same content.
 
     Args:
         submissions: What to grade.
@@ -108,7 +108,7 @@ def grade(
                 finished.put(_grade_one(submission, folder_of(submission), terms, on_item))
 
     for _ in range(min(jobs, len(submissions))):
-        # Daemons: whoever is interrupted does not wait for them, and what they started ends too.
+        # Daemons: an interrupted program does not wait for them, and what they started ends too.
         threading.Thread(target=work, daemon=True).start()
     done: dict[str, Graded] = {}
     for _ in submissions:
@@ -133,7 +133,7 @@ def _grade_one(
         )
         write_outputs(result, folder)
         check_class(result)
-        # Last: whoever goes on takes this file as the word that all is done.
+        # Last: a resumed batch takes this file as the sign that all is done.
         write_atomically(folder / RESULT_FILE, result.to_json())
     except Exception as error:  # Of whatever type: the others are still to be graded.
         words = (
@@ -175,7 +175,7 @@ def look_up(
 def write_gradebook(
     graded: Sequence[Graded], out: Path, names: Sequence[ClusterName] = ()
 ) -> list[str]:
-    """Write what is about the whole class; return a line for each name that fits nobody."""
+    """Write the outputs about the whole class; return a line for each name that fits nobody."""
     results = [one.result for one in graded if one.result is not None]
     faults = {one.submission.name: one.fault for one in graded if one.fault}
     return write_class(results, out, faults, names)

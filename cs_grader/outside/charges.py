@@ -8,13 +8,13 @@ class Charges:
     """What a forbidden operator has cost so far.
 
     A softmax that is torch.softmax fails the problem softmax, and not attention, block and model
-    too, which are built from it. But only once it has: where an earlier problem names an operator
-    without ever running into it, the one that calls it pays.
+    too, which are built from it. They are spared only if softmax has failed: where an earlier
+    problem names an operator but never calls it, the problem that calls it pays.
 
     Args:
-        excused: Of each problem the groups of operators whose every use an earlier problem leads
-            to, with these problems (policy/).
-        examined: The problems that are examined; what the others would cost is not known.
+        excused: For each problem, the groups of operators whose every use is charged to earlier
+            problems, and those problems (policy/).
+        examined: The problems that are examined; the others count as having paid.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class Charges:
         self.stopped[problem] += is_stopped
 
     def excused(self, problem: str) -> list[str]:
-        """The groups of operators that a problem may call, for others have paid for them."""
+        """The groups of operators that a problem may call because others have paid for them."""
         charged = self.charged.get(problem, {})
         return [group for group in charged if all(map(self._has_paid, charged[group]))]
 
     def _has_paid(self, problem: str) -> bool:
-        """Whether most of its probes ended with it: a single one could be meant to."""
+        """Whether a forbidden call ended most of its probes: a single one could be on purpose."""
         if problem not in self.examined:
             return True
         return self.stopped[problem] > self.probes[problem] / 2

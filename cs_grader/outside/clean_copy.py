@@ -13,7 +13,7 @@ from cs_grader.result import printable
 
 MAX_BYTES = 200 * 2**20
 MAX_FILE_BYTES = 64 * 2**20
-# Of files that are no source: checkpoints and data must not take the room of the solution.
+# Limit for files that are not source: checkpoints and data must not take the solution's room.
 MAX_DATA_BYTES = 100 * 2**20
 MAX_FILES = 5000
 MAX_ENTRIES = 100_000
@@ -29,8 +29,8 @@ JUNK = frozenset(
         *(".mypy_cache", ".ruff_cache", ".tox", "node_modules", "wandb", ".eggs", "site-packages"),
     }
 )
-# Libraries and programs of Linux, macOS and Windows, whatever the file is called: nobody can read
-# them, and what they do no operator block sees.
+# How libraries and programs of Linux, macOS and Windows begin, whatever the file is called: nobody
+# can read them, and no blocked operator notices what they do.
 COMPILED = (
     *(b"\x7fELF", b"MZ\x90\x00", b"\xca\xfe\xba\xbe"),
     *(b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xfe\xed\xfa\xce"),
@@ -47,7 +47,7 @@ class Copied:
     """What became of the copy."""
 
     key: str = ""
-    """SHA-256 of names and contents, whatever they came in."""
+    """SHA-256 of names and contents, the same for a folder and a zip."""
     num_files: int = 0
     num_bytes: int = 0
     num_data_bytes: int = 0
@@ -67,7 +67,7 @@ def is_junk(name: str) -> bool:
 
 
 def normal(name: str) -> str:
-    """Return a name with accents as Python's imports spell them, and macOS does not."""
+    """Return a name with accents composed, as in Python's imports, unlike in macOS's file names."""
     return unicodedata.normalize("NFC", name)
 
 

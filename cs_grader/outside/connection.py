@@ -27,12 +27,13 @@ from cs_grader.outside.stage import Stage
 from cs_grader.result import printable
 
 DEFAULT_CPU_S = 10
-# The reference needs less than a second for any of them, but text is many times slower in some
-# honest solutions, and one of the probes encodes for 40 seconds.
+# The reference needs less than a second for any of their probes, but text is many times slower in
+# some honest solutions, and one of the probes encodes for 40 seconds.
 CPU_S = {"train_bpe": 60, "tokenizer": 90}
-# A problem whose items hang is not waited for again and again.
+# After so many probes of a problem that took too long, the others get less time.
 PATIENCE, IMPATIENT_CPU_S = 2, 2
-# A grader that has a fifth of a processor is still fair; who only waits is noticed sooner.
+# Wall-clock seconds for each CPU second: fair even to a grader that has a fifth of a processor. A
+# submission that only waits is noticed sooner.
 WALL = 5
 STARTING_S = 120
 IMPORTING_S = 150
@@ -71,9 +72,9 @@ class Answer:
     is_not_implemented: bool = False
     during_import: bool = False
     noted: tuple[Entry, ...] = ()
-    """What it did that has to be known of, with files relative to the submission."""
+    """What it did that a person has to look at, with files relative to the submission."""
     inputs_changed: bool = False
-    """Whether tensors that it was given are others afterwards, whatever the probe has seen."""
+    """Whether tensors that it was given have changed, whatever the probe has seen."""
     absent: tuple[tuple[str, str, int], ...] = ()
     """Packages that are not installed, and where they are imported."""
 
@@ -84,7 +85,7 @@ class Answer:
 
 
 class Connection:
-    """A sandbox that is there when it is needed."""
+    """A sandbox that is put up whenever it is needed."""
 
     def __init__(
         self, tier: str, stage: Stage, limits: Limits, more: dict[str, Any], budget_s: float

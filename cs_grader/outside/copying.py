@@ -94,7 +94,7 @@ def _copy_folder(source: Path, copy: CleanCopy) -> None:
             copy.copied.leave_out(str(relative), "not a file")
         elif copy.accepts(normal(str(relative))):
             try:
-                # Between the look and the opening it could have become a link.
+                # Since it was looked at, it could have become a link.
                 handle = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             except OSError as error:
                 copy.copied.leave_out(str(relative), f"cannot be read ({error.strerror})")
@@ -130,7 +130,7 @@ def _entries(source: Path, copied: Copied) -> Iterator[tuple[PurePosixPath, os.D
 
 
 def _lift_top_folder(folder: Path) -> None:
-    """Take the content out of a single folder that holds everything, as often as there is one."""
+    """Lift the content out of a single folder that holds everything, as often as there is one."""
     for _ in range(MAX_DEPTH):
         inside = list(folder.iterdir())
         if (folder / ADAPTERS).exists() or len(inside) != 1 or not inside[0].is_dir():
@@ -145,7 +145,7 @@ def _lift_top_folder(folder: Path) -> None:
 
 
 def _lift_the_one_with_adapters(folder: Path) -> None:
-    """Where the root has no adapters but one folder beside other files has, go on with that."""
+    """If the root has no adapters but exactly one of its folders has, keep only that folder."""
     if (folder / ADAPTERS).exists():
         return
     rooms = [path for path in folder.iterdir() if (path / ADAPTERS).is_file()]

@@ -50,10 +50,10 @@ class Examination:
     problems: list[str]
     """The problems to examine, in order."""
     excused: dict[str, dict[str, list[str]]]
-    """Of each problem the groups of operators that earlier problems may have paid for."""
+    """For each problem, the groups of operators that earlier problems may have paid for."""
     budget_s: float
     hopeless: str
-    """Why there is nothing to run: what every item then says; "" if there is."""
+    """Why nothing can be run, which every item then says; "" if it can."""
     rows: int
     """File descriptor for what becomes of the items."""
 
@@ -70,7 +70,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     examination = Examination(**json.loads(path.read_text(encoding="utf-8")))
     confine.die_with_parent()
     confine.adopt_orphans()
-    # What is compared is of a submission's making: if it is too much, that is an item's failure.
+    # What is compared here was made by a submission: if it is too large, the item fails.
     confine.limit_memory(OWN_MEMORY_BYTES)
     # Whatever is started from here on must not hold the other end open.
     os.set_inheritable(examination.rows, False)
@@ -100,7 +100,7 @@ class Examiner:
         put_stand_ins(Path(examination.tests), self.adapters)
 
     def tell(self, row: dict[str, Any]) -> None:
-        """Send one line; whoever reads may be gone."""
+        """Send one line; the reader may be gone."""
         with contextlib.suppress(BrokenPipeError):
             self.rows.write(json.dumps(row) + "\n")
             self.rows.flush()
@@ -113,7 +113,7 @@ class Examiner:
         """
         if session.testsfailed:
             raise session.Interrupted("the examination cannot be collected")
-        # Problem by problem: the sandbox imports the submission once for each that follows another.
+        # Problem by problem: at each change of problem the sandbox imports the submission anew.
         planned = [
             (is_hidden, item)
             for is_hidden in ((False, True) if self.examination.hidden_key else (False,))
@@ -125,7 +125,7 @@ class Examiner:
         for place, (is_hidden, item) in enumerate(planned, 1):
             self.prepare(item, is_hidden)
             following = planned[place][1] if place < len(planned) else None
-            # The same item again needs its fixtures anew, and pytest would keep them for it.
+            # The same item twice in a row needs new fixtures, but pytest would keep the old ones.
             nextitem = None if following is item else following
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         return True
@@ -190,7 +190,7 @@ class RemoteAdapters:
         self.is_hidden = False
         self.seed = 0
         self.hidden_seed: int | None = None
-        """Replaces a seed that the inputs were drawn from, too."""
+        """Sent into the sandbox instead of a hidden item's seed, which would give inputs away."""
         self.settled: dict[str, list[str]] = {}
 
     def load(self, _root: object) -> "RemoteAdapters":
@@ -233,7 +233,7 @@ class RemoteAdapters:
     def excused(self) -> list[str]:
         """The groups of operators that the problem may call.
 
-        They are settled when its first probe runs: a host is made for them.
+        Settled when the problem's first probe runs, since a host is made for exactly these groups.
         """
         if self.problem not in self.settled:
             self.settled[self.problem] = self.charges.excused(self.problem)
@@ -303,11 +303,11 @@ def code_of(frame: Frame, is_innermost: bool) -> Any:  # noqa: ANN401  # No type
 
 
 def put_stand_ins(tests: Path, adapters: RemoteAdapters) -> None:
-    """Let the examination import these instead of what would run a submission here."""
+    """Have the examination import stand-ins instead of what would run a submission here."""
     submission = ModuleType("submission")
     submission.__dict__["load_adapters"] = adapters.load
     torch = ModuleType("torch")
-    # All that the examination does with torch outside of probes.
+    # All that the examination uses of torch outside of probes.
     torch.__dict__["cuda"] = SimpleNamespace(is_available=lambda: False)
     torch.__dict__["default_generator"] = SimpleNamespace(manual_seed=adapters.set_seed)
     probes = ModuleType("probes")

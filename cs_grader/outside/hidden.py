@@ -36,7 +36,7 @@ def check_secret(secret: str) -> str:
 
 
 def name_of_secret(secret: str) -> str:
-    """What tells one secret from another and gives none away; "" for none."""
+    """A name that tells one secret from another and gives none away; "" for none."""
     return _hash(secret.encode(), "name")[:8].hex() if secret else ""
 
 

@@ -1,7 +1,7 @@
 """How long a submission may keep the grader waiting without computing anything, in total.
 
-Looked at from outside: whatever a submission does to the processes in its sandbox, it cannot make
-the time pass that they spend, or would like to spend, on a processor.
+Measured from outside: whatever a submission does to the processes in its sandbox, it cannot fake
+the time that they spend on a processor, or in the queue for one.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ from cs_grader.inside.processes import HAS_PROC, cpu_below, queued_below
 
 SOON_S = 0.2
 WINDOW_S = 1.0
-# Who computes gets a processor, or would if others left it; who waits wakes up now and then, as the
-# server in the sandbox does.
+# Shares of a second. Processes that compute get a processor, or queue for one; processes that wait
+# only wake up now and then, as the server in the sandbox does.
 LEAST_CPU, LEAST_DEMAND = 0.02, 0.1
 
 
@@ -49,7 +49,7 @@ class IdleTime:
 
     def _watch(self, over: threading.Event, end: Callable[[], None]) -> None:
         if over.wait(SOON_S):
-            return  # As most probes are: no need to look.
+            return  # Most probes are over by now: no need to look.
         cpu_before, queued_before = cpu_below(), queued_below()
         while not over.wait(WINDOW_S):
             cpu, queued = cpu_below(), queued_below()

@@ -23,7 +23,7 @@ MAX_SKETCH = 16
 MAX_EXCERPT = 4000
 NOT_RUN = "not examined"
 NOT_ASKED = "not run: "
-"""How the connection begins to say that nothing was asked any more."""
+"""How the connection's message begins if a probe was not run any more."""
 # What differs from run to run and says nothing: addresses, names of temporary files.
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 TEMPORARY = re.compile(r"/(?:[\w.-]+/)*(?:tmp|submission-|pymp-)[a-z0-9_]{8}\b")
@@ -43,14 +43,14 @@ class Marking:
     plan: list[tuple[bool, str, str]] = dataclasses.field(
         default_factory=list[tuple[bool, str, str]]
     )
-    """Of each item whether its inputs are hidden, problem and node id."""
+    """For each item, whether its inputs are hidden, its problem and its node id."""
     rows: dict[tuple[bool, str], dict[str, Any]] = dataclasses.field(
         default_factory=dict[tuple[bool, str], dict[str, Any]]
     )
     notes: list[tuple[bool, str, Entry]] = dataclasses.field(
         default_factory=list[tuple[bool, str, Entry]]
     )
-    """What was noted while it ran, with the item's being hidden and its problem."""
+    """What was noted while it ran: whether the item is hidden, its problem, and the note."""
     absent: list[list[Any]] = dataclasses.field(default_factory=list[list[Any]])
     import_note: str = ""
     output: str = ""
@@ -95,8 +95,8 @@ class Marking:
             # On hidden inputs an item is asked once more, and is right if it is right both times.
             outcomes = {item.item: "passed" for item in items}
             outcomes |= {item.item: item.outcome for item in items if item.outcome != "passed"}
-            # Zeros pass some items, known answers all whose inputs are not drawn; who passes no
-            # others has not solved anything.
+            # Zeros pass some items, and known answers pass all items whose inputs are not drawn.
+            # Whoever passes no others has not solved anything.
             drawn = {item.item for item in items if item.is_hidden} or set(outcomes)
             return points(entry, list(outcomes.items()), {*trivial} | (outcomes.keys() - drawn))
 
@@ -167,7 +167,7 @@ class Marking:
         )
 
     def _fingerprint(self, row: dict[str, Any]) -> Fingerprint | None:
-        """Of what was answered, unless nothing was asked."""
+        """The fingerprint of the answer, unless nothing was asked."""
         is_asked = not (self.hopeless or self.import_note or row["message"].startswith(NOT_ASKED))
         taken = row.get("fingerprint")
         if taken is None or not is_asked:
@@ -223,7 +223,7 @@ def _problem(
 
 
 def _without_repeats(text: str) -> str:
-    """Write a line that repeats once, with a mark: how often is chance, and tells nobody more."""
+    """Write a repeated line once, with a mark: how often it repeats is chance and tells nothing."""
     lines: list[str] = []
     for line, group in itertools.groupby(text.splitlines()):
         lines += [line, "(the same again)"] if sum(1 for _ in group) > 1 else [line]

@@ -40,7 +40,7 @@ class Limits:
     idle_s: float = 10.0
     """How long a probe may wait for something without computing."""
     total_idle_s: float = 30.0
-    """How long all probes of a submission together may."""
+    """The same for all probes of a submission together."""
 
 
 def own_uid() -> int:
@@ -54,7 +54,7 @@ def has_real_root() -> bool:
 
 
 def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
-    """What the worker has to know, but for `own_names` and `packages`."""
+    """What the worker has to know, except `own_names` and `packages`."""
     writable = [str(stage.scratch), "/dev/shm", "/dev/null", "/dev/zero", "/dev/full"]
     folders = [*map(str, interpreter_folders()), *SYSTEM, *OF_ETC, "/proc", "/sys", "/dev"]
     return {
@@ -109,14 +109,14 @@ def environment(stage: Stage, tier: str) -> dict[str, str]:
         "LOGNAME": "student",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        # Sets of strings would be in another order each time, and a verdict with them.
+        # Otherwise sets of strings have another order each time, and verdicts may differ with it.
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
-        # What is compiled runs as it is written: to compile it takes longer than any probe may.
+        # torch.compile leaves functions as they are: compiling takes longer than any probe may.
         "TORCH_COMPILE_DISABLE": "1",
         "MPLBACKEND": "Agg",
         "WANDB_MODE": "offline",
@@ -125,15 +125,15 @@ def environment(stage: Stage, tier: str) -> dict[str, str]:
 
 
 def wall(tier: str, stage: Stage, limits: Limits) -> list[str]:
-    """The command that what runs inside is appended to."""
+    """The command that puts up the wall; append to it what is to run inside."""
     if tier != "bubblewrap":
         return []
     command = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--hostname", "sandbox", "--cap-drop", "ALL"]
     if has_real_root():
-        # The worker becomes another user by itself: the kernel limits the processes of a user,
-        # but not of root, nor of one that root calls otherwise in a namespace.
+        # The worker becomes another user by itself: the kernel limits the processes of a user, but
+        # neither those of root nor those of a user that is root under another name in a namespace.
         command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         command += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
@@ -165,10 +165,10 @@ def _libraries() -> list[str]:
 
 
 def _show(folder: Path) -> list[str]:
-    """Let bubblewrap show a folder, read-only; what is above it holds nothing else."""
+    """Let bubblewrap show a folder, read-only; the folders above it show nothing else."""
     command: list[str] = []
     for above in reversed(folder.parents[:-1]):
-        # Bubblewrap would make these for root alone. One that is there already stays as it is.
+        # Bubblewrap would make these folders for root alone. One that exists stays as it is.
         command += ["--perms", "0755", "--dir", str(above)]
     return [*command, "--ro-bind", str(folder), str(folder)]
 
@@ -237,7 +237,7 @@ def sweep(tier: str) -> None:
 
 
 def _left_behind(tier: str) -> Iterator[int]:
-    """Processes below this one, which adopts orphans, and of the user that is only for them."""
+    """Processes below this one, which adopts orphans, and those of the sandbox's own user."""
     uid = own_uid() if tier == "uid" else None
     yield from descendants(os.getpid())
     for folder in Path("/proc").iterdir() if uid is not None else ():

@@ -20,7 +20,7 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
     """Find what there is to grade.
 
     Args:
-        path: A zip, a submission's folder, or a folder of such.
+        path: A zip, a submission's folder, or a folder of submissions.
 
     Returns:
         The submissions by name, and whether it is a folder of them.

@@ -27,7 +27,7 @@ class Terms:
     """Folders of packages that submissions may import besides what is installed."""
     limits: Limits = dataclasses.field(default_factory=Limits)
     budget_s: float = 20 * 60
-    """Time for one submission; what is not examined then has failed."""
+    """Seconds for one submission; what is not examined by then has failed."""
 
 
 def rubric_of(tests: Path) -> dict[str, dict[str, Any]]:

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     folder: Path = options.folder.resolve()
     exempt: list[Path] = [path.resolve() for path in options.exempt]
     for path in exempt:
-        # A folder that was renamed must not go on being exempt by another name.
+        # After a folder is renamed, its exemption is an error and not one that exempts nothing.
         if not path.is_dir() or not path.is_relative_to(folder):
             parser.error(f"--except {path} is not a folder in {folder}")
     files = {

@@ -25,8 +25,8 @@ class Policy:
     condemned: dict[str, Finding]
     """Problems whose items fail whatever they return, and why."""
     excused: dict[str, dict[str, frozenset[str]]]
-    """Of each problem the groups of operators whose every use earlier problems lead to, with these
-    problems: if they pay for it (outside/charges.py), it does not."""
+    """For each problem, the groups of operators whose every use is charged to earlier problems, and
+    those problems: once all of them have paid (outside/charges.py), this problem does not pay."""
     solutions: tuple[Excerpt, ...] = ()
     """Where each problem is solved."""
 
@@ -39,7 +39,8 @@ def check_source(files: Mapping[str, str], adapters: Mapping[str, Sequence[str]]
         adapters: The functions in tests/adapters.py that each problem examines (the rubric).
 
     Returns:
-        What it uses; empty where nothing is to be said or nothing can be read.
+        What it uses; empty if there is nothing to report. Source that is nested too deeply or too
+        long to be read is left for review.
     """
     try:
         return _check(read_source(files), adapters)
@@ -64,7 +65,7 @@ def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
     reached = {
         problem: source.reachable(ADAPTERS_FILE, adapters.get(problem, ())) for problem in FORBIDDEN
     }
-    # Of each problem and group, the places that its adapters lead to.
+    # For each problem and group, the places that the problem's adapters lead to.
     places: dict[tuple[str, str], dict[Mention, None]] = {}
     for problem, units in reached.items():
         for mention in _mentions(units):
@@ -82,7 +83,7 @@ def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
             for group in FORBIDDEN.get(problem, ())
             if (problem, group) in places
         }
-        # What does a problem's own work is paid for there, whoever else leads to it.
+        # A problem pays for operators that do its own work, whoever else leads to them.
         excused[problem] = {
             group: problems
             for group, problems in payers.items()
@@ -188,6 +189,6 @@ def unlisted(unit: Unit, problem: str = "") -> Iterator[tuple[str, int, str]]:
 
 
 def is_of_another(name: str, problem: str) -> bool:
-    """Whether a name is in a package that does the work of others, and may hold this one too."""
+    """Whether a name is in a package for other problems, which may do this one's work, too."""
     group = None if name.startswith("torch.") else group_of(name)
     return group is not None and problem in FORBIDDEN and group not in FORBIDDEN[problem]

@@ -17,7 +17,7 @@ PATTERNS = ("optim/*.py", "nn/functional.py", "nn/modules/*.py", "nn/utils/clip_
 
 
 class Copy(NamedTuple):
-    """A passage of a submission that is PyTorch's."""
+    """A passage that a submission has copied from PyTorch."""
 
     file: str
     line: int
@@ -26,7 +26,7 @@ class Copy(NamedTuple):
 
 
 def copies(files: Mapping[str, str]) -> list[Copy]:
-    """Find the first passage of each file that each file of PyTorch has too."""
+    """Find a passage that each file shares with each file of PyTorch, if there is any."""
     mine: dict[tuple[str, ...], tuple[str, int]] = {}
     for file, text in files.items():
         for line, passage in passages(text):
@@ -42,7 +42,7 @@ def copies(files: Mapping[str, str]) -> list[Copy]:
 
 
 def passages(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Every run of lines that say something, and where it begins."""
+    """Every run of PASSAGE lines that say something, and where it begins."""
     lines = [
         (number, stripped)
         for number, line in enumerate(text.splitlines(), 1)

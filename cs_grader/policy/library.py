@@ -1,4 +1,4 @@
-"""A library that follows the from-scratch rule everywhere, used or not."""
+"""Checks a library that has to follow the from-scratch rule everywhere."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from cs_grader.result import Finding
 
 
 def check_library(files: Mapping[str, str]) -> list[Finding]:
-    """Find everything in a library that the rule has a word on, whether or not it is used."""
+    """Find everything in a library that the rule forbids or doubts, whether or not it is used."""
     findings: list[Finding] = []
     for unit in read_source(files).units():
         findings += [

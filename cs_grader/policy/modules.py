@@ -53,11 +53,11 @@ class Module:
     tree: ast.Module
     units: list[Unit] = field(default_factory=list[Unit])
     names: dict[str, list[Unit]] = field(default_factory=dict[str, list[Unit]])
-    """The units that a name at the top of the file is bound by."""
+    """For each name at the top of the file, the units that bind it."""
     aliases: dict[str, str] = field(default_factory=dict[str, str])
-    """Dotted names that names at the top of the file stand for."""
+    """For names at the top of the file, the dotted names that they stand for."""
     stars: list[str] = field(default_factory=list[str])
-    """Modules of which everything is imported."""
+    """Modules from which `*` is imported."""
     imports: set[str] = field(default_factory=set[str])
     """Dotted names of everything that is imported anywhere in it."""
 
@@ -116,7 +116,7 @@ def _imports(module: Module) -> Iterator[str]:
 
 
 def _dotted(node: ast.expr, module: Module) -> str | None:
-    """The name that `F = torch.nn.functional` at the top of a file makes F another name for."""
+    """The dotted name that an expression at the top of a file stands for; None if it is none."""
     if isinstance(node, ast.Name):
         return module.aliases.get(node.id)
     if isinstance(node, ast.Attribute) and (base := _dotted(node.value, module)):
@@ -153,7 +153,7 @@ def _bound_names(statement: ast.stmt) -> set[str]:
 
 
 def import_aliases(node: ast.AST, package: str) -> dict[str, str]:
-    """What the names that an import binds stand for."""
+    """For each name that an import binds, the dotted name that it stands for."""
     if isinstance(node, ast.Import):
         return {
             alias.asname or alias.name.partition(".")[0]: (

@@ -1,4 +1,4 @@
-"""What a submission's source refers to, by name resolution and not by words.
+"""What a submission's source refers to, by resolving names and not by searching for words.
 
 `F.silu`, `torch.nn.functional.silu`, a name from `from torch.nn.functional import silu as act` and
 `getattr(F, "silu")` are all a reference to `torch.nn.functional.silu`; a comment, a string and a
@@ -35,7 +35,7 @@ class _Reader(ast.NodeVisitor):
     def __init__(self, unit: Unit, source: Source) -> None:
         self.unit, self.source = unit, source
         self.module = unit.module
-        # The names of each enclosing function: what they stand for, None if that is not known.
+        # For each enclosing function, what its names stand for; None if that is not known.
         self.scopes: list[dict[str, str | None]] = []
 
     def read(self) -> None:
@@ -74,7 +74,7 @@ class _Reader(ast.NodeVisitor):
         return None
 
     def resolve_entry(self, container: ast.expr, key: object) -> str | None:
-        """`sys.modules["torch"]`, `vars(torch)["softmax"]`, `torch.__dict__["softmax"]`."""
+        """Resolve `sys.modules["torch"]`, `vars(torch)["softmax"]`, `torch.__dict__["softmax"]`."""
         base = self.resolve(container)
         if base is None or not isinstance(key, str):
             return None
@@ -113,7 +113,7 @@ class _Reader(ast.NodeVisitor):
         if name := self.resolve_name(node.id):
             self.note(name, node)
         if not any(node.id in scope for scope in self.scopes):
-            # A name may be imported and, where that fails, be defined: it stands for both.
+            # A name may be imported and, where that fails, defined: it stands for both.
             self.unit.own_names.append(node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -171,7 +171,7 @@ class _Reader(ast.NodeVisitor):
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         for outer in (*node.decorator_list, *node.bases, *(k.value for k in node.keywords)):
             self.visit(outer)
-        # Names of a class body are not seen in its methods: they get no scope of their own.
+        # A class body gets no scope of its own, since its methods do not see its names.
         for statement in node.body:
             self.visit(statement)
 
@@ -210,7 +210,7 @@ def _in_this_scope(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a statement binds, and the expression that one becomes another name for."""
+    """The names that a statement binds, each with the expression that it stands for, if any."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Name):

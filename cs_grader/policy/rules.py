@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cs_grader.inside.forbidden import FUNCTIONS, KERNELS, PACKAGES
 
-# Of torch.nn and torch.optim, what nobody has to write: what holds parameters and modules.
+# Names in torch.nn and torch.optim that nobody has to write: what holds parameters and modules.
 ALLOWED = frozenset(
     {
         *("torch.nn", "torch.nn.Parameter", "torch.nn.Module", "torch.nn.ModuleList"),
@@ -15,8 +15,8 @@ ALLOWED = frozenset(
     }
 )
 
-# Ways to reach what blocks an operator, or to run code that cannot be read here. Of each the words
-# that say what it is.
+# Ways to reach what blocks an operator, or to run code that cannot be read here, each with the
+# words that say what it is.
 REVIEWED = {
     **dict.fromkeys(
         ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "gc.callbacks"),
@@ -82,7 +82,7 @@ REVIEWED_ATTRIBUTES = frozenset(
         *("gi_frame", "cr_frame", "_destroy", "redispatch", "decompose"),
     }
 )
-# Modules of which a person has to know what is taken, if only the running code knows.
+# Modules that a person has to look into if the source does not say which attribute is taken.
 DANGEROUS = frozenset(
     {
         *("torch", "builtins", "sys", "os", "gc", "ctypes", "inspect", "importlib", "pickle"),
@@ -95,7 +95,7 @@ SOLUTIONS = (
     *("torch.ao", "torch.quantization", "torch.export", "torch.fx", "torch.testing._internal"),
     *("torch.distributed.optim", "torch.package"),
 )
-# What may be stored in another package: its switches.
+# Parts of other packages that a submission may assign to: their switches.
 SETTINGS = ("torch.backends", "torch._dynamo.config", "torch._inductor.config", "os.environ")
 PATCHED = ("torch", "numpy", "builtins", "math", "pytest", "unittest", "operator", "einops")
 
@@ -129,7 +129,7 @@ def group_of(name: str) -> str | None:
 
 
 def _public_names(parts: Sequence[str]) -> Iterator[str]:
-    """Public names of what is in a module behind them (torch.nn.modules.linear.Linear)."""
+    """Public names of what is named by its inner module (torch.nn.modules.linear.Linear)."""
     for package in ("torch.nn", "torch.optim", "torch.nn.utils.clip_grad"):
         if ".".join(parts).startswith(package.removesuffix(".clip_grad") + "."):
             public = f"{package}.{parts[-1]}"
@@ -144,7 +144,7 @@ def is_unlisted(name: str) -> bool:
 
 
 def _is_in_a_private_module(name: str) -> bool:
-    """Whether it is what PyTorch is made of (torch._refs), and not one of its switches."""
+    """Whether a name is in a private module of PyTorch (torch._refs) and is not a switch."""
     parts = name.split(".")
     is_private = parts[0] == "torch" and len(parts) > 2 and parts[1].startswith("_")
     return is_private and not is_within(name, ("torch._dynamo", *REVIEWED, *SETTINGS))
@@ -178,7 +178,7 @@ def suspicion(name: str, is_assigned: bool) -> str | None:
 
 
 def _origin(name: str) -> str:
-    """The name without the modules that a module is taken from, such as logging in logging.sys."""
+    """The name from its last dangerous module on: logging.sys.modules becomes sys.modules."""
     parts = name.split(".")
     start = max(place for place, part in enumerate(parts) if place == 0 or part in DANGEROUS)
     return ".".join(parts[start:])

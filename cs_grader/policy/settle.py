@@ -1,4 +1,4 @@
-"""After the examination: what was done beside what the source names, as findings."""
+"""After the examination: compares what was done with what the source names, as findings."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -17,22 +17,22 @@ def settle(
     examined: Iterable[str],
     failed: Collection[str] | None = None,
 ) -> tuple[Finding, ...]:
-    """Put what was done beside what was named.
+    """Compare what was done with what was named.
 
     Args:
         policy: What the source says.
-        notes: Of each problem what was noted while its probes ran; files relative to the
+        notes: For each problem, what was noted while its probes ran; files relative to the
             submission.
         examined: The problems that were examined.
-        failed: Those of them of which some item was not passed; None means all. In the others the
-            submission caught the error and went on without the operator.
+        failed: Those of them with an item that was not passed; None means all. In the others the
+            submission caught the error of a forbidden call and went on without the operator.
 
     Returns:
-        Findings in the order of the problems. What cost nothing, a forbidden operator that was
-        named and never called or called in vain, is left for review.
+        Findings in the order of the problems. A forbidden operator that cost nothing, because it
+        was named but never called, or was called in vain, is left for review.
     """
     problems = [problem for problem in FORBIDDEN if problem in set(examined)]
-    # Where an operator is called: whichever problem names it there, another may have called it.
+    # Files in which operators were called: one problem may name an operator, and another call it.
     called_at = {
         (entry.file, group_of(entry.what))
         for problem in problems
@@ -63,11 +63,11 @@ def settle(
 def _noticed(
     notes: Mapping[str, Sequence[Entry]], reviewed: Sequence[Finding]
 ) -> Iterator[Finding]:
-    """What was noticed when it ran, once for each place, if the source does not show it."""
+    """What was noticed while the code ran and no review mentions, once for each place."""
     said: set[tuple[str | int, ...]] = {("code", one.file, one.line) for one in reviewed}
     for problem, entries in notes.items():
         for entry in entries:
-            # That a line tried what is refused is not yet said by what it names.
+            # A finding about the names in a line does not say that it tried something refused.
             is_said_by_a_name = entry.kind == "code" and entry.what not in REFUSED
             about = ("code",) if is_said_by_a_name else (entry.kind, entry.what)
             place = (*about, entry.file, entry.line)
@@ -100,7 +100,7 @@ def _words(entry: Entry) -> str:
 
 
 def _called(problem: str, call: Entry, named: Sequence[Finding], is_costly: bool) -> Finding:
-    # A class that an adapter returns is called by the examination: the source knows from where.
+    # The examination calls a class that an adapter returns: only the source shows where it is from.
     group = group_of(call.what)
     here = next((f for f in named if group_of(f.operator) == group), None)
     file, line = (call.file, call.line) if call.file or not here else (here.file, here.line)

@@ -27,7 +27,7 @@ def solutions(
             for unit in source.reachable(adapters_file, names)
             if isinstance(unit.statement, ast.FunctionDef | ast.ClassDef)
         ]
-        # One that is solved in its adapter names nothing elsewhere.
+        # A problem that is solved in its adapter leads to nothing elsewhere.
         elsewhere = [unit for unit in units if unit.module.file != adapters_file]
         for unit in (elsewhere or units)[:1]:
             yield _excerpt(problem, unit)

@@ -30,7 +30,7 @@ class Source:
             yield from module.units
 
     def reachable(self, file: str, names: Iterable[str]) -> list[Unit]:
-        """Every unit that the units which bind `names` in `file` lead to, themselves included."""
+        """Every unit reachable from those that bind `names` in `file`, themselves included."""
         module = self.modules.get(file)
         if module is None:
             return []

@@ -247,8 +247,8 @@ def recounted(
 
     Args:
         text: What to learn from.
-        vocab_size: As of the adapter.
-        special_tokens: As of the adapter.
+        vocab_size: As for the adapter.
+        special_tokens: As for the adapter.
         overlap: Whether both pairs of (a, a, a) count.
         once: Whether a pair counts once in a pre-token that holds it several times.
         stale: Whether counts are never lowered.

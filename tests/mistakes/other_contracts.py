@@ -13,8 +13,8 @@ from oracles.model import embedding_sigma
 def other_contracts(problem: str) -> tuple[str, list[Contract]]:
     """What a solution of another contract is called, and the contracts that it may be written for.
 
-    Of several conventions that are not the default ones each may be taken back, or all of them.
-    There is no other contract where all are the default ones.
+    Each convention that is not the default one may be taken back by itself, or all of them
+    together. If all are the default ones, there is no other contract.
     """
     here = current()
     # Whoever has other names for arguments gives no answer at all.
@@ -46,7 +46,7 @@ def with_other_contracts(
             for there in contracts:
                 with under(there):
                     theirs.append(oracle(*args, **kwargs))
-            # What is also some mistake under this contract is no accident.
+            # A mistake that answers as another contract does is left out: it is that contract.
             left = {
                 mistake: answer
                 for mistake, answer in ours.items()

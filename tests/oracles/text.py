@@ -101,10 +101,10 @@ def train_bpe(
 
     Args:
         text: What to learn from.
-        vocab_size: As of the adapter.
-        special_tokens: As of the adapter.
+        vocab_size: As for the adapter.
+        special_tokens: As for the adapter.
         rank: Orders pairs with their counts.
-        counts: Occurrences of each pre-token, in the place of those of the text.
+        counts: Occurrences of each pre-token, instead of those in the text.
     """
     rank = rank or usual_rank()
     counts = pretokens(text, special_tokens) if counts is None else counts

@@ -1,7 +1,7 @@
 """Where a wrong answer goes wrong: the line, and the smallest input with which it does.
 
 A submission's lines are watched while they compute (probes/tracing.py), and what they compute is
-compared with what a right implementation may hold on the way. Nothing of this runs for what passes.
+compared with what a right implementation may hold on the way. None of this runs for what passes.
 
     cases.py         inputs: small ones for paper, others in which nothing is alike
     matching.py      recognises a quantity in any layout
@@ -15,7 +15,7 @@ compared with what a right implementation may hold on the way. Nothing of this r
     texts.py         the smallest text, for encoding and training, which have no lines to name
     steps.py         the smallest steps of AdamW
     rates.py         the same for learning rates, which are plain numbers
-    sentences.py     says so
+    sentences.py     puts what was found into sentences
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -88,5 +88,5 @@ def find(run: Run, inputs: Mapping[str, Any]) -> Finding | Path | None:
 
 
 def values_at(seen: Mapping[str, Any], place: int) -> Array | None:
-    """One of the outputs; None if there is no such."""
+    """One of the outputs; None if there is no such output."""
     return seen["outputs"][place][1] if place < len(seen["outputs"]) else None

@@ -32,7 +32,7 @@ def of_silu(inputs: Sequence[Array], _: Settings) -> Candidates:
 def of_softmax(inputs: Sequence[Array], _: Settings) -> Candidates:
     for x in inputs:
         for axis in range(x.ndim):
-            # Not along an axis of its own; a row that is masked as a whole is free.
+            # Not along an axis of length 1, nor with a row that is masked as a whole.
             if x.shape[axis] > 1 and np.isfinite(np.max(x, axis)).all():
                 yield oracles.softmax(x, axis)
 
@@ -132,7 +132,7 @@ PARTS = {
         *("attention with heads", "an embedding"),
     ),
 }
-"""What each adapter is built from. What it computes itself is not among it."""
+"""The parts that each adapter is built from, without what it computes itself."""
 
 
 def what_it_is(

@@ -42,7 +42,7 @@ class Node:
 
     @property
     def is_given(self) -> bool:
-        """Whether it is where it all comes from: an input, or a constant."""
+        """Whether this is where a computation starts: an input, or a constant."""
         is_constant = self.operation != ASSIGNMENT and is_uniform(self.values)
         return not self.lines or (not self.sources and is_constant)
 
@@ -118,7 +118,7 @@ def right_calls(
     for number, node in nodes.items():
         for source in node.sources:
             users.setdefault(source, []).append(number)
-    # The adapter itself, depth 0, is what was found wrong.
+    # Without the adapter itself, at depth 0: it is what was found wrong.
     for call in sorted((c for c in inside if depth[c] > 0), key=lambda c: depth[c]):
         own = inside[call]
         made = [n for n in own if n == output or any(u not in own for u in users.get(n, ()))]

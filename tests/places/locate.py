@@ -65,7 +65,7 @@ def known_before(nodes: Mapping[int, Node], window: Sequence[Node]) -> list[tupl
     A line of a function that they share is the one to show: `q = rotate(q)`, not what rotates.
     """
     calls = [line.call for node in (window[-1], window[0]) for line in node.lines]
-    # What an adapter's lines do is to hand over what it was given; unless it does all itself.
+    # An adapter's own lines only hand over what it was given, unless it does everything itself.
     outermost = window[-1].lines[-1].call if len(window[-1].lines) > 1 else -1
     taken = {node.lines[0][1:3] for node in (window[0], window[-1])}
     room = MOST_LINES - len(taken)
@@ -74,7 +74,7 @@ def known_before(nodes: Mapping[int, Node], window: Sequence[Node]) -> list[tupl
     found: list[tuple[Line, Node]] = []
     looked_at = set(waiting)
     while waiting and len(found) < room:
-        # Plain numbers first, as a rate is, then the latest.
+        # Plain numbers, such as a rate, come first, then the latest nodes.
         waiting.sort(key=lambda n: (nodes[n].operation == ASSIGNMENT, n))
         node = nodes[waiting.pop()]
         lines = [line for line in node.lines if line.call != outermost]

@@ -77,7 +77,7 @@ def layouts(values: Array, shape: tuple[int, ...]) -> Iterator[Array]:
 
 
 class Known:
-    """Quantities by name, the first of which values are recognised as."""
+    """Quantities by name; values are recognised as the first that fits."""
 
     def __init__(self, quantities: Mapping[str, Array]) -> None:
         self.quantities = {name: np.asarray(array) for name, array in quantities.items()}

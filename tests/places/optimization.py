@@ -20,7 +20,7 @@ def steps_to_trace() -> Iterator[Mapping[str, Any]]:
     ]
     options = {"lr": 0.11, "betas": (0.8, 0.95), "eps": 1e-8, "weight_decay": 0.3}
     yield {"parameters": parameters, "options": options, "gradients": gradients}
-    # Where eps weighs; corrected before it is added or after: both are right.
+    # Here eps matters. Moments may be corrected before it is added or after: both are right.
     yield {
         "parameters": parameters[:1],
         "options": {**options, "weight_decay": 0.0, "betas": (0.0, 0.0), "eps": 0.5},

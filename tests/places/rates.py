@@ -51,17 +51,17 @@ class Path:
         return None
 
     def suspects(self) -> list[Step]:
-        """The first line that computed nothing known, the last, and the condition before."""
+        """The two lines of `odd`, and the last condition before the first of them, if any."""
         first, last = self.odd()
         before = self.steps[: self.steps.index(first)]
-        # Whatever has led to the right rate has done its part.
+        # A condition that has led to the right rate has done its part.
         has_been_right = any(self.name_of(step) == "the rate" for step in before)
         conditions = [] if has_been_right else [s for s in before if s.value is None]
         found = {(step.file, step.number): step for step in (first, last, *conditions[-1:])}
         return list(found.values())
 
     def odd(self) -> tuple[Step, Step]:
-        """The first and the last line of the submission's own that computed nothing known."""
+        """The first own line that computed nothing known, and the last that computed anything."""
         own = [step for step in self.steps if not step.file.endswith("adapters.py")] or self.steps
         made = [step for step in own if step.value is not None] or own[-1:]
         odd = [step for step in made if self.name_of(step) is None]

@@ -33,7 +33,7 @@ class Task:
     wanted: list[Wanted]
     """One for each output."""
     function: str = ""
-    """The adapter, and below its arguments: what its calls are judged by."""
+    """The adapter. Calls inside it are judged by this and by its arguments, which follow."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -25,7 +25,7 @@ def is_own(file: str) -> bool:
 
 
 def root_of(adapters: Any) -> str:
-    """The folder of a submission, without which its files are shown."""
+    """The folder of a submission, which is left out where its files are shown."""
     file = getattr(adapters, "__file__", None)
     return f"{Path(file).resolve().parents[1]}/" if file else ""
 
@@ -35,7 +35,7 @@ def text_of(file: str, number: int) -> str:
 
 
 class Watcher:
-    """Tells of the lines that a submission executes, and of variables of some kinds that change."""
+    """Reports the lines that a submission executes, and variables of some kinds that change."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Watcher:
 
 
 def traced_rates(adapters: Any, iterations: list[int], settings: dict[str, Any]) -> dict[str, Any]:
-    """Ask for learning rates; see of each what it is, and which lines ran and what they computed.
+    """Ask for learning rates; see each rate, which lines ran for it, and what they computed.
 
     Returns:
         "rates", and as "paths" for each of them a row of [file, line, function, text, name, value]

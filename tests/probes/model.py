@@ -45,7 +45,7 @@ def tensors(
 
 
 def placed(tensor: Tensor) -> Tensor:
-    """Leave a tensor where it is; the grader has it lie where another process sees it."""
+    """Leave a tensor where it is; the grader puts it where another process sees it instead."""
     return tensor
 
 
@@ -103,14 +103,14 @@ def forward_if_supported(
     dtypes: Mapping[str, str] | None = None,
     complaints: Sequence[str] = UNSUITABLE,
 ) -> Plain | None:
-    """Call one adapter with what nothing says that it must take; None if it complains like this.
+    """Call one adapter with what it need not take; None if it raises one of these complaints.
 
     Adapters may load any weights into modules of float32, and reshape by view(..., -1).
     """
     try:
         return forward(adapters, function, arguments, dtypes)
     except (RuntimeError, TypeError, ValueError, AssertionError) as error:
-        # PyTorch raises NotImplementedError for a type, too; a blank to fill in says nothing.
+        # PyTorch raises NotImplementedError for a type, too; that of a blank to fill in is empty.
         if not any(complaint in str(error) for complaint in complaints):
             raise
         return None
@@ -167,8 +167,8 @@ def plain_gradient(gradient: Tensor | None) -> Plain:
 def weight_gradients(weights: Mapping[str, Tensor], leaves: Sequence[Tensor]) -> Plain:
     """Find the parameters that weights were copied into, by their values; take their gradients.
 
-    One may be kept transposed, or stacked with others (a fused QKV projection). "unrecognised"
-    means that there is a parameter with a gradient which looks like none of the weights.
+    A weight may be kept transposed, or stacked with others (a fused QKV projection).
+    "unrecognised" means that a parameter with a gradient looks like none of the weights.
     """
     found: Plain = {}
     recognised = set()
@@ -204,7 +204,7 @@ def part_holding(weight: Tensor, leaf: Tensor) -> Callable[[Tensor], Tensor] | N
 def attempt(adapters: Any, function: str, arguments: Plain, possible: Plain) -> str:
     """Call one adapter with something impossible and name what it raises ("" if nothing).
 
-    What is possible must work before, so that code which raises at everything refuses nothing.
+    First the possible call must work, so that code which raises at everything refuses nothing.
     """
     adapter = getattr(adapters, function)
     adapter(**tensors(possible, {}))

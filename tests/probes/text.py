@@ -50,7 +50,7 @@ def encode_chunks(adapters: Any, tokenizer: Plain, chunkings: list[list[str]]) -
 
 
 def encode_interleaved(adapters: Any, tokenizer: Plain, chunkings: list[list[str]]) -> Plain:
-    """Encode several texts with one tokenizer in turns, an id of each; give up one before."""
+    """Encode texts with one tokenizer in turns, id by id, after giving up a stream of each."""
     made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
     for abandoned in chunkings:
         next(iter(made.encode_iterable(iter(abandoned))), None)
@@ -98,7 +98,7 @@ def lazy_memory(adapters: Any, tokenizer: Plain, chunk: str, num_chunks: int) ->
     made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
     file = getattr(adapters, "__file__", None)
     if file is not None:
-        # The grader starts no program, but there this process does nothing else.
+        # The grader's sandbox starts no program, but there this process does nothing else.
         with contextlib.suppress(PermissionError):
             given = {"tokenizer": tokenizer, "chunk": chunk, "num_chunks": num_chunks}
             return growth_elsewhere(Path(file).parents[1], given)

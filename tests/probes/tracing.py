@@ -108,11 +108,11 @@ class Recorder(TorchFunctionMode):
         self._kept: list[Tensor] = []  # The same.
         self._numbers: dict[int, int] = {}
         self._scalars: dict[float, int] = {}
-        """By value: what made a number that is no tensor."""
+        """For each number outside of tensors, the operation that made it."""
         self._places: dict[int, tuple[int, int]] = {}
-        """By number: call and line of what made a number that is no tensor."""
+        """For each operation that made such a number, its call and line."""
         self._writes: dict[int, list[int]] = {}
-        """By memory: the operations that wrote into it, which may be a view's."""
+        """For each tensor's memory, the operations that wrote into it, also through a view."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -127,7 +127,7 @@ class Recorder(TorchFunctionMode):
         scalars = [float(leaf) for leaf in given if not isinstance(leaf, Tensor)]
         if self._replaced and self._count >= MOST_EVENTS:
             raise RuntimeError("with other values this goes on and on")
-        # What is overwritten as a whole has no part in what comes of it.
+        # A tensor that is overwritten as a whole has no part in the result.
         used = held[1:] if func == Tensor.copy_ else held
         sources = [number for leaf in used for number in self.sources_of(leaf)]
         # A whole number may come from anywhere: an axis, a size.
