@@ -58,7 +58,7 @@ def read_leaderboard(path: Path) -> list[Verified]:
         try:
             entries.append(Verified(**json.loads(line)))
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{path} line {number} is no verified entry: {error}") from None
+            raise ValueError(f"{path} line {number} is not a verified entry: {error}") from None
     return entries
 
 

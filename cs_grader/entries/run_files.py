@@ -149,7 +149,7 @@ def _check_archive(state: bytes) -> None:
         with zipfile.ZipFile(io.BytesIO(state)) as archive:
             packed = [file for file in archive.infolist() if file.compress_type]
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise RefusedError(f"the weights are no archive of PyTorch: {error}") from None
+        raise RefusedError(f"the weights are not a PyTorch archive: {error}") from None
     if packed:
         raise RefusedError(f"the weights are compressed ({packed[0].filename}): PyTorch never does")
 

@@ -245,7 +245,7 @@ class _Reader:
     def items(self, node: Plain) -> list[Plain]:
         items = self.value(node)
         if type(items) is not list:
-            raise WireError("what should be a list is none")
+            raise WireError("a list was expected and something else came")
         return items
 
     def mapping(self, node: Plain) -> dict[Plain, Plain]:

@@ -89,9 +89,9 @@ def _words(entry: Entry) -> str:
     if entry.what == COMPILED:
         return "compiled code that was written here was to be loaded, and was refused"
     if entry.what == MADE_HERE:
-        return "code ran that is no Python file of the submission as it was handed in"
+        return "code ran that is not in a Python file of the submission as handed in"
     if entry.what == PICKLED:
-        return "a pickle named something that is no data, and may have called it"
+        return "a pickle named something other than data, and may have called it"
     if entry.what in IMPORTS.values():
         return f"{entry.what}: this package does the work of a problem; it costs nothing here"
     if entry.what in REFUSED:

@@ -148,7 +148,7 @@ def read_texts(
         paths = [path for path in (train, valid, fresh) if path is not None]
         for path in paths:
             if not path.is_file() or not path.stat().st_size:
-                raise ValueError(f"{path} is no file with a text in it")
+                raise ValueError(f"{path} is not a file, or is empty")
         read = [path.read_bytes() for path in paths]
         return Texts(train=read[0], valid=read[1], fresh=read[2] if len(read) > 2 else None)
     megabytes = corpus_megabytes(entry)

@@ -226,8 +226,8 @@ ENTRY_TOML = {
 FLAGS = {
     "seeds": ("--seeds", "-1", "--seeds -1: use 0 to 11"),
     "tolerance": ("--tolerance", "2", "--tolerance 2: use bits per byte"),
-    "no text": ("--valid-text", "none.txt", "none.txt is no file with a text in it"),
-    "leaderboard": ("--leaderboard", "entry.toml", "line 1 is no verified entry"),
+    "no text": ("--valid-text", "none.txt", "none.txt is not a file, or is empty"),
+    "leaderboard": ("--leaderboard", "entry.toml", "line 1 is not a verified entry"),
 }
 
 

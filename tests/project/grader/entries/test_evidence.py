@@ -88,7 +88,7 @@ def test_the_page_has_the_best_first_and_p_against_what_was_there_before(tmp_pat
     assert [row.split(" | ")[2] for row in rows] == ["fast", "mid", "slow"]
     assert [row.replace("\\|", "").split(" | ")[4].strip() for row in rows] == ["0.167", "1", ""]
     board.write_text(json.dumps({"name": "x"}) + "\n")
-    with pytest.raises(ValueError, match="line 1 is no verified entry"):
+    with pytest.raises(ValueError, match="line 1 is not a verified entry"):
         read_leaderboard(board)
 
 
