@@ -209,7 +209,9 @@ def threads(case: Case) -> str:
     if mean is None:
         raise NotJudgedError("this system does not tell")
     if mean > MAX_MEAN_THREADS:
-        raise RefusedError(f"{mean:.1f} threads at work on average, at most {MAX_MEAN_THREADS:g} are allowed")
+        raise RefusedError(
+            f"{mean:.1f} threads at work on average, at most {MAX_MEAN_THREADS:g} are allowed"
+        )
     return f"{mean:.1f} threads at work on average"
 
 
