@@ -3,7 +3,7 @@
 python scripts/ablate.py norms --minutes-per-run 2 --train-text FILE --valid-text FILE
 python scripts/ablate.py lr --max-steps 200 --seeds 0 1 2
 
-Stopped, it goes on where it was; finished, it only writes the report anew.
+Run again after a stop, it goes on where it was; when every run is done, it only writes the report.
 """
 
 import dataclasses
@@ -55,11 +55,11 @@ def main(
         suite: What to vary; all: everything that any suite varies.
         minutes_per_run: Minutes of updates for each run; preparing and evaluating come on top
             (none: 2, or as long as max_steps takes).
-        max_steps: Give each run so many updates; with minutes_per_run too, whichever ends first.
+        max_steps: Give each run this many updates; with minutes_per_run too, whichever ends first.
         train_text: Text to train on (none: the preset's, or stories from the grammar).
         valid_text: Text to validate on; goes with train_text.
-        seeds: Every variant is trained once with each.
-        out: Folder for runs and report (none: runs/ablate-SUITE); runs done there are kept.
+        seeds: Every variant is trained once with each of these seeds.
+        out: Folder for runs and report (none: runs/ablate-SUITE); finished runs there are kept.
         preset: The configuration that the variants change.
     """
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
@@ -95,7 +95,7 @@ def main(
 
 
 def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> TrainConfig:
-    """Return the settings of all runs with nothing left open, and prepare what they share.
+    """Return the settings of all runs, fully resolved, and prepare what the runs share.
 
     Args:
         given: The settings of this command line.
@@ -107,7 +107,7 @@ def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> Trai
     """
     if shared.config.exists():
         stored = shared.read_config()
-        # What the text and the machine decided when the folder was begun.
+        # Settings that the text and the machine decided when the folder was begun.
         resolved = {
             "vocab_size": stored.model.vocab_size,
             "device": stored.run.device,
@@ -157,7 +157,7 @@ def check_same(stored: TrainConfig, wanted: TrainConfig, folder: Path) -> None:
 
 
 def find_run(variant: str, config: TrainConfig, run_dir: Path, seed: int) -> Run:
-    """Return a run, as far as it is done.
+    """Return a run, with its result if it is done.
 
     Raises:
         ValueError: It was made with other settings, or its files are damaged.
@@ -176,7 +176,7 @@ def finish_runs(
 ) -> None:
     """Make the runs that are not done, one after the other, and write the report after each.
 
-    The runs that are made take their places in the list.
+    Each run that is made replaces its entry in the list.
     """
     missing = [index for index, run in enumerate(runs) if run.result is None]
     if missing:

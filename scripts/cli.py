@@ -58,7 +58,7 @@ def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, A
     """Return the arguments that the command line holds for a function.
 
     Raises:
-        ValueError: tyro refuses the command line, for a reason that it draws a box around.
+        ValueError: tyro refuses the command line; the message is tyro's, without its box.
     """
 
     @functools.wraps(main)
@@ -76,7 +76,7 @@ def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, A
 
 
 def _without_box(text: str) -> str:
-    """Say in one line what stands in a box, help texts and repetitions left out."""
+    """Return the text inside a box in one line, without help texts and repetitions."""
     lines = [line[2:].rstrip(" \u2502") for line in text.splitlines()[1:-1]]
     said: list[str] = []
     for section in re.split(r"^[\u2500-]{3,}$", "\n".join(lines), flags=re.MULTILINE):

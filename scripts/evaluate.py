@@ -19,7 +19,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 
 COMPILED_FROM = 5_000_000
-"""Bytes of text from which on compiling pays, which takes half a minute the first time."""
+"""Bytes of text from which compiling pays off; it takes half a minute the first time."""
 
 
 def main(
@@ -41,7 +41,7 @@ def main(
         batch_size: Windows of text per batch.
         device: Device; auto: CUDA if there is one, then MPS, then the CPU.
         dtype: Type of the matrix products; auto: whichever is faster here.
-        fast: off: the model of the book. auto: the same faster, compiled for a long text.
+        fast: off: the model of the book. auto: its faster twin, compiled for a long text.
         checkpoint: latest, or best: the one with the lowest validation loss.
     """
     keep_freed_memory()

@@ -23,8 +23,8 @@ from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 COMPILED_FROM = 20_000
-"""Steps from which on compiling pays, which takes half a minute the first time; a step adds one
-token to each story of a batch."""
+"""Steps from which compiling pays off; it takes half a minute the first time. A step adds one token
+to each story of a batch."""
 
 
 def main(
@@ -55,14 +55,14 @@ def main(
         temperature: 0: greedy decoding; higher: more varied.
         top_k: Sample from the k most probable tokens only.
         top_p: Sample only from the most probable tokens whose probabilities sum to this.
-        repetition_penalty: Above 1: tokens that the story holds already become less probable.
+        repetition_penalty: Above 1: tokens that the story already holds become less probable.
         seed: Equal seeds give equal stories; none: a random seed.
         stop: End at the end of the story; otherwise continue with the next one.
         stop_strings: End before any of these.
         when_full: When the context is full: drop its first half and continue, or end the story.
         batch_size: Stories generated at the same time, each printed when complete: much faster.
-        fast: off: by the reference, cs_basics/generate.py, one story after the other. auto: the
-            same faster, compiled where many tokens are asked for.
+        fast: off: the reference, cs_basics/generate.py, one story after the other. auto: its faster
+            twin, compiled if many tokens are asked for.
         checkpoint: latest, or best: the one with the lowest validation loss.
         device: Device; auto: CUDA if there is one, then MPS, then the CPU.
     """

@@ -35,7 +35,7 @@ def main(
         port: Port; 0: any that is free.
         host: Address to listen at. Any but 127.0.0.1 lets other machines ask, without a password.
         num_places: Texts that grow at the same time, each with a cache; further ones wait.
-        max_seconds: A text that is not finished so long after it was asked for ends.
+        max_seconds: A text that is not finished this long after it was asked for is ended.
         checkpoint: latest, or best: the one with the lowest validation loss.
         device: Device; auto: CUDA if there is one, then MPS, then the CPU.
     """

@@ -81,8 +81,8 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
     Args:
         folder: The Llama folder.
         out: The run folder to make.
-        settings: Further settings of the run (TrainConfig). They come before those of the folder:
-            a shorter context_length, for example, needs less memory.
+        settings: Further settings of the run (TrainConfig). They override those of the folder: a
+            shorter context_length, for example, needs less memory.
 
     Returns:
         The configuration of the run.
@@ -103,7 +103,7 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
         run.write_config(config.replace(run_dir=out), imported_from=folder.name)
         save_tokenizer(tokenizer, run.tokenizer)
         run.checkpoints.mkdir()
-        # Without progress: a run that goes on from here begins with its first step.
+        # No progress is stored: a run that goes on from here begins with its first step.
         write_checkpoint(run.checkpoint_of(0), model, make_optimizer(model, config), 0)
     return config
 

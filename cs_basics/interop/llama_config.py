@@ -1,6 +1,6 @@
 """The config.json of a Llama folder, and which models have one.
 
-With QK-norm a model is of the type qwen3, whose blocks are Llama's apart from that.
+A model with QK-norm is of the type qwen3, whose blocks are otherwise Llama's.
 """
 
 import json
@@ -12,7 +12,7 @@ from cs_basics.run.json_file import read_json
 from cs_basics.variants.config import ModelConfig
 
 QWEN3_HEAD_DIM = 128
-"""Size of a head where a config.json of this type does not say."""
+"""Size of a head if a config.json of type qwen3 does not give it."""
 
 REQUIRED: dict[str, tuple[str | bool, ...]] = {
     "norm": ("rmsnorm", "rmsnorm-llama"),
@@ -116,16 +116,16 @@ def _llama_settings(values: dict[str, Any]) -> dict[str, Any]:
         "norm": "rmsnorm-llama",
         "norm_eps": _number("rms_norm_eps", values.get("rms_norm_eps", 1e-6)),
         "tie_embeddings": values.get("tie_word_embeddings") is True,
-        # A run needs an end; this is the one of further training.
+        # A run needs an end; this one is for further training.
         "max_steps": 1_000,
     }
 
 
 def _check_architecture(values: dict[str, Any]) -> None:
-    """Refuse what no choice of ModelConfig expresses; what is not named is as by default.
+    """Refuse features that ModelConfig cannot express; a missing entry means the default.
 
     Raises:
-        ValueError: There is such a thing.
+        ValueError: The file uses such a feature; the message names it.
     """
     model_type = values.get("model_type")
     if model_type == "qwen2":

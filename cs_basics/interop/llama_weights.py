@@ -138,7 +138,7 @@ def read_llama_weights(folder: Path, config: ModelConfig) -> dict[str, Tensor]:
 
 
 def _open_weights(folder: Path, files: contextlib.ExitStack) -> dict[str, Any]:
-    """Open the files; return the one that holds each weight."""
+    """Open the files; return, by the name of each weight, the file that holds it."""
     places = _read_index(folder / INDEX) if (folder / INDEX).exists() else None
     paths = {WEIGHTS} if places is None else set(places.values())
     opened = {name: files.enter_context(_open_safetensors(folder / name)) for name in paths}

@@ -1,4 +1,4 @@
-"""The lines of the book, or of a student, that compute what a page shows."""
+"""The source code, from the book or a student, that computes what a page shows."""
 
 import inspect
 from collections.abc import Callable
@@ -13,9 +13,10 @@ ROOT = Path(data.__file__).parents[1]
 
 
 def book_lines(model: TransformerLM) -> dict[str, dict[str, Any]]:
-    """Return file, line, name and source of what computes each part, by the part's name.
+    """Return file, line, name and source of the code of each part, by the part's name.
 
-    The classes are those of the model itself, whoever wrote them; what has no source is left out.
+    The code is that of the model's own classes, whoever wrote them; without source, a part is left
+    out.
     """
     parts = dict(model.named_modules())
 
@@ -24,7 +25,7 @@ def book_lines(model: TransformerLM) -> dict[str, dict[str, Any]]:
 
     wanted: dict[str, Callable[..., Any] | None] = {
         "tokenizer": Tokenizer.encode,
-        # A student may merge elsewhere.
+        # A student's code may have no such function.
         "merge": getattr(bpe, "merge_by_rank", None),
         "block": forward("layers.0"),
         "norm": forward("layers.0.ln1"),

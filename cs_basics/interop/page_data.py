@@ -23,7 +23,7 @@ from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 LARGEST = 127
-"""The largest int8 that is used, so that a value and its negative are both there."""
+"""The largest int8 that is used, so that the negative of every value exists too."""
 
 
 def to_int8(
@@ -35,7 +35,7 @@ def to_int8(
         The multiples, int8 (rows, columns), and the scales by which they are multiplied, (rows).
     """
     scales = weight.abs().amax(dim=-1) / LARGEST
-    # A row of zeros has the scale 0, and 0 / 0 is no number.
+    # A row of zeros has the scale 0, and 0 / 0 would be NaN.
     multiples = (weight / scales.clamp(min=torch.finfo(torch.float32).tiny).unsqueeze(-1)).round()
     return multiples.to(torch.int8), scales
 
@@ -51,7 +51,7 @@ def rounded_to_int8(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def weights_data(state: dict[str, Tensor], *, is_exact: bool) -> tuple[list[dict[str, Any]], str]:
-    """Return where each weight lies, and all of them as bytes in base64.
+    """Return the position of each weight, and the bytes of all weights in base64.
 
     Args:
         state: A state dict, float32.
@@ -60,12 +60,12 @@ def weights_data(state: dict[str, Tensor], *, is_exact: bool) -> tuple[list[dict
     packed = bytearray()
 
     def put(values: Tensor) -> int:
-        packed.extend(bytes(-len(packed) % 4))  # float32 of JavaScript begins at multiples of 4
+        packed.extend(bytes(-len(packed) % 4))  # a Float32Array must start at a multiple of 4
         start = len(packed)
         packed.extend(values.contiguous().numpy().tobytes())
         return start
 
-    # A table that is the output head too has two names and lies there once.
+    # Tied weights have two names and are stored once.
     places: dict[tuple[int, torch.Size], dict[str, Any]] = {}
     named: list[dict[str, Any]] = []
     for name, weight in state.items():
@@ -84,7 +84,7 @@ def weights_data(state: dict[str, Tensor], *, is_exact: bool) -> tuple[list[dict
 
 
 def float32_data(values: Tensor) -> dict[str, str]:
-    """Return numbers for JSON: served.js makes a Float32Array of them."""
+    """Return numbers in base64, for JSON; served.js makes a Float32Array of them."""
     packed = values.detach().cpu().float().contiguous().numpy().tobytes()
     return {"float32": base64.b64encode(packed).decode("ascii")}
 
@@ -102,9 +102,9 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, Any]:
 
 @functools.cache
 def character_class(pattern: str) -> str:
-    r"""Return the ranges of characters that match, as a class of JavaScript has them.
+    r"""Return the ranges of matching characters, as in a character class of JavaScript.
 
-    A browser's own `\p{L}` is that of its version of Unicode, and a token would depend on it.
+    A browser's own `\p{L}` follows its version of Unicode, and tokens would depend on the browser.
     """
     surrogates = range(0xD800, 0xE000)
     every = "".join(chr(code) for code in range(0x110000) if code not in surrogates)
@@ -123,7 +123,7 @@ def validation_data(run: RunFolder, num_tokens: int) -> dict[str, Any] | None:
 
 
 def page_data(run: RunFolder, model: TransformerLM, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return all that the page knows but the weights."""
+    """Return everything that the page knows of a run except the weights."""
     config = run.read_config()
     return {
         "name": run.path.absolute().name,

@@ -1,7 +1,7 @@
 """A run as one HTML file that writes with its weights and shows what happens inside.
 
-The page's own sources are in page/. All is in the file, and a policy in its head forbids it to load
-or send anything.
+The page's own sources are in page/. The file holds everything that it needs, and a policy in its
+head forbids it to load or send anything.
 """
 
 import base64
@@ -19,7 +19,7 @@ from cs_basics.run.folder import RunFolder, Which
 from cs_basics.transformer import TransformerLM
 
 MAX_PARAMETERS = 64_000_000
-"""A page of more would take a second per token, and browsers refuse texts of half a gigabyte."""
+"""With more, a page would take a second per token, and browsers refuse texts of half a gigabyte."""
 
 
 def write_page(
@@ -62,7 +62,7 @@ def served_page(run: RunFolder, model: TransformerLM) -> str:
 
 
 def _known(run: RunFolder, model: TransformerLM) -> dict[str, Any]:
-    # The book's own class, so that the page can show the lines that encoded.
+    # The book's own tokenizer class, so that the page can show the lines that encoded.
     tokenizer = run.load_tokenizer(is_fast=False)
     return page_data(run, model, tokenizer) | {"book": book_lines(model)}
 
@@ -97,7 +97,7 @@ def to_page(data: dict[str, Any], weights: str | None) -> str:
         f"style-src {_digest(style)}", f"script-src {_digest(script)}",
         "connect-src 'self'" if is_served else "worker-src blob:",
     ])  # fmt: skip
-    # No text can end the element that holds it: JSON and JavaScript read \u003c as <.
+    # With < escaped, no text can end the element that holds it; JSON reads \u003c as <.
     known = json.dumps(data | {"is_served": is_served}, separators=(",", ":")).replace(
         "<", "\\u003c"
     )

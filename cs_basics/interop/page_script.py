@@ -14,7 +14,7 @@ _TOP_LEVEL = re.compile(
 
 
 def joined_script(entry: str, folder: Path = PAGE) -> str:
-    """Return a module and all that it imports as one script, each module before its readers.
+    """Return a module and all that it imports as one script, imported modules first.
 
     All share one scope, so a name may be declared by one module only.
 
@@ -40,7 +40,7 @@ def joined_script(entry: str, folder: Path = PAGE) -> str:
 
 
 def _in_order(name: str, folder: Path, met: list[str]) -> Iterator[str]:
-    """Yield the modules that one needs, itself last."""
+    """Yield the modules that a module needs, then the module itself."""
     met.append(name)
     source = (folder / f"{name}.js").read_text(encoding="utf-8")
     for names, imported in _IMPORT.findall(source):

@@ -118,8 +118,8 @@ def tiktoken_arguments(tokenizer: Tokenizer, name: str = "cs_basics") -> dict[st
     """Return arguments with which `tiktoken.Encoding(**arguments)` gives our ids.
 
     tiktoken has no merges: it joins the two neighbours whose bytes together are the token with the
-    lowest id. Merges do the same if the ids of their products ascend and every token has a merge:
-    so in GPT-2's tokenizer, and in all that are trained here.
+    lowest id. Merges do the same if the ids of their products ascend and every token has a merge,
+    as in GPT-2's tokenizer and in all that are trained here.
 
     Raises:
         ValueError: The ids do not ascend with the merges, a token has none, or a byte has no token.

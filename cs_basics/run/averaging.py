@@ -1,4 +1,4 @@
-"""The mean of the weights over many updates, which stands for the weights when a run is over."""
+"""The mean of the weights over many updates, which replaces the weights at the end of a run."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from torch import Tensor, nn
 class WeightAverage:
     """A running mean of the weights of a model.
 
-    With decay 1 it is the mean of all weights it was told of (stochastic weight averaging, Izmailov
-    et al. 2018, https://arxiv.org/abs/1803.05407). With a smaller one it is that mean at first, and
-    an exponential moving average from the update on at which 1 / n falls below 1 - decay.
+    With decay 1 it is the plain mean of all weights added so far (stochastic weight averaging,
+    Izmailov et al. 2018, https://arxiv.org/abs/1803.05407). With a smaller decay it starts as that
+    mean and becomes an exponential moving average once 1 / (number of updates) < 1 - decay.
 
     Args:
         model: The model; its parameters are read and, by `swap`, written in place.
-        start: The share of the run from which on weights count; 1: none do.
-        decay: How much of the mean an update keeps at most.
+        start: The share of the run after which weights are averaged; 1: never.
+        decay: The largest share of the mean that an update keeps.
     """
 
     def __init__(self, model: nn.Module, start: float, decay: float) -> None:
@@ -24,12 +24,12 @@ class WeightAverage:
         self.count = 0
         self.is_swapped = False
         self.is_of_finished_run = False
-        """Whether the run was over once: if it goes on, a new mean begins."""
+        """Whether the mean is that of a finished run: if the run goes on, a new mean begins."""
         self.mean: list[Tensor] = []
-        """Parameter by parameter; the weights of the last update while these are swapped."""
+        """The mean of each parameter; while swapped, the weights after the last update."""
 
     def add(self, progress: float) -> None:
-        """Let the weights of an update count, if the run is as far as that."""
+        """Add the weights after an update to the mean, once the run has reached `start`."""
         if self.is_of_finished_run:
             self.is_of_finished_run, self.count, self.mean = False, 0, []
         if self.start == 1 or progress < self.start:
@@ -42,7 +42,7 @@ class WeightAverage:
             mean.lerp_(weight, max(1 / self.count, 1 - self.decay))
 
     def swap(self) -> None:
-        """Exchange the weights of the model for their mean, or back; nothing without a mean."""
+        """Swap the weights of the model with their mean, or back; without a mean, do nothing."""
         if not self.mean:
             return
         for weight, mean in zip(self.weights, self.mean, strict=True):
@@ -52,14 +52,14 @@ class WeightAverage:
         self.is_swapped = not self.is_swapped
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps of it, besides the weights of the model."""
+        """Return what a checkpoint stores of the mean, besides the weights of the model."""
         return {"count": self.count, "is_swapped": self.is_swapped, "mean": self.mean}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state, once the weights of the same checkpoint are loaded.
+        """Restore a saved state, after the weights of the same checkpoint have been loaded.
 
         Raises:
-            ValueError: It is not of this model.
+            ValueError: The state belongs to another model.
         """
         mean = state["mean"]
         if mean and [part.shape for part in mean] != [weight.shape for weight in self.weights]:

@@ -1,4 +1,4 @@
-"""The batches of a run: where they are read, with how much noise, on which device."""
+"""The batches of a run: drawn from the training text, with noise if wanted, on its device."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ def draw_batch(
     rows: slice,
     device: torch.device,
 ) -> Batch:
-    """Return rows of the batch of a step: inputs and the tokens after them.
+    """Return some rows of the batch of a step: inputs, and the tokens that follow them.
 
     Args:
         tokens: Token ids of the training text, (num_tokens,).
         config: Says how many windows of which length make a batch, and how they are drawn.
         step: Number of batches before this one.
-        rows: The rows that are wanted. Every process draws the whole batch, and so the same.
-        device: Where they go.
+        rows: The rows to return. Every process draws the whole batch, so that all draw the same.
+        device: Device of the returned rows.
     """
     data = config.data
     sizes = (data.batch_size, config.model.context_length)
@@ -41,13 +41,13 @@ def draw_batch(
 
 
 def with_noise(ids: Tensor, share: float, vocab_size: int) -> Tensor:
-    """Return the ids, of which about this share is replaced by random ones."""
+    """Return the ids with about this share of them replaced by random ones."""
     noise = torch.randint(vocab_size, ids.shape)
     return torch.where(torch.rand(ids.shape) < share, noise, ids)
 
 
 def to_device(part: Tensor, device: torch.device) -> Tensor:
-    """Move token ids to a device; on the way to a GPU the copy runs while it computes."""
+    """Move token ids to a device; a GPU goes on computing while they are copied to it."""
     part = part.contiguous()
     if device.type == "cuda":
         return part.pin_memory().to(device, non_blocking=True)

@@ -54,7 +54,7 @@ class Checkpoint:
 
 
 def _check_moments(optimizer: Optimizer) -> None:
-    """PyTorch takes moments of any shape from a file, and fails at the next update."""
+    """Refuse moments of the wrong shape: PyTorch loads them and fails at the next update."""
     for parameter, state in optimizer.state.items():
         for name in ("m", "v"):
             moment = state.get(name)
@@ -137,7 +137,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """
     path = Path(path)
     with path.open("rb") as file:
-        # The footer first: what is no checkpoint may be of any size.
+        # The footer first: a file that is not a checkpoint may be of any size.
         file.seek(max(0, path.stat().st_size - FOOTER_BYTES))
         footer = _read_footer(path, file.read(FOOTER_BYTES))
         file.seek(0)

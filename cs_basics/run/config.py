@@ -17,7 +17,7 @@ from cs_basics.variants.config import ModelConfig, require_default
 END_OF_TEXT = "<|endoftext|>"
 MIN_VOCAB_SIZE = 257
 MAX_MUON_STEPS = 8
-"""More gain nothing: after five, no singular value above 0.001 is off by more than 0.14."""
+"""More steps gain nothing: after five, no singular value above 0.001 is off by more than 0.14."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class OptimConfig:
     warmup_steps: int = 100
     """Updates until the learning rate is at its highest."""
     weight_decay: float = 0.1
-    """Decoupled weight decay; divided by the ratio of a group that has a rate of its own."""
+    """Decoupled weight decay; where weights have a learning rate ratio, divided by that ratio."""
     beta1: float = 0.9
     """AdamW: decay rate of the first moment, the mean gradient."""
     beta2: float = 0.95
@@ -90,8 +90,8 @@ class OptimConfig:
     """From this share of the run on, weights are averaged; the mean replaces them when the run is
     over. 1: no averaging."""
     average_decay: float = 1.0
-    """How much of that mean an update keeps at most; 1: the mean counts all updates alike; below:
-    it becomes an exponential moving average."""
+    """Largest share of that mean that an update keeps. 1: all updates count alike; below 1: the
+    mean becomes an exponential moving average."""
 
     def __post_init__(self) -> None:
         require_positive(self, "lr", "embedding_lr_ratio", "max_grad_norm", "muon_lr_ratio")
@@ -181,7 +181,7 @@ class TrainConfig:
 
     @classmethod
     def of(cls, **settings: Any) -> Self:  # noqa: ANN401  of any field
-        """Build a configuration from settings by their own names, as flags give them.
+        """Build a configuration from settings given by name, as flags are.
 
         Raises:
             TypeError: A name is unknown.

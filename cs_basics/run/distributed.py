@@ -35,7 +35,7 @@ BUCKET_BYTES = 25 << 20
 
 
 BuildWhole = Callable[[], tuple[nn.Module, Optimizer]]
-"""Makes a whole model and its optimizer, where a process holds a part of them."""
+"""Builds a whole model and its optimizer, for processes that hold only a part of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def join() -> Generator[World]:
     # error this line is not reached: the others might never arrive at it.
     world.wait()
     dist.destroy_process_group()
-    # A thread of gloo may still hold the last tensor, and would abort the process if it let go of
-    # it while Python ends. It needs the interpreter for a moment, which sleeping leaves to it.
+    # A thread of gloo may still hold the last tensor; releasing it while Python shuts down would
+    # abort the process. Sleeping lets that thread have the interpreter and release it now.
     time.sleep(0.2)
 
 

@@ -151,7 +151,7 @@ def join_token_files(
 
     Raises:
         OSError: A file cannot be read or written.
-        ValueError: paths is empty, one is no token file, or they are of different tokenizers.
+        ValueError: paths is empty, a file is not a token file, or the tokenizers differ.
     """
     if not paths:
         raise ValueError("paths is empty: name the token files to join")

@@ -1,4 +1,4 @@
-"""Batches in epochs: the text once per epoch, cut and ordered anew each time."""
+"""Batches in epochs: each epoch reads the text once, cut and ordered anew."""
 
 import functools
 from typing import Any
@@ -15,12 +15,12 @@ def epoch_batch(
     step: int,
     seed: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the batch of a step; the steps of an epoch together hold the text once.
+    """Return the batch of a step; the batches of an epoch together hold the text once.
 
     The windows of an epoch do not overlap. Where the first one begins is drawn anew for each
     epoch, so that a token is not always predicted from the same context; tokens at both ends that
-    do not fill a window are dropped. All depends on step and seed only, so that a run can resume
-    at any step.
+    do not fill a window are dropped. The batch depends only on step and seed, so that a run can
+    resume at any step.
 
     Args:
         dataset: Token ids, (num_tokens,), at least context_length + 1.
@@ -32,7 +32,7 @@ def epoch_batch(
     Returns:
         As `get_batch`.
     """
-    # One less than fit, so that there are as many wherever the first one begins.
+    # One window less than fits, so that their number is the same wherever the first one begins.
     num_windows = max(1, (len(dataset) - 1) // context_length - 1)
     num_firsts = len(dataset) - num_windows * context_length
     starts: list[int] = []
@@ -41,7 +41,7 @@ def epoch_batch(
         first, order = _epoch(num_windows, num_firsts, seed, epoch)
         starts.append(first + context_length * int(order[place_in_epoch]))
     places = np.array(starts)[:, None] + np.arange(context_length + 1)
-    # One read for both: the windows with the token after each.
+    # One read gives inputs and targets: each window together with the token after it.
     windows = torch.from_numpy(dataset[places].astype(np.int64))
     return windows[:, :-1], windows[:, 1:]
 

@@ -35,7 +35,7 @@ class Evaluation:
     bytes_per_token: float
     """Mean length of a token of the text, in bytes."""
     elapsed_s: float
-    """Time it took."""
+    """Seconds that the evaluation took."""
 
     @property
     def bits_per_byte(self) -> float:
@@ -127,8 +127,8 @@ def _own_batches(
 ) -> Iterator[tuple[tuple[Tensor, Tensor], bool]]:
     """Distribute batches over the processes; yield those of this process, and whether they count.
 
-    All processes get equally many, since with FSDP they must call the model together. If the number
-    of batches is not divisible, the last round repeats its first batch, which is not counted.
+    All processes get the same number of batches, since with FSDP they must call the model together.
+    If the last round has too few, the remaining processes repeat its first one, uncounted.
     """
     while dealt := list(islice(batches, world.size)):
         has_own = world.rank < len(dealt)

@@ -1,4 +1,4 @@
-"""Where everything of a run lies, and how to load it again."""
+"""The files of a run: where each of them is, and how to load it again."""
 
 import json
 import logging
@@ -72,7 +72,7 @@ class RunFolder:
         return config
 
     def _check_size(self, config: TrainConfig) -> None:
-        """Refuse sizes that the checkpoint cannot hold, before memory is taken for the model."""
+        """Refuse a model larger than its checkpoint, before memory is allocated for it."""
         num_bytes = least_bytes(config.model)
         for path in self.all_checkpoints()[-1:]:
             if num_bytes > (size := path.stat().st_size):
@@ -111,11 +111,11 @@ class RunFolder:
         return path
 
     def read_newest_checkpoint(self) -> Checkpoint:
-        """Read the checkpoint of the highest step that is whole; damaged ones are skipped aloud.
+        """Read the newest undamaged checkpoint; damaged ones are skipped with a warning.
 
         Raises:
-            FileNotFoundError: There is none.
-            ValueError: All are damaged.
+            FileNotFoundError: There is no checkpoint.
+            ValueError: All checkpoints are damaged.
         """
         latest = self.latest_checkpoint()
         if self.all_checkpoints() == [latest]:
@@ -128,12 +128,13 @@ class RunFolder:
         raise ValueError(f"{latest} and all checkpoints before it are damaged: start another run")
 
     def keep_checkpoints(self, step: int, num_kept: int, validation_loss: float | None) -> None:
-        """Delete old checkpoints, once that of a step is written.
+        """Delete old checkpoints, after that of a step has been written.
 
         Args:
-            step: The step.
+            step: The step whose checkpoint was written.
             num_kept: How many to keep, besides the best.
-            validation_loss: The last one measured up to this step, if any; decides which is best.
+            validation_loss: The last loss measured up to this step, if any; decides which
+                checkpoint is best.
         """
         past = [path for path in self.all_checkpoints() if path <= self.checkpoint_of(step)]
         best, best_loss = self._read_best()
@@ -178,7 +179,7 @@ class RunFolder:
     def load_model(
         self, device: torch.device | str = "cpu", which: Which = "latest"
     ) -> TransformerLM:
-        """Return the model of the latest checkpoint that is whole, or of the best.
+        """Return the model of the latest undamaged checkpoint, or of the best.
 
         Raises:
             FileNotFoundError: There is no run or no checkpoint.
@@ -198,12 +199,12 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
     """Return the optimizer of a run; the embedding table has a learning rate of its own.
 
     Args:
-        model: Whose weights are updated.
+        model: The model whose weights are updated.
         config: Rates, betas, decay.
         is_fast: Take the fast twin.
     """
     optim = config.optim
-    # Under the names that the contract gives them (docs/handout.md).
+    # Both are found by the names that the contract gives them (docs/handout.md).
     table = model.get_parameter("token_embeddings.weight")
     ratio = 1.0 if table is model.get_parameter("lm_head.weight") else optim.embedding_lr_ratio
     others = {name: p for name, p in model.named_parameters() if p is not table}
@@ -240,6 +241,6 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
 
 
 def least_bytes(config: ModelConfig) -> int:
-    """Return a number of bytes below which no model of these sizes can be kept."""
+    """Return a lower bound on the bytes that it takes to store a model of these sizes."""
     per_layer = 2 * config.d_model * (config.d_q + config.d_ff)
     return 4 * (config.vocab_size * config.d_model + config.num_layers * per_layer)

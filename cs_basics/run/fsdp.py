@@ -81,7 +81,7 @@ class FSDP(DDP):
         return norm
 
     def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Gather both from all processes; the results support `state_dict` only."""
+        """Gather model and optimizer from all processes; the results support `state_dict` only."""
         model_state = {
             name: value.full_tensor() if isinstance(value, DTensor) else value
             for name, value in self.model.state_dict().items()

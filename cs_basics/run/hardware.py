@@ -52,10 +52,11 @@ def resolve_dtype(choice: str, device: torch.device) -> torch.dtype:
 
 @functools.cache
 def bfloat16_gain(device: torch.device, size: int) -> float:
-    """Measure how many times as fast products of matrices are in bfloat16.
+    """Measure how many times as fast matrix products are in bfloat16 as in float32.
 
-    A process measures each size once; in turns, so that other work on the machine slows both:
-    measured one after the other, a busy tenth of a second decided a whole run.
+    The two types take turns, so that other work on the machine slows both: when one was measured
+    after the other, a busy tenth of a second decided a whole run. A process measures each size
+    once.
     """
     wide = torch.randn(size, size, device=device)
     narrow = wide.bfloat16()

@@ -2,11 +2,11 @@
 
 Shoeybi et al. 2019, sec. 3 (https://arxiv.org/abs/1909.08053). A pair of products needs one sum
 over the processes: the first is split by its outputs (ColumnParallelLinear), so that each process
-has some of the hidden features, heads say; the second by its inputs (RowParallelLinear), so that
-each has a part of the sum. Columns and rows are those of W^T in x W^T.
+has some of the hidden features, such as some heads; the second by its inputs (RowParallelLinear),
+so that each has a part of the sum. Columns and rows are those of W^T in x W^T.
 
-A layer of the book gets one of these classes together with its shard of the weight, in
-tensor_parallel.py.
+tensor_parallel.py gives a layer of the book one of these classes, together with its shard of the
+weight.
 """
 
 import torch
@@ -18,7 +18,7 @@ from cs_basics.layers import Embedding, Linear
 
 
 class _CopyToAll(torch.autograd.Function):
-    """The identity, whose input is the same on all processes: its gradient is the sum of theirs."""
+    """The identity on an input that all processes share: its gradient is the sum of theirs."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:  # noqa: ARG004
@@ -30,7 +30,7 @@ class _CopyToAll(torch.autograd.Function):
 
 
 class _SumOverAll(torch.autograd.Function):
-    """The sum of all processes' inputs: each gets the gradient as it is."""
+    """The sum of all processes' inputs: the gradient goes to each of them unchanged."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:  # noqa: ARG004
@@ -78,7 +78,7 @@ class VocabParallelHead(ColumnParallelLinear):
 
 
 class VocabParallelEmbedding(Embedding):
-    """The embedding: each process knows some ids, the others are zero and come by the sum."""
+    """The embedding: each process looks up its own ids, others give 0; the sum has all of them."""
 
     def forward(self, token_ids: Tensor) -> Tensor:
         """Return the vectors of the ids, (...) -> (..., d_model)."""
@@ -91,7 +91,7 @@ class VocabParallelEmbedding(Embedding):
 
 
 def shares(total: int) -> list[int]:
-    """How many of `total` things each process has: the first ones one more, if it is uneven."""
+    """How many of `total` things each process has; the first ones share out the remainder."""
     each, more = divmod(total, dist.get_world_size())
     return [each + (rank < more) for rank in range(dist.get_world_size())]
 
@@ -104,7 +104,7 @@ def shard(whole: Tensor, axis: int) -> Tensor:
 def gather(part: Tensor, axis: int, total: int) -> Tensor:
     """Put the shards of all processes together again, the inverse of `shard`."""
     sizes = shares(total)
-    # gloo wants equal sizes: the shorter shards are filled up, and narrowed after it.
+    # gloo needs equal sizes: shorter shards are padded before the call and cut back after it.
     shape = list(part.shape)
     shape[axis] = sizes[0]
     filled = part.new_zeros(shape)

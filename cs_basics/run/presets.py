@@ -54,7 +54,7 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
     ),
     "own-text": (
         "A few megabytes of your own text, read several times in ten minutes.",
-        # Ten minutes read 3.6 MB five times, so what holds back is overfitting, not the updates.
+        # In ten minutes 3.6 MB are read five times: overfitting is the limit, not the updates.
         _STORIES.replace(
             train_text=Path("train.txt"),
             valid_text=Path("valid.txt"),

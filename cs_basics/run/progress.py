@@ -1,4 +1,4 @@
-"""What the library tells of long work; the scripts show it (scripts/cli.py)."""
+"""Progress of long work, which the library reports and the scripts show (scripts/cli.py)."""
 
 from collections.abc import Callable
 

@@ -31,7 +31,7 @@ class SpikeDetector:
         limit = self.mean + max(DEVIATIONS * math.sqrt(self.variance), MIN_NATS)
         was_high = self.is_high
         self.is_high = self.num_losses >= MIN_LOSSES and loss > limit
-        # Clip at the limit what enters the averages, or one spike would hide those that follow.
+        # Losses enter the averages clipped at the limit, or one spike would hide the next ones.
         deviation = (limit if self.is_high else loss) - self.mean
         self.num_losses += 1
         share = max(1 - DECAY, 1 / self.num_losses)

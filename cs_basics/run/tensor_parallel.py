@@ -82,7 +82,7 @@ class TensorParallel(DDP):
         self._name_of = {id(parameter): name for name, parameter in shared.items()}
 
     def clip(self, optimizer: Optimizer, max_norm: float) -> float:  # noqa: ARG002
-        """Clip the gradients; return their global norm. What all processes hold counts once."""
+        """Clip the gradients; return their global norm, with replicated weights counted once."""
         held = {n: p for n, p in self.model.named_parameters() if p.grad is not None}
         parts = [p for n, p in held.items() if n in self._axes]
         same = [p for n, p in held.items() if n not in self._axes]
@@ -92,7 +92,7 @@ class TensorParallel(DDP):
         return norm
 
     def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Gather both from all processes; the results support `state_dict` only."""
+        """Gather model and optimizer from all processes; the results support `state_dict` only."""
         model_state = {
             name: self._gathered(value, name) for name, value in self.model.state_dict().items()
         }
@@ -129,10 +129,10 @@ class TensorParallel(DDP):
 
 
 def check(model: TransformerLM, world: World) -> None:
-    """Refuse what cannot be shared out.
+    """Refuse a model that cannot be shared out.
 
     Raises:
-        ValueError: It says what.
+        ValueError: A weight or a number of heads cannot be shared out; the message names it.
     """
     for block in model.layers:
         assert isinstance(block, TransformerBlock)
@@ -160,7 +160,7 @@ def share_out(model: nn.Module) -> dict[str, int]:
         kind, axis = LAYERS.get(name.rpartition(".")[2], (None, 0))
         if kind is None:
             if name.endswith(("q_norm", "k_norm")):
-                # Each process has some heads only, and all heads have the same gain.
+                # All heads share one gain, and each process has the gradient of its own heads only.
                 for gain in module.parameters():
                     gain.register_hook(summed)
             continue

@@ -62,9 +62,9 @@ class Trainer:
         self.micro_batch_size = micro_batch_size(config, world)
         self.device = resolve_device(config.run.device)
         self.dtype = resolve_dtype(config.run.dtype, self.device)
-        # What shares out matrices knows the book's layers only.
+        # Tensor parallelism knows the book's layers only.
         self.is_fast = config.run.fast == "auto" and self.data_world is world
-        # Unknown on MPS, where nothing here waits for a product to end.
+        # Unknown on MPS, where the measurement would not wait for a product to end.
         is_known = self.device.type != "mps"
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
@@ -93,7 +93,7 @@ class Trainer:
         """Write a checkpoint, and delete those that are no longer kept.
 
         Raises:
-            OSError: It cannot be written; those before it are as they were.
+            OSError: The checkpoint cannot be written; older ones are unchanged.
             TrainingDivergedError: The weights are not finite; nothing was written.
         """
         held = [part for group in self.optimizer.param_groups for part in group["params"]]
@@ -123,19 +123,19 @@ class Trainer:
         )
 
     def restore(self) -> None:
-        """Take up the newest checkpoint that is whole; without any, begin at the beginning.
+        """Restore the newest undamaged checkpoint; without any, begin at the beginning.
 
         A checkpoint without progress holds weights that were made elsewhere.
 
         Raises:
-            ValueError: All are damaged, or not of this model.
+            ValueError: All checkpoints are damaged, or they are of another model.
         """
         if not self.folder.all_checkpoints():
             logger.info("%s holds no checkpoint: from the beginning", self.folder.checkpoints)
             return
         checkpoint = self.folder.read_newest_checkpoint()
         progress = checkpoint.progress
-        # Of weights that were made elsewhere only these are taken: rates and betas are this run's.
+        # From a checkpoint made elsewhere only weights are taken: rates and betas are this run's.
         groups = [dict(group) for group in self.optimizer.param_groups]
         step = self.layout.load(self.optimizer, checkpoint)
         if not progress:
@@ -215,7 +215,7 @@ class Trainer:
         return SCHEDULES[optim.schedule](step, optim.lr, min_lr, optim.warmup_steps, length)
 
     def after(self, update: Update, log: MetricsLog, report: Report | None) -> None:
-        """Log, evaluate and save after an update, whatever is due."""
+        """After an update, log, evaluate and save, whichever of these are due."""
         run, self.step = self.config.run, update.step
         self.average.add(self.clock.progress(self.step))
         loss = self.world.mean(update.loss)
@@ -256,11 +256,11 @@ class Trainer:
         return self.clock.progress(self.step) < 1 and not is_asked_to_stop
 
     def performance(self, seconds_per_step: float) -> dict[str, float]:
-        """Return speed, time left, memory, and the share of the rate of matrix products."""
+        """Return speed, time left, memory, and speed as a share of the peak (MFU)."""
         config = self.config
         tokens_per_s = config.data.batch_size * config.model.context_length / seconds_per_step
         performance = {"perf__tokens_per_s": tokens_per_s}
-        if self.step > 1:  # The first update's time is that of the compiler.
+        if self.step > 1:  # The time of the first update includes compiling.
             seconds_left = self.clock.seconds_left(self.step, seconds_per_step)
             performance["perf__seconds_left"] = seconds_left
         if (memory := peak_memory_mb(self.device)) is not None:
@@ -286,7 +286,7 @@ class Trainer:
         return 6.0 * (num_shares * sum(held.values()) + scores)
 
     def next_batch(self) -> Batch:
-        """Return the rows of the next batch that this process works on; draw what it drops.
+        """Return this process's rows of the next batch, and draw the dropout masks for them.
 
         Raises:
             OSError, ValueError: The token file is gone or was changed.
@@ -326,7 +326,7 @@ class Trainer:
         return result
 
     def sample(self, log: MetricsLog) -> None:
-        """Let the model write a little, and log it, unless it is sharded."""
+        """Generate a short text and log it, unless the model is sharded."""
         num_tokens, can_call = self.config.run.sample_tokens, not self.layout.is_split
         if num_tokens and can_call and self.world.is_first:
             seed = self.config.run.seed

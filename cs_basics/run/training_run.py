@@ -36,11 +36,11 @@ def train_run(
 
     Args:
         config: The run; run_dir must be set.
-        resume: Go on from the newest checkpoint of run_dir that is whole.
+        resume: Go on from the newest undamaged checkpoint of run_dir.
         on_progress: Called with the progress of the work before and after the updates, which are
             logged instead.
         world: The processes that train together, each calling this with the same arguments.
-        make_page: Writes the page of the finished run, to which the report leads; a failure costs
+        make_page: Writes the page of the finished run, which the report links to; a failure costs
             only the page.
 
     Returns:
@@ -103,7 +103,7 @@ def _train_and_watch(
 ) -> Evaluation:
     """Make all updates, evaluate, and let the first process keep metrics, report and samples."""
     config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
-    # The other processes go through the same motions and leave nothing.
+    # The other processes do the same work and write nothing.
     path = folder.metrics if is_first else None
     with MetricsLog(path, config, trainer.num_metrics_bytes) as log:
         report = Report(folder, config, log) if is_first else None
@@ -124,7 +124,7 @@ def _train_and_watch(
             samples = write_samples(
                 model, trainer.corpus.tokenizer, folder.samples, config.run, is_fast=trainer.is_fast
             )
-            folder.page.unlink(missing_ok=True)  # Of a run that is resumed it has older weights.
+            folder.page.unlink(missing_ok=True)  # After a resume it would hold older weights.
             if make_page is not None:
                 try:
                     make_page(folder)

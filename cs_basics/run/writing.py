@@ -21,7 +21,7 @@ def generate_rows(
     is_compiled: bool = False,
     is_end: Callable[[int, int], bool] | None = None,
 ) -> Iterator[list[int | None]]:
-    """Continue several prompts: as one batch where cs_basics/fast can, else in turns.
+    """Continue several prompts: as one batch if cs_basics/fast can, else one after the other.
 
     Rows are independent: row r is what `generate` returns with seed + r.
 
@@ -33,7 +33,7 @@ def generate_rows(
         stop_ids: Any of these tokens ends its text and is not yielded.
         seed: Equal seeds give equal texts; None: a random seed.
         is_fast: Use the fast twin of `generate` if there is one.
-        is_compiled: Compile it first, which is worth it from some thousand tokens on.
+        is_compiled: Compile it first, which pays off after a few thousand tokens.
         is_end: Told a row and its new token, returns whether the text of that row ends with it.
 
     Yields:

@@ -104,8 +104,8 @@ def write_stories(
 ) -> int:
     """Write whole stories to a file, each followed by a line `<|endoftext|>`.
 
-    The file appears under its name only when it is complete. More bytes of the same seed start with
-    the same stories.
+    The file appears under its name only when it is complete. A larger file of the same seed begins
+    with the same stories.
 
     Args:
         path: File to write, and folders above it as needed; replaced if it exists.

@@ -15,7 +15,7 @@ MARKS = re.compile(r"([>?&]*) ?(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """One step of a plot: its marks, and for each way to tell it the sentences it spells."""
+    """One step of a plot: its marks, and the spelled-out sentences of each way to tell it."""
 
     marks: str
     lines: tuple[tuple[str, ...], ...]
@@ -37,7 +37,8 @@ def read_plots(path: Path = PATH) -> tuple[Plot, ...]:
     """Read every plot, each with the opening of its kind of hero.
 
     Raises:
-        ValueError: The file breaks the format that its first lines describe; names the line.
+        ValueError: The file breaks the format that its first lines describe; the message names the
+            line.
     """
     openings: dict[str, tuple[Beat, ...]] = {}
     plots: list[Plot] = []

@@ -10,9 +10,9 @@ from cs_basics.stories.words import DIGITS, PRONOUNS, SLOT, read_words
 Pattern = tuple[str, ...]
 """Literal text and the names of slots in turns, beginning and ending with text."""
 Held = tuple[int, ...]
-"""The words that a slot may hold, as places among the words of its kind."""
+"""The words that a slot may hold, as indices into the words of its kind."""
 Cast = Mapping[str, Held]
-"""The slots that were met, and what each may hold after all that was read."""
+"""The slots met so far, and the words that each of them may still hold."""
 NAMING = ("", "a", "A", "cap", "full", "s", "past", "ing")
 """The forms of a word that name it; the others say what goes with it."""
 
@@ -37,14 +37,15 @@ class Reading:
 def read_story(text: str, *, keeps_all: bool = True) -> Reading:
     """Read a story as far as any plot goes.
 
-    Every sentence must be one of the opening or of the plot, in any order and number, and each slot
-    must hold one word, which no other slot has, from its first mention to the end: a hero who
-    changes the name, or is a friend of the same name, or a ball that becomes a doll, ends the
-    reading.
+    Every sentence must come from the opening or the plot, in any order and number. Each slot must
+    hold one word, which no other slot holds, from its first mention to the end: the reading ends
+    where the hero's name changes, where a friend has the hero's name, or where a ball becomes a
+    doll.
 
     Args:
         text: A story, without the mark of its end.
-        keeps_all: False: of the slots, only the hero and the plot's object must stay what they are.
+        keeps_all: Whether every slot must keep its word; False: only the hero and the plot's object
+            must.
     """
     text = text.strip()
     readings = (_read_plot(plot, text, keeps_all) for plot in read_plots())
@@ -74,7 +75,7 @@ def _read_plot(plot: Plot, text: str, keeps_all: bool) -> Reading:
 
 @cache
 def _patterns(plot: Plot) -> tuple[Pattern, ...]:
-    """Return what the beats of a plot may say."""
+    """Return the sentences that the beats of a plot may say."""
     told = (sentence for beat in plot.beats for line in beat.lines for sentence in line)
     return tuple(dict.fromkeys(tuple(SLOT.split(sentence)) for sentence in told))
 
@@ -87,9 +88,9 @@ def _match(
     hero_kind: str,
     kept: Collection[str] | None,
 ) -> Iterator[tuple[int, Cast]]:
-    """Yield each end that literal text and slots can have if they begin at a place.
+    """Yield each place where a sentence that begins at a place can end, and the cast from there.
 
-    Slots that are not kept may hold another word each time; None: all are kept.
+    Slots that are not in `kept` may hold another word each time; None: all slots are kept.
     """
     literal, *slot_and_rest = parts
     if not text.startswith(literal, place):
@@ -127,7 +128,7 @@ def _kind(slot: str, hero_kind: str) -> str:
 
 
 def _taken(cast: Cast, hero_kind: str) -> set[str]:
-    """Return the words that are known: no two slots of a story hold the same one."""
+    """Return the words of slots that can hold only one: no other slot of a story may hold them."""
     may_be = (
         {read_words()[_kind(slot, hero_kind)][i] for i in held} for slot, held in cast.items()
     )
@@ -136,7 +137,7 @@ def _taken(cast: Cast, hero_kind: str) -> set[str]:
 
 @cache
 def _spellings(kind: str, form: str, *, begins_sentence: bool) -> dict[Pattern, Held]:
-    """Return how a form of each word is spelled; at the start a name may be a pronoun instead.
+    """Return the spellings of a form and their words; a pronoun may start a sentence instead.
 
     A word may itself hold slots, such as "bumped {his} knee".
     """

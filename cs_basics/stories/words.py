@@ -20,8 +20,8 @@ class Word(str):
 
     Args:
         text: The plain form, which the word itself equals as a string.
-        **forms: Any other forms, by name. Always there are `a`, the form with an indefinite
-            article, and the forms that start a sentence, `A` and `cap`.
+        **forms: Any other forms, by name. Every word has `a`, the form with an indefinite article,
+            and `A` and `cap`, the forms that start a sentence.
     """
 
     def __new__(cls, text: str, **_forms: str) -> "Word":
@@ -51,7 +51,8 @@ def read_words(path: Path = PATH) -> dict[str, tuple[Word, ...]]:
     """Read the words of each kind.
 
     Raises:
-        ValueError: The file breaks the format that its first lines describe; names the line.
+        ValueError: The file breaks the format that its first lines describe; the message names the
+            line.
     """
     kinds: dict[str, tuple[Word, ...]] = {}
     all_lines: list[Line] = []
@@ -70,7 +71,7 @@ def read_words(path: Path = PATH) -> dict[str, tuple[Word, ...]]:
 
 
 def _words_of(line: Line, forms: list[str], kinds: Kinds) -> Iterator[Word]:
-    """Read the words of one line: their plain forms and what the forms of the title are."""
+    """Read the words of one line: their plain forms, and the forms that the title names."""
     plain, *values = line.text.split(" / ")
     if len(values) != len(forms):
         raise line.error(f"there are {len(values)} forms, but the title names {len(forms)}")
@@ -100,8 +101,8 @@ def check_slots(line: Line, kinds: Kinds, hero_kind: str = "child") -> None:
     """Check that a word can fill each slot of a line.
 
     Raises:
-        ValueError: A slot names no kind of word, a form that some words lack or one word too many,
-            or a brace is open.
+        ValueError: A slot names no kind of word, a form that some words lack, or more words than
+            its kind has; or a brace has no partner.
     """
     for slot in SLOT.findall(line.text):
         kind, _, form = ("hero", "", slot) if slot in PRONOUNS else slot.partition(".")

@@ -7,7 +7,7 @@ from cs_basics.run.config import TrainConfig
 Variants = dict[str, TrainConfig]
 """Configurations by name; the names are also names of folders."""
 
-# The last one diverges: decay alone takes 1 - lr * weight_decay of each weight at every update.
+# The last one diverges: the decay of an update alone multiplies weights by 1 - lr * weight_decay.
 _RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 10.0)
 _BATCH_SIZES = (1, 4, 16, 64)
 
@@ -55,7 +55,7 @@ def _norms(base: TrainConfig) -> Variants:
         "centre-only": base.replace(norm="centre-only"),
         "gain-only": base.replace(norm="gain-only"),
         "qk-norm": base.replace(qk_norm=True),
-        # What the heads found; a gate has the weights of one more projection.
+        # Norms of the heads' outputs; a gate has the weights of one more projection.
         "heads-group": base.replace(head_norm="group"),
         "heads-gated": base.replace(head_norm="gated"),
         "heads-gated-first": base.replace(head_norm="gated-first"),

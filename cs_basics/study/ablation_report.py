@@ -40,7 +40,7 @@ from cs_basics.study.ablation_summary import (
 PLOT = "loss.png"
 
 _NOT_COMPARED = ("seed", "run_dir", "vocab_size", "device", "dtype")
-"""Settings that are no part of what a suite varies."""
+"""Settings that are not part of what a suite varies."""
 
 _COLUMNS: tuple[tuple[str, str, Callable[[Iterable[float]], float], str], ...] = (
     ("tokens/s", "tokens_per_s", fmean, ",.0f"),
@@ -51,7 +51,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Iterable[float]], float], str], ...] =
     ("largest gradient", "largest_grad_norm", max, ".3g"),
     ("parameters", "num_parameters", max, ",.0f"),
 )
-"""Columns of both tables: title, field of RunResult, what a variant shows of its runs, format."""
+"""Columns of both tables: title, field of RunResult, how a variant combines its runs, format."""
 
 
 def write_report(folder: Path, suite: str, base: TrainConfig, runs: Sequence[Run]) -> None:
@@ -146,7 +146,7 @@ def _titles() -> list[str]:
 
 
 def _cells(results: Sequence[RunResult]) -> list[str]:
-    """Return what some runs have in the columns of _COLUMNS."""
+    """Return the cells of some runs in the columns of _COLUMNS."""
     return [
         _cell([getattr(result, field) for result in results], combine, form)
         for _, field, combine, form in _COLUMNS

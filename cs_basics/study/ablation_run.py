@@ -1,8 +1,8 @@
 """One run of an ablation: train a variant for exactly its budget, then measure.
 
-`run.training_run.train_run` counts everything against the minutes of a run, so that stories are
-there when they are over. Here every run gets the same minutes of updates: preparing, compiling and
-evaluating are not counted.
+`run.training_run.train_run` counts everything against the minutes of a run, so that its stories are
+there when the time is over. Here every run gets the same minutes of updates: preparing, compiling
+and evaluating are not counted.
 """
 
 import json
@@ -53,11 +53,11 @@ class RunResult:
     steps: int
     """Updates made."""
     minutes: float
-    """Time they took."""
+    """Minutes that the updates took."""
     loss: float | None
     """Validation loss at the end, nats per token."""
     bits_per_byte: float | None
-    """The same per byte of text."""
+    """The same loss in bits per byte of text."""
     unigram_loss: float
     """Lowest loss that is possible without any context, on the same tokens."""
     tokens_per_s: float | None
@@ -99,7 +99,7 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
     Args:
         config: The run; run_dir is its folder.
         shared: Holds the tokenizer and the token files of all runs.
-        keep_weights: Also write a checkpoint of the end, unless the run diverged.
+        keep_weights: Also write a checkpoint at the end, unless the run diverged.
 
     Returns:
         The result, which is also in run_dir/result.json.
@@ -158,9 +158,9 @@ def loss_windows(losses: Sequence[float]) -> list[tuple[int, float]]:
 def first_diverged_step(train_losses: Sequence[float]) -> int | None:
     """Return the update at which a run whose losses stayed finite diverged, or None.
 
-    It diverged if its last window lies more than DIVERGED_BY_NATS above its best one, at the first
-    update after the best. Training losses decide, since a validation loss also rises when a model
-    overfits.
+    A run diverged if its last window lies more than DIVERGED_BY_NATS above its best one; it did so
+    at the first update after the best window. Training losses decide, since a validation loss also
+    rises when a model overfits.
 
     Args:
         train_losses: Loss of every update.
@@ -186,7 +186,7 @@ def _clock(run: RunConfig) -> Clock:
 
 
 def _warm_up(trainer: Trainer) -> None:
-    """Let everything be compiled and loaded that computes gradients; change no weight."""
+    """Compile and load everything that computes gradients; change no weight."""
     inputs, targets = trainer.next_batch()
     rows = slice(trainer.micro_batch_size)
     for _ in range(2):

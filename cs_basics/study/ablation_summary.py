@@ -87,7 +87,7 @@ class Difference:
     behind: str
     bits_per_byte: float
     standard_error: float | None
-    """Of the difference; None where no variant has two scores."""
+    """Standard error of the difference; None where no variant has two scores."""
 
     @property
     def is_noise(self) -> bool | None:
@@ -100,7 +100,7 @@ class Difference:
 def summarise(runs: Iterable[Run]) -> list[Summary]:
     """Group the runs of a suite by variant, the best first.
 
-    Variants of which a run diverged or crashed come after those, variants without any score last.
+    Variants with a diverged or crashed run come after the sound ones, those without a score last.
     """
     by_variant: dict[str, list[Run]] = {}
     for run in runs:
@@ -115,8 +115,8 @@ class Noise:
     With two seeds a variant's own variance says almost nothing, so the variances of all variants
     are pooled. An erratic variant is left out of the pool and judged by its own variance: one that
     nearly diverges would otherwise hide the differences between all the others. All variants share
-    their seeds and so their batches. What is common to a seed is not taken out, so the judgement
-    errs on the side of noise.
+    their seeds and so their batches. The effect that a seed has on all of them is not subtracted,
+    so the judgement errs on the side of noise.
 
     Args:
         summaries: The variants.

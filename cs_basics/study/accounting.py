@@ -9,14 +9,14 @@ from cs_basics.variants.config import ModelConfig
 
 FLOAT32_BYTES = 4
 BACKWARD_PER_FORWARD = 2
-"""Each product y = W x needs two in the backward pass: one for the gradient by x, one by W."""
+"""Each product y = W x needs two in the backward pass: for the gradients of x and of W."""
 
 ARRAYS_PER_NORM = 2
 """Kept for the backward pass of each norm: its input, and the normalised input. Norms that do not
 divide keep one: what the gain multiplies."""
 
 ARRAYS_OF_THE_GATE = 4
-"""Kept besides for a gated norm: the gate, its sigmoid, its SiLU, and the other factor of that."""
+"""Also kept for a gated norm: the gate, its sigmoid, its SiLU, and what the SiLU multiplies."""
 
 HIDDEN_ARRAYS = {"swiglu": 5, "silu": 3, "relu": 2, "gelu": 4, "relu-squared": 3}
 """Arrays of the size of the hidden layer that a feed-forward part keeps besides its input. swiglu:
@@ -56,7 +56,7 @@ def num_norms(config: ModelConfig) -> int:
 
 
 def attention_width(config: ModelConfig) -> int:
-    """Return the rows and columns of size d_model of all matrices of an attention layer."""
+    """Return how many rows or columns of size d_model an attention layer's matrices have in all."""
     is_gated = config.head_norm in ("gated", "gated-first")
     return 2 * (config.d_q + config.d_kv) + is_gated * config.d_q
 

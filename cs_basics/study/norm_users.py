@@ -26,7 +26,7 @@ class NormUser:
     prefix: str
     """What the names of its classes begin with there."""
     norm: NormKind
-    """The norm of this project that has the same bits."""
+    """The norm of this project that gives the same bits."""
     eps: float
     """The default of its configuration in transformers."""
     place: Place
@@ -89,7 +89,7 @@ def with_table(text: str) -> str:
     """Return a document with the table between its two marks.
 
     Raises:
-        ValueError: A mark is not there once.
+        ValueError: A mark does not occur exactly once.
     """
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise ValueError(f"the table goes between {BEGIN} and {END}, each once")

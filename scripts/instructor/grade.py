@@ -46,26 +46,26 @@ def main(
     """Grade a submission: results.json (as Gradescope reads it), index.html and other reports.
 
     A folder of submissions becomes gradebook.csv, index.html for the class, and a folder of reports
-    for each. On the page of the class those stand together who are wrong in the same way without a
-    diagnosis; clusters.toml in the folder of the results gives the mistake a name and a hint, and
-    --pages writes them on all pages. The exit code is 1 if the grader could not come to a verdict
-    about one of the submissions.
+    for each submission. The class page groups submissions that are wrong in the same way without a
+    diagnosis; clusters.toml in the folder of the results gives such a mistake a name and a hint,
+    and --pages writes them on all pages. The exit code is 1 if the grader could not come to a
+    verdict about one of the submissions.
 
     Args:
         submission: A zip, a folder, or a folder of these.
         out: Folder of the results.
-        jobs: Submissions at a time.
-        resume: Go on with what the folder of the results holds.
+        jobs: Submissions that are graded at the same time.
+        resume: Go on from what the folder of the results already holds.
         shard: K/N: grade only every N-th submission, from the K-th on, into a folder that the other
             shards write to as well, from this machine or others; --pages then writes the gradebook.
         pages: Grade nothing: write gradebook and pages again from the results that are there.
         exam_seed: Secret that hidden inputs are drawn from, at least 22 random characters; a fresh
             one is drawn and recorded in batch.json if not given. 0: no hidden inputs.
-        require_isolation: Grade only if this wall or a stronger one works; "process" is hardly one
-            and has to be asked for.
+        require_isolation: Grade only if this isolation or a stronger one works; "process" hardly
+            isolates and has to be asked for.
         only: Grade this problem only; may be repeated (none: all of them).
-        packages: File with what submissions may import besides, as pip's requirements.
-        minutes: The most time for one submission.
+        packages: File with further packages that submissions may import, as pip's requirements.
+        minutes: Time limit for each submission.
         tests: Folder of the examination.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -94,7 +94,7 @@ def main(
         packages=() if packages is None else (batch.install(packages, out),),
         budget_s=minutes * 60,
     )
-    # Of several shards whoever comes second goes on with the terms of the first.
+    # Of several shards, the later ones grade under the terms that the first one has settled.
     terms = batch.settle_terms(out, terms, resume or part != (1, 1))
     submissions = submissions[part[0] - 1 :: part[1]]
     report = Report(len(submissions))
@@ -103,7 +103,7 @@ def main(
 
 
 def check_numbers(jobs: int, minutes: float) -> None:
-    """Refuse what cannot be."""
+    """Refuse numbers of jobs or minutes that are too small."""
     if jobs < 1:
         raise ValueError(f"--jobs {jobs}: use at least 1")
     if not minutes > 0:
@@ -111,7 +111,7 @@ def check_numbers(jobs: int, minutes: float) -> None:
 
 
 def finish(graded: Sequence[Graded], out: Path | None, names: Sequence[ClusterName]) -> None:
-    """Write what is about the class, if there is a folder for it; exit if a verdict is missing."""
+    """Write gradebook and class page, if they have a folder; exit if a verdict is missing."""
     if out is not None:
         for line in batch.write_gradebook(graded, out, names):
             print_result(line)
@@ -125,7 +125,7 @@ def part_of(shard: str) -> tuple[int, int]:
     """Read K/N.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: The text does not have this form.
     """
     number, _, of = shard.partition("/")
     if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):

@@ -56,20 +56,20 @@ def main(
 
     Args:
         out: Zip to write; it appears when it is complete and replaces an older one.
-        exam_seed: Secret that the inputs are drawn from that students do not have, at least 22
-            random characters; a fresh one is drawn and printed if not given. Equal submissions get
-            equal inputs, and no others do.
-        hidden_items: Who sees how many checks on those inputs failed. If a student cannot see that
-            they cannot see their total either: Gradescope hides it.
-        require_isolation: Mark nothing in a container that allows less. "uid" is what Gradescope
-            allows.
-        minutes: Stop after this time and report what is marked so far. Whoever is over
+        exam_seed: Secret from which the hidden inputs are drawn, at least 22 random characters; a
+            fresh one is drawn and printed if not given. Equal submissions get equal inputs, and no
+            others do.
+        hidden_items: Who sees how many checks on those inputs failed. Students who cannot see that
+            cannot see their total either: Gradescope hides it.
+        require_isolation: Mark nothing in a container that allows only less isolation. Gradescope
+            allows "uid".
+        minutes: Stop after this time and report what is marked so far. A submission that exceeds
             Gradescope's own limit, 10 minutes unless you change it, gets no report at all.
         only: Mark this problem only; may be repeated (none: all of them).
-        packages: File with what submissions may import besides, as pip's requirements.
+        packages: File with further packages that submissions may import, as pip's requirements.
         pip_options: Options for pip, such as where it finds builds of torch without CUDA, which
             are smaller by gigabytes.
-        tests: Folder of the examination, such as that which make_starter.py --solution writes.
+        tests: Folder of the examination, such as the one that make_starter.py --solution writes.
     """
     if not 0 < minutes <= 40:
         raise ValueError(f"--minutes {minutes} must be above 0 and at most 40")
@@ -104,7 +104,7 @@ def main(
 
 
 def _files(tests: Path) -> Iterator[tuple[str, Path]]:
-    """What goes in from the repository, by name in the zip: no solution, no adapters."""
+    """Yield the repository's files for the zip, by their names in it: no solution, no adapters."""
     yield "setup.sh", CONTAINER / "setup.sh"
     yield "run_autograder", CONTAINER / "run_autograder"
     yield "constraints.txt", ROOT / "constraints.txt"
@@ -135,7 +135,7 @@ def _requirements(packages: Path | None) -> str:
 
 
 def _zip(content: dict[str, bytes]) -> bytes:
-    """A zip whose root holds the files themselves; scripts may be executed."""
+    """Return a zip with the files at its root; scripts are executable."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in sorted(content.items()):

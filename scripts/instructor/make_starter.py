@@ -2,9 +2,10 @@
 
 With --contract FILE it asks for other conventions than public solutions have (tests/contract.py).
 
-The book with blanks in the place of what is examined, in given/ the machines that run it, the
-examination with stored answers in the place of oracles, the scripts, and the handout. Generated
-from the reference and its tests, both of which have to pass: nothing is written by hand twice.
+The edition holds the book with blanks in the place of what is examined, the code that runs it (in
+given/), the examination with stored answers in the place of oracles, the scripts, and the handout.
+It is generated from the reference and its tests, which have to pass: nothing is written by hand
+twice.
 """
 
 import ast
@@ -55,7 +56,7 @@ SOLUTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "checkpointing": ("checkpoint", ("save_checkpoint", "load_checkpoint")),
 }
 
-# What stays in a module of which something is asked; all the rest of it is left out.
+# What stays in a module that students complete; the rest of it is left out.
 GIVEN: dict[str, tuple[str, ...]] = {
     "bpe": ("Vocab", "Merge", "SINGLE_BYTES"),
     "optim": ("Parameters", "SGD", "call_closure"),
@@ -97,7 +98,7 @@ COPIED = {
     "constraints.txt": "",
     ".gitignore": "",
 }
-# Of these, what needs the fast twins or other solutions.
+# Exceptions, which are not copied: they need the fast twins or other solutions.
 LEFT_OUT = (
     "cs_basics/run/epochs.py", "cs_basics/run/fsdp.py", "cs_basics/run/parallel_layers.py",
     "cs_basics/run/tensor_parallel.py",
@@ -112,13 +113,13 @@ FIXED = (
     *("optimizer", "muon_lr_ratio", "muon_momentum", "muon_steps", "muon_by_head"),
     *("order", "parallel"),
 )
-"""Settings of which the edition has one value, their default: they are no fields and no flags."""
+"""Settings that the edition fixes at their default: they are neither fields nor flags there."""
 NAMING_FIXED = (
     "cs_basics/run/config.py", "cs_basics/run/presets.py", "cs_basics/variants/config.py",
     "scripts/account.py",
 )  # fmt: skip
-# Where the edition says less than the repository: file, text there, text here; [...] stands for
-# whatever is there.
+# Texts that differ in the edition: the file, the repository's text, the edition's; [...] stands for
+# any text.
 OTHERWISE = (
     ("cs_basics/run/config.py", "the fast twins of cs_basics/fast, comp", "your code, comp"),
     ("cs_basics/run/config.py", "the book's own code, uncompiled", "your code, line by line"),
@@ -179,9 +180,9 @@ def main(out: Path, contract: Path | None = None, solution: Path | None = None) 
 
     Args:
         out: The folder to make; it must not exist yet.
-        contract: The conventions to ask for, where they are not the usual ones (tests/contract.py).
+        contract: The conventions to ask for, if they are not the usual ones (tests/contract.py).
         solution: A second folder to make, for yourself: the edition filled in with the reference,
-            and with the oracles, so that grade.py and make_gradescope.py take its tests.
+            and with the oracles, so that grade.py and make_gradescope.py accept its tests.
     """
     for folder in filter(None, (out, solution)):
         if folder.exists():
@@ -207,7 +208,7 @@ def main(out: Path, contract: Path | None = None, solution: Path | None = None) 
 
 
 def build(folder: Path, root: Path = ROOT) -> None:
-    """Write all of the edition but the stored answers."""
+    """Write all of the edition except the stored answers."""
     for pattern, place in COPIED.items():
         for path in sorted(root.glob(pattern)):
             if path.is_file() and path.relative_to(root).as_posix() not in LEFT_OUT:
@@ -215,7 +216,7 @@ def build(folder: Path, root: Path = ROOT) -> None:
     for module, names in BLANK.items():
         source = (root / "cs_basics" / f"{module}.py").read_text(encoding="utf-8")
         text = blank(source, names, GIVEN.get(module, ()), heading_of(module, source))
-        # Whoever writes them needs torch, even where no signature does: tidy is to leave it.
+        # Students need torch for their code, even where no signature does: tidy must leave it.
         text = text.replace("import torch\n", f"import torch{SPARED}\n")
         write(folder / "cs_basics" / f"{module}.py", text)
     for path in answering(root):
@@ -265,7 +266,7 @@ def as_handed_out(path: Path, root: Path = ROOT) -> str:
 
 
 def without_choices(text: str) -> str:
-    """Return the text of a Python file without a choice of the settings that are fixed."""
+    """Return the text of a Python file without the fields and arguments of fixed settings."""
     names = "|".join(FIXED)
     # A field with its docstring; an argument of a call; a parameter; its line in a docstring.
     text, num_fixed = re.subn(
@@ -291,7 +292,7 @@ def project_file() -> str:
         r"\n\[tool\.(setuptools\.package-data|basedpyright)\]\n(?:[^\[\n].*\n|\n)*", "\n", text
     )
     text = re.sub(r"(?m)^serve = \[[^]]*\]\n", "", text)
-    # What the folders and modules of other rooms need.
+    # Rules for folders that the edition does not have.
     text = re.sub(r'(?m)^"(?:scripts/\*/\*\.py|cs_basics/study/claims/\*\*)" = .*\n', "", text)
     text = text.replace(": use cs_basics.variants.muon.Muon", "")
     text = text.replace(
@@ -304,7 +305,7 @@ def project_file() -> str:
 
 
 def heading_of(module: str, source: str) -> str:
-    """Return a module's docstring, with what is to be written in it."""
+    """Return a module's docstring, with a list of what students write in the module."""
     summary = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0].partition(". ")[0]
     rubric = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
     lines = [
@@ -335,12 +336,12 @@ def answers(path: Path) -> str:
 
 
 def record_answers(path: Path, tests: Sequence[str] = ("tests",), root: Path = ROOT) -> None:
-    """Let the reference sit the examination and keep what oracles and mistakes say.
+    """Let the reference sit the examination and store the answers of oracles and mistakes.
 
     Args:
         path: The file to write.
         tests: Files or folders of the examination.
-        root: The repository that they and the reference are in.
+        root: The repository that holds them and the reference.
 
     Raises:
         ValueError: The reference does not pass.

@@ -1,4 +1,4 @@
-"""Verify an entry of the contest in bits per byte: is its figure what it says, and how was it made?
+"""Verify an entry of the contest in bits per byte: is its figure true, and how was it reached?
 
 python scripts/instructor/verify.py ENTRY --train-text train.txt --valid-text valid.txt
 python scripts/instructor/verify.py ENTRY --train-text ... --valid-text ... --seeds 4 --record
@@ -9,10 +9,10 @@ An entry is a folder with
     entry.toml           name, author, class (ten-minutes or one-hour), command (the arguments of
                          scripts/train.py, without texts, folder and seed), bits_per_byte, seed
     run/                 the run folder that this command has left
-    code/cs_basics/...   if code was changed: the files of cs_basics that are not the repository's
+    code/cs_basics/...   if code was changed: the files of cs_basics that differ from the repository
 
 The exit code is 0 if the entry is accepted, 1 if it is refused or was not verified, 2 if there is
-none to judge.
+no entry to judge.
 """
 
 import hashlib
@@ -62,16 +62,16 @@ def main(
     Args:
         entry: The folder of the entry.
         train_text: Text that was trained on; none: the embedded corpus of the entry's seed.
-        valid_text: Text that figures are for; none: that of the embedded corpus.
-        fresh_text: Text from the source of the validation text that nobody has; with the embedded
-            corpus it is written anew.
+        valid_text: Text on which the figure is measured; none: that of the embedded corpus.
+        fresh_text: Text from the source of the validation text that nobody else has; for the
+            embedded corpus it is written anew.
         rerun: Run the command again. Without it nothing is verified, and the exit code is 1.
-        seeds: Further runs, with the seeds that follow that of the entry.
-        tolerance: How much worse the repeated run may be, in bits per byte: its seed is the same,
-            but no two runs that end by the clock are.
+        seeds: Number of further runs, with the seeds that follow that of the entry.
+        tolerance: How much worse the repeated run may be, in bits per byte: no two runs that end by
+            the clock are the same, even with the same seed.
         leaderboard: File of verified entries that this one is compared with.
         record: Add the entry to that file if it is accepted, and write the page beside it.
-        require_isolation: The wall around what is run; "process" is hardly one.
+        require_isolation: How to isolate what is run; "process" hardly does.
     """
     if not 0 <= seeds < MAX_RUNS:
         raise ValueError(f"--seeds {seeds}: use 0 to {MAX_RUNS - 1}")
@@ -138,8 +138,9 @@ def read_texts(
     """Read the texts, or write those of the embedded corpus.
 
     Raises:
-        ValueError: One of two is missing, empty, or too large a corpus is asked for.
-        OSError: One cannot be read.
+        ValueError: Only one of two texts is given, a text is missing or empty, or the corpus is too
+            large.
+        OSError: A text cannot be read.
     """
     train, valid, fresh = given
     if (train is None) != (valid is None):
@@ -180,7 +181,7 @@ def corpus_megabytes(entry: Entry) -> float:
 
 
 def teller() -> Callable[[str, int, int], None]:
-    """Show progress."""
+    """Return a function that shows progress."""
     show = progress_printer()
 
     def tell(name: str, done: int, total: int) -> None:

@@ -44,10 +44,11 @@ def main(
     """Make a batch of right, wrong, unfinished, hostile and damaged submissions, and grade it.
 
     Args:
-        what: Make it; grade a right one and compare with pytest; grade it with one job and with
-            more; kill the grader now and then and compare the gradebook.
+        what: hand-in: only make the batch. speed: grade a right submission and compare with pytest.
+            jobs: grade the batch with one job and with more. kills: kill the grader now and then
+            and compare the gradebook.
         size: Number of submissions.
-        first: Number of the first: each ten hold all kinds, in the same order.
+        first: Number of the first submission: every ten hold all kinds, in the same order.
         only: Grade this problem only; may be repeated (none: all of them).
         kills: How often to kill.
         jobs: Submissions at a time.
@@ -89,7 +90,7 @@ def hand_in(folder: Path, size: int, first: int) -> None:
 
 
 def compare_speed(submission: Path, folder: Path, only: tuple[str, ...]) -> None:
-    """Let pytest examine a submission as its author would, and the grader the same items."""
+    """Time pytest on a submission, as its author would run it, and the grader on the same items."""
     plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", *tests_of(ROOT / "tests")]
     plain += [f"--submission={submission}", *(f"--problem={problem}" for problem in only[:1])]
     options = [word for problem in only for word in ("--only", problem)]
@@ -141,7 +142,7 @@ def kill_and_compare(
     again = grading(submissions, folder / "killed", secret, [*options, "--resume"])
     for number in range(kills):
         process = subprocess.Popen(again, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # Less than the whole of what is left, so that each kill is one.
+        # Short enough that the grader is rarely done before it is killed.
         wait_s = chance.uniform(0.5, max(1.2 * whole_s / (kills + 1), 1.0))
         try:
             process.wait(wait_s)
@@ -178,8 +179,8 @@ def grading(submissions: Path, out: Path, secret: str | None, options: list[str]
 def measured(command: list[str]) -> tuple[float, float, int, int]:
     """Run a command; return seconds, seconds of CPU, exit code, and its most bytes of memory.
 
-    Both are what a look every half second sees of all of its processes. CPU is that of one sandbox:
-    what an earlier one used is gone with it. Memory that several share counts once.
+    CPU and memory are those of all its processes, looked at every half second. CPU is that of one
+    sandbox: what an earlier one used is gone with it. Memory that several share counts once.
     """
     before, began, cpu_s, most = cpu_below(), time.monotonic(), 0.0, 0
     process = subprocess.Popen(

@@ -53,11 +53,11 @@ def main(
         subject: pipeline: the way from text to stories, each station by itself. norms:
             normalisation layers against the bandwidth of memory. tokenizer: training, encoding and
             decoding against other libraries. training, generation: against the transformers
-            package. loss: who has the lower one after the same time, transformers or ours.
+            package. loss: which has the lower loss after the same time, transformers or ours.
         as_json: Print one JSON object instead of the table.
         plot: Also draw the subject's picture into this PNG (norms, tokenizer, training, loss).
         document: Also write the subject's tables into this document, such as docs/norms.md (norms).
-        minutes: How long each trains; for each time a run of its own (loss).
+        minutes: How long each trains; each of these times is a run of its own (loss).
         train_text: Text to train on; none: stories from the grammar (loss).
         valid_text: Text to validate on; goes with train_text (loss).
     """

@@ -35,17 +35,17 @@ from cs_basics.variants.model import build_model
 
 TRAIN_SCRIPT = Path(__file__).parents[1] / "train.py"
 EVAL_EVERY = 12
-# Updates from one kill to the next, about: the events waited for come every few updates.
+# About the number of updates between kills: the events waited for come every few updates.
 STEPS_PER_KILL = 40
 SETTINGS = shlex.split(f"""
     --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64
     --batch-size 4 --eval-every {EVAL_EVERY} --eval-tokens 3000 --log-every 4
     --checkpoint-every 10 --num-samples 0 --device cpu --dtype float32
 """)
-# About; only to wait for some more of them.
+# A rough figure, used only to wait for a few more rows.
 BYTES_PER_ROW = 150
 POLL_S = 0.0005
-# A run that has not come to its moment after so long hangs.
+# A run that has not reached its moment after this time is taken to hang.
 PATIENCE_S = 300.0
 
 Moment = Literal["checkpoint", "evaluation", "log line", "any", "end"]
@@ -54,13 +54,13 @@ MOMENTS: list[Moment] = ["checkpoint", "evaluation", "log line", "any", "checkpo
 
 @dataclass
 class Kill:
-    """What a killed process had come to."""
+    """How far a process had come when it was killed."""
 
     moment: Moment
     step: int
-    """Of the last row of its metrics."""
+    """The step of the last row of its metrics."""
     damage: str
-    """What was broken besides."""
+    """What was broken in addition."""
 
 
 def main(kills: int = 30, seed: int = 0, out: Path | None = None) -> None:
@@ -81,7 +81,7 @@ def main(kills: int = 30, seed: int = 0, out: Path | None = None) -> None:
 
 
 def run_chaos(folder: Path, num_kills: int, chance: random.Random) -> None:
-    """Make both runs, and as many more to be killed as the kills need.
+    """Make the run that is left alone, and as many runs to be killed as the kills need.
 
     Raises:
         ValueError: A run that was killed differs from the one left alone.
@@ -128,7 +128,7 @@ class Watch:
         moment: What to wait for.
         max_steps: Its last update.
         usual_s: How long a whole run takes.
-        chance: Decides the rest.
+        chance: Draws how long to wait.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Watch:
         self.folder, self.max_steps = folder, max_steps
         self.moment: Moment = moment
         self.until = time.monotonic() + chance.uniform(0, usual_s)
-        # Further than the last time, and not always by the same way.
+        # The run gets further than the last time, by a different distance each time.
         self.size = metrics_size(folder) + BYTES_PER_ROW * chance.randint(1, 6)
         self.left_over = set(folder.checkpoints.glob("*.tmp"))
 

@@ -1,10 +1,10 @@
-"""Let a model of the embedded corpus write stories: do they keep their hero, and all else?
+"""Let a model of the embedded corpus write stories: do they keep their hero, and everything else?
 
 python scripts/maintain/check_stories.py runs/stories
 
 Every sentence of a story must be one of its plot (cs_basics/stories/reading.py). A story keeps its
 hero and object if these two are the same from beginning to end, and all else if every person,
-animal and thing is. Of any other it is shown where it departs.
+animal and thing is. Of any other story, the place where it departs is shown.
 """
 
 import json
@@ -39,8 +39,8 @@ def main(
 
     Args:
         run_dir: The run folder.
-        num_stories: How many.
-        seed: Of the first; the others have those that follow.
+        num_stories: Number of stories.
+        seed: Seed of the first story; the others have the seeds that follow.
         max_tokens: Largest number of tokens in a story; one that is cut off does not count.
         checkpoint: latest, or best: the one with the lowest validation loss.
         as_json: Print one line of JSON, texts included.

@@ -1,7 +1,7 @@
 """Measure what is said of the norm and its neighbours: python scripts/maintain/claims.py --quick.
 
-Stopped or killed, it goes on where it was: every row is kept after each seed. The claims, and how
-to add one: cs_basics/study/claims/__init__.py.
+Run again after a stop or a kill, it goes on where it was: every row is kept after each seed. The
+claims, and how to add one: cs_basics/study/claims/__init__.py.
 """
 
 import datetime
@@ -30,7 +30,7 @@ from cs_basics.study.timing import machine
 
 ROOT = Path(__file__).parents[2]
 QUICK_S, TRAINING_S = 0.4, 60.0
-"""Seconds of a measurement and of a small training, until some were made."""
+"""Seconds that a measurement and a small training are taken to need until some have been made."""
 
 
 def main(
@@ -43,15 +43,16 @@ def main(
 ) -> None:
     """Measure claims, judge them, and write the ledger (claims.md) into a folder.
 
-    Once every claim that can be measured on this machine is, it is also written to docs/claims.md.
+    Once every claim that this machine can measure is measured, the ledger is also written to
+    docs/claims.md.
 
     Args:
         names: Claims, files or folders of claims (none: all).
-        quick: Leave out the small trainings and what else takes minutes.
-        seeds: Every claim that depends on chance is measured with each.
-        out: Folder for what was measured; what is done there is not measured again.
+        quick: Leave out the small trainings and everything else that takes minutes.
+        seeds: Every claim that depends on chance is measured with each of these seeds.
+        out: Folder of the measurements; those that it already holds are not made again.
         page: Also write the ledger as one HTML file.
-        list_claims: Only print the names of the claims, and where each stands.
+        list_claims: Only print the names of the claims, and the file of each.
     """
     entries = choose_entries(find_entries(), names)
     if list_claims:

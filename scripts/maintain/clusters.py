@@ -1,4 +1,4 @@
-"""Hide diagnoses from a class made of the fault bank: does the class page put together who belongs?
+"""Hide diagnoses from a class made of the fault bank: does the class page group equal mistakes?
 
 python scripts/maintain/clusters.py                       # 200 submissions, 30 hidden mistakes
 python scripts/maintain/clusters.py --out /tmp/class      # ... and the class page
@@ -31,16 +31,16 @@ def main(
     jobs: int = 2,
     out: Path | None = None,
 ) -> None:
-    """Print how well those who made the same mistake are put together.
+    """Print how well submissions with the same mistake are grouped together.
 
     The exit code is 1 if the adjusted Rand index is below 0.9 or an honest solution is in a group.
 
     Args:
         size: Submissions in the class.
         hidden: Mistakes whose diagnoses are hidden.
-        hands: Ways in which each of them is written, with other roundings.
+        hands: Ways in which each hidden mistake is written, with different rounding.
         problem: Problems to take mistakes from (none: all).
-        seed: Seed of who makes which mistake.
+        seed: Decides who makes which mistake.
         jobs: Processes at a time.
         out: Folder for the pages of this class, to look at.
     """

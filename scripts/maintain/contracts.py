@@ -1,6 +1,7 @@
-"""Draw contracts and try each: its reference gets every point, the usual one what is left to it.
+"""Draw contracts and try each on two references: its own, and that of the usual contract.
 
-A contract is a choice of conventions (tests/contract.py).
+A contract is a choice of conventions (tests/contract.py). Its own reference must get every point;
+the usual one must fail the problems whose conventions changed, no others, and be told why.
 """
 
 import dataclasses
@@ -50,9 +51,9 @@ def main(
 
     Args:
         count: Contracts to try.
-        seed: What they are drawn from.
+        seed: Decides which contracts are drawn.
         jobs: Contracts at a time.
-        brief: Leave out the files of tests that know of no convention.
+        brief: Leave out the test files that depend on no convention.
         show: Print what the usual reference is told.
     """
     if count < 1 or jobs < 1:
@@ -89,23 +90,23 @@ class Trial:
     changed: list[str]
     """The conventions that are not the usual ones."""
     points: float
-    """Of its own reference."""
+    """Points of the contract's own reference."""
     possible: int
-    """What these points are of: 100, if it sat the whole examination."""
+    """The most points that it could get: 100, if it sat the whole examination."""
     lost: list[str]
-    """Items that it failed."""
+    """Items that its own reference failed."""
     failed: set[str]
     """Problems of which the usual reference failed an item."""
     touched: set[str]
-    """Problems that it should fail, being of another contract."""
+    """Problems that the usual reference should fail, since their conventions changed."""
     named: set[str]
-    """Problems of which it was told so."""
+    """Problems for which it was told that it solves another contract."""
     told: list[str]
-    """The messages that said so, one of each problem."""
+    """The messages that told it so, one for each problem."""
 
     @property
     def is_right(self) -> bool:
-        """Whether all is as it should be."""
+        """Whether both references did as they should."""
         return not self.lost and self.failed == self.named == self.touched
 
     def __str__(self) -> str:
@@ -126,7 +127,7 @@ def attempt(wanted: Any, tests: Sequence[str] = ("tests",)) -> Trial:  # noqa: A
 
     Args:
         wanted: The contract.
-        tests: What of the examination, as pytest is told.
+        tests: Files or folders of the examination, as pytest takes them.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "contracted"

@@ -1,4 +1,4 @@
-"""Try the examination on the fault bank: is every mistake caught, named, and no honest work failed?
+"""Try the examination on the fault bank: is each mistake caught and named, and honest work passed?
 
 The bank, and how to add to it: tests/project/faults/__init__.py.
 """

@@ -2,8 +2,9 @@
 
 python scripts/maintain/operators.py [REPOSITORY ...]
 
-The grader lets an instructor know of all others (cs_grader/inside/unlisted.py). Run it again when
-PyTorch is another, when the examination asks for something new, or to add honest repositories.
+The grader reports all other operators to the instructor (cs_grader/inside/unlisted.py). Run this
+script again for another version of PyTorch, when the examination asks for something new, or to add
+honest repositories.
 """
 
 import json

@@ -118,7 +118,7 @@ def markdown(results: Sequence[Any], spoiled: str) -> str:
 
 
 def counts(results: Sequence[Any]) -> tuple[int, int, int, int]:
-    """Return how many there are, found, without a word, and of the last line."""
+    """Return how many faults there are, are found, have no line named, and are in the last line."""
     return (
         len(results),
         sum(result.is_found for result in results),

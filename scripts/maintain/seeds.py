@@ -43,10 +43,10 @@ def main(
 
     Args:
         count: Number of seeds.
-        first: The first of them; 0 are the public inputs.
+        first: The first seed; 0 gives the public inputs.
         problem: Sit this problem only, as `pytest --problem` names it.
         drawn_only: Leave out the items that draw nothing, which no seed changes.
-        submission: Whose tests/adapters.py is examined.
+        submission: The repository whose tests/adapters.py is examined.
     """
     if count < 1 or first < 0:
         raise ValueError(f"--count {count} --first {first}: use at least 1 seed, from 0 on")

@@ -1,7 +1,7 @@
 """A model on this machine that answers the page and the clients of the completions endpoint.
 
-batch.py         texts of several readers that grow together, a token each per step
-inside.py        the model operated on, and what happens inside it: what the page's worker computes
+batch.py         texts of several readers that grow together, one token each per step
+inside.py        models with parts off or scaled, and what happens inside: as the page's worker does
 requests.py      what a request may hold
 glass.py         the page's own requests
 completions.py   POST /v1/completions and GET /v1/models

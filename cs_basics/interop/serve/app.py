@@ -1,7 +1,7 @@
 """The application: routes, limits, errors, server-sent events.
 
-Requests must be JSON and name this machine as their host: no other page that its readers have open
-can ask the model, by a form or under a name of its own (DNS rebinding).
+Requests must be JSON and name this machine as their host. So no other page that is open in a
+reader's browser can ask the model, by a form or under a host name of its own (DNS rebinding).
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def make_app(
         which: The checkpoint.
         num_places: Texts that grow at the same time.
         max_seconds: Longest time for one request.
-        hosts: Names under which it may be asked; "*" for any.
+        hosts: Host names that a request may use; "*" for any.
 
     Raises:
         OSError: A file is missing.
@@ -104,7 +104,7 @@ def make_app(
 
 
 class Server(uvicorn.Server):
-    """A server that ends all texts before it stops, so that no reader is cut off within a line."""
+    """A server that ends all texts before it stops, so that no reader is cut off in mid-line."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, end all texts, wait for what is still being sent."""
@@ -114,7 +114,7 @@ class Server(uvicorn.Server):
 
 
 async def _body(request: Request) -> bytes:
-    """Read a request's JSON, up to a size and a time."""
+    """Read a request's JSON, within limits of size and time."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "the request must have the Content-Type application/json")
     read = bytearray()
@@ -127,7 +127,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _unless_gone(request: Request, answer: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Wait for an answer, but no longer than its reader does."""
+    """Wait for an answer, but stop when its reader disconnects."""
     work = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(_disconnected(request))
     try:
@@ -146,7 +146,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def _events(answer: AsyncGenerator[dict[str, Any], None], last: str = "") -> Response:
-    """Send what comes as server-sent events; an error is the last of them."""
+    """Send the parts of an answer as server-sent events; an error becomes the last event."""
 
     async def events() -> AsyncGenerator[str, None]:
         try:
@@ -170,7 +170,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 def _described(error: Exception) -> tuple[dict[str, Any], int]:
-    """Return an error as OpenAI's API gives it, and its status."""
+    """Return an error in the format of OpenAI's API, and its HTTP status."""
     match error:
         case ValidationError():
             status, message = 400, in_one_line(error)

@@ -27,8 +27,8 @@ MAX_WAITING = 32
 NUM_RIVALS = 10
 
 End = Literal["end", "length", "time", "closed", "stop", "gone"]
-"""Why a text ended: its last token, its length, the time limit, the end of the server, or its
-reader, who stopped it or is gone."""
+"""Why a text ended: its end token, its length, the time limit, the end of the server, a stop by its
+reader, or a reader who is gone."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Text:
     stop_id: int
     seed: int | None = None
     num_drawn: int = 0
-    """How many of its tokens were drawn with this seed before."""
+    """How many of its tokens were drawn with this seed before this request."""
     end: End | None = None
     """Why it ended; its reader sets it to end the text."""
     is_read: bool = False
-    """The batch has read it but for its newest token."""
+    """Whether the batch has read all of it except its newest token."""
     deadline: float = math.inf
     news: "asyncio.Queue[tuple[Text, Scored | Exception | None]]" = field(
         default_factory=asyncio.Queue
@@ -76,7 +76,7 @@ class Batch:
         model: The language model.
         num_places: How many texts grow at the same time.
         executor: Where the model computes; one thread.
-        max_seconds: A text that is not finished so long after it came ends.
+        max_seconds: A text that is not finished this long after it came is ended.
 
     Raises:
         TypeError: The model has parts that decoding.py does not know.
@@ -95,7 +95,7 @@ class Batch:
         """Refuse texts for which no place becomes free soon.
 
         Raises:
-            HTTPException: Too many wait.
+            HTTPException: Too many texts are waiting.
         """
         if len(self.waiting) + num_texts > MAX_WAITING:
             raise HTTPException(503, f"{len(self.waiting)} texts wait already: try again later")
@@ -159,7 +159,7 @@ class Batch:
         self._steps = None
 
     def _seat(self) -> bool:
-        """Give the places of texts that have ended to those that wait; return if any is taken."""
+        """Give places of ended texts to waiting ones; return whether any place is taken."""
         now = time.monotonic()
         for text in [*filter(None, self.places), *self.waiting]:
             if text.end is None and now > text.deadline:
@@ -178,7 +178,7 @@ class Batch:
         """Draw the next token of each text."""
         most = self._decoder.model.context_length
         for place, text in enumerate(seated):
-            if text is not None and len(text.ids) > most:  # as generate does: forget a half
+            if text is not None and len(text.ids) > most:  # drop the first half, as generate does
                 text.ids, text.is_read = text.ids[-max(most // 2, 1) :], False
             if text is not None and not text.is_read:
                 self._decoder.read([text.ids[:-1]], place)
@@ -191,7 +191,7 @@ class Batch:
 
 
 def _draw(text: Text, logits: Float[Tensor, " vocab_size"]) -> Scored | Exception:
-    """Add a token to a text; what goes wrong with one text is no error of the others."""
+    """Draw a text's next token; an error is returned, so that it ends no other text."""
     if not logits.isfinite().all():
         return ArithmeticError("its scores are not finite, perhaps since its training diverged")
     token_id = int(sample(logits, text.sampling, text.uniforms[text.num_drawn]))

@@ -1,7 +1,7 @@
 """POST /v1/completions and GET /v1/models, as the clients of OpenAI's API use them.
 
-https://platform.openai.com/docs/api-reference/completions. A prompt that is a text gets the end of
-another story before it, as in training and in scripts/generate.py; token ids are taken as they are.
+https://platform.openai.com/docs/api-reference/completions. The end of another story is put before a
+prompt given as text, as in training and in scripts/generate.py; token ids are used as they are.
 """
 
 import math
@@ -32,7 +32,7 @@ class Choice:
     growing: Text
     stream: TextStream
     text: str
-    """What was said of it so far."""
+    """What has been answered of it so far."""
     tokens: list[Scored] = field(default_factory=list[Scored])
 
 
@@ -89,7 +89,7 @@ class Completer:
         ]
 
     async def whole(self) -> dict[str, Any]:
-        """Return the answer at once."""
+        """Wait for all texts and return the answer in one piece."""
         echoed = [len(choice.text) for choice in self._choices]
         async with aclosing(self._grow()) as growing:
             async for choice, piece, _ in growing:

@@ -16,12 +16,12 @@ from cs_basics.interop.serve.requests import Operations, Read, Write
 from cs_basics.transformer import TransformerLM
 
 LONGEST_LOOK = 128
-"""Tokens that are looked into at once: the maps of attention have the square of it."""
+"""Most tokens that are looked into at once: the attention maps grow with their square."""
 LONGEST_OPERATED = 100
-"""Tokens that an operated model writes."""
+"""Most tokens that an operated model (inside.py) writes."""
 
 Answer = AsyncGenerator[dict[str, Any], None]
-"""Objects that hold `news`, and at last one that holds `result`."""
+"""Objects that hold `news`, and finally one that holds `result`."""
 Operate = Callable[[], TransformerLM]
 """Makes an operated model."""
 
@@ -44,7 +44,7 @@ class Glass:
 
         Raises:
             HTTPException: There is no such request, or too many wait.
-            ValueError: It is not one that can be answered.
+            ValueError: The request cannot be answered; the message says why.
         """
         if name == "write":
             return self._write(Write.model_validate_json(body))
@@ -103,7 +103,7 @@ class Glass:
             batch = await asyncio.get_running_loop().run_in_executor(
                 executor, lambda: Batch(operate(), 1, executor, max_seconds)
             )
-            # All of it before any is sent: a slow reader keeps nobody else waiting.
+            # Write all of it before any is sent, so that a slow reader keeps nobody else waiting.
             said = [part async for part in written(batch, text)]
         for part in said:
             yield part

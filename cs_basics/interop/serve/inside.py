@@ -1,8 +1,8 @@
-"""The model operated on, and what happens inside it: what page/worker.js computes, in PyTorch.
+"""Operated models, and what happens inside a model: what page/worker.js computes, in PyTorch.
 
-An operated model is another model, which shares all weights but those that were changed. Names of
-parts are those of page/model.js: `layers.0.attn.heads.3`, `layers.0.attn.rope`, `layers.0.ffn`,
-`layers.0.ln1`, `ln_final`.
+An operated model has parts that are switched off or scaled; it is a copy that shares all weights
+except the changed ones. Names of parts are those of page/model.js: `layers.0.attn.heads.3`,
+`layers.0.attn.rope`, `layers.0.ffn`, `layers.0.ln1`, `ln_final`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ NUM_UNITS, NUM_TOKENS = 10, 5
 def operated(
     model: TransformerLM, off: Collection[str], scale: Mapping[str, float]
 ) -> TransformerLM:
-    """Return a model of which parts are off, and what layers add to the stream is scaled.
+    """Return a copy with some parts off, and with what some layers add to the stream scaled.
 
     Args:
         model: The model; stays as it is.
@@ -81,7 +81,7 @@ def parts(model: TransformerLM) -> list[str]:
 
 
 def _multiply(module: nn.Module, factor: float | Tensor) -> None:
-    """Multiply all weights of a module; the tensors that it had are left alone."""
+    """Multiply all weights of a module; the tensors that it had before are not changed."""
     for name, weight in list(module.named_parameters()):
         setattr(module, name, nn.Parameter(weight.detach() * factor))
 
@@ -148,7 +148,7 @@ def look(model: TransformerLM, text: Sequence[int], position: int) -> dict[str, 
 
 
 def _outputs(model: TransformerLM, text: Sequence[int]) -> dict[str, Float[Tensor, "seq d"]]:
-    """Read a text and return what each module gave, by its name."""
+    """Run the model on a text and return the output of each module, by its name."""
     found: dict[str, Tensor] = {}
 
     def keep(name: str, _module: nn.Module, _inputs: object, output: Tensor) -> None:
@@ -179,7 +179,7 @@ def attention_maps(
     if attention.rope is not None:
         q, k = attention.rope(q, places), attention.rope(k, places)
     k = repeat(k, "heads seq d -> (heads group) seq d", group=len(q) // len(k))
-    # Each position has its own unit vector as value: what is mixed are the shares themselves.
+    # With a unit vector of its own as each position's value, the output is the shares themselves.
     values = torch.eye(len(x), dtype=x.dtype, device=x.device).expand(len(q), -1, -1)
     return scaled_dot_product_attention(q, k, values, places <= places.unsqueeze(-1))
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cs_basics.generate import Sampling
 
 MAX_TOKENS = 5000
-"""Tokens that one text may grow by: as many as the page lets one ask for."""
+"""Most tokens that one text may grow by, the same as the limit on the page."""
 
 TokenIds = Annotated[
     list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=20 * MAX_TOKENS)
@@ -71,7 +71,7 @@ class StreamOptions(Checked):
 
 
 class Completion(Knobs):
-    """The body of POST /v1/completions; what is not supported may only ask for nothing."""
+    """The body of POST /v1/completions; unsupported fields accept only values without effect."""
 
     prompt: str | TokenIds | Annotated[list[str | TokenIds], Field(min_length=1)]
     model: str | None = None
@@ -99,11 +99,11 @@ _HINTS = {
         "is not supported here",
     ),
 }
-"""Where the words of pydantic would name alternatives that nobody meant."""
+"""What to say of fields for which pydantic's own message would list irrelevant alternatives."""
 
 
 def in_one_line(error: ValidationError) -> str:
-    """Say what is wrong first in a request."""
+    """Describe the first error of a request in one line."""
     first = error.errors(include_url=False)[0]
     place, kind = ".".join(str(part) for part in first["loc"]) or "the request", first["type"]
     if kind in ("missing", "json_invalid"):

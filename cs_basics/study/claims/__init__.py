@@ -1,4 +1,4 @@
-"""The ledger: what is said of normalisation layers, executed.
+"""The ledger: what is said of normalisation layers, measured and judged.
 
 Each claim is a Claim in the list CLAIMS of a file in one of the folders below: the sentence, who
 says it, the measurement (a function of a seed) and the rule that judges it. To find one, look into

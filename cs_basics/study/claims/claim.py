@@ -13,7 +13,7 @@ TRUE, FALSE, NOT_SEEN = "true", "false", "not seen"
 Values = Mapping[str, float]
 """What was measured with one seed, each number under a name that says what it is."""
 Intervals = Mapping[str, Interval]
-"""The same over all seeds."""
+"""Mean and interval of each of these values over all seeds."""
 
 
 def true_if(holds: bool, otherwise: str = FALSE) -> str:

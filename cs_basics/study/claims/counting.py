@@ -16,7 +16,8 @@ class Traffic(TorchDispatchMode):
     Views cost nothing and are left out; an axis that is only repeated counts once.
 
     Args:
-        size: Numbers in x; operations that read or write so many are counted apart.
+        size: Numbers in x; operations that read or write a tensor of this size are also counted by
+            themselves.
     """
 
     def __init__(self, size: int = 0) -> None:
@@ -49,7 +50,7 @@ class Traffic(TorchDispatchMode):
 
 
 def distinct_bytes(tensor: Tensor) -> int:
-    """Return the size of a tensor, axes that only repeat its numbers left out."""
+    """Return the bytes of a tensor, leaving out axes that only repeat its numbers."""
     num_bytes = tensor.element_size()
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         num_bytes *= size if stride else 1

@@ -1,7 +1,7 @@
 """Mean and 95 % t interval of a number that was measured with several seeds.
 
-What holds by construction is judged by the worst seed (least, most), what chance has a part in by
-the interval (low, high).
+Claims that hold by construction are judged by the worst seed (least, most), claims in which chance
+plays a part by the interval (low, high).
 """
 
 import math
@@ -20,7 +20,7 @@ class Interval:
 
     mean: float
     half_width: float
-    """0 for a single value, of which nothing more is known."""
+    """0 for a single value, whose spread is unknown."""
     least: float
     most: float
 
@@ -43,7 +43,7 @@ class Interval:
         return self.high < limit
 
     def __str__(self) -> str:
-        """Return the mean with as many digits as the interval leaves it, and the interval."""
+        """Return the mean to four digits, and the half width of the interval to two."""
         if self.half_width == 0 or not math.isfinite(self.half_width):
             return f"{self.mean:.4g}"
         return f"{self.mean:.4g} \N{PLUS-MINUS SIGN} {self.half_width:.2g}"

@@ -34,7 +34,7 @@ NEEDS: Mapping[str, Callable[[], bool]] = MappingProxyType(
         "transformers": lambda: importlib.util.find_spec("transformers") is not None,
     }
 )
-"""What a claim may need, and whether it is here. Anything else that a claim names is nowhere."""
+"""What a claim may need, and whether this machine has it; no machine has any other need."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Entry:
 
     @property
     def missing(self) -> str:
-        """What it needs and this machine does not have; empty: nothing."""
+        """What the claim needs and this machine does not have; empty: nothing."""
         needs = self.claim.needs
         return "" if needs in NEEDS and NEEDS[needs]() else needs
 
     def seeds(self, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the seeds with which it is measured: one, if none changes the values."""
+        """Return the seeds to measure with: only the first, if no seed changes the values."""
         return seeds[:1] if self.claim.is_exact else seeds
 
 
@@ -80,10 +80,10 @@ def find_entries() -> list[Entry]:
 
 
 def choose_entries(entries: list[Entry], names: tuple[str, ...]) -> list[Entry]:
-    """Return the entries whose name, file or folder is among the names; of no names, all.
+    """Return the entries whose name, file or folder is among the names; without names, all.
 
     Raises:
-        ValueError: A name fits none.
+        ValueError: A name is that of no entry, file or folder.
     """
     for name in names:
         if not any(name in _names(entry) for entry in entries):
@@ -98,7 +98,7 @@ def _names(entry: Entry) -> set[str]:
 
 
 def measure(claim: Claim, seed: int, trainings: Trainings) -> Values:
-    """Measure a claim with one seed; trainings that it needs and that are not there are made."""
+    """Measure a claim with one seed, after making the trainings that it needs and are missing."""
     if not claim.trains:
         return claim.measure(seed)
     return claim.measure(

@@ -1,4 +1,4 @@
-"""The norms of a trained model, and what happens when what comes out of them is changed."""
+"""The norms of a trained model, and what happens when their outputs are changed."""
 
 import contextlib
 from collections.abc import Callable, Generator

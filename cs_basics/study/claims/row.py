@@ -1,7 +1,7 @@
 """Row: what was measured of a claim so far, kept in a file of its own after every seed.
 
-Whoever kills the ledger loses the measurement in progress and no other. Rows of another machine
-(one with a GPU) join a ledger by copying their files.
+Killing the ledger loses only the measurement in progress. To add rows from another machine (one
+with a GPU), copy their files.
 """
 
 import json
@@ -59,7 +59,7 @@ class Row:
 
 
 def read_row(folder: Path, claim: str, code: str) -> Row:
-    """Return what is kept of a claim; an empty row if nothing is, or the claim has changed.
+    """Return the stored row of a claim; an empty row if there is none or the claim has changed.
 
     Raises:
         ValueError: The file is damaged.

@@ -51,7 +51,7 @@ class Trained:
 
     @property
     def bits_per_byte(self) -> float:
-        """Of the validation text; at most 8 (guessing among 256 bytes), as after diverging."""
+        """Bits per byte of the validation text, at most 8 (a guess among 256 bytes)."""
         found = self.result.bits_per_byte
         return 8.0 if found is None or self.result.diverged_at is not None else min(found, 8.0)
 
@@ -85,7 +85,7 @@ class Trainings:
         self.folder, self.base = folder, base
         self.shared = RunFolder(folder / "shared")
         self.seconds: list[float] = []
-        """Of each training that was made."""
+        """Seconds of each training that was made."""
 
     def missing(self, settings: Mapping[str, Any], seed: int) -> bool:
         """Tell whether a training is still to be made."""
@@ -95,7 +95,7 @@ class Trainings:
         """Return a training, made now unless it is kept.
 
         Raises:
-            ValueError: One was kept that had other settings.
+            ValueError: The training that was kept has other settings.
         """
         folder = RunFolder(self.folder / name_of(settings, seed))
         config = self.base.replace(**settings, seed=seed, run_dir=folder.path)

@@ -1,6 +1,6 @@
 """The readings of a run: one for each step that can be looked at, kept in microscope.jsonl.
 
-A run keeps its newest checkpoints only; what was read of those before stays in the file.
+A run keeps its newest checkpoints only; the readings of deleted ones stay in the file.
 """
 
 import json
@@ -30,7 +30,7 @@ class History:
 
     Raises:
         FileNotFoundError: The folder holds no run, or no validation text yet.
-        ValueError: A file of it is damaged.
+        ValueError: A file of the run is damaged.
     """
 
     def __init__(self, folder: RunFolder, num_windows: int) -> None:
@@ -66,7 +66,7 @@ class History:
         return samples.stat().st_mtime >= newest[0].stat().st_mtime
 
     def _steps(self) -> list[int]:
-        """The weights of step 0 follow from the seed, later ones are in checkpoints."""
+        """Step 0, whose weights follow from the seed, and the steps that have checkpoints."""
         paths = self.folder.all_checkpoints()
         return [0, *(int(path.stem.removeprefix("step-")) for path in paths)]
 

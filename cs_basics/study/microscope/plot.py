@@ -57,7 +57,7 @@ def plot_readings(readings: Sequence[Reading], title: str) -> bytes:
 
 
 def _draw(panel: Axes, reading: Reading, values: list[float], color: object) -> None:
-    """A line over the norms, or over the blocks where there is a value for each of these."""
+    """Draw a line over the norms, or over the blocks if there is one value for each block."""
     per_norm = len(values) == len(reading.norms)
     names = reading.norms if per_norm else [str(number + 1) for number in range(len(values))]
     panel.plot(range(len(values)), values, color=color, marker=".", linewidth=1.1)  # pyright: ignore[reportArgumentType]

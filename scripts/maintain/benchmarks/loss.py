@@ -1,4 +1,4 @@
-"""Who has the lower loss after the same time? Ours, and transformers' with torch's optimizers.
+"""The loss after equal time: our model against transformers' with torch's optimizers.
 
 Same text, tokenizer, batches, schedule and clock; each with the rate that won a sweep of its own,
 in turns of a few seconds (loss_worker.py). Each time that is asked for is a run of its own, with a
@@ -37,7 +37,7 @@ COLORS = dict(zip(KINDS, ("#c44e52", "#4c72b0", "#55a868"), strict=True))
 
 @dataclass
 class Run:
-    """What became of an attempt."""
+    """The result of an attempt."""
 
     attempt: Attempt
     rows: list[dict[str, float]] = field(default_factory=list[dict[str, float]])

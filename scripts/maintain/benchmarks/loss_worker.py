@@ -2,8 +2,9 @@
 
 Everything but the model, its loss and its optimizer is the same code for all: batches, the book's
 loop, schedule, clock, evaluation. The clock runs only while it is this process's turn; neither
-compiling nor evaluating counts. To a number it answers where so many seconds of training led, to
-"evaluate" the bits per byte on the whole validation text, to "begin" nothing, once it is compiled.
+compiling nor evaluating counts. It answers a number with where that many seconds of training led,
+"evaluate" with the bits per byte on the whole validation text, and "begin" with nothing, once it is
+compiled.
 """
 
 import json
@@ -77,13 +78,13 @@ class Racer:
         torch.manual_seed(config.run.seed)
 
     def batch(self) -> Batch:
-        """Draw the next batch, and what it drops."""
+        """Draw the next batch, and the dropout masks for it."""
         config = self.config
         self.dropout.draw(config.run.seed, self.step)
         return draw_batch(self.train.tokens, config, self.step, slice(None), CPU)
 
     def run(self, seconds: float) -> dict[str, float]:
-        """Make updates for so long, but not beyond the end; return where that led."""
+        """Make updates for some seconds, but not beyond the end; return where that led."""
         before, start = self.elapsed_s, time.perf_counter()
         until = min(before + seconds, self.max_s)
         losses: list[float] = []
@@ -109,7 +110,7 @@ class Racer:
     def lr_at(self, step: int) -> float:
         """Return the rate of a step: the schedule ends with the time."""
         optim = self.config.optim
-        # As many updates as there will be, if it goes on at this speed.
+        # The number of updates of the whole run at the speed so far.
         length = step * self.max_s / self.elapsed_s if self.elapsed_s else math.inf
         return SCHEDULES[optim.schedule](
             step, self.lr, optim.min_lr_ratio * self.lr, optim.warmup_steps, length
@@ -131,7 +132,7 @@ class Racer:
 
 
 Training = tuple[nn.Module, Optimizer, LossFunction, LossFunction, Dropout]
-"""A model, its optimizer, its loss as it is trained, and not compiled, and what it drops."""
+"""A model, its optimizer, its loss for training, the same loss uncompiled, and its dropout."""
 
 
 def make_ours(config: TrainConfig) -> Training:
@@ -157,7 +158,7 @@ def make_peer(kind: Kind, config: TrainConfig) -> Training:
     plain_loss_of = peer_loss(peer, dtype)
     is_compiled = config.run.fast == "auto"
     loss_of = compile_if_possible(plain_loss_of, CPU) if is_compiled else plain_loss_of
-    # It has dropout of attention weights alone, for which it would leave the fast attention.
+    # Its only dropout is that of attention weights, for which it would give up fast attention.
     return peer, optimizer, loss_of, plain_loss_of, Dropout(peer, 0.0, ())
 
 

@@ -19,13 +19,13 @@ class Row:
     ours: float
     unit: str
     peer: float | None = None
-    """The same by the other way that the name says, in the same run."""
+    """The same of the peer that the name gives, measured in the same run."""
     goal: str | None = None
     met: bool | None = None
 
     @property
     def ratio(self) -> float | None:
-        """Ours in terms of the peer."""
+        """Ours / peer."""
         return None if self.peer is None else self.ours / self.peer
 
     def to_json(self) -> dict[str, Any]:

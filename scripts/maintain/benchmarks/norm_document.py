@@ -33,7 +33,7 @@ def write_tables(points: Sequence[Point], document: Path) -> None:
     """Put the tables between the two marks of a document.
 
     Raises:
-        ValueError: A mark is not there once.
+        ValueError: A mark does not occur exactly once.
     """
     text = document.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
@@ -66,7 +66,7 @@ def times(points: Sequence[Point]) -> str:
 
 
 def ratios(points: Sequence[Point]) -> str:
-    """The table of compiled forms in terms of each other, in both dtypes."""
+    """The table of compiled forms relative to each other, in both dtypes."""
     found = {(p.size, p.operation, p.direction, p.contender): p.elapsed_s for p in points}
     columns = [(dtype, width) for dtype in DTYPES for width in WIDTHS]
     heads = [f"{dtype}, d = {width:,}" for dtype, width in columns]

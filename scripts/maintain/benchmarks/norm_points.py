@@ -15,7 +15,7 @@ from .norm_contenders import Contender
 
 MAX_ROUNDS = 51
 BUDGET_S = 1.5
-"""For all contenders at one size in one direction."""
+"""Seconds for all contenders at one size in one direction."""
 
 FORWARD, BOTH = "forward", "forward + backward"
 NORM, ADD_NORM = "norm", "add + norm"
@@ -111,7 +111,7 @@ def measure_sizes(
             )
             num_bytes = target.nbytes
             cache = cache_bytes(device)
-            # Each tensor once, though the passes count some of them twice.
+            # Each tensor counts once here, though PASSES counts some of them twice.
             touched = num_bytes * (2 if direction == FORWARD else 4) * num_tensors
             fits_cache = None if cache is None else touched <= cache
             points += [

@@ -28,11 +28,11 @@ from .norm_points import ADD_NORM, BOTH, FORWARD, NORM, Point, measure_sizes, ta
 DTYPES = (torch.float32, torch.bfloat16)
 WIDTHS = (256, 512, 2048, 4096, 8192)
 NUM_ROWS = (4096, 1, 16, 256, 16384)
-"""The first is measured at every width, the others at one: a cross through the grid."""
+"""The first is measured at every width, the others at one width: a cross through the grid."""
 WIDTH_OF_ALL_ROWS = 2048
 GOAL_WIDTHS = (512, 2048, 4096)
-"""What is promised is promised here. A compilation takes longer than measuring what it compiled, so
-for the second dtype only these widths are compiled, and one number of rows is measured."""
+"""The widths of the goals. Compiling takes longer than measuring what was compiled, so for the
+second dtype only these widths are compiled, and one number of rows is measured."""
 
 COMPARISONS = (
     (NORM, BOTH, names.OURS_COMPILED, names.TORCH_COMPILED, 1.05),
@@ -47,7 +47,7 @@ COMPARISONS = (
     (ADD_NORM, BOTH, names.ADD_NORM_COMPILED, names.ADD_THEN_NORM_COMPILED, 0.85),
     (ADD_NORM, BOTH, names.ADD_NORM_FUSED_COMPILED, names.ADD_THEN_NORM_COMPILED, 0.85),
 )
-"""Operation, direction, ours, peer, and the most that ours may take in terms of the peer."""
+"""Operation, direction, ours, peer, and the largest ours / peer that meets the goal."""
 
 
 STYLES: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ STYLES: dict[str, dict[str, Any]] = {
     names.LAYERNORM: {"color": "#55a868", "marker": "D", "linestyle": ":"},
     names.TORCH_LAYERNORM: {"color": "#7f7f7f", "marker": "v", "linestyle": ":"},
 }
-"""Of the picture; compiled: solid; operation by operation, or a kernel of torch: dotted."""
+"""Lines of the picture; compiled: solid; operation by operation, or a kernel of torch: dotted."""
 
 
 def measure() -> Report:

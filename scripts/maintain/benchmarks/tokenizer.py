@@ -2,7 +2,8 @@
 
 Each contender is a process; they are asked in turns. What they do differently: tokenizers breaks
 ties between equally frequent pairs by its own rule, so that its vocabulary differs a little from
-ours, and reads files line by line; it and we keep what they have seen of a text, tiktoken does not.
+ours, and reads files line by line; it and ours remember what they have seen of a text, tiktoken
+does not.
 All three give the same ids with the same vocabulary (tests/project/interop).
 """
 
@@ -62,7 +63,7 @@ class Team(ExitStack):
             names: The contenders.
             num_threads: Threads or processes that each may use.
             task: What to do; see tokenizer_contender.
-            warm: Whether a first turn does not count.
+            warm: Whether to begin with a turn that does not count.
         """
         found: dict[str, list[float]] = {name: [] for name in names}
         for number in range(self.rounds + warm):
@@ -79,7 +80,7 @@ class Team(ExitStack):
         )
 
     def worker(self, name: str, num_threads: int) -> Worker:
-        """Return a contender, which is started if it is not yet."""
+        """Return a contender, started if it is not running yet."""
         key = (name, num_threads)
         if key not in self.workers:
             worker = Worker(name, _command(*key), self._environment(num_threads))
@@ -177,7 +178,7 @@ def _whole_files(team: Team, texts: dict[str, Text]) -> list[Row]:
     for text in (texts[name] for name in ("sample", "books", "stories") if name in texts):
         task = _whole_file(team, text)
         is_large = text.name == "stories"
-        # What is slow is left out where it would take minutes.
+        # Slow contenders are left out where they would take minutes.
         peers = [OURS, TIKTOKEN] if is_large else [OURS, TIKTOKEN, TOKENIZERS, CLEAR]
         times = team.times(peers, 1, task, warm=not is_large)
         rows += _faster("encode a file, one thread", text, times, **goals.get(text.name, {}))

@@ -34,7 +34,7 @@ MAX_DOCUMENT_BYTES = 20_000_000
 
 
 def documents(path: str) -> list[str]:
-    """Cut a text in documents, each with the token that ends it; or in parts of some length."""
+    """Cut a text into documents, each with the token that ends it; or into parts of some length."""
     with Path(path).open("rb") as file:
         text = file.read(MAX_DOCUMENT_BYTES).decode("utf-8", "ignore")
     if END_OF_TEXT in text:
@@ -63,7 +63,7 @@ class Contender(ABC):
 
     @abstractmethod
     def load(self, tokenizer: Tokenizer) -> None:
-        """Make a vocabulary of ours this library's."""
+        """Load one of our vocabularies into this library."""
 
     def train(self, text: str, vocab_size: int) -> None:
         """Learn a vocabulary from a file."""
@@ -210,7 +210,7 @@ CONTENDERS = {"ours": Ours, "clear": Clear, "tokenizers": HuggingFace, "tiktoken
 def seconds_of(contender: Contender, task: dict[str, Any], loaded: dict[str, Any]) -> float:
     """Do a task, and return the seconds of what is measured."""
     kind = task["do"]
-    # Long texts without a space, and files for the first time, must not be remembered.
+    # For these tasks load anew, so that nothing of the text is remembered from an earlier turn.
     is_first_time = kind in ("raw", "fresh")
     if kind != "train" and (is_first_time or loaded.get("tokenizer") != task["tokenizer"]):
         contender.load(load_tokenizer(task["tokenizer"]))

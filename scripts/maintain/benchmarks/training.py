@@ -97,7 +97,7 @@ def race(contenders: dict[str, Contender]) -> dict[str, Result]:
     """Let contenders make updates in turns; return the medians.
 
     Raises:
-        ValueError: One of them died; its name.
+        ValueError: A contender died; the message names it.
     """
     with ExitStack() as stack:
         workers = {

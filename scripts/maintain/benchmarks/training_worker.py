@@ -1,7 +1,7 @@
 """One contender of the training benchmark, in a process of its own.
 
-To "begin" it answers how long its first update took, to "step" how long one more took, to "peak"
-the most memory that it held in MB.
+It answers "begin" with how long its first update took, "step" with how long one more took, and
+"peak" with the most memory that it held, in MB.
 """
 
 import json

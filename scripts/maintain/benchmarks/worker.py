@@ -1,7 +1,7 @@
 """A contender in a process of its own, which answers questions line by line.
 
-Memory, threads and the settings of the allocator belong to a process. Of several contenders one is
-asked at a time, in turns, so that all share what else the machine does.
+Memory, threads and the settings of the allocator belong to a process. Contenders are asked one at a
+time, in turns, so that other work on the machine slows all of them.
 """
 
 import json
@@ -59,7 +59,7 @@ class Worker:
         """Ask and wait for the answer.
 
         Raises:
-            ValueError: The process ended without one; it has said why on stderr.
+            ValueError: The process ended without an answer; it has said why on stderr.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -16,7 +16,7 @@ ROWS, D, ROUNDS = 4096, 2048, 31
 
 
 def kernels(_seed: int) -> Values:
-    """Operations of RMSNorm uncompiled, and kernels compiled."""
+    """Count RMSNorm's operations when uncompiled, and its kernels when compiled."""
     x, norm = torch.randn(256, D, requires_grad=True), RMSNorm(D)
     gradient, values = torch.ones_like(x), dict[str, float]()
     compiled = compile_with_names(norm)
@@ -31,7 +31,7 @@ def kernels(_seed: int) -> Values:
 
 
 def passes_of_add_norm(_seed: int) -> Values:
-    """Passes of add + norm: apart as counted, the norm being one kernel; together, the least."""
+    """Passes of add + norm: apart, as counted with the norm as one kernel; together, the least."""
     x, residual = torch.randn(256, D), torch.randn(256, D)
     add = traffic(lambda: x + residual).num_bytes
     norm = traffic(lambda: torch.layer_norm(x, (D,))).num_bytes
@@ -44,7 +44,7 @@ def passes_of_add_norm(_seed: int) -> Values:
 
 
 def time_of_add_norm(seed: int) -> Values:
-    """Time of add + norm compiled together, in terms of each compiled by itself."""
+    """Time of add + norm compiled together, relative to both compiled separately."""
     x, residual = (normal(seed + i, ROWS, D).float() for i in range(2))
     torch.compiler.reset()
     norm = RMSNorm(D)

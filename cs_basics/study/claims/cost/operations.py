@@ -30,7 +30,7 @@ def counts(_seed: int) -> Values:
 
 
 def ratio(values: Intervals, what: str) -> float:
-    """Return what RMSNorm takes in terms of LayerNorm."""
+    """Return RMSNorm's count relative to LayerNorm's."""
     return values[f"RMSNorm, {what}"].mean / values[f"LayerNorm, {what}"].mean
 
 

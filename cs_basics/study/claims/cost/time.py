@@ -1,4 +1,4 @@
-"""Times of RMSNorm in terms of LayerNorm: layers, training steps, generation."""
+"""Times of RMSNorm relative to LayerNorm: layers, training steps, generation."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ LAYER = f"ratio of medians of {ROUNDS} turns in one process, 4,096 x 512, float3
 
 
 def layer(names: tuple[str, str], compiled: bool, device: str = "cpu") -> Callable[[int], Values]:
-    """Return the measurement: time of the first norm in terms of the second, both directions."""
+    """Return the measurement: time of the first norm relative to the second, both directions."""
 
     def measure(seed: int) -> Values:
         x = normal(seed, ROWS, D).float().to(device).requires_grad_()
@@ -83,7 +83,7 @@ def one_token(seed: int) -> Values:
 
 
 def bias(seed: int) -> Values:
-    """Time of LayerNorm without its bias in terms of LayerNorm with it."""
+    """Time of LayerNorm without its bias, relative to LayerNorm with it."""
     return layer(("LayerNorm, no bias", "LayerNorm"), True)(seed)
 
 

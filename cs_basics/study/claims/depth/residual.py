@@ -30,7 +30,7 @@ def fresh(placement: Placement, num_layers: int, seed: int) -> TransformerLM:
 
 
 def loss_of(model: TransformerLM, seed: int) -> Tensor:
-    """Return its loss on random tokens."""
+    """Return the loss of a model on random tokens."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(SHAPE.vocab_size, (4, SHAPE.context_length + 1), generator=generator)
     return cross_entropy(model(ids[:, :-1]), ids[:, 1:])
@@ -80,7 +80,7 @@ def last_block(placement: Placement) -> Callable[[int], Values]:
 
 
 def along_depth(seed: int) -> Values:
-    """Gradient of each block, and that of the first in terms of the last."""
+    """Gradient of each block, and that of the first relative to the last."""
     values: dict[str, float] = {}
     placements: tuple[Placement, ...] = ("pre", "post")
     for placement in placements:

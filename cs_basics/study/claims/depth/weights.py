@@ -24,7 +24,7 @@ def data(seed: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def growth(seed: int) -> Values:
-    """Train by plain SGD: |W|^2 after each step less |W|^2 + |lr gradient|^2 before it."""
+    """Train by plain SGD: |W|^2 after each step minus |W|^2 + |lr gradient|^2 before it."""
     weights, x, targets = data(seed)
     start, worst, least = weights.norm().item(), 0.0, float("inf")
     for _ in range(STEPS):
@@ -43,7 +43,7 @@ def growth(seed: int) -> Values:
 
 
 def same_path_sgd(seed: int) -> Values:
-    """Difference of the losses on the way, with W and with 3 W, the rate 9 times as large."""
+    """Difference of the losses during training between W, and 3 W with 9 times the rate."""
     losses: list[Tensor] = []
     weights, x, targets = data(seed)
     for factor in (1.0, 3.0):
@@ -59,7 +59,7 @@ def same_path_sgd(seed: int) -> Values:
 
 
 def same_path_adam(seed: int) -> Values:
-    """The same for Adam without weight decay: W and 3 W, the rate 3 times as large."""
+    """The same for Adam without weight decay: W, and 3 W with 3 times the rate."""
     losses: list[Tensor] = []
     weights, x, targets = data(seed)
     for factor in (1.0, 3.0):

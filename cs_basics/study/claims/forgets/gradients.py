@@ -36,7 +36,7 @@ def along_ones(seed: int) -> Values:
 
 
 def shrinking(seed: int) -> Values:
-    """Size of the gradient where x is ten times as long, in terms of where it is not."""
+    """Size of the gradient when x is made ten times as long, relative to before."""
     norm = RMSNorm(D, eps=0.0).double()
     x, cotangent = normal(seed, 20, D), normal(seed + 1, 20, D)
     ratio = gradient(norm, 10 * x, cotangent).norm() / gradient(norm, x, cotangent).norm()

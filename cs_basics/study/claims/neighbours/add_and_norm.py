@@ -53,7 +53,7 @@ def streams(seed: int) -> Values:
 
 
 def in_place(seed: int) -> Values:
-    """Difference of the form that writes over its inputs and the one that does not."""
+    """Difference between the form that writes over its inputs and the one that does not."""
     differences: list[float] = []
     for dtype in (torch.float32, torch.bfloat16):
         x, residual = terms(seed, dtype)

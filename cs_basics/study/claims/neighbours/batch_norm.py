@@ -60,7 +60,7 @@ def padding(seed: int) -> Values:
 
 
 def gradient_of_others(seed: int) -> Values:
-    """Size of the gradient of the first sample's output by the other samples."""
+    """Size of the gradient of the first sample's output with respect to the other samples."""
     sizes: dict[str, float] = {}
     for name, norm in norms().items():
         x = normal(seed, SAMPLES, LENGTH, D).float().requires_grad_()

@@ -10,7 +10,7 @@ D, VECTORS, FRACTION = 512, 20_000, 1 / 16
 
 
 def estimate(seed: int) -> Values:
-    """Partial RMS over RMS: how far off on average, and how widely, with independent values."""
+    """Bias and spread of the partial RMS, relative to the RMS, for independent values."""
     norm, x = PartialRMSNorm(D, fraction=FRACTION), normal(seed, VECTORS, D)
     whole = x.square().mean(-1)
     part = x[:, : norm.num_measured].square().mean(-1)

@@ -17,7 +17,7 @@ D_IN, D_HIDDEN, SAMPLES, TESTED = 32, 128, 256, 4_096
 NOISE = 0.5
 """Standard deviation of the noise in the targets: its variance is the least error of a test."""
 FITTED = NOISE**2 / 2
-"""Training error at which both are compared: half of it is noise that was learnt by heart."""
+"""Training error at which both are compared: half of the noise has been learnt by heart."""
 MOST_STEPS = 2_000
 TOYS = 8
 """Toys of a seed, each with its own samples."""

@@ -51,7 +51,7 @@ def gradient_size(seed: int) -> Values:
 
 
 def at_zero(_seed: int) -> Values:
-    """Share of the gradient that is a number, at the zero vector."""
+    """Share of the gradient at the zero vector that is a number, not NaN."""
     values: dict[str, float] = {}
     for name, form in FORMS.items():
         x = torch.zeros(D, dtype=torch.float64, requires_grad=True)

@@ -83,7 +83,7 @@ def eps_moved(runs: Mapping[str, Trained]) -> Values:
 
 
 def other_order(runs: Mapping[str, Trained]) -> Values:
-    """Change of the loss in bfloat16 when Llama's order of cast and gain takes the book's place."""
+    """Share of logits and likeliest tokens, in bfloat16, that Llama's order of cast changes."""
     (run,) = runs.values()
     model = run.model().bfloat16()
     ids = run.sequences()[:64]

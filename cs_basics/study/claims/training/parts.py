@@ -27,7 +27,7 @@ def bits(runs: Mapping[str, Trained]) -> Values:
 
 
 def judge_parts(values: Intervals) -> str:
-    """Judge "the division does the work": false if what does not divide is as good, each seed."""
+    """Judge "the division does the work": false if norms without it are as good for every seed."""
     whole, division = values["LayerNorm"], values["division (RMSNorm)"]
     centre, gain = values["centring only"], values["gain only"]
     if max(centre.most, gain.most) < whole.least + NOTICEABLE:

@@ -15,7 +15,7 @@ from cs_basics.study.claims.trainings import BASE, Trained
 
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 BROKEN = 0.3
-"""Bits per byte above the best run, from which on a run counts as broken."""
+"""A run that is this many bits per byte above the best one counts as broken."""
 NO_NORM, NO_WARMUP = {"placement": "none"}, {"warmup_steps": 0}
 KINDS = {"pre-norm": {}, "no norm": NO_NORM}
 

@@ -1,4 +1,4 @@
-"""int8 for what comes out of the norms of a trained model, with one scale or one per feature."""
+"""int8 for the outputs of a trained model's norms, with a single scale or one per feature."""
 
 from collections.abc import Callable, Mapping
 
