@@ -267,7 +267,7 @@ def generate_batch(
         sampling: As in `generate`.
         stop_ids: As in `generate`.
         seed: As in `generate`, for the first row.
-        is_compiled: Compile the step first, which is worth it from some thousand tokens on.
+        is_compiled: Compile the step first, which pays from a few thousand tokens on.
         is_end: Called with a row and its new token; tells whether the text of the row ends there.
 
     Yields:

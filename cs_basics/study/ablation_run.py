@@ -171,9 +171,10 @@ def first_diverged_step(train_losses: Sequence[float]) -> int | None:
 
 
 def unigram_loss(text: TokenFile, max_tokens: int) -> float:
-    """Return the entropy of the token frequencies in the first max_tokens of a text, in nats.
+    """Return the entropy of the token frequencies in the beginning of a text, in nats.
 
-    It is the lowest loss on them that is possible without any context.
+    It is the lowest loss that is possible without any context on tokens 1 to max_tokens - 1, which
+    are the targets; token 0 is never one.
     """
     counts = np.bincount(text.tokens[1:max_tokens])
     shares = counts[counts > 0] / counts.sum()

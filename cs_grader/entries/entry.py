@@ -2,7 +2,7 @@
 
     entry.toml           name, author, class, command, bits_per_byte, seed
     run/                 what scripts/train.py has left
-    code/cs_basics/...   the files of cs_basics that are not the repository's
+    code/cs_basics/...   the files of cs_basics that differ from the repository's
 
 The verifier works on a clean copy: regular files with known names and bounded sizes, no link
 followed. Whatever is left out is remembered, and the entry is refused for it (checks.py).
