@@ -49,7 +49,8 @@ def main(
     rungs: tuple[str, ...] = (),
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
     max_minutes: float = 10.0,
-    scale: int = 5,
+    choice_minutes: float = 2.0,
+    choice_stories: int = 2,
     out: Path = Path("runs/ladder"),
     preset: Literal["stories", "debug"] = "stories",
 ) -> None:
@@ -64,16 +65,18 @@ def main(
         rungs: Names of rungs to try; what they need is added (none: all).
         seeds: Every recipe is trained once with each; fewer than five are a rehearsal.
         max_minutes: Minutes of a final run, all included; fewer than ten are a rehearsal.
-        scale: A rung is chosen by runs on one story in so many, of one minute in so many; more
-            than five is a rehearsal.
+        choice_minutes: Minutes of a run that decides about a rung; fewer than two are a rehearsal.
+        choice_stories: Such a run is trained on one story in so many; in more than two it is a
+            rehearsal.
         out: Folder of the runs.
         preset: What the rungs change; debug is a rehearsal.
     """
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds}: give one or more, each once")
-    if scale < 1:
-        raise ValueError(f"scale={scale} must be at least 1")
+    if choice_stories < 1:
+        raise ValueError(f"choice_stories={choice_stories} must be at least 1")
     choose_rungs(rungs)
+    PRESETS[preset][1].replace(max_minutes=choice_minutes)
     base = PRESETS[preset][1].replace(max_minutes=max_minutes, **BASE)
     for rung in RUNGS:
         base.replace(**rung.settings)  # Raises if a value breaks a rule.
@@ -86,14 +89,15 @@ def main(
     signal.signal(signal.SIGTERM, end)
     torch.set_num_threads(min(MAX_THREADS, os.cpu_count() or 1))
     terms = Terms(
-        preset=preset, minutes=max_minutes, scale=scale,
+        preset=preset, minutes=max_minutes, choice_minutes=choice_minutes,
+        choice_stories=choice_stories,
         settings={k: v for k, v in base.settings().items() if not isinstance(v, Path)},
         texts={"training": checksum(train_text), "validation": checksum(valid_text)},
         machine=machine(),
     )  # fmt: skip
     home = out if is_rehearsal(terms, seeds) else DOCS
     record = Record.open(home / "record.jsonl", terms)
-    texts = split(train_text, out / "texts", scale)
+    texts = split(train_text, out / "texts", choice_stories)
     Climber(out, record, rungs, seeds, texts, valid_text).climb()
 
 
@@ -124,7 +128,7 @@ class Climber:
         self.rungs = choose_rungs([*rungs, *sorted(tried)]) if rungs else RUNGS
         terms = record.terms
         self.minutes: dict[Kind, float] = {
-            "speed": SPEED_MINUTES, "choice": terms.minutes / terms.scale,
+            "speed": SPEED_MINUTES, "choice": terms.choice_minutes,
             "final": terms.minutes, "hour": 6 * terms.minutes,
         }  # fmt: skip
         self.is_compiled: set[Recipe] = set()

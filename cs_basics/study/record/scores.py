@@ -22,8 +22,10 @@ class Terms:
     preset: str
     minutes: float
     """Of a final run, all included."""
-    scale: int
-    """A choice is made by runs on one story in so many, of one minute in so many."""
+    choice_minutes: float
+    """Of a run that decides about a rung, compiled code cached."""
+    choice_stories: int
+    """Such a run is trained on one story in so many."""
     settings: dict[str, Any]
     """Of the base."""
     texts: dict[str, str]

@@ -7,7 +7,7 @@ from pathlib import Path
 from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.config import END_OF_TEXT
 
-EVERY = 10
+TENTH = 10
 """One story of so many is held back: the tenth, the twentieth, ..."""
 
 
@@ -23,29 +23,29 @@ class Texts:
     """What choices are judged by."""
 
 
-def split(whole: Path, folder: Path, scale: int = 1) -> Texts:
-    """Write the tenth of a text, and one story in `scale` of the others, unless they are there.
+def split(whole: Path, folder: Path, every: int = 1) -> Texts:
+    """Write the tenth of a text, and one story in `every` of the others, unless they are there.
 
     Raises:
         OSError: The text cannot be read, or a file not be written.
-        ValueError: The text has fewer stories than EVERY.
+        ValueError: The text has too few stories.
     """
-    texts = Texts(whole, folder / f"part-{scale}.txt", folder / "tenth.txt")
+    texts = Texts(whole, folder / f"part-{every}.txt", folder / "tenth.txt")
     if texts.part.exists() and texts.tenth.exists():
         return texts
     mark = END_OF_TEXT.encode()
-    # Each with the mark behind it, so that at scale 1 both together are the text, byte for byte.
+    # Each with the mark behind it, so that with every=1 both together are the text, byte for byte.
     stories = [story + mark for story in whole.read_bytes().split(mark)]
     stories[-1] = stories[-1].removesuffix(mark)
-    if len(stories) < (least := EVERY * scale):
+    if len(stories) < (least := TENTH * every):
         raise ValueError(
             f"{whole} has {len(stories)} stories, of which no tenth can be held back: at least "
             f"{least} are needed, separated by {END_OF_TEXT}"
         )
-    held = range(EVERY - 1, len(stories), EVERY)
+    held = range(TENTH - 1, len(stories), TENTH)
     others = [number for number in range(len(stories)) if number not in held]
     folder.mkdir(parents=True, exist_ok=True)
-    for path, numbers in ((texts.tenth, held), (texts.part, others[::scale])):
+    for path, numbers in ((texts.tenth, held), (texts.part, others[::every])):
         with atomic_writer(path) as file:
             for number in numbers:
                 file.write(stories[number])

@@ -44,7 +44,19 @@ def ladder(script, texts, tmp_path):
 
     def call(*more):
         given = ["--train-text", texts[0], "--valid-text", texts[1], "--out", tmp_path / "out"]
-        given += ["--rungs", "linear", "noise", "--seeds", 0, 1, 2, "--scale", 1]
+        given += [
+            "--rungs",
+            "linear",
+            "noise",
+            "--seeds",
+            0,
+            1,
+            2,
+            "--choice-minutes",
+            4,
+            "--choice-stories",
+            1,
+        ]
         return script("ladder", *given, *more)
 
     return call
@@ -69,7 +81,7 @@ def test_rungs_are_chosen_without_the_validation_text_and_the_winner_gets_all(
     judged = [call.command for call in acted if "--run-dir" not in call.command]
     # The speed; base, linear, noise, linear + noise; base and linear again; linear for an hour.
     assert [after(call.command, "--max-minutes") for call in trained] == (
-        ["0.5"] + 12 * ["10.0"] + 6 * ["10.0"] + ["60.0"]
+        ["0.5"] + 12 * ["4.0"] + 6 * ["10.0"] + ["60.0"]
     )
     valid, out = str(texts[1]), tmp_path / "out"
     assert not any(valid in call.command for call in trained)
@@ -138,8 +150,9 @@ def test_a_folder_is_not_continued_with_another_length(ladder):
     [
         (("--seeds", 1, 1), "give one or more, each once"),
         (("--max-minutes", 0), "max_minutes=0.0 must be greater than 0"),
-        (("--scale", 0), "scale=0 must be at least 1"),
-        (("--scale", 1000), "no tenth can be held back: at least 10000 are needed"),
+        (("--choice-stories", 0), "choice_stories=0 must be at least 1"),
+        (("--choice-minutes", 0), "max_minutes=0.0 must be greater than 0"),
+        (("--choice-stories", 1000), "no tenth can be held back: at least 10000 are needed"),
         (("--rungs", "moun"), "there is no rung 'moun'"),
         (("--valid-text", "nowhere.txt"), "nowhere.txt does not exist"),
     ],

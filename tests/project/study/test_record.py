@@ -66,7 +66,7 @@ def test_tenth_and_part_are_the_text_story_by_story(tmp_path):
     assert texts.tenth.read_text() == stories[9] + stories[19]
     rest = [story for number, story in enumerate(stories) if number not in (9, 19)]
     assert texts.part.read_text() == "".join(rest) + "\n"
-    texts = split(whole, tmp_path / "texts", scale=2)
+    texts = split(whole, tmp_path / "texts", every=2)
     assert texts.tenth.read_text() == stories[9] + stories[19]
     assert texts.part.read_text() == "".join(rest[::2])
 
@@ -141,8 +141,8 @@ def test_a_rung_brings_what_it_needs_and_an_unknown_one_is_refused():
 
 
 TERMS = Terms(
-    preset="stories", minutes=10.0, scale=5, settings={"lr": 0.1, "seed": 0},
-    texts={"training": "12ab"}, machine="a machine",
+    preset="stories", minutes=10.0, choice_minutes=2.0, choice_stories=2,
+    settings={"lr": 0.1, "seed": 0}, texts={"training": "12ab"}, machine="a machine",
 )  # fmt: skip
 
 
@@ -162,8 +162,10 @@ def ladder_of(scores, seeds=SEEDS):
 
 def test_the_page_says_what_is_not_measured_and_that_it_was_a_rehearsal():
     page = to_markdown("", blocks(ladder_of(scores_of(base=1.0, a=0.9))))
-    assert "A rehearsal: preset stories, minutes: 10, scale: 5, seeds: 3." in page
-    assert "2 minutes on 1/5 of the text" in page
+    assert (
+        "A rehearsal: preset stories, 10 minutes, choices by 2 minutes on one story in 2 of" in page
+    )
+    assert "by runs of 2 minutes on one story in 2 of the training text;" in page
     assert "1 of 3 rungs are decided" in page
     assert "2026-01-02, on a machine" in page
     rows = {line.split(":")[0]: line for line in page.splitlines() if line.startswith("| ")}
@@ -193,7 +195,13 @@ def test_the_page_has_the_result_and_the_hour():
 
 @pytest.mark.parametrize(
     ("changes", "seeds"),
-    [({"minutes": 9.0}, 5), ({"scale": 6}, 5), ({"preset": "debug"}, 5), ({}, 4)],
+    [
+        ({"minutes": 9.0}, 5),
+        ({"choice_minutes": 1.0}, 5),
+        ({"choice_stories": 3}, 5),
+        ({"preset": "debug"}, 5),
+        ({}, 4),
+    ],
 )
 def test_less_than_a_measurement_is_a_rehearsal(changes, seeds):
     assert is_rehearsal(replace(TERMS, **changes), range(seeds))
