@@ -28,6 +28,8 @@ from cs_basics.run.stopping import TrainingStoppedError
 from cs_basics.run.training_run import train_run
 
 RUNS = Path("runs")
+OVERFITTED = 0.97
+"""A best loss below this share of the last one is more than chance, and said."""
 
 FREE_ON_RESUME = {
     *("run_dir", "max_steps", "max_minutes", "device", "fast", "wandb"),
@@ -123,6 +125,11 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
         f"loss {result.loss:.4f} nats per token, {result.bits_per_byte:.4f} bits per byte, on the"
     )
     print(f"whole validation text ({result.num_tokens:,} tokens)\n")
+    best, best_loss = folder.read_best()
+    if best is not None and best_loss is not None and best_loss < OVERFITTED * result.loss:
+        step = int(best.stem.removeprefix("step-"))
+        print(f"The run has overfitted: at step {step:,} the loss was {best_loss:.4f} on part of")
+        print("that text. --checkpoint best takes the model of that step.\n")
     print(f"everything     {folder.path}")
     print(f"report         {folder.report}")
     if folder.page.exists():

@@ -15,7 +15,7 @@ from cs_basics.interop.tokenizer_files import load_tokenizer_json, save_tokenize
 from cs_basics.run.atomic import atomic_folder
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder, Which, make_optimizer
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.tokenizer import Tokenizer
@@ -23,12 +23,13 @@ from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import build_model
 
 
-def export_llama(run: RunFolder, out: Path) -> int:
+def export_llama(run: RunFolder, out: Path, which: Which = "latest") -> int:
     """Write the model and tokenizer of a run as a Llama folder, the weights in float32.
 
     Args:
-        run: The run, of which the latest checkpoint is exported.
+        run: The run.
         out: The folder to make.
+        which: The checkpoint to export.
 
     Returns:
         The number of parameters.
@@ -39,7 +40,7 @@ def export_llama(run: RunFolder, out: Path) -> int:
     """
     config = run.read_config().model
     check_has_llama_form(config)
-    model = run.load_model()
+    model = run.load_model(which=which)
     tokenizer = run.load_tokenizer()
     check_tokenizer(tokenizer, config, run.tokenizer)
     with atomic_folder(out) as folder:

@@ -105,7 +105,7 @@ class RunFolder:
         Raises:
             FileNotFoundError: None was kept as the best.
         """
-        path, _ = self._read_best()
+        path, _ = self.read_best()
         if path is None or not path.exists():
             raise FileNotFoundError(f"{self.checkpoints} holds no best checkpoint: use the latest")
         return path
@@ -137,7 +137,7 @@ class RunFolder:
                 checkpoint is best.
         """
         past = [path for path in self.all_checkpoints() if path <= self.checkpoint_of(step)]
-        best, best_loss = self._read_best()
+        best, best_loss = self.read_best()
         if best not in past:
             best, best_loss = None, None
         if validation_loss is not None and (best_loss is None or validation_loss < best_loss):
@@ -153,8 +153,8 @@ class RunFolder:
         for folder in (self.path, self.checkpoints, self.tokenizer, self.tokens, self.corpus):
             remove_leftovers(folder)
 
-    def _read_best(self) -> tuple[Path | None, float | None]:
-        """Return the best checkpoint and its validation loss; None, None if none was kept."""
+    def read_best(self) -> tuple[Path | None, float | None]:
+        """Return the best checkpoint and its loss on part of the validation text, None if none."""
         try:
             content = json.loads(self.best.read_text(encoding="utf-8"))
             name, loss = Path(content["checkpoint"]).name, float(content["validation_loss"])

@@ -92,6 +92,7 @@ def trained_run(request, texts, tmp_path_factory):
         run_dir=folder,
         batch_size=4,
         max_steps=30,
+        checkpoint_every=10,
         num_samples=0,
         num_kv_heads=2,
         tie_embeddings=request.param == "tied",
@@ -187,6 +188,19 @@ def test_a_trained_model_travels_there_and_back(llama, trained_run, tmp_path):
     assert_same_tokens(trained_run.load_model(), theirs)
     import_llama(tmp_path / "llama", tmp_path / "back")
     assert_same_logits(RunFolder(tmp_path / "back").load_model(), theirs)
+
+
+def test_the_best_checkpoint_can_be_exported(script, trained_run, tmp_path):
+    run = RunFolder(shutil.copytree(trained_run.path, tmp_path / "run"))
+    run.best.write_text('{"checkpoint": "step-00000020.pt", "validation_loss": 1.0}')
+    tables = {}
+    for which in ("latest", "best"):
+        out = tmp_path / which
+        result = script("export", run.path, "--out", out, "--checkpoint", which)
+        assert (result.code, result.err) == (0, "")
+        tables[which] = load_file(out / "model.safetensors")["model.embed_tokens.weight"]
+        assert torch.equal(tables[which], run.load_model(which=which).token_embeddings.weight)
+    assert not torch.equal(*tables.values())
 
 
 @pytest.mark.parametrize("choices", MODELS.values(), ids=MODELS)

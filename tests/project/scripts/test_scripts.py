@@ -90,6 +90,7 @@ def test_train_generate_evaluate(train, script, texts, tmp_path):
     for expected in ("bits per byte", str(folder / "loss.png"), "scripts/generate.py"):
         assert expected in result.out
     assert "step     12" in result.out
+    assert "overfitted" not in result.out
 
     written = script("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
     assert written.code == 0, written.err
@@ -119,6 +120,14 @@ def test_train_generate_evaluate(train, script, texts, tmp_path):
     assert row["tokens_per_s"] > 0
     for_people = script("evaluate", folder, "--text", texts[1], "--dtype", "float32")
     assert f"bits per byte  {row['bits_per_byte']:.4f}" in for_people.out
+
+
+def test_a_run_that_was_better_before_its_end_says_so(train, trained):
+    note = {"checkpoint": "step-00000006.pt", "validation_loss": 0.5}
+    RunFolder(trained).best.write_text(json.dumps(note))
+    result = train("--resume")
+    assert result.code == 0, result.err
+    assert "overfitted: at step 6 the loss was 0.5000" in result.out
 
 
 def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
