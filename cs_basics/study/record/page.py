@@ -208,6 +208,9 @@ def _rules(terms: Terms) -> list[str]:
         "their time.",
         "Why choices read half of the stories: on a fifth of them, two minutes read each as often "
         "as ten minutes read all, and the base only learns by heart (docs/log.md, 2026-11-25).",
+        "Choices have fewer updates than the long runs. A rung that costs updates, or that holds "
+        "back overfitting, may lose as a choice and win in a long run: the result says what the "
+        "accepted rungs do there, and nothing here says what the others would.",
         "All are runs by the clock, so the machine has to be as fast as when the ladder was begun: "
         "the script measures it and refuses otherwise.",
         "The peer, transformers' model with PyTorch's optimizers, is not on this ladder: "
