@@ -40,7 +40,7 @@ def set_the_stage(root: Path, tests: Path) -> Stage:
     root.chmod(0o755)
     copy_inside(root)
     (stage.examination / "probes").mkdir(parents=True)
-    # contract.py, and contract.toml beside it if the contract is not the usual one.
+    # contract.py, and the TOML file beside it if the contract is not the usual one.
     for file in (tests / "submission.py", *tests.glob("contract.*")):
         shutil.copyfile(file, stage.examination / file.name)
     for probe in sorted((tests / "probes").glob("*.py")):
