@@ -32,6 +32,7 @@ SUBJECTS = {
     "training": training.measure,
     "generation": generation.measure,
 }
+WITH_TABLES = ("norms", "loss")
 WITH_PICTURE = ("norms", "tokenizer", "training", "loss")
 
 
@@ -56,7 +57,8 @@ def main(
             package. loss: which has the lower loss after the same time, transformers or ours.
         as_json: Print one JSON object instead of the table.
         plot: Also draw the subject's picture into this PNG (norms, tokenizer, training, loss).
-        document: Also write the subject's tables into this document, such as docs/norms.md (norms).
+        document: Also write the subject's tables into this document: docs/norms.md (norms) or
+            docs/performance.md (loss).
         minutes: How long each trains; each of these times is a run of its own (loss).
         train_text: Text to train on; none: stories from the grammar (loss).
         valid_text: Text to validate on; goes with train_text (loss).
@@ -67,8 +69,10 @@ def main(
                 f"--plot: {subject} has no picture; {', '.join(WITH_PICTURE)} have one"
             )
         check_can_write(plot)
-    if document is not None and subject != "norms":
-        raise ValueError(f"--document: {subject} has no tables in a document, only norms has")
+    if document is not None and subject not in WITH_TABLES:
+        raise ValueError(
+            f"--document: {subject} has no tables in a document; {', '.join(WITH_TABLES)} have"
+        )
     if document is not None and not document.is_file():
         raise ValueError(f"--document {document} is not a file")
     keep_freed_memory()
@@ -76,11 +80,12 @@ def main(
         report = loss.measure(minutes, loss.settings_of(train_text, valid_text))
     else:
         report = SUBJECTS[subject]()
+    # Printed first: a document without its marks must not cost the measurement.
+    print(json.dumps(to_json(report)) if as_json else to_text(report), flush=True)
     if plot is not None and report.draw is not None:
         report.draw(plot)
     if document is not None and report.write is not None:
         report.write(document)
-    print(json.dumps(to_json(report)) if as_json else to_text(report))
 
 
 def to_json(report: Report) -> dict[str, object]:

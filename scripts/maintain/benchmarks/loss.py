@@ -1,13 +1,14 @@
 """The loss after equal time: our model against transformers' with torch's optimizers.
 
 Same text, tokenizer, batches, schedule and clock; each with the rate that won a sweep of its own,
-in turns of a few seconds (loss_worker.py). Each time that is asked for is a run of its own, with a
-schedule that ends there.
+in turns of a few seconds (loss_worker.py). The sweep trains on nine tenths of the training text and
+is judged by the last tenth, so the validation text chooses nothing. Each time that is asked for is
+a run of its own, with a schedule that ends there.
 """
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,16 +21,19 @@ from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.presets import PRESETS
+from cs_basics.study.record.texts import split
 
 from .loss_worker import Attempt, Kind
-from .measuring import Report, Row
+from .measuring import Report, Row, write_measured
 from .worker import Worker, command_of, environment_of
 
 TURN_S = 10.0
 SWEEP_SHARE = 0.15
 """Each rate of the sweep is tried for this share of the longest time."""
 KINDS: tuple[Kind, ...] = ("ours", "transformers, AdamW", "transformers, Muon")
-RATES = (1.5e-3, 3e-3, 6e-3)
+RATES = (1.5e-3, 3e-3, 6e-3, 1.2e-2)
+MARK = "loss at equal time"
+"""Where docs/performance.md has the table."""
 LEAD = 0.035
 """Bits per byte, over the better of the peers."""
 COLORS = dict(zip(KINDS, ("#c44e52", "#4c72b0", "#55a868"), strict=True))
@@ -78,16 +82,13 @@ def measure(minutes: Sequence[float], config: TrainConfig) -> Report:
     if not minutes or min(minutes) <= 0:
         raise ValueError(f"minutes={minutes}: give one or several times above 0")
     with tempfile.TemporaryDirectory() as scratch:
-        folder = RunFolder(Path(scratch))
-        corpus = prepare_corpus(config, folder)
-        config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
-        tokens, settings = str(folder.tokens), config.to_json()
-
-        def attempt(kind: Kind, lr: float, minutes: float) -> Attempt:
-            return Attempt(kind=kind, lr=lr, minutes=minutes, tokens=tokens, settings=settings)
-
+        whole = RunFolder(Path(scratch) / "whole")
+        attempt = attempts_on(config, whole)
+        texts = split(config.data.train_text or whole.corpus / "train.txt", Path(scratch))
+        held_back = config.replace(train_text=texts.part, valid_text=texts.tenth)
+        attempt_to_choose = attempts_on(held_back, RunFolder(Path(scratch) / "sweep"))
         sweep_minutes = SWEEP_SHARE * max(minutes)
-        sweep = race([attempt(kind, lr, sweep_minutes) for kind in KINDS for lr in RATES])
+        sweep = race([attempt_to_choose(kind, lr, sweep_minutes) for kind in KINDS for lr in RATES])
         best = best_rates(sweep)
         races = [race([attempt(kind, lr, m) for kind, lr in best.items()]) for m in minutes]
     rows = [*sweep_rows(sweep), *(row for runs in races for row in race_rows(runs))]
@@ -95,7 +96,23 @@ def measure(minutes: Sequence[float], config: TrainConfig) -> Report:
         "sweep": [run.to_json() for run in sweep],
         "races": [[run.to_json() for run in runs] for runs in races],
     }
-    return Report(rows, details=details, draw=lambda path: draw(races, path))
+    tables = [result_table(sweep, races)]
+    return Report(
+        rows, details=details, draw=lambda path: draw(races, path),
+        write=lambda path: write_measured(path, MARK, tables),
+    )  # fmt: skip
+
+
+def attempts_on(config: TrainConfig, folder: RunFolder) -> Callable[[Kind, float, float], Attempt]:
+    """Prepare a corpus; return what makes an attempt on it of a kind, a rate and minutes."""
+    corpus = prepare_corpus(config, folder)
+    settings = config.replace(vocab_size=corpus.tokenizer.vocab_size).to_json()
+
+    def attempt(kind: Kind, lr: float, minutes: float) -> Attempt:
+        tokens = str(folder.tokens)
+        return Attempt(kind=kind, lr=lr, minutes=minutes, tokens=tokens, settings=settings)
+
+    return attempt
 
 
 def best_rates(sweep: list[Run]) -> dict[Kind, float]:
@@ -134,6 +151,36 @@ def race_rows(runs: list[Run]) -> list[Row]:
             Row(f"{against}: updates", mine.rows[-1]["step"], "", peer.rows[-1]["step"]),
         ]
     return [*rows, Row(f"{when}: lead", lead, "bits/byte", None, f"at least {LEAD}", lead >= LEAD)]
+
+
+def result_table(sweep: list[Run], races: Sequence[Sequence[Run]]) -> str:
+    """Return the table for a document: a row for each race, and one for the sweep."""
+
+    def of_kind(runs: Sequence[Run], kind: Kind) -> list[Run]:
+        return [run for run in runs if run.attempt.kind == kind]
+
+    lines = [
+        f"| bits per byte | {' | '.join(KINDS)} | lead | goal |",
+        f"|---{'|---' * (len(KINDS) + 2)}|",
+    ]
+    for runs in races:
+        *_, lead = race_rows(list(runs))
+        cells = [
+            f"{run.bits_per_byte:.4f} ({run.rows[-1]['step']:,} updates, rate {run.attempt.lr:g})"
+            for kind in KINDS
+            for run in of_kind(runs, kind)
+        ]
+        goal = f"{lead.goal}: {'met' if lead.met else 'missed'}"
+        when = f"validation text, after {runs[0].attempt.minutes:g} minutes"
+        lines.append(f"| {when} | {' | '.join(cells)} | {lead.ours:.3f} | {goal} |")
+    tried = (
+        ", ".join(f"{run.bits_per_byte:.3f}" for run in of_kind(sweep, kind)) for kind in KINDS
+    )
+    rates = ", ".join(f"{rate:g}" for rate in RATES)
+    when = (
+        f"a tenth of the training text, after {sweep[0].attempt.minutes:g} minutes, rates {rates}"
+    )
+    return "\n".join([*lines, f"| {when} | {' | '.join(tried)} | | |"])
 
 
 def race(attempts: list[Attempt]) -> list[Run]:

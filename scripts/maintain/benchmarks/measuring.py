@@ -1,14 +1,16 @@
 """Rows, clocks and the machine: what every benchmark shares."""
 
+import datetime
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cs_basics.study.timing import ROUNDS, alternating_times
+from cs_basics.run.atomic import write_atomically
+from cs_basics.study.timing import ROUNDS, alternating_times, machine
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,24 @@ class Report:
     """Writes the subject's plot as a PNG; None: it has none."""
     write: Callable[[Path], None] | None = None
     """Writes the subject's tables into a document; None: no document has any."""
+
+
+def write_measured(document: Path, name: str, parts: Sequence[str]) -> None:
+    """Put date, machine and these parts between the two marks of this name in a document.
+
+    Raises:
+        ValueError: A mark does not occur exactly once.
+    """
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    text = document.read_text(encoding="utf-8")
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise ValueError(f"{document}: the tables go between {begin} and {end}, each once")
+    before, rest = text.split(begin)
+    today = datetime.datetime.now().astimezone().date().isoformat()
+    content = "\n\n".join([f"Measured on {today}: {machine()}.", *parts])
+    write_atomically(
+        document, f"{before}{begin}\n{content}\n{end}{rest.partition(end)[2]}".encode()
+    )
 
 
 def compare(

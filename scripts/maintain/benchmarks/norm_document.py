@@ -1,16 +1,12 @@
 """The tables of docs/norms.md that the norms benchmark writes there itself."""
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from cs_basics.run.atomic import write_atomically
-from cs_basics.study.timing import machine
-
 from . import norm_contenders as names
+from .measuring import write_measured
 from .norm_points import ADD_NORM, BOTH, FORWARD, NORM, Point
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 NUM_ROWS, WIDTHS, DTYPES = 4096, (512, 2048, 4096), ("float32", "bfloat16")
 CONTENDERS = (
     names.OURS, names.FUSED, names.TORCH, names.LLAMA_PEER, names.LAYERNORM, names.TORCH_LAYERNORM,
@@ -35,16 +31,7 @@ def write_tables(points: Sequence[Point], document: Path) -> None:
     Raises:
         ValueError: A mark does not occur exactly once.
     """
-    text = document.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"{document}: the tables go between {BEGIN} and {END}, each once")
-    before, rest = text.split(BEGIN)
-    today = datetime.datetime.now().astimezone().date().isoformat()
-    parts = (f"Measured on {today}: {machine()}.", times(points), ratios(points))
-    content = "\n\n".join(parts)
-    write_atomically(
-        document, f"{before}{BEGIN}\n{content}\n{END}{rest.partition(END)[2]}".encode()
-    )
+    write_measured(document, "measured", [times(points), ratios(points)])
 
 
 def times(points: Sequence[Point]) -> str:

@@ -47,6 +47,8 @@ def test_each_races_with_the_rate_that_won_its_sweep(loss, pretend_race, tiny_co
     sweep, short, long = pretend_race
     assert {(a.kind, a.lr) for a in sweep} == {(k, lr) for k in loss.KINDS for lr in loss.RATES}
     assert {a.minutes for a in sweep} == {loss.SWEEP_SHARE * 4}
+    assert len({a.tokens for a in sweep}) == 1
+    assert {a.tokens for a in sweep}.isdisjoint(a.tokens for a in (*short, *long))
     for attempts, minutes in ((short, 2.0), (long, 4.0)):
         assert [(a.kind, a.lr, a.minutes) for a in attempts] == [
             ("ours", 6e-3, minutes), ("transformers, AdamW", 1.5e-3, minutes),
@@ -57,8 +59,44 @@ def test_each_races_with_the_rate_that_won_its_sweep(loss, pretend_race, tiny_co
     assert rows["after 2 min: lead"].met
     assert rows["after 4 min, transformers, AdamW: validation"].peer == 1.06
     assert len(json.loads(json.dumps(report.details))["races"]) == 2
+    document = tmp_path / "performance.md"
+    document.write_text(
+        f"before\n<!-- {loss.MARK}: begin -->\nold\n<!-- {loss.MARK}: end -->\nend\n"
+    )
+    report.write(document)
+    text = document.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("end\n")
+    assert "old" not in text
+    assert "1.0000 (100 updates, rate 0.006)" in text
+    assert "| 0.040 | at least 0.035: met |" in text
     report.draw(tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_validation_text_does_not_choose_the_rates(loss, monkeypatch, tiny_config):
+    texts = {}
+
+    def prepare(config, folder):
+        texts[str(folder.tokens)] = config.data
+        return prepare_corpus(config, folder)
+
+    def race(attempts):
+        data = texts[attempts[0].tokens]
+        told.append(tuple(path.read_text() for path in (data.train_text, data.valid_text)))
+        rows = [{"elapsed_s": 1.0, "step": 1, "loss": 2.0}]
+        return [loss.Run(attempt, rows, attempt.lr) for attempt in attempts]
+
+    told = []
+    monkeypatch.setattr(loss, "prepare_corpus", prepare)
+    monkeypatch.setattr(loss, "race", race)
+    whole, valid = tiny_config.data.train_text, tiny_config.data.valid_text
+    loss.measure((1.0,), tiny_config)
+    (part, tenth), final = told
+    assert final == (whole.read_text(), valid.read_text())
+    assert len(part) + len(tenth) == len(final[0])
+    held = final[0].split("<|endoftext|>")[9::10]
+    assert all(story in tenth and story not in part for story in held)
 
 
 @pytest.mark.parametrize("ours", [1.0, 1.02, 1.06])

@@ -132,6 +132,9 @@ def test_the_subject_measures_draws_and_prints(benchmarks, script, monkeypatch, 
     assert "rows x d_model" in text
 
 
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
 def test_tables_are_written_between_their_marks(benchmarks, tmp_path):
     points, writing = benchmarks("norm_points"), benchmarks("norm_document")
     names = benchmarks("norm_contenders")
@@ -146,11 +149,11 @@ def test_tables_are_written_between_their_marks(benchmarks, tmp_path):
         point(names.TORCH, 5e-3, direction=points.FORWARD),
     ]
     document = tmp_path / "norms.md"
-    document.write_text(f"before\n{writing.BEGIN}\nold\n{writing.END}\nafter\n")
+    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     writing.write_tables(measured, document)
     text = document.read_text()
-    assert text.startswith(f"before\n{writing.BEGIN}\nMeasured on ")
-    assert text.endswith(f"{writing.END}\nafter\n")
+    assert text.startswith(f"before\n{BEGIN}\nMeasured on ")
+    assert text.endswith(f"{END}\nafter\n")
     assert "old" not in text
     # Five passes in 3 ms, where a copy makes two in 1 ms.
     assert "| RMSNorm, compiled | - | - | - | 3 (83%) | - | - |" in text
