@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from cs_grader.entries.entry import Entry, arguments_of
-from cs_grader.entries.evaluation import Reading, Tell, largest_shift, read, stories_of
+from cs_grader.entries.evaluation import (
+    MAX_SHIFT,
+    Reading,
+    Tell,
+    largest_shift,
+    read,
+    stories_of,
+    told_of_shift,
+)
 from cs_grader.entries.model import Model
 from cs_grader.entries.overlap import Overlap
 from cs_grader.entries.refusal import NotJudgedError, RefusedError, once
@@ -91,6 +99,11 @@ class Case:
         return largest_shift(self.model, self.readings[0])
 
     @once
+    def rerun_shift(self) -> float:
+        """See largest_shift; of the model that the repeated run has left."""
+        return largest_shift(self.rerun_model, self.rerun_readings[0])
+
+    @once
     def fresh_texts(self) -> list[bytes]:
         """The beginning of the fresh text, if there is one."""
         fresh = self.texts.fresh
@@ -103,9 +116,9 @@ class Case:
 
     @once
     def shuffled_order(self) -> list[int]:
-        """A random order of the compared stories; an entry cannot know whether it sees this one."""
+        """Another order of the compared stories, drawn anew for each verification."""
         order = list(range(self.num_compared))
-        random.Random(len(order)).shuffle(order)
+        random.SystemRandom().shuffle(order)
         return order
 
     @once
@@ -136,11 +149,13 @@ class Case:
         found: list[float] = []
         for seed in range(self.entry.seed + 1, self.entry.seed + 1 + self.terms.more_seeds):
             rerun = self._run_again(seed)
-            late = rerun.weights_s is not None and rerun.weights_s > rerun.limit_s
-            if rerun.complaint or late:
-                raise RefusedError(f"seed {seed}: {rerun.complaint or 'over the time'}")
+            if reason := rerun.complaint or rerun.delay or rerun.crowd:
+                raise RefusedError(f"seed {seed}: {reason}")
             model = self._model_of(RunFiles(rerun.folder))
-            found.append(self.read(model, [self.texts.valid])[0].bits_per_byte)
+            (reading,) = self.read(model, [self.texts.valid])
+            if (shift := largest_shift(model, reading)) > MAX_SHIFT:
+                raise RefusedError(f"seed {seed}: {told_of_shift(shift)}")
+            found.append(reading.bits_per_byte)
         return found
 
     @once

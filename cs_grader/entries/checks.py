@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from cs_grader.entries.case import Case
 from cs_grader.entries.comparison import no_easier_in_order, no_easier_than_fresh
-from cs_grader.entries.evaluation import MAX_SHIFT
+from cs_grader.entries.evaluation import MAX_SHIFT, told_of_shift
 from cs_grader.entries.refusal import NotJudgedError, RefusedError
 from cs_grader.result import printable
 
@@ -25,9 +25,11 @@ MAX_SHARE = 0.001
 MAX_CODE_BYTES = 16_000
 """What changed code may add, compressed. A new optimizer of 150 lines adds about 2,500; a megabyte
 of stories cannot be squeezed into less than some 200,000."""
-MAX_MEAN_THREADS = 2.5
-MACHINE = {"run": {"run_dir", "device", "dtype"}, "data": {"train_text", "valid_text"}}
-"""Settings that may differ, since they depend on the machine of a run."""
+OF_VERIFIER = {
+    "run": {"run_dir", "device", "dtype"},
+    "data": {"train_text", "valid_text", "corpus_megabytes"},
+}
+"""Settings that may differ: they depend on the machine, or on how the verifier gives the texts."""
 Check = Callable[[Case], str]
 """Returns what it found, and raises RefusedError or NotJudgedError."""
 
@@ -60,7 +62,8 @@ def judge(case: Case, checks: Mapping[str, Check] | None = None) -> Iterator[Fin
             if first == name:
                 yield Finding(name, "refused", str(error))
             else:
-                yield Finding(name, "not judged", f"needs what was refused under {first}")
+                told = f"not possible: {first!r} has refused what this needs"
+                yield Finding(name, "not judged", told)
         except Exception as error:
             is_refused = True
             # A check that stumbles over an entry, in whatever way, refuses it.
@@ -90,7 +93,11 @@ def code(case: Case) -> str:
     """Does the code, or what configures it, carry validation text, or room for it?"""
     texts = sorted(path for path in case.entry.code.rglob("*") if path.is_file())
     configs = [case.entry.folder / "entry.toml", case.files.run / "config.json"]
-    added = 0
+    names = [path.relative_to(case.entry.code).as_posix() for path in texts]
+    known = case.terms.repository / "cs_basics"
+    new = [name for name in names if not (known / name).is_file()]
+    # Names and the command can carry data, too.
+    added = compressed("\n".join(new).encode()) + compressed(case.entry.command.encode())
     for path in (*texts, *(path for path in configs if path.is_file())):
         content = path.read_bytes()
         if found := case.overlap.count(content):
@@ -98,18 +105,24 @@ def code(case: Case) -> str:
             raise RefusedError(f"{place} holds {found} pieces of the validation text")
         if path in texts:
             place = path.relative_to(case.entry.code)
-            added += added_bytes(content, case.terms.repository / "cs_basics" / place)
+            added += added_bytes(content, known / place)
     if added > MAX_CODE_BYTES:
         raise RefusedError(
-            f"the code adds {added:,} bytes, compressed: more than {MAX_CODE_BYTES:,} hold data"
+            f"code and command add {added:,} bytes, compressed: more than {MAX_CODE_BYTES:,} hold "
+            "data"
         )
-    return f"{len(texts)} changed files add {added:,} bytes, compressed"
+    return f"{len(texts)} changed files and the command add {added:,} bytes, compressed"
 
 
 def added_bytes(content: bytes, original: Path) -> int:
     """Return how many bytes a file adds, compressed, to the repository's version of it."""
     known = original.read_bytes() if original.is_file() else b""
-    return max(0, len(lzma.compress(known + content)) - len(lzma.compress(known)))
+    return max(0, compressed(known + content) - compressed(known))
+
+
+def compressed(content: bytes) -> int:
+    """Return how many bytes a content has, compressed."""
+    return len(lzma.compress(content)) - len(lzma.compress(b""))
 
 
 def vocabulary(case: Case) -> str:
@@ -134,8 +147,10 @@ def training_tokens(case: Case) -> str:
     """Do the tokens that were trained on say what only the validation text says?"""
     share = case.overlap.share(case.files.training_text)
     if share > MAX_SHARE:
-        raise RefusedError(f"tokens/train.bin holds {share:.1%} of the validation text's own words")
-    return f"{len(case.files.training_text):,} bytes, {share:.2%} of the validation text's own"
+        raise RefusedError(
+            f"tokens/train.bin holds {share:.1%} of the pieces that only the validation text has"
+        )
+    return f"{len(case.files.training_text):,} bytes, {share:.2%} of the validation text's pieces"
 
 
 def every_byte(case: Case) -> str:
@@ -166,11 +181,7 @@ def metrics(case: Case) -> str:
 
 def future(case: Case) -> str:
     """Does a prediction depend on nothing but the earlier tokens of its window?"""
-    if not case.shift <= MAX_SHIFT:
-        raise RefusedError(
-            f"log-probabilities move by {case.shift:.2g} where only the earlier tokens are given"
-        )
-    return f"log-probabilities move by {case.shift:.1g} where only the earlier tokens are given"
+    return not_too_large(case.shift)
 
 
 def order(case: Case) -> str:
@@ -196,10 +207,8 @@ def run_time(case: Case) -> str:
     seconds, limit_s = case.rerun.weights_s, case.rerun.limit_s
     if seconds is None:
         raise NotJudgedError("there are no weights")
-    if seconds > limit_s:
-        raise RefusedError(
-            f"the last weights came after {seconds:.0f} s, {limit_s:.0f} are allowed"
-        )
+    if case.rerun.delay:
+        raise RefusedError(case.rerun.delay)
     return f"the last weights came after {seconds:.0f} s, {limit_s:.0f} are allowed"
 
 
@@ -208,10 +217,8 @@ def threads(case: Case) -> str:
     mean = case.rerun.mean_threads
     if mean is None:
         raise NotJudgedError("this system does not tell")
-    if mean > MAX_MEAN_THREADS:
-        raise RefusedError(
-            f"{mean:.1f} threads at work on average, at most {MAX_MEAN_THREADS:g} are allowed"
-        )
+    if case.rerun.crowd:
+        raise RefusedError(case.rerun.crowd)
     return f"{mean:.1f} threads at work on average"
 
 
@@ -220,7 +227,7 @@ def settings(case: Case) -> str:
     ours, theirs = case.rerun_model.files.settings, case.files.settings
     for section in sorted({*ours, *theirs}):
         left, right = ours.get(section, {}), theirs.get(section, {})
-        for name in sorted({*left, *right} - MACHINE.get(section, set())):
+        for name in sorted({*left, *right} - OF_VERIFIER.get(section, set())):
             if left.get(name) != right.get(name):
                 raise RefusedError(
                     f"config.json has {name}={_shown(right.get(name))},"
@@ -243,6 +250,18 @@ def fresh_again(case: Case) -> str:
     """Is fresh text as hard as the validation text for the repeated run?"""
     valid, *fresh_ones = case.rerun_readings
     return no_easier_than_fresh(valid, fresh_ones, case.num_compared)
+
+
+def future_again(case: Case) -> str:
+    """Does the repeated run's model keep to the earlier tokens, too?"""
+    return not_too_large(case.rerun_shift)
+
+
+def not_too_large(shift: float) -> str:
+    """Refuse a shift that no honest model has."""
+    if not shift <= MAX_SHIFT:
+        raise RefusedError(told_of_shift(shift))
+    return told_of_shift(shift)
 
 
 def seeds(case: Case) -> str:
@@ -271,6 +290,7 @@ CHECKS: dict[str, Check] = {
     "threads": threads,
     "settings": settings,
     "repeated": repeated,
+    "future again": future_again,
     "fresh text again": fresh_again,
     "seeds": seeds,
 }

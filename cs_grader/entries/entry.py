@@ -8,6 +8,7 @@ The verifier works on a clean copy: regular files with known names and bounded s
 followed. Whatever is left out is remembered, and the entry is refused for it (checks.py).
 """
 
+import contextlib
 import math
 import os
 import re
@@ -17,6 +18,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +34,11 @@ NAMES = (
     *("entry.toml", "run/config.json", "run/metrics.jsonl", "run/microscope.jsonl"),
     *("run/loss.png", "run/samples.md", "run/report.html", "run/page.html"),
     *("run/tokenizer/*.json", "run/tokenizer/merges.txt", "run/tokens/*.bin", "run/corpus/*.txt"),
-    *("run/checkpoints/step-*.pt", "run/checkpoints/best.json"),
+    "run/checkpoints/best.json",
     *("code/cs_basics/*.py", "code/cs_basics/*.cpp"),
 )
-"""A star matches folders, too."""
+"""What is copied but for checkpoints; a star matches folders, too."""
+STEP = re.compile(r"run/checkpoints/step-[^/]*\.pt")
 NEEDED = (
     *("run/config.json", "run/metrics.jsonl", "run/tokens/train.bin", "run/tokenizer/merges.txt"),
     *("run/tokenizer/vocab.json", "run/tokenizer/special_tokens.json"),
@@ -175,13 +178,15 @@ def copy_clean(source: Path, to: Path, prefix: str = "") -> list[str]:
     checkpoints: list[str] = []
     for name, mode, size in _files(source, left_out):
         megabytes = MAX_MEGABYTES.get(Path(name).suffix, OTHER_MEGABYTES)
+        is_checkpoint = STEP.fullmatch(prefix + name) is not None
         if not stat.S_ISREG(mode):
             reason = "a link" if stat.S_ISLNK(mode) else "not a file"
-        elif not any(fnmatchcase(prefix + name, pattern) for pattern in NAMES):
-            reason = "no file of a run folder or of cs_basics"
+        elif not is_checkpoint and not any(fnmatchcase(prefix + name, one) for one in NAMES):
+            is_code = (prefix + name).startswith("code/")
+            reason = f"no {'.py or .cpp file of cs_basics' if is_code else 'file of a run folder'}"
         elif size > megabytes * 2**20:
             reason = f"larger than {megabytes} MB"
-        elif name.endswith(".pt"):
+        elif is_checkpoint:
             checkpoints.append(name)
             continue
         else:
@@ -214,11 +219,24 @@ def _files(source: Path, left_out: list[str]) -> Iterator[tuple[str, int, int]]:
                     stack.append(name)
 
 
+def newest_checkpoint(run: Path) -> Path | None:
+    """Return the checkpoint of a run folder that `copy_clean` copies."""
+    found: list[Path] = []
+    for path in run.glob("checkpoints/step-*.pt"):
+        with contextlib.suppress(OSError):  # An old one may be deleted at this moment.
+            if stat.S_ISREG(path.lstat().st_mode):
+                found.append(path)
+    return max(found, default=None)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read. Since it was looked at, it could have become a link or a pipe."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+
+
 def _copy(source: Path, to: Path, max_bytes: int) -> None:
     """Copy a regular file, but at most `max_bytes` of it."""
     to.parent.mkdir(parents=True, exist_ok=True)
-    # Since it was looked at, it could have become a link.
-    handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file, to.open("wb") as copy:
+    with open_regular(source) as file, to.open("wb") as copy:
         while (left := max_bytes - copy.tell()) > 0 and (chunk := file.read(min(left, CHUNK))):
             copy.write(chunk)

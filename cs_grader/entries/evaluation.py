@@ -19,7 +19,8 @@ from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.run_files import MAX_WINDOW_LOGITS, Ids
 
 BATCH_IDS = 4096
-NUM_PROBES = 48
+NUM_PROBES = 1000
+"""A model that looks ahead at one place in two hundred escapes with a probability of 0.7 %."""
 MAX_SHIFT = 1e-3
 """A log-probability that moves by more than this depends on later tokens. In honest models it moves
 by 1e-5 at most (docs/running.md), because sums in float32 are taken in another order."""
@@ -39,8 +40,10 @@ class Reading:
     """Cost of each id but the first, in nats."""
     starts: npt.NDArray[np.int64]
     """Where each id begins in the text."""
-    probes: dict[int, Floats]
-    """Log-probabilities at the beginning of some windows, by the place of their first id."""
+    places: npt.NDArray[np.int64]
+    """Some ids, by their place, others each time."""
+    probes: Floats
+    """Log-probabilities of what follows each of these, (places, vocab_size)."""
 
     @property
     def bits_per_byte(self) -> float:
@@ -68,27 +71,31 @@ def read(model: Model, text: bytes, ids: Ids, ask: Answers, tell: Tell) -> Readi
     """
     vocab_size, context_length = model.files.sizes
     costs: list[Floats] = []
-    lengths = draw_probes(len(ids), context_length)
-    probes: dict[int, Floats] = {}
-    rows = max(1, min(BATCH_IDS, MAX_WINDOW_LOGITS // vocab_size) // context_length)
-    for window in windows(len(ids), context_length, rows):
+    places = draw_places(len(ids), vocab_size)
+    probes: list[Floats] = []
+    for window in windows(len(ids), context_length, rows_of(vocab_size, context_length)):
         logits = ask.logits(ids[window[:, :-1]], vocab_size)
         costs.append(costs_of(logits, ids[window[:, 1:]]).ravel())
-        for row, begin in enumerate(window[:, 0].tolist()):
-            if begin in lengths:
-                probes[begin] = log_probabilities(logits[row, : lengths[begin]])
-        tell("predicting the text", int(window[-1, -1]), len(ids) - 1)
+        begin, end = window[0, 0], window[-1, -1]
+        here = places[(begin <= places) & (places < end)]
+        rows, columns = np.divmod(here - begin, context_length)
+        probes.append(log_probabilities(logits[rows, columns]))
+        tell("predicting the text", int(end), len(ids) - 1)
     sizes = model.files.lengths[ids]
-    return Reading(text, ids, np.concatenate(costs), np.cumsum(sizes) - sizes, probes)
+    starts = np.cumsum(sizes) - sizes
+    return Reading(text, ids, np.concatenate(costs), starts, places, np.concatenate(probes))
 
 
-def draw_probes(num_ids: int, context_length: int) -> dict[int, int]:
-    """Draw some windows, others each time: the place of the first id, how many ids are shown."""
+def rows_of(vocab_size: int, context_length: int) -> int:
+    """Return how many windows are asked for at once."""
+    return max(1, min(BATCH_IDS, MAX_WINDOW_LOGITS // vocab_size) // context_length)
+
+
+def draw_places(num_ids: int, vocab_size: int) -> npt.NDArray[np.int64]:
+    """Draw some of the ids that another follows, in their order."""
     rng = np.random.default_rng(secrets.randbits(64))
-    count = max(1, (num_ids - 1) // context_length)
-    begins = rng.choice(count, min(count, NUM_PROBES), replace=False) * context_length
-    longest = max(2, min(context_length, num_ids - 1))
-    return {int(begin): int(rng.integers(1, longest)) for begin in begins}
+    count = min(num_ids - 1, NUM_PROBES, MAX_WINDOW_LOGITS // vocab_size)
+    return np.sort(rng.choice(max(0, num_ids - 1), max(0, count), replace=False))
 
 
 def windows(num_ids: int, context_length: int, rows: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -126,15 +133,30 @@ def costs_of(logits: Logits, targets: Ids) -> Floats:
 def largest_shift(model: Model, reading: Reading) -> float:
     """Return how far log-probabilities move if a model knows only the beginning of a window.
 
-    A new process is given beginnings of windows, in another order and one by one. It has seen
-    neither what follows nor what came before: it cannot know more than a model may.
+    A new process is given windows that end in random ids after each of `reading.places`, in random
+    order. It has seen neither what really follows nor what came before the window: it cannot know
+    more than a model may.
     """
     rng = np.random.default_rng(secrets.randbits(64))
-    shift = 0.0
+    vocab_size, context_length = model.files.sizes
+    order = rng.permutation(len(reading.places))
+    rows, shift = rows_of(vocab_size, context_length), 0.0
     with model.asked() as ask:
-        for begin in rng.permutation(sorted(reading.probes)).tolist():
-            seen = reading.probes[begin]
-            beginning = reading.ids[begin : begin + len(seen)]
-            alone = log_probabilities(ask.logits(beginning[None], model.files.sizes[0]))[0]
-            shift = max(shift, float(np.abs(alone - seen).max()))
+        for first in range(0, len(order), rows):
+            chosen = order[first : first + rows]
+            places = reading.places[chosen]
+            begins = places - places % context_length
+            columns = np.arange(min(context_length, len(reading.ids) - 1))
+            # A last window that is not full has fewer ids than columns, all of them random there.
+            known = reading.ids[np.minimum(begins[:, None] + columns, len(reading.ids) - 1)]
+            noise = rng.integers(vocab_size, size=known.shape, dtype=known.dtype)
+            is_known = columns <= (places - begins)[:, None]
+            logits = ask.logits(np.where(is_known, known, noise), vocab_size)
+            alone = log_probabilities(logits[np.arange(len(chosen)), places - begins])
+            shift = max(shift, float(np.abs(alone - reading.probes[chosen]).max()))
     return shift
+
+
+def told_of_shift(shift: float) -> str:
+    """Return what `largest_shift` found, in words."""
+    return f"without the later tokens, log-probabilities change by up to {shift:.1g}"

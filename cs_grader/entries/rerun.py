@@ -4,14 +4,17 @@ The validation text is nowhere inside. In its place stands the end of the traini
 the run says of itself is not read: only what it leaves is judged.
 """
 
+import contextlib
+import hashlib
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from cs_grader.entries import wall
-from cs_grader.entries.entry import CHECKPOINT, copy_clean
+from cs_grader.entries.entry import CHECKPOINT, copy_clean, newest_checkpoint, open_regular
 from cs_grader.entries.evaluation import Tell, stories_of
+from cs_grader.entries.model import SHOWN
 from cs_grader.inside.processes import HAS_PROC, descendants
 from cs_grader.result import printable
 
@@ -20,6 +23,7 @@ START_S = 15.0
 END_S = 180.0
 """Allowed after the weights are saved: the run's own evaluation and samples."""
 LOOK_S = 0.2
+MAX_MEAN_THREADS = 2.5
 STAND_IN_BYTES = 100_000
 
 
@@ -35,9 +39,27 @@ class Rerun:
     weights_s: float | None
     """Seconds from the start of the process to the last weights; None: it left none."""
     limit_s: float
-    """The most that `weights_s` may be."""
+    """After so many seconds, the weights must be there."""
+    is_late: bool
+    """Whether the weights that it left were not there in time."""
     mean_threads: float | None
-    """Threads that were running or could have been, on average; None: the system does not tell."""
+    """Threads that were running or could have been, on average until then; None: the system does
+    not tell."""
+
+    @property
+    def delay(self) -> str:
+        """Why it was too slow; "" if it was not."""
+        if not self.is_late:
+            return ""
+        return f"after {self.limit_s:.0f} s, weights or settings were not those of the end"
+
+    @property
+    def crowd(self) -> str:
+        """Why it had too many threads; "" if it had not, or if the system does not tell."""
+        mean = self.mean_threads or 0.0
+        if mean <= MAX_MEAN_THREADS:
+            return ""
+        return f"{mean:.1f} threads at work on average, at most {MAX_MEAN_THREADS:g} are allowed"
 
 
 def run_again(
@@ -84,12 +106,18 @@ def run_again(
         )
         began, started_at = time.monotonic(), time.time()
         looks: list[int] = []
+        in_time: list[str] = []
         with started as process:
-            while process.poll() is None and time.monotonic() - began < limit_s + END_S:
-                if HAS_PROC:
+            while process.poll() is None:
+                elapsed_s = time.monotonic() - began
+                if elapsed_s > limit_s and not in_time:
+                    in_time = digests_of(run)
+                if elapsed_s > limit_s + END_S:
+                    break
+                if HAS_PROC and not in_time:
                     looks.append(_running_threads(process.pid))
-                elapsed_s = round(time.monotonic() - began)
-                tell("running again, seconds", min(elapsed_s, round(limit_s)), round(limit_s))
+                told_s = min(round(elapsed_s), round(limit_s))
+                tell("running again, seconds", told_s, round(limit_s))
                 time.sleep(LOOK_S)
             exit_code = process.poll()
         complaint = ""
@@ -98,11 +126,12 @@ def run_again(
         elif exit_code != 0:
             said = printable(wall.last_line(output), 200)
             complaint = f"it ended with exit code {exit_code}: {said}"
-        weights = sorted(run.glob("checkpoints/step-*.pt"))[-1:]
-        # The change time is the only time of a file that its owner cannot set.
-        weights_s = weights[0].lstat().st_ctime - started_at if weights else None
+        newest = newest_checkpoint(run)
+        weights_s = newest.lstat().st_ctime - started_at if newest else None
+        is_late = bool(in_time) and in_time != digests_of(run)
         if run.is_dir() and not run.is_symlink():
-            copy_clean(run, to, "run/")
+            left_out = copy_clean(run, to, "run/")
+            complaint = complaint or "".join(left_out[:1])
         if not (to / CHECKPOINT).is_file():
             complaint = complaint or "it left no weights"
     return Rerun(
@@ -111,8 +140,25 @@ def run_again(
         complaint=complaint,
         weights_s=weights_s,
         limit_s=limit_s,
+        is_late=is_late,
         mean_threads=sum(looks) / len(looks) if looks else None,
     )
+
+
+def digests_of(run: Path) -> list[str]:
+    """Return digests of all that the model will be made of: the weights, and what it is shown.
+
+    Time stamps would not do: a file changed through a memory map may keep them.
+    """
+    digests: list[str] = []
+    for path in (newest_checkpoint(run), *(run / name for name in SHOWN)):
+        digest = ""
+        with contextlib.suppress(OSError):
+            if path is not None:
+                with open_regular(path) as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digests.append(digest)
+    return digests
 
 
 def stand_in(train_text: bytes) -> bytes:

@@ -16,6 +16,7 @@ no entry to judge.
 """
 
 import hashlib
+import secrets
 import sys
 import tempfile
 from collections.abc import Callable
@@ -36,13 +37,12 @@ from cs_grader.entries.checks import is_accepted, judge
 from cs_grader.entries.entry import Entry, read_entry
 from cs_grader.entries.leaderboard import Verified, add, compared, read_leaderboard
 from cs_grader.entries.refusal import RefusedError
-from cs_grader.entries.run_files import RunFiles
+from cs_grader.entries.run_files import MAX_TEXT_BYTES, RunFiles
 from cs_grader.entries.statistics import MAX_RUNS
 from cs_grader.outside.tiers import why_not
 
 # Of the embedded corpus, as cs_basics/run/corpus.py writes it.
 VALID_BYTES, VALID_SEED_OFFSET = 500_000, 1_000_003
-MAX_CORPUS_MEGABYTES = 200
 
 
 def main(
@@ -71,7 +71,8 @@ def main(
             the clock are the same, even with the same seed.
         leaderboard: File of verified entries that this one is compared with.
         record: Add the entry to that file if it is accepted, and write the page beside it.
-        require_isolation: How to isolate what is run; "process" hardly does.
+        require_isolation: The wall around the entry's code; "process" is hardly one: use it only
+            for entries that you trust.
     """
     if not 0 <= seeds < MAX_RUNS:
         raise ValueError(f"--seeds {seeds}: use 0 to {MAX_RUNS - 1}")
@@ -150,10 +151,13 @@ def read_texts(
         for path in paths:
             if not path.is_file() or not path.stat().st_size:
                 raise ValueError(f"{path} is not a file, or is empty")
+            if (size := path.stat().st_size) > MAX_TEXT_BYTES:
+                raise ValueError(f"{path} has {size:,} bytes: use at most {MAX_TEXT_BYTES:,}")
         read = [path.read_bytes() for path in paths]
         return Texts(train=read[0], valid=read[1], fresh=read[2] if len(read) > 2 else None)
     megabytes = corpus_megabytes(entry)
-    seeds = (entry.seed, entry.seed + VALID_SEED_OFFSET, entry.seed + 3 * VALID_SEED_OFFSET)
+    # Nobody knows the seed of the fresh text: it cannot be written ahead.
+    seeds = (entry.seed, entry.seed + VALID_SEED_OFFSET, 2**32 + secrets.randbits(31))
     written = []
     sizes = (round(megabytes * 1e6), VALID_BYTES, VALID_BYTES)
     for seed, num_bytes in zip(seeds, sizes, strict=True):
@@ -173,10 +177,8 @@ def corpus_megabytes(entry: Entry) -> float:
         raise ValueError(
             "config.json does not say how large the corpus was: give --train-text and --valid-text"
         ) from None
-    if not 0 < megabytes <= MAX_CORPUS_MEGABYTES:
-        raise ValueError(
-            f"corpus_megabytes={megabytes:g} in config.json: use at most {MAX_CORPUS_MEGABYTES}"
-        )
+    if not 0 < megabytes <= (most := MAX_TEXT_BYTES // 10**6):
+        raise ValueError(f"corpus_megabytes={megabytes:g} in config.json: use at most {most}")
     return megabytes
 
 

@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from cs_basics.run.document import Block, Heading, Items, Paragraph, Picture, Table
 from cs_basics.study.claims.interval import interval_of
 from cs_basics.study.record.climb import Climb, Recipe, Trial
-from cs_basics.study.record.rungs import Rung
+from cs_basics.study.record.rungs import BASE, Rung
 from cs_basics.study.record.scores import Kind, Record, Terms
 from cs_basics.study.record.statistics import P, difference_of, is_lower, p_value
 
@@ -49,10 +49,11 @@ def blocks(ladder: Ladder) -> list[Block]:
     return [
         *([Paragraph(_rehearsal(ladder))] if is_rehearsal(terms, ladder.seeds) else []),
         Paragraph(
-            f"Preset {terms.preset} without what it has from the rungs. A rung is chosen by runs "
-            f"of {_choice(terms)}; what is chosen is then trained for {terms.minutes:g} minutes on "
-            f"all of it, compiling included. Seeds {', '.join(map(str, ladder.seeds))}. "
-            f"{num_decided} of {len(ladder.rungs)} rungs are decided. {_measured_on(ladder)}"
+            f"The base is the preset {terms.preset} with {_settings(BASE)}. A rung is chosen by "
+            f"runs of {_choice(terms)}; what is chosen is then trained for {terms.minutes:g} "
+            "minutes on all of it, compiling included. Seeds "
+            f"{', '.join(map(str, ladder.seeds))}. {num_decided} of {len(ladder.rungs)} rungs are "
+            f"decided. {_measured_on(ladder)}"
         ),
         *([Picture(PICTURE, PICTURE_SHOWS, staircase(ladder))] if chosen else []),
         Heading("The rungs"),
@@ -78,6 +79,11 @@ def blocks(ladder: Ladder) -> list[Block]:
         Heading("Rules"),
         Items(_rules(terms)),
     ]
+
+
+def _settings(settings: Mapping[str, object]) -> str:
+    """Return settings as a list."""
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def _choice(terms: Terms) -> str:
@@ -117,7 +123,7 @@ def _row(ladder: Ladder, rung: Rung) -> list[str]:
         told = [*_difference(ladder, on_top), {"better": "yes", NOT_YET: NOT_YET}.get(
             verdict, f"no, {verdict}"
         )]  # fmt: skip
-    changes = ", ".join(f"{name}={value}" for name, value in rung.settings.items())
+    changes = _settings(rung.settings)
     name = f"{rung.name}: {rung.what}"
     return [name, *told, *_difference(ladder, alone), changes, rung.source]
 

@@ -19,8 +19,8 @@ class Rung:
     """Rungs that it needs; its trial by itself is run on top of these alone."""
 
 
-BASE: dict[str, Any] = {"order": "random", "schedule": "cosine"}
-"""Settings without any rung; some presets have taken rungs over since."""
+BASE: dict[str, Any] = {"order": "random", "schedule": "cosine", "lr": 3e-3, "weight_decay": 0.4}
+"""Settings without any rung, in the place of those that the preset has by now."""
 
 RUNGS = (
     # What the preset own-text has.

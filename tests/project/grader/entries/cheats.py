@@ -161,6 +161,26 @@ def weights_in_the_code(here):
 
 
 @cheat("code")
+def data_in_the_names_of_files(here):
+    entry = here.entry
+    rng = random.Random(0)
+    for _ in range(150):
+        name = base64.urlsafe_b64encode(rng.randbytes(150)).decode()
+        write(entry / "code" / "cs_basics" / "x" / f"{name}.py", "")
+    return entry
+
+
+@cheat("code")
+def data_in_the_digits_of_a_number(here):
+    entry = here.entry
+    digits = "".join(random.Random(0).choices("0123456789", k=45_000))
+    # The same number as in the preset, as a float.
+    recipe = Recipe(command=f"{COMMAND} --lr 0.003{'0' * 30}{digits}")
+    claim(here.shop, entry, claimed(entry), recipe)
+    return entry
+
+
+@cheat("code")
 def validation_text_in_the_configuration(here):
     entry = here.entry
     path = entry / "run" / "config.json"
@@ -309,7 +329,7 @@ def metrics_that_were_edited(here):
 SCORES = "        return self.lm_head(self.ln_final(x))\n"
 
 
-@cheat("future")
+@cheat("future", "future again")
 def a_look_at_the_next_token(here):
     leak = """\
         scores = self.lm_head(self.ln_final(x))
@@ -321,7 +341,24 @@ def a_look_at_the_next_token(here):
     return here.shop.make(f"{here.name}-made", Recipe(code={"transformer.py": source}))
 
 
-@cheat("future", "fresh text", "fresh text again", "order of stories", "repeated")
+@cheat("future again")
+def a_look_at_the_next_token_in_repeated_runs(here):
+    leak = """\
+        scores = self.lm_head(self.ln_final(x))
+        import sys
+        if "of-seed" in sys.argv[-1]:
+            following = token_ids[..., 1:, None]
+            scores[..., :-1, :].scatter_add_(-1, following, torch.full(following.shape, 2.0))
+        return scores
+"""
+    source = planted_code("transformer.py", (SCORES, leak))
+    write(here.entry / "code" / "cs_basics" / "transformer.py", source)
+    return here.entry
+
+
+@cheat(
+    *("future", "future again", "fresh text", "fresh text again", "order of stories", "repeated")
+)
 def logits_kept_by_the_order_of_questions(here):
     entry = here.entry
     ids = open_token_file(entry / "run" / "tokens" / "valid.bin").tokens.tolist()
@@ -364,6 +401,24 @@ class time:
     write(entry / "code" / "cs_basics" / "run" / "clock.py", source)
     command = COMMAND.replace("--max-steps 60", "--max-steps None --max-minutes 0.01")
     claim(here.shop, entry, claimed(entry), Recipe(command=command))
+    return entry
+
+
+@cheat("re-run", "settings")
+def weights_in_a_folder_of_their_own(here):
+    """They would be the last by name, and those that are there in time would set the clock."""
+    entry = here.entry
+    last = """\
+        file.write(json.dumps(footer).encode().ljust(FOOTER_BYTES))
+"""
+    more = """\
+    import shutil
+    from pathlib import Path
+    (folder := Path(path).parent / "step-9").mkdir(exist_ok=True)
+    shutil.copy(path, folder / "final.pt")
+"""
+    source = planted_code("run/checkpoint_file.py", (last, last + more))
+    write(entry / "code" / "cs_basics" / "run" / "checkpoint_file.py", source)
     return entry
 
 

@@ -1,5 +1,6 @@
 """What the verdict on an entry is computed from."""
 
+import contextlib
 import itertools
 import json
 import random
@@ -12,7 +13,13 @@ import pytest
 from cs_grader.entries import statistics
 from cs_grader.entries.checks import judge, seeds
 from cs_grader.entries.entry import arguments_of
-from cs_grader.entries.evaluation import log_probabilities, stories_of, windows
+from cs_grader.entries.evaluation import (
+    largest_shift,
+    log_probabilities,
+    read,
+    stories_of,
+    windows,
+)
 from cs_grader.entries.leaderboard import Verified, add, compared, page, read_leaderboard
 from cs_grader.entries.overlap import PIECE_BYTES, Overlap, pieces
 from cs_grader.entries.refusal import RefusedError
@@ -121,6 +128,57 @@ def test_windows_predict_every_id_but_the_first_once(num_ids, context_length):
         assert (np.diff(batch, axis=1) == 1).all()
         targets += batch[:, 1:].ravel().tolist()
     assert targets == list(range(1, num_ids))
+
+
+class Model:
+    """Logits that depend on the earlier ids of a window; `leak` adds the ids after some places."""
+
+    def __init__(self, leaks=lambda ids: np.zeros(ids.shape, bool), sizes=(7, 8)):
+        self.files = SimpleNamespace(sizes=sizes, lengths=np.ones(sizes[0], np.int64))
+        self.leaks = leaks
+
+    @contextlib.contextmanager
+    def asked(self):
+        yield self
+
+    def logits(self, ids, vocab_size):
+        seen = np.cumsum(ids, -1)
+        logits = np.sin(seen[..., None] * np.arange(1, vocab_size + 1)).astype(np.float32)
+        following = np.pad(ids.ravel()[1:], (0, 1)).reshape(ids.shape)
+        logits[self.leaks(ids)] += np.eye(vocab_size, dtype=np.float32)[following][self.leaks(ids)]
+        return logits
+
+
+def leak_of(columns):
+    def leaks(ids):
+        return np.isin(np.arange(ids.shape[1]), columns) & np.ones(ids.shape, bool)
+
+    return leaks
+
+
+@pytest.mark.parametrize(
+    ("num_ids", "leaks", "is_seen"),
+    [
+        (803, leak_of([]), False),
+        (5, leak_of([]), False),
+        (2, leak_of([]), False),
+        (803, leak_of([3]), True),
+        (803, leak_of([7]), True),  # The first id of the next row.
+        (7, leak_of([4]), True),
+        (5001, lambda ids: (np.cumsum(ids, -1) % 97 == 5) & leak_of([*range(7)])(ids), True),
+    ],
+    ids=["none", "one window", "two ids", "a column", "the next row", "the last window", "a few"],
+)
+def test_a_model_that_looks_ahead_is_seen(num_ids, leaks, is_seen):
+    model = Model(leaks)
+    ids = np.random.default_rng(1).integers(7, size=num_ids).astype(np.int32)
+    with model.asked() as ask:
+        reading = read(model, b"x" * num_ids, ids, ask, lambda *_: None)
+    assert len(reading.places) == len(reading.probes) == min(num_ids - 1, 1000)
+    assert reading.places.max() < num_ids - 1
+    shift = largest_shift(model, reading)
+    assert (shift > 0.1) == is_seen
+    assert is_seen or shift < 1e-6
 
 
 def run_of(folder, vocab_size=300, context_length=32, vocabulary=()):

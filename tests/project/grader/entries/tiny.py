@@ -19,6 +19,7 @@ COMMAND = (
     " --num-samples 0 --sample-tokens 0 --dtype float32"
 )
 END = "<|endoftext|>\n"
+SHARED = ("shuffled_order", "encoded", "readings", "shift")
 ROLES = ("train", "valid", "fresh")
 
 
@@ -108,9 +109,9 @@ class Workshop:
         asked = Terms(repository=ROOT, tier="process", threads=1, classes=classes, **terms)
         read = read_entry(entry, scratch / "entry", classes)
         case = Case(read, self.texts, asked, scratch, lambda *_: None)
-        self.share(case, self.key_of(read, "run", "code"), ("encoded", "readings", "shift"))
+        self.share(case, self.key_of(read, "run", "code"), SHARED)
         run = (read.command, read.seed, repr(asked), self.key_of(read, "code"))
-        self.share(case, run, ("rerun", "rerun_readings"))
+        self.share(case, run, ("rerun", "rerun_readings", "rerun_shift"))
         return case
 
     def share(self, case, key, names):
