@@ -19,10 +19,9 @@ _STORIES = TrainConfig.of(
     max_minutes=4.4,
     batch_size=8,
     order="epochs",
-    lr=3e-3,
+    lr=2e-3,
     schedule="linear",
     embedding_lr_ratio=10.0,
-    weight_decay=0.4,
 )
 
 PRESETS: dict[str, tuple[str, TrainConfig]] = {
@@ -59,6 +58,8 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
             train_text=Path("train.txt"),
             valid_text=Path("valid.txt"),
             max_minutes=10.0,
+            lr=3e-3,
+            weight_decay=0.4,
             optimizer="muon",
             muon_lr_ratio=3.0,
             dropout=0.1,
