@@ -133,9 +133,9 @@ def costs_of(logits: Logits, targets: Ids) -> Floats:
 def largest_shift(model: Model, reading: Reading) -> float:
     """Return how far log-probabilities move if a model knows only the beginning of a window.
 
-    A new process is given windows that end in random ids after each of `reading.places`, in random
-    order. It has seen neither what really follows nor what came before the window: it cannot know
-    more than a model may.
+    A new process is given a window for each of `reading.places`, in random order. Every id after
+    the place is replaced by another one, so the process has seen neither what really follows nor
+    what came before the window: it cannot know more than a model may.
     """
     rng = np.random.default_rng(secrets.randbits(64))
     vocab_size, context_length = model.files.sizes
@@ -147,11 +147,11 @@ def largest_shift(model: Model, reading: Reading) -> float:
             places = reading.places[chosen]
             begins = places - places % context_length
             columns = np.arange(min(context_length, len(reading.ids) - 1))
-            # A last window that is not full has fewer ids than columns, all of them random there.
+            # A last window that is not full has fewer ids than columns.
             known = reading.ids[np.minimum(begins[:, None] + columns, len(reading.ids) - 1)]
-            noise = rng.integers(vocab_size, size=known.shape, dtype=known.dtype)
+            others = (known + rng.integers(1, vocab_size, known.shape, known.dtype)) % vocab_size
             is_known = columns <= (places - begins)[:, None]
-            logits = ask.logits(np.where(is_known, known, noise), vocab_size)
+            logits = ask.logits(np.where(is_known, known, others), vocab_size)
             alone = log_probabilities(logits[np.arange(len(chosen)), places - begins])
             shift = max(shift, float(np.abs(alone - reading.probes[chosen]).max()))
     return shift
