@@ -103,7 +103,9 @@ def train_in(world: World, command: TrainCommand) -> None:
         config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
     try:
         on_progress = progress_printer() if world.is_first else None
-        result = train_run(config, resume, on_progress, world, make_page if command.page else None)
+        # The page shows the inside of one model.
+        has_page = command.page and config.model.num_models == 1
+        result = train_run(config, resume, on_progress, world, make_page if has_page else None)
     except TrainingStoppedError as stopped:
         if world.is_first:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")

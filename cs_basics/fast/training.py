@@ -15,6 +15,7 @@ from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
 from cs_basics.fast.native.attention_kernel import use_kernel
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.dropout import drops
+from cs_basics.variants.ensemble import mean_of, members_of
 
 logger = logging.getLogger(__name__)
 
@@ -30,33 +31,44 @@ def compile_training(
     checkpoints_activations: bool,
 ) -> LossFunction:
     """Compile the loss and the update; arguments and result as in `fast.compile_training`."""
+    members = members_of(model)
     device = next(model.parameters()).device
-    num_positions = num_rows * config.context_length
-    loss_of = loss_function(model, dtype, num_positions)
     if isinstance(optimizer, StackedMuon):
         optimizer.dtype = dtype
     if is_alone and device.type == "cpu":
         job = {
-            "config": dataclasses.asdict(config),
+            "config": dataclasses.asdict(config.of_member()),
             "dtype": str(dtype).removeprefix("torch."),
             "num_rows": num_rows,
             "num_threads": torch.get_num_threads(),
             "checkpoints_activations": checkpoints_activations,
             "drops": drops(model),
         }
+        num_positions = num_rows * config.context_length
         try:
-            compiled = CompiledLoss(model, job, loss_of)
+            losses = [
+                CompiledLoss(member, job, loss_function(member, dtype, num_positions))
+                for member in members
+            ]
         except NotCompiledError as error:
             logger.info("compiling in this process instead of another one: %s", error)
         else:
-            use_kernel(model)  # For batches of another shape.
+            for member in members:
+                use_kernel(member)  # For batches of another shape.
             if isinstance(optimizer, FusedAdamW):
-                optimizer.use(compiled.update)
-            return compiled
-    use_kernel(model)
+                optimizer.use(losses[0].update)
+            return mean_of(losses)
     if isinstance(optimizer, FusedAdamW):
         optimizer.compile(device)
-    compiled = compile_if_possible(loss_of, device)
+    losses = [compile_here(member, dtype, num_rows * config.context_length) for member in members]
+    return mean_of(losses)
+
+
+def compile_here(model: nn.Module, dtype: torch.dtype, num_positions: int) -> LossFunction:
+    """Compile the loss of one model in this process."""
+    use_kernel(model)
+    loss_of = loss_function(model, dtype, num_positions)
+    compiled = compile_if_possible(loss_of, next(model.parameters()).device)
     if is_chunked(model, num_positions):
         return compiled  # Its forward computes the gradients too, but only with grad enabled.
 

@@ -19,6 +19,7 @@ from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.metrics import bits_per_byte
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile
+from cs_basics.variants.ensemble import mean_of, members_of
 
 Loss = Float[Tensor, ""]
 LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
@@ -64,6 +65,14 @@ def make_loss_function(model: nn.Module, dtype: torch.dtype) -> LossFunction:
         return cross_entropy(logits, targets)
 
     return loss_of
+
+
+def make_training_loss(model: nn.Module, dtype: torch.dtype) -> LossFunction:
+    """Return the loss to train with: that of the model, or the mean of those of an ensemble's.
+
+    Arguments as in `make_loss_function`, whose loss of an ensemble is that of its prediction.
+    """
+    return mean_of([make_loss_function(member, dtype) for member in members_of(model)])
 
 
 @torch.no_grad()

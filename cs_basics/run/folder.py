@@ -19,7 +19,7 @@ from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.ensemble import Ensemble, build_models, members_of
 
 logger = logging.getLogger(__name__)
 
@@ -183,6 +183,25 @@ class RunFolder:
 
         Raises:
             FileNotFoundError: There is no run or no checkpoint.
+            ValueError: A file is damaged, the weights do not fit the configuration, or the run
+                trained an ensemble (`load_models`).
+        """
+        if (num_models := self.read_config().model.num_models) > 1:
+            raise ValueError(
+                f"{self.path} holds {num_models} models whose mean predicts, and this needs one: "
+                "train with --num-models 1 (generate.py and evaluate.py take several)"
+            )
+        model = self.load_models(device, which)
+        assert isinstance(model, TransformerLM)
+        return model
+
+    def load_models(
+        self, device: torch.device | str = "cpu", which: Which = "latest"
+    ) -> TransformerLM | Ensemble:
+        """Return the model, or the ensemble, of the latest undamaged checkpoint, or of the best.
+
+        Raises:
+            FileNotFoundError: There is no run or no checkpoint.
             ValueError: A file is damaged, or the weights do not fit the configuration.
         """
         config = self.read_config()
@@ -190,7 +209,7 @@ class RunFolder:
             checkpoint = read_checkpoint(self.best_checkpoint())
         else:
             checkpoint = self.read_newest_checkpoint()
-        model = build_model(config.model, device)
+        model = build_models(config.model, device)
         checkpoint.load_into(model, make_optimizer(model, config, is_fast=True))
         return model
 
@@ -205,19 +224,22 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
     """
     optim = config.optim
     # Both are found by the names that the contract gives them (docs/handout.md).
-    table = model.get_parameter("token_embeddings.weight")
-    ratio = 1.0 if table is model.get_parameter("lm_head.weight") else optim.embedding_lr_ratio
-    others = {name: p for name, p in model.named_parameters() if p is not table}
+    members = members_of(model)
+    tables = [member.get_parameter("token_embeddings.weight") for member in members]
+    is_tied = tables[0] is members[0].get_parameter("lm_head.weight")
+    ratio = 1.0 if is_tied else optim.embedding_lr_ratio
+    held = {id(table) for table in tables}
+    others = {name: p for name, p in model.named_parameters() if id(p) not in held}
     groups: list[dict[str, Any]] = [
         {"params": list(others.values()), "lr_ratio": 1.0},
-        {"params": [table], "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
+        {"params": tables, "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
     ]
     kind = AdamW
     if optim.optimizer == "muon":
         from cs_basics.variants.muon import Muon
 
         kind = Muon
-        matrices = {n: p for n, p in others.items() if n.startswith("layers.") and p.dim() == 2}
+        matrices = {n: p for n, p in others.items() if ".layers." in f".{n}" and p.dim() == 2}
         of_muon = {
             "lr_ratio": optim.muon_lr_ratio,
             "weight_decay": optim.weight_decay / optim.muon_lr_ratio,
@@ -243,4 +265,5 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
 def least_bytes(config: ModelConfig) -> int:
     """Return a lower bound on the bytes that it takes to store a model of these sizes."""
     per_layer = 2 * config.d_model * (config.d_q + config.d_ff)
-    return 4 * (config.vocab_size * config.d_model + config.num_layers * per_layer)
+    of_member = config.vocab_size * config.d_model + config.num_layers * per_layer
+    return 4 * config.num_models * of_member

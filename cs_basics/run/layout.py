@@ -18,6 +18,11 @@ def check_layout(config: TrainConfig, world: World) -> None:
     """
     parallel = config.run.parallel
     if parallel != "ddp" and world.size > 1:
+        if config.model.num_models > 1:
+            raise ValueError(
+                f"--num-models {config.model.num_models} needs whole models, and with --parallel "
+                f"{parallel} each process holds a part of one: use --parallel ddp, or one model"
+            )
         if config.optim.optimizer == "muon":
             raise ValueError(
                 f"--optimizer muon needs whole matrices, and with --parallel {parallel} each "
@@ -53,7 +58,7 @@ def data_world(config: TrainConfig, world: World) -> World:
     return ALONE if config.run.parallel == "tp" and world.size > 1 else world
 
 
-def lay_out(model: TransformerLM, optimizer: Optimizer, config: TrainConfig, world: World) -> DDP:
+def lay_out(model: nn.Module, optimizer: Optimizer, config: TrainConfig, world: World) -> DDP:
     """Spread a model and its optimizer over the processes."""
     if config.run.parallel == "ddp" or world.size == 1:
         return DDP(model, world)
@@ -66,6 +71,7 @@ def lay_out(model: TransformerLM, optimizer: Optimizer, config: TrainConfig, wor
     if config.run.parallel == "tp":
         from cs_basics.run.tensor_parallel import TensorParallel
 
+        assert isinstance(model, TransformerLM)
         return TensorParallel(model, optimizer, world, build_whole)
     from cs_basics.run.fsdp import FSDP
 

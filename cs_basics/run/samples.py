@@ -1,19 +1,26 @@
 """Samples: stories that a model generates during and after its training."""
 
 from pathlib import Path
+from typing import cast
 
 from cs_basics.fast import accelerate
 from cs_basics.generate import Sampling, generate
 from cs_basics.run.config import END_OF_TEXT, RunConfig
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+from cs_basics.variants.ensemble import Ensemble
 
 SAMPLE_TOKENS = 300
 SAMPLING = Sampling(temperature=0.3, top_p=0.95)
 
 
 def write_samples(
-    model: TransformerLM, tokenizer: Tokenizer, path: Path, config: RunConfig, *, is_fast: bool
+    model: TransformerLM | Ensemble,
+    tokenizer: Tokenizer,
+    path: Path,
+    config: RunConfig,
+    *,
+    is_fast: bool,
 ) -> list[str]:
     """Generate stories without a prompt, and write them to a Markdown file.
 
@@ -32,11 +39,18 @@ def write_samples(
 
 
 def write_story(
-    model: TransformerLM, tokenizer: Tokenizer, max_tokens: int, seed: int, *, is_fast: bool
+    model: TransformerLM | Ensemble,
+    tokenizer: Tokenizer,
+    max_tokens: int,
+    seed: int,
+    *,
+    is_fast: bool,
 ) -> str:
     """Generate one story without a prompt."""
     prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
     stop_ids = tokenizer.encode(END_OF_TEXT)
     write = accelerate(generate) if is_fast else generate
+    # It reads nothing of a model but its sizes and its logits.
+    model = cast(TransformerLM, model)
     ids = write(model, prompt, max_tokens, SAMPLING, stop_ids=stop_ids, seed=seed)
     return tokenizer.decode(list(ids)).strip()

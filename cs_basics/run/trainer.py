@@ -14,7 +14,12 @@ from cs_basics.run.clock import Clock, Speed
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import Corpus
 from cs_basics.run.distributed import ALONE, World
-from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
+from cs_basics.run.evaluation import (
+    Evaluation,
+    evaluate,
+    make_loss_function,
+    make_training_loss,
+)
 from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
@@ -29,7 +34,7 @@ from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
 from cs_basics.training import Batch, TrainingDivergedError, Update, train
 from cs_basics.variants.dropout import Dropout
-from cs_basics.variants.model import build_model
+from cs_basics.variants.ensemble import build_models
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +73,7 @@ class Trainer:
         is_known = self.device.type != "mps"
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
-        self.model = build_model(config.model, self.device)
+        self.model = build_models(config.model, self.device)
         if self.is_fast:
             self.model = accelerate(self.model)
         if config.run.activation_checkpointing:
@@ -86,8 +91,8 @@ class Trainer:
         self.saved_step: int | None = None
         self.validation_loss: float | None = None
         self.num_metrics_bytes = 0
-        self.plain_loss_of = make_loss_function(self.model, self.dtype)
-        self.loss_of = self.plain_loss_of
+        self.plain_loss_of = self.evaluation_loss_of = make_loss_function(self.model, self.dtype)
+        self.loss_of = make_training_loss(self.model, self.dtype)
 
     def save(self, log: MetricsLog) -> None:
         """Write a checkpoint, and delete those that are no longer kept.
@@ -169,6 +174,8 @@ class Trainer:
             is_alone=self.world.size == 1,
             checkpoints_activations=self.config.run.activation_checkpointing,
         )
+        if self.config.model.num_models == 1:
+            self.evaluation_loss_of = self.loss_of
 
     def run(self, log: MetricsLog, stop: StopSignals, report: Report | None = None) -> None:
         """Make updates until the steps or the minutes are used up, and save the last state.
@@ -280,8 +287,8 @@ class Trainer:
         sizes = self.config.model
         held = {name: p.numel() for name, p in self.model.named_parameters() if p.dim() == 2}
         if sizes.tie_embeddings is False:
-            held.pop("token_embeddings.weight", None)
-        scores = 2 * sizes.num_layers * sizes.d_q * sizes.context_length
+            held = {n: size for n, size in held.items() if "token_embeddings" not in n}
+        scores = 2 * sizes.num_models * sizes.num_layers * sizes.d_q * sizes.context_length
         num_shares = self.world.size // self.data_world.size
         return 6.0 * (num_shares * sum(held.values()) + scores)
 
@@ -306,7 +313,7 @@ class Trainer:
         check_unchanged(self.corpus.valid)
         self.dropout.rest()
         result = evaluate(
-            self.loss_of,
+            self.evaluation_loss_of,
             self.corpus.valid,
             self.config.model.context_length,
             self.micro_batch_size,

@@ -1,16 +1,18 @@
 """Generation of text for several prompts, streamed token by token."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import cast
 
 from cs_basics.fast import batch_generator
 from cs_basics.generate import GREEDY, Sampling, generate
 from cs_basics.run.text_stream import TextStream
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+from cs_basics.variants.ensemble import Ensemble
 
 
 def generate_rows(
-    model: TransformerLM,
+    model: TransformerLM | Ensemble,
     prompts: Sequence[Sequence[int]],
     max_tokens: int,
     sampling: Sampling = GREEDY,
@@ -55,6 +57,8 @@ def generate_rows(
             is_end=is_end,
         )
         return
+    # `generate` reads nothing of a model but its sizes and its logits.
+    model = cast(TransformerLM, model)
     for row, prompt in enumerate(prompts):
         row_seed = None if seed is None else seed + row
         for token in generate(model, prompt, max_tokens, sampling, stop_ids, row_seed):
@@ -64,7 +68,7 @@ def generate_rows(
 
 
 def generate_texts(
-    model: TransformerLM,
+    model: TransformerLM | Ensemble,
     tokenizer: Tokenizer,
     prompts: Sequence[Sequence[int]],
     max_tokens: int,

@@ -10,4 +10,5 @@ blocks.py        post-norm and sandwich-norm blocks
 muon.py          Muon, an optimizer for matrices beside the book's AdamW
 dropout.py       dropout of what each part of a block adds to the residual stream
 model.py         build_model: the model that a ModelConfig describes
+ensemble.py      several such models, whose mean probability is the prediction
 """

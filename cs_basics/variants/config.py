@@ -1,8 +1,8 @@
 """ModelConfig: what a model computes. Settings that only affect its speed are not part of it."""
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self
 
 MAX_CONTEXT_LENGTH = 1 << 20
 """RoPE keeps a row of angles for each position; a larger number comes from a damaged file."""
@@ -71,9 +71,15 @@ class ModelConfig:
     all together with a gate (cs_basics/variants/head_norm.py)."""
     tie_embeddings: bool = False
     """Use the embedding table as output head too."""
+    num_models: int = 1
+    """Models of these sizes that are trained side by side, and whose mean probability is the
+    prediction (an ensemble)."""
 
     def __post_init__(self) -> None:
-        for name in ("context_length", "d_model", "d_ff", "num_layers", "num_heads", "norm_groups"):
+        for name in (
+            *("context_length", "d_model", "d_ff", "num_layers", "num_heads", "norm_groups"),
+            "num_models",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.vocab_size < 1:
@@ -126,6 +132,10 @@ class ModelConfig:
             raise ValueError(f"head_dim={head_dim} is odd, and rotary embedding turns pairs")
         if self.d_model % 2:
             raise ValueError(f"d_model={self.d_model} must be even where head_dim is given")
+
+    def of_member(self) -> Self:
+        """Return the configuration of one of the models."""
+        return replace(self, num_models=1)
 
     @property
     def d_head(self) -> int:

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cs_basics.variants.ensemble import members_of
+
 NAME = "dropout_mask"
 LEVELS = 256
 """Values of a byte: one random byte per number decides whether the number is dropped."""
@@ -24,7 +26,8 @@ class Dropout:
     """The masks of a model's parts; they do nothing until they are drawn.
 
     Args:
-        model: A model with its blocks in `layers`, and in each the parts `attn` and `ffn`.
+        model: A model with its blocks in `layers`, and in each the parts `attn` and `ffn`; or an
+            ensemble of such models.
         share: Share of values to drop, rounded to 1/256, but never to 0 or 1. 0: the model is left
             as it is.
         shape: Batch, sequence and d_model of what a part returns. Outputs of any other shape, as
@@ -39,7 +42,8 @@ class Dropout:
             raise ValueError(f"dropout={share} must be at least 0 and below 1")
         self.level = min(max(round(share * LEVELS), 1), LEVELS - 1) if share else 0
         self.masks: list[Tensor] = []
-        blocks: Any = model.layers if self.level else []
+        members = members_of(model) if self.level else []
+        blocks: list[Any] = [block for member in members for block in member.layers]
         device = next(model.parameters()).device
         for block in blocks:
             for part in (block.attn, block.ffn):

@@ -37,7 +37,14 @@ def build_model(
     """Return a freshly initialised model.
 
     With the defaults of ModelConfig this is the book's TransformerLM and nothing else.
+
+    Raises:
+        ValueError: The configuration is of an ensemble (`build_models` of ensemble.py builds it).
     """
+    if config.num_models > 1:
+        raise ValueError(
+            f"num_models={config.num_models}: this needs one model: train with --num-models 1"
+        )
     # With head_dim the book's attention is replaced below. To be built at all it needs heads of an
     # even size that divides d_model: size 2.
     num_heads = config.num_heads if config.head_dim is None else config.d_model // 2

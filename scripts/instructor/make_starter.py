@@ -88,6 +88,7 @@ COPIED = {
     "cs_basics/interop/page/*": "given/interop/page",
     "cs_basics/variants/config.py": "given/variants",
     "cs_basics/variants/dropout.py": "given/variants",
+    "cs_basics/variants/ensemble.py": "given/variants",
     "tests/*.py": "tests",
     "tests/*.toml": "tests",
     "tests/probes/*": "tests/probes",

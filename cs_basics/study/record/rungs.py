@@ -89,6 +89,10 @@ RUNGS = (
         "relu-squared", "feed-forward parts without a gate, ReLU squared",
         {"ffn": "relu-squared", "d_ff": 1024}, "So et al. 2021, arXiv 2109.08668",
     ),
+    Rung(
+        "two-models", "two models, half the updates each; the mean of their probabilities counts",
+        {"num_models": 2}, "Lakshminarayanan et al. 2017, arXiv 1612.01474",
+    ),
 )  # fmt: skip
 
 

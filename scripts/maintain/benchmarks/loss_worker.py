@@ -26,15 +26,21 @@ from cs_basics.fast import accelerate, compile_if_possible, compile_training
 from cs_basics.functional import cross_entropy
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.config import TrainConfig
-from cs_basics.run.evaluation import LossFunction, evaluate, make_loss_function
+from cs_basics.run.evaluation import (
+    LossFunction,
+    evaluate,
+    make_loss_function,
+    make_training_loss,
+)
 from cs_basics.run.folder import make_optimizer
 from cs_basics.run.hardware import resolve_dtype
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.token_file import open_token_file
 from cs_basics.training import Batch, Update, train
 from cs_basics.variants.dropout import Dropout
+from cs_basics.variants.ensemble import build_models
 
-from .models import llama, ours
+from .models import llama
 from .worker import answer_all
 
 CPU = torch.device("cpu")
@@ -120,8 +126,10 @@ class Racer:
         """Measure on the whole validation text."""
         config = self.config
         self.dropout.rest()
+        is_one = config.model.num_models == 1
         result = evaluate(
-            self.loss_of,
+            # The loss of an ensemble's prediction is not the one that its members learn from.
+            self.loss_of if is_one else self.plain_loss_of,
             self.valid,
             config.model.context_length,
             config.data.batch_size,
@@ -139,13 +147,16 @@ def make_ours(config: TrainConfig) -> Training:
     """Return what scripts/train.py trains."""
     dtype = resolve_dtype(config.run.dtype, CPU)
     is_fast, rows = config.run.fast == "auto", config.data.batch_size
-    model = accelerate(ours(config.model)) if is_fast else ours(config.model)
+    torch.manual_seed(0)
+    model = build_models(config.model)
+    if is_fast:
+        accelerate(model)
     optimizer = make_optimizer(model, config, is_fast=is_fast)
     shape = (rows, config.model.context_length, config.model.d_model)
     dropout = Dropout(model, config.optim.dropout, shape)
     plain_loss_of = make_loss_function(model, dtype)
     if not is_fast:
-        return model, optimizer, plain_loss_of, plain_loss_of, dropout
+        return model, optimizer, make_training_loss(model, dtype), plain_loss_of, dropout
     loss_of = compile_training(model, config.model, optimizer, dtype, rows)
     return model, optimizer, loss_of, plain_loss_of, dropout
 
