@@ -68,11 +68,13 @@ def test_the_twins_reach_the_losses_of_the_book(config, tmp_path, monkeypatch):
 def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config, tmp_path, caplog):
     if reason := reason_not_to_compile(torch.device("cpu")):
         pytest.skip(f"torch.compile does not work here: {reason}")
-    names = ("off", "auto", "again")
+    names = ("off", "auto", "again", "two-off", "two-auto")
     runs = {
         # Large enough for the gradient of the embedding to be shared out among threads.
         name: config.replace(
-            fast="off" if name == "off" else "auto",
+            fast="off" if name.endswith("off") else "auto",
+            # An ensemble runs the code that was compiled for one model.
+            num_models=2 if name.startswith("two") else 1,
             run_dir=tmp_path / name,
             batch_size=16,
             context_length=64,
@@ -92,6 +94,8 @@ def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config,
     finally:
         torch.set_num_threads(num_threads)
     assert_same_curve(losses_of(runs["auto"]), losses_of(runs["off"]))
+    assert_same_curve(losses_of(runs["two-auto"]), losses_of(runs["two-off"]))
+    assert losses_of(runs["two-auto"]) != losses_of(runs["auto"])
     assert losses_of(runs["again"]) == losses_of(runs["auto"])
     one, again = (weights_of(runs[name]) for name in ("auto", "again"))
     for name, weight in one.items():
