@@ -48,7 +48,8 @@ class TrainCommand(TrainConfig):
     """Resume from the newest undamaged checkpoint of --run-dir (none: of the newest run of this
     preset)."""
     page: bool = True
-    """Make page.html at the end, in which the model writes and can be looked into."""
+    """Make page.html at the end, in which the model writes and can be looked into. None is made of
+    several models (--num-models)."""
 
     def config(self) -> TrainConfig:
         """Return the settings without the flags that only the command line has."""
