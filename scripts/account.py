@@ -7,6 +7,7 @@ python scripts/account.py --vocab-size 50257 --context-length 1024 --num-layers 
 """
 
 import dataclasses
+import sys
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -83,8 +84,10 @@ def main(
     """
     flags = dict(locals())
     settings = [field.name for field in dataclasses.fields(ModelConfig) if field.name in flags]
-    # A flag that was not given is None or False.
-    given = {n: flags[n] for n in settings if flags[n] is not None and flags[n] is not False}
+    denied = {name for name in settings if f"--no-{name.replace('_', '-')}" in sys.argv}
+    # A flag that was not given is None or False; --no-tie-embeddings gives False.
+    omitted = {n for n in settings if flags[n] is None or flags[n] is False} - denied
+    given = {name: flags[name] for name in settings if name not in omitted}
     train_config = PRESETS[preset][1] if preset else None
     config = model_of(train_config, given)
     batch_size = _batch_size(batch_size, train_config)

@@ -13,6 +13,9 @@ from typing import Any
 
 import tyro
 
+# Before a cs_basics that is installed from elsewhere, such as the one that an edition was made of.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from cs_basics.run.progress import OnProgress
 
 TERMINAL_INTERVAL_S = 0.1
@@ -174,7 +177,8 @@ def _describe(stage: str, unit: str, done: int, total: int, rate: float) -> str:
         shown, per = rate / scale, "s"
         if shown < 1 and unit != "MB":
             shown, per = 60 * shown, "min"
-        line += f", {shown:.{digits}f} {unit}/{per}"
+        if unit != "s":  # Seconds per second tell nothing.
+            line += f", {shown:.{digits}f} {unit}/{per}"
         if total:
             line += f", {max(total - done, 0) / rate:.0f} s left"
     return line

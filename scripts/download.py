@@ -5,6 +5,7 @@ python scripts/download.py tinystories
 
 import gzip
 import shutil
+import zlib
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -46,9 +47,10 @@ def main(
         if text.exists():
             print(f"{text} is there already")
             continue
-        print(f"{url} -> {path}")
         try:
-            download(url, path, progress_printer())
+            if not path.exists():  # An archive may have been put there by hand.
+                print(f"{url} -> {path}")
+                download(url, path, progress_printer())
         except ConnectionError as error:
             raise ConnectionError(
                 f"{error}. Offline? Put the file at {path} by hand, train on any text of yours "
@@ -60,10 +62,18 @@ def main(
 
 
 def unpack(path: Path, text: Path) -> None:
-    """Unpack a gzip file and delete the archive."""
+    """Unpack a gzip file and delete the archive.
+
+    Raises:
+        ValueError: The archive is damaged.
+    """
     unfinished = text.with_name(text.name + ".unfinished")
-    with gzip.open(path, "rb") as packed, unfinished.open("wb") as file:
-        shutil.copyfileobj(packed, file, 1 << 20)
+    try:
+        with gzip.open(path, "rb") as packed, unfinished.open("wb") as file:
+            shutil.copyfileobj(packed, file, 1 << 20)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        unfinished.unlink()
+        raise ValueError(f"{path} is damaged ({error}): delete it and start again") from error
     unfinished.replace(text)
     path.unlink()
 

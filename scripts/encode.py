@@ -51,14 +51,14 @@ def main(
     else:
         share = {}
         pairs = list(zip(text, outs, strict=True))[rank::num_shares]
-    if len(text) == 1 and outs[0].exists() and not overwrite:
-        raise ValueError(f"--out {outs[0]} already exists: add --overwrite to replace it")
+    if len(text) == 1 and not share and out.exists() and not overwrite:
+        raise ValueError(f"--out {out} already exists: add --overwrite to replace it")
     for _, path in pairs:
         check_can_write(path)
     loaded = load_tokenizer(tokenizer)
     for source, path in pairs:
         if path.exists() and not overwrite:
-            _check_finished(path, source, loaded)
+            _check_finished(path, source, loaded, is_whole=not share)
             print(f"finished before {path}")
             continue
         started = time.monotonic()
@@ -70,15 +70,16 @@ def main(
         print(f"time            {elapsed_s:.1f} s, {tokens.num_bytes / elapsed_s / 1e6:.1f} MB/s")
 
 
-def _check_finished(path: Path, source: Path, tokenizer: Tokenizer) -> None:
-    """Check that an existing token file was made from this text by this tokenizer.
+def _check_finished(path: Path, source: Path, tokenizer: Tokenizer, *, is_whole: bool) -> None:
+    """Check that an existing token file was made from this text or share by this tokenizer.
 
     Raises:
         ValueError: The file is of another text or tokenizer, or older than the text.
     """
     tokens = open_token_file(path, tokenizer_checksum(tokenizer))
     written = source.stat()
-    if tokens.num_bytes != written.st_size or path.stat().st_mtime_ns < written.st_mtime_ns:
+    has_size = not is_whole or tokens.num_bytes == written.st_size
+    if not has_size or path.stat().st_mtime_ns < written.st_mtime_ns:
         raise ValueError(f"--out {path} is not of {source} as it is: add --overwrite to replace it")
 
 

@@ -73,6 +73,8 @@ def main(
     """
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds}: give one or more, each once")
+    if min(seeds) < 0:
+        raise ValueError(f"seeds={seeds}: each must be 0 or greater")
     if choice_stories < 1:
         raise ValueError(f"choice_stories={choice_stories} must be at least 1")
     choose_rungs(rungs)
@@ -320,7 +322,7 @@ def call(command: Sequence[Any], log: Path, cache: Path) -> str:
             list(map(str, command)), env=os.environ | settings, stdout=out, stderr=errors,
             check=False,
         ).returncode  # fmt: skip
-    if code < 0 or code == 130:
+    if code < 0 or code in (130, 143):  # SIGINT or SIGTERM, as train.py reports them.
         raise ValueError(f"the run in {log.parent} was killed (exit code {code}): call this again")
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line for line in reversed(lines) if line.strip()), "no message")

@@ -78,10 +78,21 @@ def check_adapters(root: Path) -> None:
     path = root / ADAPTERS
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: through it alone your code is examined")
+    parse(root, ADAPTERS)
+
+
+def parse(root: Path, place: Path) -> ast.Module:
+    """Parse a file.
+
+    Raises:
+        ValueError: It is not valid Python.
+    """
     try:
-        ast.parse(path.read_bytes())
+        return ast.parse((root / place).read_bytes())
     except SyntaxError as error:
-        raise ValueError(f"{ADAPTERS}, line {error.lineno}: {error.msg}") from error
+        raise ValueError(f"{place}, line {error.lineno}: {error.msg}") from error
+    except ValueError as error:  # A null byte, in Python 3.11.
+        raise ValueError(f"{place}: {error}") from error
 
 
 def survey(root: Path, out: Path) -> Iterator[tuple[Path, str]]:
@@ -129,7 +140,7 @@ def beside_adapters(root: Path) -> Iterator[Path]:
     """Yield the files in tests/ that the adapters import, directly or indirectly."""
     waiting, seen = [ADAPTERS], {ADAPTERS}
     while waiting:
-        for node in ast.walk(ast.parse((root / waiting.pop()).read_bytes())):
+        for node in ast.walk(parse(root, waiting.pop())):
             names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

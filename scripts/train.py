@@ -9,6 +9,7 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -101,11 +102,13 @@ def train_in(world: World, command: TrainCommand) -> None:
     # After a process has died, torchrun restarts all of them; the run then resumes by itself.
     resume = command.resume or (num_restarts() > 0 and RunFolder(run_dir).config.exists())
     if resume:
-        config = resumed_config(RunFolder(run_dir).read_config(), config, command.preset)
+        stored = RunFolder(run_dir).read_config()
+        config = resumed_config(stored, config, command.preset, names_in(sys.argv[1:]))
     try:
         on_progress = progress_printer() if world.is_first else None
-        # The page shows the inside of one model.
         has_page = command.page and config.model.num_models == 1
+        if command.page and not has_page:
+            logging.info("no page.html is made: it shows the inside of one model")
         result = train_run(config, resume, on_progress, world, make_page if has_page else None)
     except TrainingStoppedError as stopped:
         if world.is_first:
@@ -160,13 +163,23 @@ def choose_run_dir(preset: str, resume: bool) -> Path:
     raise AssertionError
 
 
-def resumed_config(stored: TrainConfig, given: TrainConfig, preset: str) -> TrainConfig:
+def names_in(arguments: Sequence[str]) -> set[str]:
+    """Return the names of the settings whose flags are among the arguments."""
+    flags = (argument.partition("=")[0] for argument in arguments if argument.startswith("--"))
+    return {flag.removeprefix("--").removeprefix("no-").replace("-", "_") for flag in flags}
+
+
+def resumed_config(
+    stored: TrainConfig, given: TrainConfig, preset: str, names: set[str]
+) -> TrainConfig:
     """Return the settings of a resumed run: the stored ones, changed by those of the command line.
 
     Args:
         stored: The settings that the run was started with.
         given: The settings of this command line.
-        preset: Preset of the command line; only settings that differ from it count as given.
+        preset: Preset of the command line; a setting that differs from it was given.
+        names: Settings whose flags are on the command line; of those that may be changed, one that
+            is as in the preset was given if it is among them.
 
     Raises:
         ValueError: A setting was given that must not change on resume.
@@ -174,7 +187,8 @@ def resumed_config(stored: TrainConfig, given: TrainConfig, preset: str) -> Trai
     changes: dict[str, object] = {}
     was, of_preset = stored.settings(), PRESETS[preset][1].settings()
     for name, value in given.settings().items():
-        if value in (was[name], of_preset[name]):
+        is_given = value != of_preset[name] or name in names & FREE_ON_RESUME
+        if value == was[name] or not is_given:
             continue
         if name not in FREE_ON_RESUME:
             raise ValueError(

@@ -76,7 +76,7 @@ def unnamed(problem: str, row: Row) -> str:
     if raised:
         return " from ".join(raised.groups())
     claim = claim_of(RUBRIC[problem], row["item"])
-    return "no known mistake" + (f", about {claim}" if claim != MAIN else "")
+    return "no known mistake" + (f" (checks of {claim})" if claim != MAIN else "")
 
 
 Line = tuple[str, str]
@@ -118,13 +118,22 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'cause')}"]
     lines += [f"  {len(rows):>4} x {cause}" for cause, rows in causes[:MOST_CAUSES]]
     lines += [f"       and {len(causes) - MOST_CAUSES} more"] * (len(causes) > MOST_CAUSES)
-    failure = causes[0][1][0]
+    failure = most_telling([row for _, rows in causes for row in rows])
     message = failure["message"].splitlines()
     shown = [part for line in message for part in wrapped(line)]
     lines += [failure["item"], *shown[:MOST_LINES]]
     lines += ["  ..."] * (len(shown) > MOST_LINES)
     together = sum(row["outcome"] in ("failed", "error") for row in rows)
     return [*lines, f"All {together} in full: add -v, or --exam-page=FILE for a page of them."]
+
+
+def most_telling(failures: Sequence[Row]) -> Row:
+    """Choose the failure to show: one with a diagnosis; if there is none, one of the main claim."""
+
+    def rank(row: Row) -> tuple[bool, bool]:
+        return not row["diagnosis"], claim_of(RUBRIC[row["problem"]], row["item"]) != MAIN
+
+    return min(failures, key=rank)
 
 
 def wrapped(line: str) -> list[str]:
@@ -165,7 +174,7 @@ def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
             more = f" and {len(waiting) - 2} more" if len(waiting) > 2 else ""
             lines.append(f"It may explain: {titles}{more}.")
         return lines
-    return ["Nothing is left to do."]
+    return ["Nothing is left to do. (make check looks for what the rules forbid.)"]
 
 
 State = Callable[[Counter[str]], bool]

@@ -68,12 +68,15 @@ def atomic_folder(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files of killed processes.
+    """Delete the temporary files and folders of killed processes.
 
     No other process may be writing to the folder.
     """
     for path in folder.glob("*.tmp"):
-        path.unlink(missing_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -5,7 +5,7 @@ import os
 import re
 import urllib.error
 import urllib.request
-from http.client import HTTPMessage, HTTPResponse
+from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import IO
 
@@ -61,7 +61,9 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
             headers = redirects.headers | {k.lower(): v for k, v in response.headers.items()}
             if response.status != 206:
                 done = 0  # the server sends the whole file, whatever was asked for
-            total = done + int(headers.get("content-length", 0))
+            # Of this response alone: a redirect has a length of its own.
+            length = response.headers.get("Content-Length")
+            total = done + int(length) if length else 0
             _receive(response, part, done, total, on_progress)
     except urllib.error.HTTPError as error:
         if error.code != 416:  # 416: nothing is left to send
@@ -70,7 +72,7 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
             ) from None
         headers = redirects.headers | {k.lower(): v for k, v in error.headers.items()}
         total = done
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ConnectionError(f"{url} cannot be fetched: {reason}") from None
     _verify(part, total, headers)

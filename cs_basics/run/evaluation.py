@@ -46,7 +46,10 @@ class Evaluation:
     @property
     def perplexity(self) -> float:
         """The number of equally likely tokens that would give the same loss."""
-        return math.exp(self.loss)
+        try:
+            return math.exp(self.loss)
+        except OverflowError:
+            return math.inf
 
 
 def make_loss_function(model: nn.Module, dtype: torch.dtype) -> LossFunction:

@@ -72,14 +72,16 @@ class RunFolder:
         return config
 
     def _check_size(self, config: TrainConfig) -> None:
-        """Refuse a model larger than its checkpoint, before memory is allocated for it."""
+        """Refuse a model larger than all its checkpoints, before memory is allocated for it."""
         num_bytes = least_bytes(config.model)
-        for path in self.all_checkpoints()[-1:]:
-            if num_bytes > (size := path.stat().st_size):
-                raise ValueError(
-                    f"{self.config} describes a model of at least {num_bytes:,} bytes, but {path} "
-                    f"has only {size:,}: one of them is damaged"
-                )
+        # Not the newest: it may be cut short, and an older one be used in its place.
+        sizes = {path: path.stat().st_size for path in self.all_checkpoints()}
+        if sizes and num_bytes > max(sizes.values()):
+            path = max(sizes, key=sizes.__getitem__)
+            raise ValueError(
+                f"{self.config} describes a model of at least {num_bytes:,} bytes, but {path} "
+                f"has only {sizes[path]:,}: one of them is damaged"
+            )
 
     def checkpoint_of(self, step: int) -> Path:
         """Return the path of the checkpoint of a step."""

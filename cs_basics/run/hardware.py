@@ -106,7 +106,8 @@ def peak_memory_mb(device: torch.device) -> float | None:
     if status.exists():
         # Not getrusage, whose peak includes that of the parent process.
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        return int(fields["VmHWM"].split()[0]) * 1024 / 1e6
+        peak = fields.get("VmHWM")  # Some kernels of containers leave it out.
+        return None if peak is None else int(peak.split()[0]) * 1024 / 1e6
     try:
         import resource  # Not on Windows.
     except ImportError:

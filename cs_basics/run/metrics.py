@@ -228,6 +228,11 @@ def format_duration(seconds: float) -> str:
     return f"{minutes}m {seconds:02d}s" if minutes else f"{seconds}s"
 
 
+def is_finite(row: Row, name: str) -> bool:
+    """Tell whether a row holds a value that can be drawn."""
+    return math.isfinite(row.get(name, math.nan))
+
+
 def plot_losses(rows: list[Row], path: Path, title: str) -> None:
     """Draw training and validation loss against steps and against minutes.
 
@@ -254,14 +259,16 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
                 {"color": "#c44e52", "marker": "o", "markersize": 4, "label": "validation"},
             ),
         ):
-            points = [(row[key] / scale, row[name]) for row in rows if name in row]
+            points = [(row[key] / scale, row[name]) for row in rows if is_finite(row, name)]
             if points:
                 panel.plot(*zip(*points, strict=True), **style)
         panel.set_xlabel(label)
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("loss (nats per token)")
-    if validated := [row for row in rows if "val/loss" in row]:
-        losses = [row[key] for row in rows for key in ("train/loss", "val/loss") if key in row]
+    if validated := [row for row in rows if is_finite(row, "val/loss")]:
+        losses = [
+            row[name] for row in rows for name in ("train/loss", "val/loss") if is_finite(row, name)
+        ]
         # The range of the losses since the first validation: earlier ones would flatten the rest.
         high = max(validated[0]["val/loss"], losses[-1] + 0.5)
         panels[0].set_ylim(min(losses) - 0.1, high + 0.4)

@@ -82,10 +82,9 @@ def train_run(
         folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
     if trainer.is_fast:
         trainer.compile()
-    num_parameters = sum(p.numel() for p in trainer.model.parameters())
     num_tokens = len(corpus.train.tokens)
     logger.info(
-        f"{num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {dtype}"
+        f"{trainer.num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {dtype}"
         + (f", {world.size} processes ({config.run.parallel})" if world.size > 1 else "")
     )
     try:

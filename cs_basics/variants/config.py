@@ -88,8 +88,8 @@ class ModelConfig:
             raise ValueError(
                 f"context_length={self.context_length} must be at most {MAX_CONTEXT_LENGTH}"
             )
-        if self.rope_theta <= 0:
-            raise ValueError(f"rope_theta={self.rope_theta} must be greater than 0")
+        if not 0 < self.rope_theta < math.inf:
+            raise ValueError(f"rope_theta={self.rope_theta} must be greater than 0, and finite")
         self._check_norm()
         self._check_heads()
 
@@ -114,10 +114,10 @@ class ModelConfig:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
             )
-        elif self.d_head % 2 and self.positions == "rope":
+        elif self.d_head % 2:
             raise ValueError(
                 f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
-                f"{self.d_head}, and rotary embedding turns pairs: choose another num_heads"
+                f"{self.d_head}: choose a num_heads with which it is even"
             )
         kv_heads = self.num_kv_heads
         if kv_heads is not None and (kv_heads < 1 or self.num_heads % kv_heads):

@@ -30,6 +30,21 @@ class Terms:
     """Seconds for one submission; what is not examined by then has failed."""
 
 
+def check_tests(tests: Path) -> None:
+    """Check that a folder holds an examination that can judge any input.
+
+    Raises:
+        ValueError: It does not.
+    """
+    if not (tests / "rubric.toml").is_file():
+        raise ValueError(f"--tests {tests}: there is no rubric.toml in it")
+    if (tests / "stored.py").exists():
+        raise ValueError(
+            f"--tests {tests} is of a student edition, whose answers are stored and judge no other "
+            "inputs: give the tests/ that make_starter.py --solution writes, or leave it out"
+        )
+
+
 def rubric_of(tests: Path) -> dict[str, dict[str, Any]]:
     """Read the problems, their points and their adapters."""
     return tomllib.loads((tests / "rubric.toml").read_text(encoding="utf-8"))

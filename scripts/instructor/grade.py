@@ -25,7 +25,7 @@ from cs_grader.outside.batch import Graded
 from cs_grader.outside.hidden import check_secret, new_secret
 from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission, find_submissions
-from cs_grader.outside.terms import Terms, rubric_of
+from cs_grader.outside.terms import Terms, check_tests, rubric_of
 from cs_grader.outside.tiers import choose_tier
 
 
@@ -135,8 +135,7 @@ def part_of(shard: str) -> tuple[int, int]:
 
 def chosen(only: tuple[str, ...], tests: Path) -> tuple[str, ...]:
     """Return the problems to grade, in the order of the rubric."""
-    if not (tests / "rubric.toml").is_file():
-        raise ValueError(f"--tests {tests}: there is no rubric.toml in it")
+    check_tests(tests)
     problems = tuple(rubric_of(tests))
     for problem in only:
         if problem not in problems:

@@ -22,6 +22,7 @@ from cli import check_can_write, run
 
 from cs_basics.run.atomic import write_atomically
 from cs_grader.outside.hidden import check_secret, new_secret
+from cs_grader.outside.terms import check_tests, rubric_of
 
 ROOT = Path(__file__).parents[2]
 CONTAINER = ROOT / "cs_grader" / "container"
@@ -74,9 +75,8 @@ def main(
     if not 0 < minutes <= 40:
         raise ValueError(f"--minutes {minutes} must be above 0 and at most 40")
     secret = new_secret() if exam_seed is None else check_secret(exam_seed)
-    if not (tests / "rubric.toml").is_file():
-        raise ValueError(f"--tests {tests}: there is no rubric.toml in it")
-    problems = tomllib.loads((tests / "rubric.toml").read_text(encoding="utf-8"))
+    check_tests(tests)
+    problems = rubric_of(tests)
     unknown = [problem for problem in only if problem not in problems]
     if unknown:
         raise ValueError(f"--only {' '.join(unknown)}: the problems are {', '.join(problems)}")

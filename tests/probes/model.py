@@ -144,11 +144,12 @@ def backward(
     return {"output": plain(output), "gradients": gradients, "learned": len(others)}
 
 
-def leaves_of(output: Tensor) -> list[Tensor]:
+def leaves_of(output: object) -> list[Tensor]:
     """Find every tensor that a backward pass from `output` would give a gradient to."""
     leaves: list[Tensor] = []
     seen = set()
-    stack = [output.grad_fn]
+    # An adapter that returns nothing has None here, and the comparison says so.
+    stack = [getattr(output, "grad_fn", None)]
     while stack:
         node = stack.pop()
         if node is None or node in seen:

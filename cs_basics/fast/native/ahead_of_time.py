@@ -63,6 +63,8 @@ class CompiledLoss:
         folder = compiled_folder(job)
         try:
             self.load(folder)
+        except NotCompiledError:
+            raise  # The loader of this torch is another one: compiling again would not help.
         except (OSError, ValueError, KeyError, RuntimeError):
             # Damaged, or partly deleted by a cleanup of temporary files: compile it again.
             shutil.rmtree(folder, ignore_errors=True)

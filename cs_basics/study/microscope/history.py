@@ -68,18 +68,18 @@ class History:
     def _steps(self) -> list[int]:
         """Step 0, whose weights follow from the seed, and the steps that have checkpoints."""
         paths = self.folder.all_checkpoints()
-        return [0, *(int(path.stem.removeprefix("step-")) for path in paths)]
+        return sorted({0, *(int(path.stem.removeprefix("step-")) for path in paths)})
 
     def _model_at(self, step: int) -> TransformerLM | None:
         """The model of a step; None if its checkpoint has been deleted meanwhile."""
         seed_all(self.config.run.seed)
         model = build_model(self.config.model)
-        if step > 0:
-            try:
-                checkpoint = read_checkpoint(self.folder.checkpoint_of(step))
-            except FileNotFoundError:
-                return None
-            checkpoint.load_into(model, make_optimizer(model, self.config))
+        try:
+            checkpoint = read_checkpoint(self.folder.checkpoint_of(step))
+        except FileNotFoundError:
+            # A run that began with weights from elsewhere has them as step 0.
+            return model if step == 0 else None
+        checkpoint.load_into(model, make_optimizer(model, self.config))
         return model
 
     def _windows(self) -> Int[Tensor, "windows seq"]:

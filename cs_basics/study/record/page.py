@@ -206,8 +206,8 @@ def _rules(terms: Terms) -> list[str]:
         f"A rung is accepted if it is better on top of those before it with p < {P} by Welch's "
         "two-sided t-test over the seeds. The test takes scores as independent and roughly normal, "
         "and lets each recipe have a variance of its own. All recipes share their seeds; the "
-        "test ignores this pairing, which makes it conservative. With so many rungs, one that does "
-        f"nothing is accepted with a probability of {P / 2:g} each.",
+        "test ignores this pairing, which makes it conservative. A rung that does nothing is "
+        f"accepted with a probability of {P / 2:g}.",
         "Every run is a process of scripts/train.py with at most two threads, and "
         "scripts/evaluate.py scores all of them, in float32. In the long runs the cache of "
         "compiled code is empty; for choices it is filled, or compiling would take a third of "

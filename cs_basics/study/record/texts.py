@@ -26,10 +26,14 @@ class Texts:
 def split(whole: Path, folder: Path, every: int = 1) -> Texts:
     """Write the tenth of a text, and one story in `every` of the others, unless they are there.
 
+    They are in a folder that is named after the checksum of the text.
+
     Raises:
         OSError: The text cannot be read, or a file not be written.
         ValueError: The text has too few stories.
     """
+    # Named after the text too, since another one may have been split into this folder.
+    folder /= checksum(whole)
     texts = Texts(whole, folder / f"part-{every}.txt", folder / "tenth.txt")
     if texts.part.exists() and texts.tenth.exists():
         return texts

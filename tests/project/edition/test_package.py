@@ -54,6 +54,13 @@ def names(out):
         return set(archive.namelist())
 
 
+def test_a_syntax_error_beside_the_adapters_is_one_line(root, tmp_path):
+    (root / "tests" / "glue.py").write_text("y = (\n")
+    with pytest.raises(ValueError, match=r"tests/glue\.py, line 1: '\(' was never closed"):
+        package.main(tmp_path / "submission.zip", root)
+    assert not (tmp_path / "submission.zip").exists()
+
+
 def test_the_zip_holds_the_code_and_nothing_else(root, tmp_path, capsys):
     out = tmp_path / "submission.zip"
     package.main(out, root)

@@ -327,7 +327,7 @@ def test_the_table_says_what_to_do_first():
         "It may explain: Scaled dot-product attention."
     )
     assert advice(linear="passed", softmax="not_started").startswith("Start next: Softmax")
-    assert advice(linear="passed") == "Nothing is left to do."
+    assert advice(linear="passed").startswith("Nothing is left to do.")
 
 
 def test_only_a_problem_without_a_failure_shows_all_of_its_points():
@@ -435,6 +435,23 @@ def test_what_is_asked_of_many_problems_alike_comes_last_of_each():
     own = [place for place, name in enumerate(files) if name == "tests/test_rope.py"]
     assert own == list(range(len(own)))
     assert "tests/test_other_dtypes.py" in files[len(own) :]
+
+
+def test_the_failure_that_says_most_is_shown():
+    def failed(item, diagnosis=None):
+        return {
+            "problem": "rmsnorm", "item": f"tests/test_rmsnorm.py::{item}", "outcome": "failed",
+            "message": f"message of {item}", "diagnosis": diagnosis,
+        }  # fmt: skip
+
+    eps, plain, named = (
+        "test_rmsnorm_adds_the_given_eps_inside_the_root[0.01]",
+        "test_rmsnorm_divides_by_the_root_mean_square[()]",
+        "test_rmsnorm_divides_by_the_root_mean_square[(4,)]",
+    )
+    rows = [failed(eps), failed(eps), failed(plain), failed(named, "keepdim-is-missing")]
+    assert f"  message of {named}" in report.first_failures(rows)
+    assert f"  message of {plain}" in report.first_failures(rows[:-1])
 
 
 def test_failures_with_one_diagnosis_or_of_one_line_have_one_cause():

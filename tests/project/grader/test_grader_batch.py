@@ -20,7 +20,7 @@ from zoo import animal as zoo_animal
 from cs_grader.inside.processes import descendants
 from cs_grader.outside import archives, batch, grading, marking
 from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms, rubric_of
+from cs_grader.outside.terms import Terms, check_tests, rubric_of
 from cs_grader.outside.tiers import TIERS
 from cs_grader.result import Result
 
@@ -293,6 +293,14 @@ def test_bad_usage_is_one_line(class_folder, tmp_path, monkeypatch, arguments, w
     assert words in finished.stderr
     assert len(finished.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_tests_of_a_student_edition_judge_nobody(tmp_path):
+    (tmp_path / "rubric.toml").touch()
+    check_tests(tmp_path)
+    (tmp_path / "stored.py").touch()
+    with pytest.raises(ValueError, match="is of a student edition"):
+        check_tests(tmp_path)
 
 
 def test_results_on_other_terms_are_not_mixed(tmp_path):

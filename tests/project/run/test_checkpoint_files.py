@@ -267,6 +267,18 @@ def test_a_configuration_that_asks_for_more_than_the_checkpoint_holds_is_refused
         folder.read_config()
 
 
+def test_a_checkpoint_that_is_cut_short_does_not_hide_the_one_before(model, optimizer, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.checkpoints.mkdir()
+    whole = folder.checkpoint_of(1)
+    write_checkpoint(whole, model, optimizer, 1, {"as large as": torch.ones(100_000)})
+    folder.checkpoint_of(2).write_bytes(whole.read_bytes()[:100])
+    small = {"vocab_size": 257, "d_model": 8, "d_ff": 8, "num_heads": 1, "num_layers": 1}
+    folder.write_config(PRESETS["debug"][1].replace(**small))
+    folder.read_config()
+    assert folder.read_newest_checkpoint().path == whole
+
+
 def test_a_missing_file_is_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="none"):
         read_checkpoint(tmp_path / "none.pt")

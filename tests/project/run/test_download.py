@@ -1,5 +1,6 @@
 """Downloads, against a server on this machine."""
 
+import gzip
 import hashlib
 import http.server
 import re
@@ -124,3 +125,17 @@ def test_the_script_fetches_what_is_not_there_yet(script, server, tmp_path):
     assert "is there already" in result.out
     assert (tmp_path / "TinyStoriesV2-GPT4-train.txt").read_text() == "mine"
     assert (tmp_path / "TinyStoriesV2-GPT4-valid.txt").read_bytes() == CONTENT
+
+
+def test_an_archive_that_was_put_there_by_hand_is_unpacked(script, tmp_path):
+    for name in ("train", "valid"):
+        (tmp_path / f"owt_{name}.txt.gz").write_bytes(gzip.compress(name.encode()))
+    offline = ("download", "owt", "--out", tmp_path, "--mirror", "http://127.0.0.1:9/nothing")
+    assert script(*offline).code == 0
+    assert (tmp_path / "owt_valid.txt").read_text() == "valid"
+    (tmp_path / "owt_train.txt").unlink()
+    (tmp_path / "owt_train.txt.gz").write_bytes(gzip.compress(CONTENT)[:-20])
+    result = script(*offline)
+    assert result.code == 2
+    assert "owt_train.txt.gz is damaged" in result.err
+    assert not list(tmp_path.glob("*.unfinished"))

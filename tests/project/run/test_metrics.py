@@ -78,7 +78,17 @@ def test_a_row_is_shown_to_people(tmp_path, caplog):
     assert caplog.messages[-1].endswith("tokens/s"), "what is not known is left out"
 
 
-@pytest.mark.parametrize("rows", [[], [{"step": 1, "elapsed_s": 2.0, "train/loss": 3.0}]])
+DIVERGED = {"step": 2, "elapsed_s": 3.0, "val/loss": math.nan, "val/bits_per_byte": math.nan}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"step": 1, "elapsed_s": 2.0, "train/loss": 3.0}],
+        [{"step": 1, "elapsed_s": 2.0, "train/loss": math.inf}, DIVERGED],
+    ],
+)
 def test_a_plot_of_little_is_still_a_plot(tmp_path, rows):
     plot_losses(rows, tmp_path / "loss.png", "title")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")

@@ -1,6 +1,11 @@
 """A command line that cannot be read is refused in one line, with what to write instead."""
 
+import shutil
+import subprocess
+import sys
+
 import pytest
+from conftest import ROOT
 
 REFUSED = {
     "an unknown flag": (
@@ -35,3 +40,17 @@ def test_help_is_still_shown(script):
     finished = script("generate", "--help")
     assert finished.code == 0
     assert "--num-samples" in finished.out
+
+
+def test_a_script_uses_the_package_beside_it_whatever_is_installed(tmp_path):
+    run_folder = tmp_path / "cs_basics" / "run"
+    for folder in (run_folder, tmp_path / "scripts"):
+        folder.mkdir(parents=True)
+    for empty in (run_folder.parent / "__init__.py", run_folder / "__init__.py"):
+        empty.touch()
+    (run_folder / "progress.py").write_text("OnProgress = object\n")
+    shutil.copy(ROOT / "scripts" / "cli.py", tmp_path / "scripts")
+    script = tmp_path / "scripts" / "where.py"
+    script.write_text("import cli\nimport cs_basics\nprint(cs_basics.__file__)\n")
+    found = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(tmp_path / "cs_basics" / "__init__.py")

@@ -65,3 +65,9 @@ def test_a_pipe_has_no_end_to_wait_for(show, clock, capsys):
     for clock.now, done in ((0, 0), (10, 5_000_000)):
         show("encoding", "bytes", done, 0)
     assert capsys.readouterr().err == "encoding: 5.0 MB, 0.5 MB/s\n"
+
+
+def test_seconds_have_no_rate(show, clock, capsys):
+    for clock.now, done in ((0, 0), (60, 60)):
+        show("running the command again", "s", done, 600)
+    assert capsys.readouterr().err == "running the command again: 60 of 600 s (10%), 540 s left\n"

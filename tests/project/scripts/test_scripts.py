@@ -16,6 +16,7 @@ from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import corpus, writing
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.presets import PRESETS
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted(
@@ -134,11 +135,15 @@ def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
     assert_one_line(train(), "already holds a run", "--resume")
     assert_one_line(train("--resume", "--lr", "0.5"), "lr=0.5", "started with lr=0.003")
     assert_one_line(train("--resume", "--d-ff", "96"), "d_ff=96", "started with d_ff=64")
-    result = script(
-        "train", "debug", "--run-dir", trained, "--max-steps", "15", "--resume", "--device", "cpu"
-    )
+    more = ("--max-steps", "15", "--device", "cpu", "--keep-checkpoints", "5")
+    result = script("train", "debug", "--run-dir", trained, *more, "--resume")
     assert result.code == 0, result.err
     assert RunFolder(trained).latest_checkpoint().name == "step-00000015.pt"
+    # A flag that is given counts, even if its value is that of the preset.
+    assert RunFolder(trained).read_config().run.keep_checkpoints == 5
+    as_in_preset = str(PRESETS["debug"][1].run.keep_checkpoints)
+    assert train("--resume", "--keep-checkpoints", as_in_preset).code == 0
+    assert RunFolder(trained).read_config().run.keep_checkpoints == int(as_in_preset)
 
 
 def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, monkeypatch):

@@ -224,6 +224,10 @@ def test_shares_of_one_text_are_joined_to_its_ids(tmp_path, text, tokenizer):
     for rank in range(3):
         done = run("encode.py", *flags, tmp_path / "tokens", RANK=rank, WORLD_SIZE=3)
         assert done.returncode == 0, done.stderr
+    # After one process has failed, all are started again.
+    again = run("encode.py", *flags, tmp_path / "tokens", RANK=1, WORLD_SIZE=3)
+    assert again.returncode == 0, again.stderr
+    assert "finished before" in again.stdout
     shards = sorted(tmp_path.glob("tokens.*-of-00003"))
     assert len(shards) == 3
     done = run("join_tokens.py", *shards, "--out", tmp_path / "joined")

@@ -69,6 +69,9 @@ def test_tenth_and_part_are_the_text_story_by_story(tmp_path):
     texts = split(whole, tmp_path / "texts", every=2)
     assert texts.tenth.read_text() == stories[9] + stories[19]
     assert texts.part.read_text() == "".join(rest[::2])
+    # Another text into the same folder.
+    whole.write_text("".join(reversed(stories)))
+    assert split(whole, tmp_path / "texts").tenth.read_text() == stories[13] + stories[3]
 
 
 def test_a_text_of_few_stories_is_refused(tmp_path):
