@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from cs_basics.variants.config import ModelConfig, require_default
 
 END_OF_TEXT = "<|endoftext|>"
+MAX_SEED = 2**63 - 1
 MIN_VOCAB_SIZE = 257
 MAX_MUON_STEPS = 8
 """More steps gain nothing: after five, no singular value above 0.001 is off by more than 0.14."""
@@ -84,6 +85,9 @@ class OptimConfig:
     dropout: float = 0.0
     """Share of what attention and feed-forward parts add to the residual stream that is dropped
     while training."""
+    dropout_from: float = 0.0
+    """From this share of the run on, dropout is on; before, nothing is dropped (late dropout, Liu
+    et al. 2023, https://arxiv.org/abs/2303.01500). Without dropout it does nothing."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this global norm."""
     average_from: float = 1.0
@@ -101,7 +105,7 @@ class OptimConfig:
         for name in ("beta1", "beta2", "muon_momentum", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
-        for name in ("min_lr_ratio", "average_from", "average_decay"):
+        for name in ("min_lr_ratio", "dropout_from", "average_from", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be between 0 and 1")
         if self.average_from == 1:
@@ -117,8 +121,9 @@ class RunConfig:
     max_steps: int | None = None
     """Stop after this many updates."""
     max_minutes: float | None = None
-    """Stop after this many minutes, counted from the start of the script; the schedule then follows
-    the clock. With max_steps too, whichever comes first."""
+    """Stop after this many minutes, counted from before the text is prepared, some seconds after
+    the start of the script; the schedule then follows the clock. With max_steps too, whichever
+    comes first."""
     seed: int = 0
     """Seed of weights, batches, corpus and samples."""
     eval_every: int = 250
@@ -161,6 +166,12 @@ class RunConfig:
             "checkpoint_every", "keep_checkpoints", "grad_accum_steps",
         )  # fmt: skip
         require_not_negative(self, "sample_tokens", "num_samples", "seed")
+        if self.eval_tokens < 2:
+            raise ValueError(
+                f"eval_tokens={self.eval_tokens} must be at least 2: a token and the next one"
+            )
+        if self.seed > MAX_SEED:
+            raise ValueError(f"seed={self.seed} must be at most {MAX_SEED}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +263,8 @@ def require_positive(config: object, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if value is not None and not 0 < value < math.inf:
-            raise ValueError(f"{name}={value} must be greater than 0")
+            must = "must be finite" if value == math.inf else "must be greater than 0"
+            raise ValueError(f"{name}={value} {must}")
 
 
 def require_not_negative(config: object, *names: str) -> None:

@@ -83,6 +83,7 @@ class Trainer:
         rows = (self.micro_batch_size, config.model.context_length, config.model.d_model)
         self.dropout = Dropout(self.model, optim.dropout, rows)
         self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
+        self.num_parameters = sum(p.numel() for p in self.model.parameters())
         self.layout = lay_out(self.model, self.optimizer, config, world)
         self.step = 0
         self.recent_losses: list[float] = []
@@ -299,7 +300,10 @@ class Trainer:
             OSError, ValueError: The token file is gone or was changed.
         """
         check_unchanged(self.corpus.train)
-        self.dropout.draw(self.config.run.seed, self.step, self.data_world.rank)
+        if self.clock.progress(self.step) < self.config.optim.dropout_from:
+            self.dropout.rest()
+        else:
+            self.dropout.draw(self.config.run.seed, self.step, self.data_world.rank)
         rows = self.data_world.share(self.config.data.batch_size)
         return draw_batch(self.corpus.train.tokens, self.config, self.step, rows, self.device)
 

@@ -76,6 +76,10 @@ RUNGS = (
         "Xie et al. 2017, arXiv 1703.02573",
     ),
     Rung("dropout-2", "twice as much is dropped", {"dropout": 0.2}, "a sweep", ("dropout",)),
+    Rung(
+        "late-dropout", "dropout from three tenths of the run on", {"dropout_from": 0.3},
+        "Liu et al. 2023, arXiv 2303.01500", ("dropout",),
+    ),
     Rung("decay-2", "twice the weight decay", {"weight_decay": 0.8}, "a sweep"),
     Rung(
         "qk-norm", "RMSNorm of queries and keys", {"qk_norm": True},

@@ -86,7 +86,10 @@ class Racer:
     def batch(self) -> Batch:
         """Draw the next batch, and the dropout masks for it."""
         config = self.config
-        self.dropout.draw(config.run.seed, self.step)
+        if self.elapsed_s < config.optim.dropout_from * self.max_s:
+            self.dropout.rest()
+        else:
+            self.dropout.draw(config.run.seed, self.step)
         return draw_batch(self.train.tokens, config, self.step, slice(None), CPU)
 
     def run(self, seconds: float) -> dict[str, float]:

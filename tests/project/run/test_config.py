@@ -1,6 +1,7 @@
 """Configurations: rules with clear messages, and JSON that comes back the same."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ DEBUG = PRESETS["debug"][1]
         ({"muon_momentum": 1.0}, "muon_momentum=1.0 must be at least 0 and below 1"),
         ({"muon_steps": 9}, "muon_steps=9 must be 1 to 8"),
         ({"average_from": 1.5}, "average_from=1.5 must be between 0 and 1"),
+        ({"dropout_from": -0.1}, "dropout_from=-0.1 must be between 0 and 1"),
+        ({"eval_tokens": 1}, "eval_tokens=1 must be at least 2"),
+        ({"seed": 2**63}, f"seed={2**63} must be at most {2**63 - 1}"),
+        ({"lr": math.inf}, "lr=inf must be finite"),
+        ({"rope_theta": math.nan}, "rope_theta=nan must be greater than 0, and finite"),
+        ({"d_model": 60, "num_heads": 4, "positions": "none"}, "heads of odd size 15"),
         ({"token_noise": 1.0}, "token_noise=1.0 must be at least 0 and below 1"),
         ({"min_lr_ratio": 1.5}, "min_lr_ratio=1.5 must be between 0 and 1"),
         ({"grad_accum_steps": 0}, "grad_accum_steps=0 must be greater than 0"),

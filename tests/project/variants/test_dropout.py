@@ -132,3 +132,18 @@ def test_a_run_drops_while_it_trains_and_not_while_it_is_judged(tiny_config, tmp
     assert not drops(off)
     for name, weight in off.state_dict().items():
         torch.testing.assert_close(auto.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
+
+
+def test_dropout_begins_at_its_share_of_the_run(tiny_config, monkeypatch):
+    monkeypatch.setattr(Trainer, "compile", lambda _: None)
+    dropped = []
+    next_batch = Trainer.next_batch
+
+    def watch(trainer):
+        batch = next_batch(trainer)
+        dropped.append(all(mask.min() == 0 for mask in trainer.dropout.masks))
+        return batch
+
+    monkeypatch.setattr(Trainer, "next_batch", watch)
+    train_run(tiny_config.replace(dropout=0.3, dropout_from=0.25, max_steps=8, num_samples=0))
+    assert dropped == [False] * 2 + [True] * 6
