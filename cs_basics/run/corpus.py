@@ -13,15 +13,10 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import save_tokenizer
-from cs_basics.stories.grammar import write_stories
+from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stories
 from cs_basics.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-# Megabytes of validation text from the embedded corpus.
-_VALID_MEGABYTES = 0.5
-# Seeds of validation stories are far from those of training stories.
-_VALID_SEED_OFFSET = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -139,11 +134,11 @@ def _texts(
                 raise ValueError(f"{path} is empty")
         return config.data.train_text, config.data.valid_text
     texts = (folder.corpus / "train.txt", folder.corpus / "valid.txt")
-    amounts = (config.data.corpus_megabytes, _VALID_MEGABYTES)
-    seeds = (config.run.seed, config.run.seed + _VALID_SEED_OFFSET)
-    for path, megabytes, seed in zip(texts, amounts, seeds, strict=True):
+    sizes = (round(config.data.corpus_megabytes * 1e6), VALID_BYTES)
+    seeds = (config.run.seed, config.run.seed + VALID_SEED_OFFSET)
+    for path, num_bytes, seed in zip(texts, sizes, seeds, strict=True):
         if not path.exists():
-            logger.info("writing %g MB of stories to %s", megabytes, path)
+            logger.info("writing %g MB of stories to %s", num_bytes / 1e6, path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_stories(path, round(megabytes * 1e6), seed, on_progress)
+            write_stories(path, num_bytes, seed, on_progress)
     return texts

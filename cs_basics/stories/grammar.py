@@ -17,6 +17,8 @@ REPEATED_NAME = re.compile(
     r'(?<![a-z] )([A-Z][a-z]+(?:\.? [A-Z][a-z]+)?)( [a-z][^A-Z".!?]*\. )\1(?= [a-z])'
 )
 STORIES_PER_WRITE = 1000
+VALID_BYTES, VALID_SEED_OFFSET = 500_000, 1_000_003
+"""Size of the embedded corpus' validation text, and its seed minus that of the training text."""
 
 T = TypeVar("T")
 

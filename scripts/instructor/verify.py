@@ -31,7 +31,7 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 
 from cli import print_result, progress_printer, run
 
-from cs_basics.stories.grammar import write_stories
+from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stories
 from cs_grader.entries.case import CLASSES, Case, Terms, Texts
 from cs_grader.entries.checks import is_accepted, judge
 from cs_grader.entries.entry import Entry, read_entry
@@ -40,9 +40,6 @@ from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.run_files import MAX_TEXT_BYTES, RunFiles
 from cs_grader.entries.statistics import MAX_RUNS
 from cs_grader.outside.tiers import why_not
-
-# Of the embedded corpus, as cs_basics/run/corpus.py writes it.
-VALID_BYTES, VALID_SEED_OFFSET = 500_000, 1_000_003
 
 
 def main(

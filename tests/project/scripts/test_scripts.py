@@ -158,7 +158,7 @@ def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, mo
 
 
 def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "_VALID_MEGABYTES", 0.02)  # All is evaluated at the end.
+    monkeypatch.setattr(corpus, "VALID_BYTES", 20_000)  # All is evaluated at the end.
     folder = tmp_path / "run"
     sizes = ["--corpus-megabytes", "0.1"]
     result = script("train", "debug", "--run-dir", folder, *TINY, *sizes)
