@@ -88,7 +88,10 @@ def _without_box(text: str) -> str:
             flags = dict.fromkeys(re.findall(r"^    (--[\w-]+)", section, re.MULTILINE))
             said.append(f"Perhaps you meant: {', '.join(flags)}")
         elif words.startswith("For full helptext"):
-            said.append(f"See {words.split(None, 4)[-1]}")
+            see = words.split(None, 4)[-1]
+            # The flags are on the page of the subcommand, such as a preset.
+            of_command = see.replace(" --help", f" {' '.join(sys.argv[1:2])} --help")
+            said.append(f"See {of_command if of_command in text else see}")
         elif words and not words.startswith("Argument helptext"):
             said.append(re.sub(r"^Error parsing (command[\w.]*: )?", "", words.strip()).rstrip("."))
     return ". ".join(said)
