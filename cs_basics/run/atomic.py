@@ -1,4 +1,4 @@
-"""Atomic writes: files and folders that appear complete or not at all, even after a kill."""
+"""Atomic writes: files and folders that appear complete or not at all, even after a kill; locks."""
 
 import contextlib
 import os
@@ -77,6 +77,24 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def lock(file: IO[bytes]) -> None:
+    """Lock a file until it is closed, where the operating system supports it.
+
+    Not with `flock`, whose lock is inherited by children and outlives a killed parent process.
+
+    Raises:
+        ValueError: Another process has locked it.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ValueError(f"{file.name} is being written by another process") from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import atomic_writer, lock
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import (
     HEADER_BYTES,
@@ -259,7 +259,7 @@ def _unfinished(path: Path) -> Generator[IO[bytes]]:
         ValueError: Another process has it open.
     """
     with path.open("r+b" if path.exists() else "w+b") as file:
-        _lock(file)
+        lock(file)
         try:
             yield file
         except ChildProcessError:
@@ -267,21 +267,6 @@ def _unfinished(path: Path) -> Generator[IO[bytes]]:
         except Exception:
             path.unlink(missing_ok=True)
             raise
-
-
-def _lock(file: IO[bytes]) -> None:
-    """Lock a file until it is closed, where the operating system supports it.
-
-    Not with `flock`, whose lock is inherited by the workers and outlives a killed parent process.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise ValueError(f"{file.name} is being written by another process") from None
 
 
 def _resumed(file: IO[bytes], fresh: Attempt, id_bytes: int, can_resume: bool) -> Attempt:

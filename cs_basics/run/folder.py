@@ -1,7 +1,9 @@
 """The files of a run: where each of them is, and how to load it again."""
 
+import contextlib
 import json
 import logging
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +13,7 @@ from torch.optim import Optimizer
 
 from cs_basics.fast import accelerate
 from cs_basics.optim import AdamW
-from cs_basics.run.atomic import remove_leftovers, write_atomically
+from cs_basics.run.atomic import lock, remove_leftovers, write_atomically
 from cs_basics.run.checkpoint_file import Checkpoint, read_checkpoint
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.json_file import read_json
@@ -46,6 +48,35 @@ class RunFolder:
         self.samples = path / "samples.md"
         self.report = path / "report.html"
         self.page = path / "page.html"
+
+    @contextlib.contextmanager
+    def claim(self) -> Generator[None]:
+        """Keep other processes from training in this folder until this one is done, or has died.
+
+        The folder is made if it is missing, and removed again if nothing was put into it.
+
+        Raises:
+            OSError: The folder cannot be written.
+            ValueError: Another process is training in it.
+        """
+        is_new = not self.path.exists()
+        self.path.mkdir(parents=True, exist_ok=True)
+        path = self.path / "lock"
+        with path.open("ab") as file:
+            try:
+                lock(file)
+            except ValueError:
+                raise ValueError(
+                    f"another process is training in {self.path}: wait for it, or choose another "
+                    "run_dir"
+                ) from None
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    if is_new:
+                        self.path.rmdir()  # Fails unless it is empty.
 
     def write_config(self, config: TrainConfig, **provenance: str | None) -> None:
         """Write config.json: the settings as resolved, and what they ran with."""

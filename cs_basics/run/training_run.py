@@ -1,5 +1,6 @@
 """A whole training run: texts, tokenizer, updates, evaluation, samples, report."""
 
+import contextlib
 import logging
 import subprocess
 from collections.abc import Callable
@@ -61,8 +62,22 @@ def train_run(
             "run_dir"
         )
     check_layout(config, world)
+    clock = Clock(config.run.max_steps, config.run.max_minutes and 60 * config.run.max_minutes)
+    with folder.claim() if world.is_first else contextlib.nullcontext():
+        return _prepare_and_train(config, folder, clock, resume, on_progress, world, make_page)
+
+
+def _prepare_and_train(
+    config: TrainConfig,
+    folder: RunFolder,
+    clock: Clock,
+    resume: bool,
+    on_progress: OnProgress | None,
+    world: World,
+    make_page: Callable[[RunFolder], object] | None,
+) -> Evaluation:
+    """Prepare texts, tokenizer and token files, then train."""
     run = config.run
-    clock = Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)
     device = resolve_device(run.device)
     is_bfloat16 = resolve_dtype(run.dtype, device) == torch.bfloat16
     dtype = "bfloat16" if world.from_first(is_bfloat16) else "float32"

@@ -189,6 +189,10 @@ def main(out: Path, contract: Path | None = None, solution: Path | None = None) 
         if folder.exists():
             raise ValueError(f"{folder} exists already: name a new folder")
         check_can_write(folder)
+    if solution is not None and solution.resolve() == out.resolve():
+        raise ValueError(f"--solution {solution} is --out, too: name another folder")
+    if contract is not None and not contract.is_file():
+        raise FileNotFoundError(f"--contract {contract} does not exist")
     wanted = contracts.read(contract) if contract else None
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:

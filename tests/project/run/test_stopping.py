@@ -5,6 +5,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -290,3 +291,31 @@ def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
     assert len(errors) == 1
     assert "train.bin was deleted while it was in use" in errors[0]
     assert "step-00000100.pt; --resume goes on from it" in errors[0]
+
+
+CLAIM = """
+import sys
+from pathlib import Path
+from cs_basics.run.folder import RunFolder
+with RunFolder(Path(sys.argv[1])).claim():
+    print("claimed", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_processes_do_not_train_in_one_folder(tiny_config):
+    run_dir = tiny_config.run.run_dir
+    command = [sys.executable, "-c", CLAIM, run_dir]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as other:
+        assert other.stdout.readline() == "claimed\n"
+        with pytest.raises(ValueError, match="another process is training in"):
+            train_run(tiny_config)
+        other.kill()
+    # What a killed process leaves is no claim, and is gone after the next run.
+    assert (run_dir / "lock").exists()
+    train_run(tiny_config)
+    assert not (run_dir / "lock").exists()
+    with RunFolder(run_dir.with_name("unused")).claim():
+        pass
+    assert not run_dir.with_name("unused").exists()

@@ -21,6 +21,14 @@ REFUSED = {
         ["instructor/grade", "."],
         "/grade.py: --out PATH. See ",
     ),
+    "no such file": (
+        ["instructor/make_starter", "--out", "edition", "--contract", "nothing.toml"],
+        "error: --contract nothing.toml does not exist",
+    ),
+    "one folder twice": (
+        ["instructor/make_starter", "--out", "edition", "--solution", "edition"],
+        "error: --solution edition is --out, too",
+    ),
     "no value": (["generate", ".", "--num-samples"], "Missing value for argument '--num-samples'"),
 }
 
