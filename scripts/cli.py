@@ -13,8 +13,12 @@ from typing import Any
 
 import tyro
 
-# Before a cs_basics that is installed from elsewhere, such as the one that an edition was made of.
-sys.path.insert(0, str(Path(__file__).parents[1]))
+# Before a cs_basics that is installed from elsewhere, such as the one that an edition was made of,
+# but after PYTHONPATH, which comes after the folder of the script.
+_given = os.environ.get("PYTHONPATH")
+sys.path.insert(
+    1 + (len(_given.split(os.pathsep)) if _given else 0), str(Path(__file__).parents[1])
+)
 
 from cs_basics.run.progress import OnProgress
 
