@@ -15,9 +15,9 @@ import tyro
 
 # Before a cs_basics that is installed from elsewhere, such as the one that an edition was made of,
 # but after PYTHONPATH, which comes after the folder of the script.
-_given = os.environ.get("PYTHONPATH")
 sys.path.insert(
-    1 + (len(_given.split(os.pathsep)) if _given else 0), str(Path(__file__).parents[1])
+    1 + sum(map(bool, os.environ.get("PYTHONPATH", "").split(os.pathsep))),
+    str(Path(__file__).parents[1]),
 )
 
 from cs_basics.run.progress import OnProgress
