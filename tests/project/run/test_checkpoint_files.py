@@ -282,3 +282,12 @@ def test_a_checkpoint_that_is_cut_short_does_not_hide_the_one_before(model, opti
 def test_a_missing_file_is_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="none"):
         read_checkpoint(tmp_path / "none.pt")
+
+
+def test_what_a_killed_process_left_is_removed_folders_too(tmp_path):
+    (tmp_path / "model.7.tmp").mkdir()
+    (tmp_path / "model.7.tmp" / "half.bin").touch()
+    (tmp_path / "a.pt.7.tmp").touch()
+    (tmp_path / "a.pt").touch()
+    RunFolder(tmp_path).remove_leftovers()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]

@@ -49,3 +49,11 @@ def test_a_busy_moment_does_not_decide(monkeypatch):
 
     monkeypatch.setattr(hardware, "_product_s", product_s)
     assert hardware.resolve_dtype("auto", CPU) == torch.bfloat16
+
+
+def test_a_peak_that_the_kernel_does_not_tell_is_unknown(monkeypatch):
+    monkeypatch.setattr(hardware.Path, "exists", lambda _: True)
+    monkeypatch.setattr(hardware.Path, "read_text", lambda _: "Name:\tpython\nVmHWM:\t  2000 kB\n")
+    assert hardware.peak_memory_mb(CPU) == 2.048
+    monkeypatch.setattr(hardware.Path, "read_text", lambda _: "Name:\tpython\n")
+    assert hardware.peak_memory_mb(CPU) is None

@@ -16,7 +16,7 @@ from cs_basics.optim import cosine_schedule
 from cs_basics.run.batches import with_noise
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.clock import Clock
-from cs_basics.run.evaluation import evaluate, make_loss_function
+from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder, make_optimizer
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.random_state import seed_all
@@ -262,6 +262,13 @@ def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_confi
     assert result.num_tokens == num_tokens - 1
     assert result.loss == pytest.approx(total / (num_tokens - 1), rel=1e-5)
     assert result.bits_per_byte == pytest.approx(result.loss / math.log(2) / 3, rel=1e-6)
+
+
+def test_a_loss_beyond_all_numbers_has_an_infinite_perplexity():
+    assert (
+        Evaluation(loss=710.0, num_tokens=1, bytes_per_token=1.0, elapsed_s=1.0).perplexity
+        == math.inf
+    )
 
 
 def test_evaluation_takes_the_other_loss_for_batches_that_are_not_full(tmp_path):

@@ -27,7 +27,7 @@ def acted(monkeypatch):
             (run / "checkpoints").mkdir()
             (run / "metrics.jsonl").write_text(f'{{"step": {steps}, "elapsed_s": 1.0}}\n')
             if env.get("LADDER_FAILS") and "linear" in command:
-                return SimpleNamespace(returncode=2)
+                return SimpleNamespace(returncode=int(env["LADDER_FAILS"]))
         else:
             folder = Path(command[2]).parent
             recipe = folder.parent.name.replace("base", "")
@@ -133,11 +133,21 @@ def test_a_record_is_not_continued_on_a_slower_machine(ladder, monkeypatch, tmp_
 
 @pytest.mark.usefixtures("acted")
 def test_a_rung_whose_run_fails_is_not_accepted(ladder, monkeypatch, tmp_path):
-    monkeypatch.setenv("LADDER_FAILS", "1")
+    monkeypatch.setenv("LADDER_FAILS", "2")
     result = ladder()
     assert result.code == 0, result.err
     assert "accepted: nothing" in result.out
     assert "a run failed" in (tmp_path / "out" / "record.md").read_text()
+
+
+@pytest.mark.parametrize("code", [-9, 130, 143])
+@pytest.mark.usefixtures("acted")
+def test_a_run_that_is_killed_says_nothing_of_its_rung(ladder, monkeypatch, tmp_path, code):
+    monkeypatch.setenv("LADDER_FAILS", str(code))
+    result = ladder()
+    assert result.code == 2
+    assert f"was killed (exit code {code}): call this again" in result.err
+    assert "linear" not in (tmp_path / "out" / "record.jsonl").read_text().split("\n", 1)[1]
 
 
 @pytest.mark.usefixtures("acted")
@@ -152,6 +162,7 @@ def test_a_folder_is_not_continued_with_another_length(ladder):
     ("more", "message"),
     [
         (("--seeds", 1, 1), "give one or more, each once"),
+        (("--seeds", -1), "seeds=(-1,): each must be 0 or greater"),
         (("--max-minutes", 0), "max_minutes=0.0 must be greater than 0"),
         (("--choice-stories", 0), "choice_stories=0 must be at least 1"),
         (("--choice-minutes", 0), "max_minutes=0.0 must be greater than 0"),

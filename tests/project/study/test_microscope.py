@@ -184,6 +184,17 @@ def test_step_0_is_what_the_run_began_with(folder, tiny_config):
     assert other.readings[20].rms == pytest.approx(history.readings[0].rms, rel=1e-6)
 
 
+def test_step_0_of_weights_from_elsewhere_is_their_checkpoint(folder):
+    history = History(folder, 2)
+    history.update()
+    shutil.copy(folder.checkpoint_of(20), folder.checkpoint_of(0))
+    (folder.path / "microscope.jsonl").unlink()
+    imported = History(folder, 2)
+    imported.update()
+    assert [reading.step for reading in imported.in_order()] == [0, 20]
+    assert imported.readings[0].rms == history.readings[20].rms != history.readings[0].rms
+
+
 def test_the_script_draws_follows_and_walks(script, folder, tmp_path):
     finished = script("microscope", folder.path, "--follow", "--num-windows", 2)
     assert finished.code == 0, finished.err
