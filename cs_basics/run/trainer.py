@@ -81,7 +81,7 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)
         optim = config.optim
         rows = (self.micro_batch_size, config.model.context_length, config.model.d_model)
-        self.dropout = Dropout(self.model, optim.dropout, rows)
+        self.dropout = Dropout(self.model, optim.dropout, rows, optim.dropout_from)
         self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
         self.layout = lay_out(self.model, self.optimizer, config, world)
@@ -300,10 +300,8 @@ class Trainer:
             OSError, ValueError: The token file is gone or was changed.
         """
         check_unchanged(self.corpus.train)
-        if self.clock.progress(self.step) < self.config.optim.dropout_from:
-            self.dropout.rest()
-        else:
-            self.dropout.draw(self.config.run.seed, self.step, self.data_world.rank)
+        seed = (self.config.run.seed, self.step, self.data_world.rank)
+        self.dropout.draw(*seed, progress=self.clock.progress(self.step))
         rows = self.data_world.share(self.config.data.batch_size)
         return draw_batch(self.corpus.train.tokens, self.config, self.step, rows, self.device)
 

@@ -32,15 +32,19 @@ class Dropout:
             as it is.
         shape: Batch, sequence and d_model of what a part returns. Outputs of any other shape, as
             in generation, are left as they are.
+        begins_at: Share of the run before which nothing is dropped.
 
     Raises:
         ValueError: The share is negative, or 1 or more.
     """
 
-    def __init__(self, model: nn.Module, share: float, shape: Sequence[int]) -> None:
+    def __init__(
+        self, model: nn.Module, share: float, shape: Sequence[int], begins_at: float = 0.0
+    ) -> None:
         if not 0 <= share < 1:
             raise ValueError(f"dropout={share} must be at least 0 and below 1")
         self.level = min(max(round(share * LEVELS), 1), LEVELS - 1) if share else 0
+        self.begins_at = begins_at
         self.masks: list[Tensor] = []
         members = members_of(model) if self.level else []
         blocks: list[Any] = [block for member in members for block in member.layers]
@@ -51,8 +55,16 @@ class Dropout:
                 part.register_forward_hook(_drop)
                 self.masks.append(getattr(part, NAME))
 
-    def draw(self, *seed: int) -> None:
-        """Draw all masks anew; the same seed gives the same masks."""
+    def draw(self, *seed: int, progress: float = 1.0) -> None:
+        """Draw all masks anew for the next batch.
+
+        Args:
+            seed: The same numbers give the same masks.
+            progress: Finished share of the run.
+        """
+        if progress < self.begins_at:
+            self.rest()
+            return
         random = np.random.default_rng(seed)
         # Kept numbers are scaled up, so that the expected output stays the same.
         scale = LEVELS / (LEVELS - self.level)

@@ -86,10 +86,7 @@ class Racer:
     def batch(self) -> Batch:
         """Draw the next batch, and the dropout masks for it."""
         config = self.config
-        if self.elapsed_s < config.optim.dropout_from * self.max_s:
-            self.dropout.rest()
-        else:
-            self.dropout.draw(config.run.seed, self.step)
+        self.dropout.draw(config.run.seed, self.step, progress=self.elapsed_s / self.max_s)
         return draw_batch(self.train.tokens, config, self.step, slice(None), CPU)
 
     def run(self, seconds: float) -> dict[str, float]:
@@ -156,7 +153,7 @@ def make_ours(config: TrainConfig) -> Training:
         accelerate(model)
     optimizer = make_optimizer(model, config, is_fast=is_fast)
     shape = (rows, config.model.context_length, config.model.d_model)
-    dropout = Dropout(model, config.optim.dropout, shape)
+    dropout = Dropout(model, config.optim.dropout, shape, config.optim.dropout_from)
     plain_loss_of = make_loss_function(model, dtype)
     if not is_fast:
         return model, optimizer, make_training_loss(model, dtype), plain_loss_of, dropout
