@@ -3,8 +3,10 @@
 python scripts/ladder.py --train-text FILE --valid-text FILE
 python scripts/ladder.py --train-text FILE --valid-text FILE --rungs muon mean-of-fifth
 
-Stopped or killed, it goes on where it was: every finished run is kept. What the rungs are, and by
-which rules they are accepted: cs_basics/study/record/ and the page that this writes.
+Stopped or killed, it goes on where it was: every finished run is kept. On a machine of another
+speed, too: there a run takes longer or shorter, so that the base makes as many updates. What the
+rungs are, and by which rules they are accepted: cs_basics/study/record/ and the page that this
+writes.
 """
 
 import datetime
@@ -37,8 +39,9 @@ from cs_basics.study.timing import machine
 SCRIPTS = Path(__file__).parent
 DOCS = SCRIPTS.parent / "docs"
 MAX_THREADS = 2
-SPEED_MINUTES, SPEED_TOLERANCE = 0.5, 0.1
-"""How long the speed of the machine is measured, and how far it may be from what it was."""
+SPEED_MINUTES, MAX_STRETCH = 0.5, 4.0
+"""How long the speed of the machine is measured, and how much longer or shorter than when the
+ladder was begun its runs may take."""
 AROUND_MINUTES = 0.3
 """What a run takes beside its minutes: starting Python, and being judged."""
 
@@ -133,16 +136,18 @@ class Climber:
             "speed": SPEED_MINUTES, "choice": terms.choice_minutes,
             "final": terms.minutes, "hour": 6 * terms.minutes,
         }  # fmt: skip
+        self.stretch = 1.0
+        """Minutes of this machine for one of that on which the ladder was begun."""
         self.is_compiled: set[Recipe] = set()
 
     def climb(self) -> None:
         """Make run after run, and write the page after each.
 
         Raises:
-            ValueError: The machine is faster or slower than it was.
+            ValueError: The machine is much faster or slower than when the ladder was begun.
         """
         if self.missing(self.read()) is not None:
-            self.check_speed()
+            self.measure_speed()
         while True:
             ladder = self.read()
             self.write(ladder)
@@ -163,11 +168,11 @@ class Climber:
         accepted = ", ".join(ladder.state.accepted) or "nothing"
         print(f"accepted: {accepted}; page {self.record.path.with_suffix('.md')}")
 
-    def check_speed(self) -> None:
-        """Train the base for half a minute, and compare with the first time.
+    def measure_speed(self) -> None:
+        """Train the base for half a minute, and stretch all runs by how much longer it takes now.
 
         Raises:
-            ValueError: The machine is faster or slower than it was.
+            ValueError: The machine is much faster or slower than when the ladder was begun.
         """
         print("measuring how fast this machine is", flush=True)
         score = self.make_run("speed", (), 0)
@@ -178,12 +183,16 @@ class Climber:
             self.record.add(score)
             return
         begun = before[()][0].steps
-        if abs(score.steps / begun - 1) > SPEED_TOLERANCE:
+        self.stretch = begun / score.steps
+        if not 1 / MAX_STRETCH <= self.stretch <= MAX_STRETCH:
             raise ValueError(
-                f"this machine makes {score.steps} updates in half a minute, and made {begun} when "
-                f"{self.record.path} was begun: its scores say nothing about new ones; wait until "
-                "it is quiet, or move that file away to begin anew"
+                f"this machine makes {score.steps} updates in half a minute, and {begun} were made "
+                f"when {self.record.path} was begun: the runs would take {self.stretch:.2g} times "
+                "as long; wait until it is quiet, or move that file away to begin anew"
             )
+        if abs(self.stretch - 1) > 0.01:
+            print(f"{score.steps} updates in half a minute, {begun} when the ladder was begun: "
+                  f"{self.stretch:.2f} times its minutes", flush=True)  # fmt: skip
 
     def read(self) -> Ladder:
         """Return all that is known so far."""
@@ -223,7 +232,7 @@ class Climber:
             ),
             "hour": 1,
         }  # fmt: skip
-        return sum(
+        return self.stretch * sum(
             number * (self.minutes[kind] + AROUND_MINUTES) for kind, number in counts.items()
         )
 
@@ -244,7 +253,8 @@ class Climber:
             call(train, folder / "first.log", cache)
             self.is_compiled.add(recipe)
         text = self.texts.whole if is_whole else self.texts.part
-        train = self.command(folder / "run", recipe, seed, text, self.minutes[kind])
+        minutes = self.minutes[kind] * self.stretch
+        train = self.command(folder / "run", recipe, seed, text, minutes)
         evaluate = [
             sys.executable, SCRIPTS / "evaluate.py", folder / "run", "--text",
             self.valid_text if is_whole else self.texts.tenth, "--json", "--dtype", "float32",

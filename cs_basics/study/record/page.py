@@ -217,8 +217,9 @@ def _rules(terms: Terms) -> list[str]:
         "Choices have fewer updates than the long runs. A rung that costs updates, or that holds "
         "back overfitting, may lose as a choice and win in a long run: the result says what the "
         "accepted rungs do there, and nothing here says what the others would.",
-        "All are runs by the clock, so the machine has to be as fast as when the ladder was begun: "
-        "the script measures it and refuses otherwise.",
+        "All are runs by the clock, in minutes of the machine on which the ladder was begun: on a "
+        "slower or faster one, which half a minute of the base shows, they take as much longer or "
+        "shorter.",
         "The peer, transformers' model with PyTorch's optimizers, is not on this ladder: "
         "docs/performance.md compares with it at equal time, with AdamW and with Muon.",
         "Texts (SHA-256): " + ", ".join(f"{n} {value}" for n, value in terms.texts.items()) + ".",

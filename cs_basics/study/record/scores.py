@@ -10,8 +10,8 @@ from typing import Any, Literal
 from cs_basics.run.atomic import write_atomically
 
 Kind = Literal["speed", "choice", "final", "hour"]
-"""speed: the base for half a minute, to see if the machine is as fast as it was; choice: a recipe
-on part of the text, judged by the third text; final: on all of it, judged by the validation text;
+"""speed: the base for half a minute, to see how fast the machine is; choice: a recipe on part of
+the text, judged by the third text; final: on all of it, judged by the validation text;
 hour: the same, six times as long."""
 
 

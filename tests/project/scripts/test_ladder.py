@@ -118,17 +118,24 @@ def test_rungs_are_chosen_without_the_validation_text_and_the_winner_gets_all(
     assert noise in scores.read_text()
 
 
-@pytest.mark.usefixtures("acted")
-def test_a_record_is_not_continued_on_a_slower_machine(ladder, monkeypatch, tmp_path):
-    monkeypatch.setenv("LADDER_STEPS", "100")
-    assert ladder("--seeds", 0).code == 0
-    monkeypatch.setenv("LADDER_STEPS", "91")
-    assert ladder("--seeds", 0, 1).code == 0
-    monkeypatch.setenv("LADDER_STEPS", "89")
-    result = ladder("--seeds", 0, 1, 2)
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "makes 89 updates in half a minute, and made 100 when" in result.err
-    assert '"seed": 2' not in (tmp_path / "out" / "record.jsonl").read_text()
+def test_on_a_slower_machine_a_run_takes_longer(acted, ladder, monkeypatch, tmp_path):
+    for seed, steps, minutes, final in ((0, 100, 4, 10), (1, 50, 8, 20), (2, 400, 1, 2.5)):
+        acted.clear()
+        monkeypatch.setenv("LADDER_STEPS", str(steps))
+        result = ladder("--seeds", *range(seed + 1))
+        assert result.code == 0, result.err
+        assert (f"{steps} updates in half a minute, 100 when" in result.out) == (seed > 0)
+        lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
+        assert lengths[0] == "0.5"
+        assert lengths[1:7] == [str(float(minutes))] * 4 + [str(float(final))] * 2
+    for steps in (24, 401):
+        acted.clear()
+        monkeypatch.setenv("LADDER_STEPS", str(steps))
+        result = ladder("--seeds", 0, 1, 2, 3)
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert f"makes {steps} updates in half a minute, and 100 were made when" in result.err
+        assert len([call for call in acted if is_run(call)]) == 1
+    assert '"seed": 3' not in (tmp_path / "out" / "record.jsonl").read_text()
 
 
 @pytest.mark.usefixtures("acted")
