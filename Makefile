@@ -72,7 +72,8 @@ zoo: $(INSTALLED)
 
 system:
 	apt-get update --quiet
-	apt-get install --yes --no-install-recommends g++ bubblewrap chromium chromium-driver
+	apt-get install --yes --no-install-recommends g++ bubblewrap
+	apt-get install --yes --no-install-recommends chromium chromium-driver
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

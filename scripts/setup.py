@@ -1,6 +1,7 @@
 """Make .venv and install this project into it, where there is no make: python scripts/setup.py."""
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ def main() -> None:
         options.error("Python 3.11 or newer is needed, such as: python3.12 scripts/setup.py")
     if Path(sys.prefix).resolve() == (ROOT / ".venv").resolve():
         options.error("this Python is that of .venv itself: use the one it was made with")
+    if importlib.util.find_spec("ensurepip") is None:
+        options.error("this Python has no ensurepip: install it (Debian, Ubuntu: python3-venv)")
     venv.create(ROOT / ".venv", with_pip=True)
     python = ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     install = ["pip", "install", "--quiet", "--constraint", "constraints.txt"]

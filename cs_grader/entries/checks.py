@@ -223,11 +223,15 @@ def threads(case: Case) -> str:
 
 
 def settings(case: Case) -> str:
-    """Does the command lead to the settings and the tokenizer of the entry?"""
+    """Does the command lead to the settings and the tokenizer of the entry?
+
+    The student edition fixes some settings, and its config.json does not have them: they are not
+    compared. What counts is the figure to which the command leads.
+    """
     ours, theirs = case.rerun_model.files.settings, case.files.settings
-    for section in sorted({*ours, *theirs}):
+    for section in sorted(theirs):
         left, right = ours.get(section, {}), theirs.get(section, {})
-        for name in sorted({*left, *right} - OF_VERIFIER.get(section, set())):
+        for name in sorted(right.keys() - OF_VERIFIER.get(section, set())):
             if left.get(name) != right.get(name):
                 raise RefusedError(
                     f"config.json has {name}={_shown(right.get(name))},"

@@ -31,8 +31,8 @@ MAX_MEGABYTES = {".pt": 2048, ".bin": 512, ".txt": 512, ".py": 1, ".cpp": 1, ".t
 OTHER_MEGABYTES = 64
 CHUNK = 2**20
 NAMES = (
-    *("entry.toml", "run/config.json", "run/metrics.jsonl", "run/microscope.jsonl"),
-    *("run/loss.png", "run/samples.md", "run/report.html", "run/page.html"),
+    *("entry.toml", "notes.md", "run/config.json", "run/metrics.jsonl", "run/microscope.jsonl"),
+    *("run/microscope.png", "run/loss.png", "run/samples.md", "run/report.html", "run/page.html"),
     *("run/tokenizer/*.json", "run/tokenizer/merges.txt", "run/tokens/*.bin", "run/corpus/*.txt"),
     "run/checkpoints/best.json",
     *("code/cs_basics/*.py", "code/cs_basics/*.cpp"),

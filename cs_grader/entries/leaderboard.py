@@ -15,7 +15,8 @@ Bits per byte on the validation text, lower is better. Every figure was found by
 written by it, from `{source}`. *p* is the probability that chance alone puts the mean
 at least this far below that of the best entry before it, of the same class and text (exact
 permutation test over seeds; p < 0.01 needs five seeds against four). If further seeds were run, the
-entry's own does not count: it may have been chosen.
+entry's own does not count: it may have been chosen. The presets in the commands are those of the
+day: presets change.
 """
 COLUMNS = (
     "| bits per byte | seeds | entry | author | p | seconds to the weights | verified | command |"
