@@ -197,11 +197,16 @@ def _longer(ladder: Ladder) -> list[Block]:
     ]
     if not rows:
         return [Paragraph("Not measured yet.")]
-    told = [Table(["recipe", "seed", "bits per byte", "updates"], rows)]
+    told: list[Block] = [Table(["recipe", "seed", "bits per byte", "updates"], rows)]
     if ladder.state.is_decided and set(of_hour) == {ladder.state.accepted}:
         return told
-    return [*told, Paragraph("Made by hand, before every rung was decided: the exception to the "
-                             "rule that the validation text waits for that.")]
+    return [
+        *told,
+        Paragraph(
+            "Made by hand, before every rung was decided: the exception to the "
+            "rule that the validation text waits for that."
+        ),
+    ]
 
 
 def _rules(terms: Terms) -> list[str]:
