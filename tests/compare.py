@@ -4,7 +4,7 @@ Nothing here runs an adapter: observations arrive as plain data (probes.plain).
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -328,10 +328,14 @@ def expect_gradients(
         )
 
 
-def expect_learned(observed: Mapping[str, Any], most: int, name: str) -> None:
-    """Check how many tensors a backward pass reaches besides the inputs."""
+def expect_learned(observed: Mapping[str, Any], weights: Collection[Any], name: str) -> None:
+    """Check that a backward pass reaches no more than these weights besides the inputs.
+
+    They may be kept in more tensors (a projection for each head), but not in more numbers.
+    """
+    most = len(weights)
     expect(
-        observed["learned"] <= most,
+        observed["learned"] <= most or observed["learned_numbers"] <= sum(map(np.size, weights)),
         f"{name} has {observed['learned']} learned tensors, expected {most}: there are no biases"
         " and no other parameters",
         "extra-parameters",

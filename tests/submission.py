@@ -94,11 +94,14 @@ def distribution_of(root: Path) -> str:
     try:
         settings = tomllib.loads(file.read_text(encoding="utf-8"))
         project = settings.get("project") or settings["tool"]["poetry"]
-        name, version = project["name"], project.get("version", "0")
+        versions = {project["name"]: project.get("version", "0")}
     except (OSError, ValueError, KeyError):
-        return str(folder)
-    about = folder / f"{re.sub(r'[-_.]+', '_', name)}-{version}.dist-info"
-    about.mkdir()
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    (about / "METADATA").write_text(metadata, encoding="utf-8")
+        # Without that file, each package of its own may ask for its version.
+        packages = (init.parent.name for init in root.glob("*/__init__.py"))
+        versions = dict.fromkeys(packages, "0")
+    for name, version in versions.items():
+        about = folder / f"{re.sub(r'[-_.]+', '_', name)}-{version}.dist-info"
+        about.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (about / "METADATA").write_text(metadata, encoding="utf-8")
     return str(folder)

@@ -226,7 +226,7 @@ def check_gradients(observe, function, case, oracle):
         inputs=["in_features"],
         weights=names,
     )
-    expect_learned(seen, len(names), function)
+    expect_learned(seen, [case[name] for name in names], function)
     seen = seen["gradients"]
     by_x = oracles.gradient(lambda z: oracle(z, weights_of(case)), x, cotangent)
     expected = {"in_features": by_x}

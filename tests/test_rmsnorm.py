@@ -201,7 +201,7 @@ def test_rmsnorm_passes_gradients_to_input_and_gain(observe, rng, scale):
         inputs=["in_features"],
         weights=["weights"],
     )
-    expect_learned(seen, 1, "run_rmsnorm")
+    expect_learned(seen, [weight], "run_rmsnorm")
     seen = seen["gradients"]
     root = np.sqrt(np.mean(oracles.wide(x) ** 2, -1, keepdims=True) + eps)
     by_x = scale_free_gradient(x / scale, weight, eps / scale**2, cotangent) / scale

@@ -195,7 +195,7 @@ def test_block_passes_gradients_to_input_and_every_weight(observe, rng):
         inputs=["in_features"],
         weights=list(weights),
     )
-    expect_learned(seen, len(weights), BLOCK)
+    expect_learned(seen, weights.values(), BLOCK)
     seen = seen["gradients"]
     by_x = oracles.gradient(lambda z: oracle(z, weights), x, cotangent)
     expect_gradients(
@@ -289,7 +289,7 @@ def test_model_passes_gradients_to_every_weight(observe, rng):
     seen = observe(
         backward, function=MODEL, arguments=case, cotangent=cotangent, weights=list(weights)
     )
-    expect_learned(seen, len(weights), MODEL)
+    expect_learned(seen, weights.values(), MODEL)
     seen = seen["gradients"]
     ids, _, *settings = model_arguments(case)
     check_slopes(

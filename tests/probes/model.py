@@ -141,7 +141,12 @@ def backward(
     gradients = {name: plain_gradient(given[name].grad) for name in inputs}
     others = [leaf for leaf in leaves if all(leaf is not given[name] for name in inputs)]
     gradients |= weight_gradients({name: given[name] for name in weights}, others)
-    return {"output": plain(output), "gradients": gradients, "learned": len(others)}
+    return {
+        "output": plain(output),
+        "gradients": gradients,
+        "learned": len(others),
+        "learned_numbers": sum(leaf.numel() for leaf in others),
+    }
 
 
 def leaves_of(output: object) -> list[Tensor]:
@@ -168,7 +173,8 @@ def plain_gradient(gradient: Tensor | None) -> Plain:
 def weight_gradients(weights: Mapping[str, Tensor], leaves: Sequence[Tensor]) -> Plain:
     """Find the parameters that weights were copied into, by their values; take their gradients.
 
-    A weight may be kept transposed, or stacked with others (a fused QKV projection).
+    A weight may be kept transposed, stacked with others (a fused QKV projection), or in pieces
+    (a projection for each head).
     "unrecognised" means that a parameter with a gradient looks like none of the weights.
     """
     found: Plain = {}
@@ -180,6 +186,9 @@ def weight_gradients(weights: Mapping[str, Tensor], leaves: Sequence[Tensor]) ->
                 found[name] = plain(part(leaf.grad))
                 recognised.add(leaf)
                 break
+        if name not in found and (pieces := pieces_of(weight, leaves)):
+            found[name] = plain(torch.cat([p.grad for p in pieces if p.grad is not None]))
+            recognised |= set(pieces)
     strangers = [leaf.numel() for leaf in leaves if leaf not in recognised]
     for name, weight in weights.items():
         known = "unrecognised" if max(strangers, default=0) >= weight.numel() else "missing"
@@ -200,6 +209,24 @@ def part_holding(weight: Tensor, leaf: Tensor) -> Callable[[Tensor], Tensor] | N
         if torch.equal(leaf[start : start + rows], weight):
             return lambda gradient: gradient[start : start + rows]
     return None
+
+
+def pieces_of(weight: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
+    """Find parameters that hold the rows of a weight one after the other; none if there are not."""
+    pieces: list[Tensor] = []
+    rest = weight
+    while len(rest):
+        fits = (
+            leaf
+            for leaf in leaves
+            if leaf.grad is not None and leaf.ndim == weight.ndim == 2 and len(leaf)
+            if torch.equal(leaf, rest[: len(leaf)])
+        )
+        if (piece := next(fits, None)) is None:
+            return []
+        pieces.append(piece)
+        rest = rest[len(piece) :]
+    return pieces
 
 
 def attempt(adapters: Any, function: str, arguments: Plain, possible: Plain) -> str:

@@ -1,5 +1,6 @@
 """The examination as a whole: its rubric, its options, its report, its table."""
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import report
 import test_encoding_streams
 from compare import WrongAnswer, id_of
 from fresh import Fresh
+from submission import distribution_of
 
 TESTS = Path(__file__).parents[2]
 ITEMS = ["test_layers.py", "test_learning_rate_schedule.py", "test_softmax.py"]
@@ -435,6 +437,12 @@ def test_what_is_asked_of_many_problems_alike_comes_last_of_each():
     own = [place for place, name in enumerate(files) if name == "tests/test_rope.py"]
     assert own == list(range(len(own)))
     assert "tests/test_other_dtypes.py" in files[len(own) :]
+
+
+def test_a_package_without_pyproject_can_ask_for_its_version(tmp_path):
+    write_files(tmp_path, {"student_basics/__init__.py": "", "data/words.txt": ""})
+    (found,) = importlib.metadata.distributions(path=[distribution_of(tmp_path)])
+    assert (found.name, found.version) == ("student_basics", "0")
 
 
 def test_the_failure_that_says_most_is_shown():

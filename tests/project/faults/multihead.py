@@ -227,6 +227,19 @@ def stacked_qkv(num_heads, in_features, q_proj_weight, k_proj_weight, v_proj_wei
     return merge_heads(mixed) @ parameter(given["o_proj_weight"]).T
 
 
+@variant(PLAIN, "a projection for each head")
+def projection_for_each_head(num_heads, in_features, o_proj_weight, **given):
+    heads = zip(
+        *(map(parameter, w.unflatten(0, (num_heads, -1))) for w in only_weights(given).values()),
+        strict=True,
+    )
+    mixed = [
+        attention(*(in_features @ w.T for w in weights), causal(in_features.shape[-2]))
+        for weights in heads
+    ]
+    return torch.cat(mixed, -1) @ parameter(o_proj_weight).T
+
+
 @variant(PLAIN, "torch's own attention with is_causal")
 def torch_attention(num_heads, in_features, **given):
     *inward, output = projections(**only_weights(given))
