@@ -125,7 +125,7 @@ def read_entry(source: Path, to: Path, classes: Mapping[str, float]) -> Entry:
 def _read_toml(path: Path, classes: Mapping[str, float]) -> dict[str, Any]:
     try:
         said = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from None
     if unknown := sorted(set(said) - set(KEYS)):
         raise ValueError(f"{path.name} has the unknown key {unknown[0]}: use {', '.join(KEYS)}")
@@ -133,6 +133,8 @@ def _read_toml(path: Path, classes: Mapping[str, float]) -> dict[str, Any]:
         if not isinstance(said.get(key), kind) or isinstance(said[key], bool):
             wanted = "text" if kind is str else "a number"
             raise ValueError(f"{path.name}: {key} = {said.get(key)!r} must be {wanted}")
+        if isinstance(said[key], str) and not said[key].isprintable():
+            raise ValueError(f"{path.name}: {key} = {said[key]!r} must be one line")
     if said["class"] not in classes:
         raise ValueError(f"{path.name}: class = {said['class']!r}: use one of {', '.join(classes)}")
     if not 0 <= said["seed"] < 2**31:

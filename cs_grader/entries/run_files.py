@@ -22,6 +22,8 @@ HEADER_BYTES = 1024
 SIZES = ("vocab_size", "context_length")
 MAX_SIZE = 2**20
 MAX_WINDOW_LOGITS = 2**26
+MAX_VOCAB_SIZE = 2**16
+"""With a larger one, so many logits would be those of fewer than 1,000 places that are probed."""
 """Logits of a window: they cross the wall at once, 256 MB at most."""
 MAX_TEXT_BYTES = 2**27
 Ids = npt.NDArray[np.int32]
@@ -54,6 +56,8 @@ class RunFiles:
         """Entries of the vocabulary and tokens of a window."""
         model = self.settings["model"]
         vocab_size, context_length = (_size(model, name) for name in SIZES)
+        if vocab_size > MAX_VOCAB_SIZE:
+            raise RefusedError(f"a vocabulary of {vocab_size:,}: at most {MAX_VOCAB_SIZE:,}")
         if vocab_size * context_length > MAX_WINDOW_LOGITS:
             raise RefusedError(f"a window has {vocab_size:,} x {context_length:,} logits: too many")
         return vocab_size, context_length

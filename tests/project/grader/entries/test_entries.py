@@ -233,6 +233,8 @@ def test_the_first_refusal_is_the_reason(verify, shop, honest):
 ENTRY_TOML = {
     "no entry": (None, "there is no entry.toml"),
     "a broken file": ("seed = 0", "seed = ", "entry.toml cannot be read"),
+    "arrays in arrays": ("seed = 0", f"seed = {'[' * 5000}", "entry.toml cannot be read"),
+    "two lines": ('name = "', 'name = "a\\n', "name = 'a\\n"),
     "an unknown key": ("seed = 0", 'seed = 0\nmail = "a"', "the unknown key mail"),
     "a class": ("ten-minutes", "two-minutes", "use one of ten-minutes, one-hour"),
     "a seed": ("seed = 0", "seed = -1", "seed = -1 must be 0 or more"),

@@ -192,7 +192,9 @@ def run_of(folder, vocab_size=300, context_length=32, vocabulary=()):
     return RunFiles(folder)
 
 
-@pytest.mark.parametrize("sizes", [(2**20, 2**10), (2**10, 2**20), (0, 8), (True, 8), ("9", 8)])
+@pytest.mark.parametrize(
+    "sizes", [(2**20, 2**10), (2**10, 2**20), (2**17, 8), (0, 8), (True, 8), ("9", 8)]
+)
 def test_sizes_that_would_fill_the_memory_are_refused(tmp_path, sizes):
     with pytest.raises(RefusedError):
         _ = run_of(tmp_path, *sizes).sizes
