@@ -1,4 +1,4 @@
-"""Stand-ins for packages that a submission imports and that are not installed.
+"""Stand-ins for packages that a submission imports and that are not installed, or not allowed.
 
 An import that fails takes the whole submission down, although most of it may never use the
 package. A stand-in lets the import pass; using it then raises ModuleNotFoundError, which costs the
@@ -96,7 +96,7 @@ class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Leave the stand-in as it is."""
 
 
-def stand_in_for(packages: Sequence[str]) -> None:
-    """Let these packages be imported although they are not there."""
+def stand_in_for(packages: Sequence[str], *, is_installed: bool = False) -> None:
+    """Let these packages be imported although they are not there, or in the place of what is."""
     if packages:
-        sys.meta_path.append(AbsentFinder(packages))
+        sys.meta_path.insert(0 if is_installed else len(sys.meta_path), AbsentFinder(packages))

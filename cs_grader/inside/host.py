@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from cs_grader.inside import audit, blocked, confine, unlisted, wire
 from cs_grader.inside.absent import Absent, stand_in_for
+from cs_grader.inside.forbidden import FORBIDDEN, PACKAGES
 from cs_grader.inside.forking import fork_only
 from cs_grader.inside.inputs import Inputs
 from cs_grader.inside.ledger import Ledger
@@ -130,6 +131,10 @@ def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
     fork_only()
     folders = (settings.submission, settings.original, tuple(settings.scratch))
     audit.listen(audit.Folders(*folders), partial(ledger.write, "code"))
+    # However they are imported, packages that do the work of this problem are not there.
+    groups = FORBIDDEN.get(fence.problem, ())
+    ready_made = {name for name, group in PACKAGES.items() if group in groups and "." not in name}
+    stand_in_for(sorted(ready_made - {*settings.own_names}), is_installed=True)
 
 
 def compiler_modules() -> int:

@@ -10,6 +10,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from cs_grader.inside.removal import remove
+
 Inventory = dict[str, tuple[int, int, int]]
 
 
@@ -37,7 +39,7 @@ class Workplace:
             OSError: There is something that cannot be removed.
         """
         for path in self._own():
-            _remove(path)
+            remove(path)
         shutil.copytree(self.original, self.submission)
 
     def remember(self) -> None:
@@ -53,7 +55,7 @@ class Workplace:
         found = self._inventory()
         for path in sorted(found.keys() - self.known.keys()):
             if os.path.lexists(path):  # Not if it was in a folder that is gone already.
-                _remove(path)
+                remove(path)
         return {path: found.get(path) for path in self.known} == self.known
 
     def _inventory(self) -> Inventory:
@@ -90,14 +92,3 @@ def _inside(folder: str) -> list[str]:
     except PermissionError:
         Path(folder).chmod(0o700)
         return [entry.path for entry in os.scandir(folder)]
-
-
-def _remove(path: str) -> None:
-    """Remove a file or a folder, whatever its permissions are."""
-    if not stat.S_ISDIR(os.lstat(path).st_mode):
-        os.unlink(path)  # noqa: PTH108
-        return
-    for below, about in _below(path):
-        if stat.S_ISDIR(about.st_mode):
-            Path(below).chmod(0o700)
-    shutil.rmtree(path)

@@ -63,6 +63,9 @@ def _extract_one(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, copy: CleanCo
         copy.copied.leave_out(name, "encrypted")
     elif stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
         copy.copied.leave_out(name, "a link or a device")
+    elif entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # Of other methods, Python unpacks a whole chunk at once: 1 MB can become 20 GB.
+        copy.copied.leave_out(name, "packed by another method than deflate")
     elif _is_bomb(entry):
         copy.copied.leave_out(name, f"{entry.file_size / 1e6:.0f} MB out of almost nothing")
     elif copy.accepts(name):

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from cs_grader.inside.removal import remove
 from cs_grader.outputs.cluster_names import ClusterName
 from cs_grader.outputs.write import check_class, write_class, write_outputs
 from cs_grader.outside.grading import GradingError, mark
@@ -188,9 +189,9 @@ def remove_remains() -> None:
         if not number.isdecimal() or _is_running(int(number)):
             continue
         # Another grader may be removing it at this moment.
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             if folder.stat().st_uid == os.getuid():
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)
 
 
 def install(requirements: Path, cache: Path) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from cs_grader.result import printable
 
+ADAPTERS = PurePosixPath("tests/adapters.py")
 MAX_BYTES = 200 * 2**20
 MAX_FILE_BYTES = 64 * 2**20
 # Limit for files that are not source: checkpoints and data must not take the solution's room.

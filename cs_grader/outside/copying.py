@@ -3,16 +3,20 @@
 Only regular files with harmless names are copied, by their content. No link is followed.
 """
 
+import codecs
+import contextlib
 import hashlib
 import os
 import shutil
 import stat
 import tokenize
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from cs_grader.outside.archives import extract
 from cs_grader.outside.clean_copy import (
+    ADAPTERS,
     CHUNK,
     MAX_DEPTH,
     MAX_ENTRIES,
@@ -23,7 +27,14 @@ from cs_grader.outside.clean_copy import (
     normal,
 )
 
-ADAPTERS = PurePosixPath("tests/adapters.py")
+ENCODINGS = frozenset(
+    {
+        *("utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1251", "cp1252", "koi8-r"),
+        *("gb2312", "gbk", "gb18030", "big5", "shift_jis", "cp932", "euc_jp", "euc_kr", "cp949"),
+    }
+)
+"""What source may be written in. Others are no encodings of a text (rot13), take quadratic time
+(punycode), or hide what is executed (utf-7)."""
 
 
 def copy_submission(source: Path, to: Path) -> Copied:
@@ -40,9 +51,12 @@ def copy_submission(source: Path, to: Path) -> Copied:
     copy = CleanCopy(to)
     if source.is_dir():
         _copy_folder(source, copy)
-    else:
+    elif source.suffix.lower() == ".zip" or zipfile.is_zipfile(source):
         extract(source, copy)
+    else:
+        raise RefusedError(f"{source.suffix} cannot be read: hand in a zip or a folder")
     _lift_top_folder(to)
+    _leave_out_unreadable(to, copy.copied)
     copy.copied.key = key_of(to)
     return copy.copied
 
@@ -61,15 +75,35 @@ def python_files(folder: Path) -> dict[str, str]:
     return {
         path.relative_to(folder).as_posix(): _source_of(path)
         for path in sorted(folder.rglob("*.py"))
+        if path.is_file()
     }
 
 
 def _source_of(path: Path) -> str:
     try:
-        with tokenize.open(path) as file:
-            return file.read()
-    except (SyntaxError, UnicodeError, ValueError):
+        return path.read_text(encoding=_encoding_of(path))
+    except (SyntaxError, UnicodeError):
         return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _encoding_of(path: Path) -> str:
+    """Return the encoding that a Python file declares.
+
+    Raises:
+        SyntaxError: Python would refuse the file, too.
+    """
+    with path.open("rb") as file:
+        return codecs.lookup(tokenize.detect_encoding(file.readline)[0]).name
+
+
+def _leave_out_unreadable(folder: Path, copied: Copied) -> None:
+    """Remove source in other encodings than ENCODINGS: nobody could say what it does."""
+    for path in sorted(folder.rglob("*.py")):
+        with contextlib.suppress(SyntaxError):
+            if path.is_file() and (encoding := _encoding_of(path)) not in ENCODINGS:
+                path.unlink()
+                name = path.relative_to(folder).as_posix()
+                copied.leave_out(name, f"written in {encoding}: use UTF-8")
 
 
 def own_names(folder: Path) -> list[str]:

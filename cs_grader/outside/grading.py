@@ -12,11 +12,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cs_grader.outside.clean_copy import RefusedError
-from cs_grader.outside.copying import ADAPTERS, copy_submission, own_names, python_files
+from cs_grader.inside.removal import remove
+from cs_grader.outside.clean_copy import ADAPTERS, RefusedError
+from cs_grader.outside.copying import copy_submission, own_names, python_files
 from cs_grader.outside.hidden import key_for
 from cs_grader.outside.marking import Marking
 from cs_grader.outside.stage import Stage, set_the_stage
@@ -96,11 +97,10 @@ def _read_source(marking: Marking, stage: Stage) -> None:
     if marking.hopeless:
         return
     if not (stage.submission / ADAPTERS).exists():
-        elsewhere = sorted(stage.submission.rglob(ADAPTERS.name))
         marking.hopeless = f"{ADAPTERS} is missing"
-        if elsewhere:
-            there = elsewhere[0].relative_to(stage.submission)
-            marking.hopeless += f"; there is {there}"
+        for pattern in (ADAPTERS.name, "*.zip"):
+            for path in sorted(stage.submission.rglob(pattern))[:1]:
+                marking.hopeless += f"; there is {path.relative_to(stage.submission)}"
         return
     adapters = {name: entry["adapters"] for name, entry in rubric_of(marking.terms.tests).items()}
     marking.source = check_apart(python_files(stage.submission), adapters)
@@ -187,6 +187,5 @@ def _scratch_folder() -> Generator[Path]:
     try:
         yield folder
     finally:
-        for path, _, _ in os.walk(folder, followlinks=False):
-            Path(path).chmod(0o700)
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            remove(folder)

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 
 from cs_grader.inside import confine
 from cs_grader.inside.processes import descendants, is_over
+from cs_grader.inside.removal import remove
 from cs_grader.outside.stage import Stage
 
 # Users that systemd keeps free of people; each grading process takes one of its own.
@@ -197,7 +197,8 @@ def start(
     for folder in added if command else ():
         command[-1:-1] = _show(Path(folder))
     if tier != "bubblewrap":
-        shutil.rmtree(stage.scratch, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove(stage.scratch)
         stage.scratch.mkdir(exist_ok=True)
     if tier == "uid":
         os.chown(stage.scratch, own_uid(), own_uid())

@@ -4,7 +4,12 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_grader.outside.clean_copy import JUNK
+from cs_grader.outside.clean_copy import ADAPTERS, JUNK
+
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
+"""Only zips can be read. The others are in the gradebook all the same, with a line that says so."""
+OF_CLASS = ("batch.json", "clusters.toml", "gradebook.csv", "index.html")
+"""Files about all, which lie beside the folders that are named after submissions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,9 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
     for entry in sorted(path.iterdir()):
         if entry.name in JUNK or entry.name.startswith(".") or entry.is_symlink():
             continue
-        if entry.is_dir() or entry.suffix.lower() == ".zip":
+        if entry.is_dir() or entry.suffix.lower() in ARCHIVES:
             name = name_of(entry)
-            while name.casefold() in found:
+            while name.casefold() in (*found, *OF_CLASS):
                 name += "-2"
             found[name.casefold()] = Submission(name, entry)
     if not found:
@@ -52,6 +57,10 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
 
 def looks_like_a_submission(folder: Path) -> bool:
     """Whether a folder is one submission, not a folder of them."""
+    if (folder / ADAPTERS).exists():
+        return True
+    if sum(path.suffix == ".zip" or (path / ADAPTERS).exists() for path in folder.iterdir()) > 1:
+        return False  # A README.md or a .git may lie beside them.
     marks = ("tests", "src", "pyproject.toml", "setup.py", ".git", "adapters.py", "README.md")
     return any((folder / mark).exists() for mark in marks) or any(folder.glob("*.py"))
 

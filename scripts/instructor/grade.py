@@ -75,6 +75,8 @@ def main(
     if packages is not None and not packages.is_file():
         raise ValueError(f"--packages {packages} is not a file")
     submissions, is_batch = find_submissions(submission)
+    if is_batch and out.resolve().is_relative_to(submission.resolve()):
+        raise ValueError(f"--out {out} lies among the submissions: choose another folder")
     names = read_names(out)
 
     def folder_of(one: Submission) -> Path:

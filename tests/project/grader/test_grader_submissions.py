@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cs_grader.inside.removal import remove
 from cs_grader.outside import clean_copy
 from cs_grader.outside.clean_copy import RefusedError
 from cs_grader.outside.copying import copy_submission, own_names, python_files
@@ -151,6 +152,17 @@ def test_a_bomb_is_left_out(tmp_path):
     assert copied.left_out == ["zeros.py: 63 MB out of almost nothing"]
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_python_unpacks_at_once_is_left_out(tmp_path, method):
+    """Its size may lie, too: whoever reads the first byte has it all in memory."""
+    path = pack(tmp_path / "x.zip", FILES)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("zeros.py", bytes(2**20), compress_type=method)
+    copied = copy_submission(path, tmp_path / "copy")
+    assert copied.left_out == ["zeros.py: packed by another method than deflate"]
+    assert copied_files(tmp_path / "copy") == set(FILES)
+
+
 def test_a_size_that_lies_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(clean_copy, "MAX_FILE_BYTES", 1000)
     source = pack(tmp_path / "x.zip", FILES | {"large.py": os.urandom(2000)})
@@ -204,10 +216,25 @@ def test_submissions_of_a_class_have_names_of_their_own(tmp_path):
     write(tmp_path / "ann")
     pack(tmp_path / "ann.zip", FILES)
     pack(tmp_path / "Bob <b>.zip", FILES)
-    (tmp_path / "README").write_text("not a submission")
+    pack(tmp_path / "Gradebook.csv.zip", FILES)
+    (tmp_path / "cy.tar.gz").touch()
+    (tmp_path / "README.md").write_text("not a submission")
     found, is_batch = find_submissions(tmp_path)
     assert is_batch
-    assert [submission.name for submission in found] == ["Bob _b_", "ann", "ann-2"]
+    names = [submission.name for submission in found]
+    assert names == ["Bob _b_", "Gradebook.csv-2", "ann", "ann-2", "cy.tar.gz"]
+    with pytest.raises(RefusedError, match=r"\.gz cannot be read: hand in a zip or a folder"):
+        copy_submission(found[-1].source, tmp_path / "copy")
+
+
+def test_results_do_not_lie_among_the_submissions(script, tmp_path):
+    for name in ("ann", "bob"):
+        write(tmp_path / name)
+    result = script("instructor/grade", tmp_path, "--out", tmp_path / "results")
+    assert result.code == 2
+    assert result.err == (
+        f"error: --out {tmp_path / 'results'} lies among the submissions: choose another folder\n"
+    )
 
 
 def test_one_submission_is_told_from_a_folder_of_them(tmp_path):
@@ -241,11 +268,41 @@ def test_source_is_read_in_its_own_encoding(tmp_path):
     (folder / "latin.py").write_bytes(b"# coding: latin-1\nx = '\xe9'\n")
     (folder / "broken.py").write_bytes(b"x = '\xff'\n")
     (folder / "unknown.py").write_bytes(b"# coding: no-such-thing\n")
+    (folder / "folder.py").mkdir()
     files = python_files(folder)
     assert files["bom.py"] == "x = 1\n"
     assert "\u00e9" in files["latin.py"]
     assert "\ufffd" in files["broken.py"]
     assert "no-such-thing" in files["unknown.py"]
+
+
+@pytest.mark.parametrize("encoding", ["rot13", "punycode", "utf-7", "unicode_escape", "cp1252"])
+def test_source_that_nobody_can_read_is_left_out(tmp_path, encoding):
+    source = write(tmp_path / "s", FILES | {"x.py": f"# coding: {encoding}\nx = 1\n"})
+    copied = copy_submission(source, tmp_path / "copy")
+    is_text = encoding == "cp1252"
+    assert ("x.py" in copied_files(tmp_path / "copy")) == is_text
+    assert is_text or copied.left_out[0].startswith("x.py: written in ")
+
+
+def test_a_folder_is_removed_however_deep_it_is(tmp_path):
+    top = tmp_path / "top"
+    top.mkdir()
+    (top / "link").symlink_to(tmp_path)
+    handle = os.open(top, os.O_RDONLY)
+    for _ in range(3000):  # Deeper than Python calls itself, and longer than a path may be.
+        os.mkdir("dd", dir_fd=handle)
+        below = os.open("dd", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = below
+    os.close(os.open("file", os.O_CREAT, dir_fd=handle))
+    os.fchmod(handle, 0)
+    os.close(handle)
+    (top / "closed" / "inner").mkdir(parents=True)
+    (top / "closed" / "inner").chmod(0)
+    (top / "closed").chmod(0)
+    remove(top)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_modules_of_the_submission_are_known(tmp_path):

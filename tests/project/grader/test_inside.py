@@ -1,11 +1,13 @@
 """What a host prepares before it lets a submission in."""
 
+import importlib
 import subprocess
 import sys
 
 import pytest
 from probes import model, training
 
+from cs_grader.inside.absent import Absent, AbsentModule, stand_in_for
 from cs_grader.inside.observers import Observers
 
 ASK_FOR_HUGE_PAGES = """
@@ -46,6 +48,18 @@ def test_what_a_probe_works_with_is_watched_through_its_imports(monkeypatch, nam
     assert observers.replaced("probes.model") == f"probes.model.{name}"
     assert observers.replaced("probes.training") == f"probes.model.{name}"
     assert not observers.replaced("probes.renamed")
+
+
+def test_a_stand_in_takes_the_place_of_a_package_that_is_installed(monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    stand_in_for(["colorsys"])
+    assert not isinstance(importlib.import_module("colorsys"), AbsentModule)
+    monkeypatch.delitem(sys.modules, "colorsys")
+    stand_in_for(["colorsys"], is_installed=True)
+    monkeypatch.setattr(Absent, "is_importing", False)
+    with pytest.raises(ModuleNotFoundError, match="not installed here"):
+        importlib.import_module("color" + "sys").rgb_to_hsv(1, 1, 1)
 
 
 def test_code_of_a_probe_is_watched(monkeypatch):

@@ -114,7 +114,7 @@ def a_million_files(folder):
     return path
 
 
-@animal(31, "a zip in a zip", lost=BOTH, note="adapters.py is missing")
+@animal(31, "a zip in a zip", lost=BOTH, note="adapters.py is missing; there is ")
 def a_zip_in_a_zip(folder):
     inner = zipped(folder)
     outer = folder.with_name(f"{folder.name}-outer.zip")
