@@ -25,7 +25,7 @@ from cs_grader.outside.stage import Stage
 from cs_grader.result import printable
 
 ANSWERS_S = 600.0
-"""Seconds for all answers of a process together. A model of the contest needs a fifth of them, and
+"""Seconds for all answers of a process together. Ten-minute models need two minutes, and
 code that trains on meanwhile gains little."""
 PROGRAM = "cs_grader/inside/entry_model.py"
 SHOWN = (
