@@ -10,7 +10,7 @@ import torch
 
 from cs_basics.run.clock import Clock
 from cs_basics.run.config import TrainConfig
-from cs_basics.run.corpus import prepare_corpus
+from cs_basics.run.corpus import Corpus, prepare_corpus
 from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
@@ -76,20 +76,16 @@ def _prepare_and_train(
     world: World,
     make_page: Callable[[RunFolder], object] | None,
 ) -> Evaluation:
-    """Prepare texts, tokenizer and token files, then train."""
+    """Prepare the corpus, then train."""
     run = config.run
     device = resolve_device(run.device)
     is_bfloat16 = resolve_dtype(run.dtype, device) == torch.bfloat16
     dtype = "bfloat16" if world.from_first(is_bfloat16) else "float32"
-    if world.is_first:
-        folder.remove_leftovers()
-    else:
-        world.wait()
-    corpus = prepare_corpus(config, folder, on_progress, is_fast=run.fast == "auto")
-    if world.is_first:
-        # Now the others find everything prepared.
-        world.wait()
-    config = config.replace(vocab_size=corpus.tokenizer.vocab_size, device=device.type, dtype=dtype)
+    corpus = _prepare(config, folder, resume, on_progress, world)
+    config = config.replace(device=device.type, dtype=dtype)
+    if not folder.all_checkpoints():
+        # Otherwise the model has its size, which may be larger: an imported one may be padded.
+        config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
     trainer = Trainer(config, folder, corpus, clock, world)
     if resume:
         trainer.restore()
@@ -108,6 +104,36 @@ def _prepare_and_train(
         if found := folder.all_checkpoints():
             error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")
         raise
+
+
+def _prepare(
+    config: TrainConfig,
+    folder: RunFolder,
+    resume: bool,
+    on_progress: OnProgress | None,
+    world: World,
+) -> Corpus:
+    """Let the first process prepare texts, tokenizer and token files, and the others open them.
+
+    config.json is written first, when every process has found the folder free: what a kill leaves
+    is then a run to be resumed, and not taken for a free folder.
+    """
+    if world.is_first:
+        folder.remove_leftovers()
+        if not resume:
+            folder.write_config(config)
+    else:
+        world.wait()
+    try:
+        corpus = prepare_corpus(config, folder, on_progress, is_fast=config.run.fast == "auto")
+    except BaseException:
+        if world.is_first and not resume:
+            folder.config.unlink()
+        raise
+    if world.is_first:
+        # Now the others find everything prepared.
+        world.wait()
+    return corpus
 
 
 def _train_and_watch(

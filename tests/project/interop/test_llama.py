@@ -271,6 +271,20 @@ def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, 
     assert RunFolder(back).latest_checkpoint().name == "step-00000003.pt"
 
 
+def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further(
+    make_run, texts, tmp_path
+):
+    export_llama(make_run(vocab_size=320), tmp_path / "llama")
+    import_llama(
+        tmp_path / "llama", tmp_path / "back", train_text=texts[0], valid_text=texts[1],
+        max_steps=3, num_samples=0, sample_tokens=0, device="cpu", dtype="float32", fast="off",
+    )  # fmt: skip
+    back = RunFolder(tmp_path / "back")
+    train_run(back.read_config(), resume=True)
+    assert back.latest_checkpoint() == back.checkpoint_of(3)
+    assert len(back.load_model().lm_head.weight) == 320
+
+
 @pytest.mark.parametrize(
     ("choices", "word"),
     [

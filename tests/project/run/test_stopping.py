@@ -13,6 +13,7 @@ import torch
 from test_training import assert_same_bits, final_state, timeless_rows
 
 from cs_basics.run.checkpoint_file import read_checkpoint
+from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.stopping import SAME_PRESS_S, StopSignals, TrainingStoppedError
 from cs_basics.run.trainer import Trainer
@@ -148,6 +149,40 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whol
     train_run(tiny_config, resume=True)
     assert_same_bits(final_state(whole), final_state(tiny_config))
     assert timeless_rows(whole) == timeless_rows(tiny_config)
+
+
+def test_a_run_killed_while_its_text_is_prepared_is_resumed_and_its_folder_not_taken_for_free(
+    tiny_config, whole, monkeypatch, tmp_path
+):
+    killed = tiny_config.replace(run_dir=tmp_path / "killed")
+
+    def encode_after_a_copy(*arguments, **named):
+        if not (tmp_path / "killed").exists():
+            shutil.copytree(tiny_config.run.run_dir, tmp_path / "killed")
+        return encode_file(*arguments, **named)
+
+    monkeypatch.setattr("cs_basics.run.corpus.encode_file", encode_after_a_copy)
+    train_run(tiny_config)
+    assert not (tmp_path / "killed" / "tokens" / "train.bin").exists()
+    with pytest.raises(ValueError, match="already holds a run"):
+        train_run(killed.replace(vocab_size=290))
+    train_run(killed, resume=True)
+    assert_same_bits(final_state(whole), final_state(killed))
+
+
+def test_a_run_that_had_no_memory_for_its_model_does_not_lend_its_text_to_another(
+    tiny_config, monkeypatch
+):
+    def refuse(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cs_basics.run.trainer.build_models", refuse)
+        with pytest.raises(MemoryError):
+            train_run(tiny_config)
+    with pytest.raises(ValueError, match="already holds a run"):
+        train_run(tiny_config.replace(vocab_size=290))
+    train_run(tiny_config, resume=True)
 
 
 def test_what_a_killed_process_left_unfinished_is_removed(tiny_config):
