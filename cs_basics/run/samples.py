@@ -5,6 +5,7 @@ from typing import cast
 
 from cs_basics.fast import accelerate
 from cs_basics.generate import Sampling, generate
+from cs_basics.run.atomic import write_atomically
 from cs_basics.run.config import END_OF_TEXT, RunConfig
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
@@ -34,7 +35,7 @@ def write_samples(
     settings = f"Temperature {SAMPLING.temperature}, top-p {SAMPLING.top_p}."
     heading = f"# Samples\n\n{settings}\n"
     parts = [f"\n## {number}\n\n{story}\n" for number, story in enumerate(stories, start=1)]
-    path.write_text(heading + "".join(parts), encoding="utf-8")
+    write_atomically(path, (heading + "".join(parts)).encode())
     return stories
 
 

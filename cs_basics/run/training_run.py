@@ -50,7 +50,7 @@ def train_run(
     Raises:
         ValueError: The configuration, a file or the run folder does not fit; the message says why.
         OSError: A text is missing, or something cannot be written.
-        TrainingDivergedError: The loss or gradient was not finite; nothing was updated with it.
+        TrainingDivergedError: A loss, gradient or weight was not finite; no such weight was saved.
         TrainingStoppedError: Ctrl-C or SIGTERM came; the run was saved and can be resumed.
     """
     if config.run.run_dir is None:
@@ -141,7 +141,7 @@ def _train_and_watch(
     on_progress: OnProgress | None,
     make_page: Callable[[RunFolder], object] | None,
 ) -> Evaluation:
-    """Make all updates, evaluate, and let the first process keep metrics, report and samples."""
+    """Make all updates and evaluate; the first process keeps metrics, report and samples."""
     config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
     # The other processes do the same work and write nothing.
     path = folder.metrics if is_first else None
@@ -150,30 +150,38 @@ def _train_and_watch(
         try:
             with StopSignals() as stop:
                 trainer.run(log, stop, report)
+            logger.info("evaluating on the whole validation text")
+            result = trainer.validate(log, on_progress=on_progress)
+            if report is not None:
+                _finish(trainer, log, report, make_page)
         except BaseException as error:
             if report is not None:
                 draw_losses(log, folder)
                 report.write(str(error) or type(error).__name__)
             raise
-        logger.info("evaluating on the whole validation text")
-        result = trainer.validate(log, on_progress=on_progress)
-        if report is not None:
-            draw_losses(log, folder)
-            is_split = trainer.layout.is_split
-            model = folder.load_model(trainer.device) if is_split else trainer.model
-            samples = write_samples(
-                model, trainer.corpus.tokenizer, folder.samples, config.run, is_fast=trainer.is_fast
-            )
-            folder.page.unlink(missing_ok=True)  # After a resume it would hold older weights.
-            if make_page is not None:
-                try:
-                    make_page(folder)
-                except Exception as error:
-                    # A student's classes may raise anything, and the run itself has gone well.
-                    logger.warning("%s was not made: %s", folder.page, error)
-            report.write("finished")
-            log.finish(folder.plot, samples)
     return result
+
+
+def _finish(
+    trainer: Trainer,
+    log: MetricsLog,
+    report: Report,
+    make_page: Callable[[RunFolder], object] | None,
+) -> None:
+    """Write curve, samples, page and report of a run that has made all its updates."""
+    folder, tokenizer, run = trainer.folder, trainer.corpus.tokenizer, trainer.config.run
+    draw_losses(log, folder)
+    model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
+    samples = write_samples(model, tokenizer, folder.samples, run, is_fast=trainer.is_fast)
+    folder.page.unlink(missing_ok=True)  # After a resume it would hold older weights.
+    if make_page is not None:
+        try:
+            make_page(folder)
+        except Exception as error:
+            # A student's classes may raise anything, and the run itself has gone well.
+            logger.warning("%s was not made: %s", folder.page, error)
+    report.write("finished")
+    log.finish(folder.plot, samples)
 
 
 def draw_losses(log: MetricsLog, folder: RunFolder) -> None:

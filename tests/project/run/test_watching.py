@@ -174,6 +174,16 @@ def test_the_report_of_a_run_that_failed_says_why(tiny_config):
     )
 
 
+def test_the_report_of_a_run_whose_end_failed_says_why(tiny_config, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no room for stories")
+
+    monkeypatch.setattr("cs_basics.run.training_run.write_samples", refuse)
+    with pytest.raises(OSError, match="no room"):
+        train_run(tiny_config)
+    assert "State: no room for stories" in RunFolder(tiny_config.run.run_dir).report.read_text()
+
+
 def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path):
     folder = RunFolder(tmp_path)
     with MetricsLog(folder.metrics, CONFIG) as log:
