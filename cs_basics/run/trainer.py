@@ -106,7 +106,7 @@ class Trainer:
         if not all(part.isfinite().all() for part in held):
             raise TrainingDivergedError(
                 f"step {self.step}: the update made weights that are not finite, which are not "
-                f"saved. Try a lower lr than {self.config.optim.lr:g}"
+                "saved"
             )
         model, optimizer = self.layout.whole(self.optimizer)
         self.saved_step = self.step
@@ -182,7 +182,8 @@ class Trainer:
         """Make updates until the steps or the minutes are used up, and save the last state.
 
         Raises:
-            TrainingDivergedError: The loss or gradient is not finite; nothing was changed.
+            TrainingDivergedError: A loss, gradient or weight is not finite; no such weight is
+                saved.
             TrainingStoppedError: A signal asked for it; the state is saved.
         """
         config = self.config
@@ -199,15 +200,15 @@ class Trainer:
                 first_step=self.step + 1,
                 on_update=lambda update: self.after(update, log, report),
             )
+            is_over = self.clock.progress(self.step) >= 1
+            if is_over:
+                self.average.swap()
+            if self.saved_step != self.step or self.average.is_swapped:
+                self.save(log)
         except TrainingDivergedError as error:
             raise TrainingDivergedError(
                 f"{error}. Try a lower lr than {config.optim.lr:g}"
             ) from None
-        is_over = self.clock.progress(self.step) >= 1
-        if is_over:
-            self.average.swap()
-        if self.saved_step != self.step or self.average.is_swapped:
-            self.save(log)
         if not is_over:
             raise TrainingStoppedError(self.step, stop.received or signal.SIGTERM)
 

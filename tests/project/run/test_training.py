@@ -216,6 +216,21 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny_config):
     assert all(weight.isfinite().all() for weight in weights)
 
 
+@pytest.mark.parametrize("checkpoint_every", [1, 5])
+def test_weights_that_are_not_finite_are_not_saved_and_the_advice_is_given_once(
+    tiny_config, checkpoint_every
+):
+    # The decay alone takes embeddings, which are of size 1, beyond the numbers of float32.
+    config = tiny_config.replace(
+        lr=3e37, weight_decay=10.0, min_lr_ratio=1.0, warmup_steps=0, max_steps=1,
+        checkpoint_every=checkpoint_every,
+    )  # fmt: skip
+    with pytest.raises(TrainingDivergedError, match="step 1: the update made weights") as caught:
+        train_run(config)
+    assert str(caught.value).count("lower lr") == 1
+    assert not RunFolder(config.run.run_dir).all_checkpoints()
+
+
 def test_the_clock_ends_a_run_at_the_lowest_rate(tiny_config, monkeypatch):
     # Each look at the clock takes 10 ms of its time, whatever else the machine does.
     looks = itertools.count()
