@@ -68,11 +68,13 @@ def atomic_folder(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files and folders of killed processes.
+    """Delete the temporary files and folders of killed processes: NAME.PID.tmp, as above.
 
     No other process may be writing to the folder.
     """
     for path in folder.glob("*.tmp"):
+        if not Path(path.stem).suffix[1:].isdecimal():
+            continue  # A file of the user's.
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

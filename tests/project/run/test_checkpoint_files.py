@@ -284,10 +284,12 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
         read_checkpoint(tmp_path / "none.pt")
 
 
-def test_what_a_killed_process_left_is_removed_folders_too(tmp_path):
+def test_what_a_killed_process_left_is_removed_folders_too_and_nothing_else(tmp_path):
     (tmp_path / "model.7.tmp").mkdir()
     (tmp_path / "model.7.tmp" / "half.bin").touch()
     (tmp_path / "a.pt.7.tmp").touch()
-    (tmp_path / "a.pt").touch()
+    kept = {"a.pt", "notes.tmp", "draft.v2.tmp"}
+    for name in kept:
+        (tmp_path / name).touch()
     RunFolder(tmp_path).remove_leftovers()
-    assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]
+    assert {path.name for path in tmp_path.iterdir()} == kept
