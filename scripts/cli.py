@@ -122,13 +122,13 @@ def check_can_write(path: Path) -> None:
     """Refuse an output file or folder that cannot be made, before any work is done.
 
     Raises:
-        ValueError: Its parent is not a folder, or is read-only.
+        ValueError: It is a read-only folder, or is to be made in one, or in what is no folder.
     """
-    above = next(parent for parent in path.absolute().parents if parent.exists())
-    if not above.is_dir():
-        raise ValueError(f"{path} cannot be made: {above} is not a folder")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise ValueError(f"{path} cannot be made: {above} is read-only")
+    folder = path if path.is_dir() else next(p for p in path.absolute().parents if p.exists())
+    if not folder.is_dir():
+        raise ValueError(f"{path} cannot be made: {folder} is not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{path} cannot be written: {folder} is read-only")
 
 
 def progress_printer() -> OnProgress:

@@ -294,7 +294,6 @@ class Climber:
         home, document = self.record.path.parent, blocks(ladder)
         for block in document:
             if isinstance(block, Picture):
-                (home / block.name).parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(home / block.name, block.png)
         write_atomically(home / "record.md", to_markdown(TITLE, document).encode())
 

@@ -103,7 +103,6 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
         run = RunFolder(temporary)
         run.write_config(config.replace(run_dir=out), imported_from=folder.name)
         save_tokenizer(tokenizer, run.tokenizer)
-        run.checkpoints.mkdir()
         # No progress is stored: a run that goes on from here begins with its first step.
         write_checkpoint(run.checkpoint_of(0), model, make_optimizer(model, config), 0)
     return config

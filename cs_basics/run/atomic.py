@@ -12,7 +12,8 @@ from typing import IO
 def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
     """Open a file that gets its name only when it is complete; an error deletes it.
 
-    The file and its name are synced to the disk on return, so that a power cut loses neither.
+    The file and its name are synced to the disk on return, so that a power cut loses neither. Its
+    folder is made if it is missing.
 
     Raises:
         OSError: The file cannot be written.
@@ -21,6 +22,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
     path = Path(path)
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not an ordinary file and will not be replaced")
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

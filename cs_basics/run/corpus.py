@@ -96,7 +96,6 @@ def _tokens(
     """Return the token file of a text, encoding it if there is none yet, and verify it."""
     if not path.exists():
         logger.info("encoding %s", text)
-        path.parent.mkdir(parents=True, exist_ok=True)
         encode_file(tokenizer, text, path, on_progress=on_progress)
     token_file = open_token_file(path, tokenizer_checksum(tokenizer))
     if token_file.num_bytes != text.stat().st_size:
@@ -139,6 +138,5 @@ def _texts(
     for path, num_bytes, seed in zip(texts, sizes, seeds, strict=True):
         if not path.exists():
             logger.info("writing %g MB of stories to %s", num_bytes / 1e6, path)
-            path.parent.mkdir(parents=True, exist_ok=True)
             write_stories(path, num_bytes, seed, on_progress)
     return texts

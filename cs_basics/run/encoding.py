@@ -165,7 +165,6 @@ def join_token_files(
         num_tokens=sum(file.num_tokens for file in files),
         num_bytes=sum(file.num_bytes for file in files),
     )
-    Path(out_path).parent.mkdir(parents=True, exist_ok=True)
     with atomic_writer(out_path) as out:
         out.write(packed_header(header))
         for file in files:

@@ -80,7 +80,6 @@ class RunFolder:
 
     def write_config(self, config: TrainConfig, **provenance: str | None) -> None:
         """Write config.json: the settings as resolved, and what they ran with."""
-        self.path.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"settings": config.to_json(), "provenance": provenance}, indent=2)
         write_atomically(self.config, text.encode() + b"\n")
 

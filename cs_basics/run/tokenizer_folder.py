@@ -20,7 +20,6 @@ def save_tokenizer(tokenizer: Tokenizer, folder: str | os.PathLike[str]) -> None
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer.save(scratch)
         files = sorted(Path(scratch).iterdir(), key=lambda path: path.name == "vocab.json")
-        Path(folder).mkdir(parents=True, exist_ok=True)
         for path in files:
             write_atomically(Path(folder) / path.name, path.read_bytes())
 

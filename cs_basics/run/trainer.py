@@ -112,7 +112,6 @@ class Trainer:
         self.saved_step = self.step
         if not self.world.is_first:
             return
-        self.folder.checkpoints.mkdir(exist_ok=True)
         progress = {
             "random": random_states(),
             "elapsed_s": self.clock.elapsed_s,

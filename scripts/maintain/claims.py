@@ -144,9 +144,7 @@ def write(results: Sequence[Result], folder: Path) -> None:
     document = blocks(results)
     for block in document:
         if isinstance(block, Picture):
-            path = folder / block.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, block.png)
+            write_atomically(folder / block.name, block.png)
     write_atomically(folder / "claims.md", to_markdown(TITLE, document).encode())
     print(f"written to {folder / 'claims.md'}")
 

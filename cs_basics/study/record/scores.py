@@ -97,7 +97,6 @@ class Record:
         """Add a score, also to the file."""
         self.scores.append(score)
         rows = [asdict(self.terms), *map(asdict, self.scores)]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
     def runs(self, kind: Kind) -> Runs:

@@ -48,7 +48,6 @@ def split(whole: Path, folder: Path, every: int = 1) -> Texts:
         )
     held = range(TENTH - 1, len(stories), TENTH)
     others = [number for number in range(len(stories)) if number not in held]
-    folder.mkdir(parents=True, exist_ok=True)
     for path, numbers in ((texts.tenth, held), (texts.part, others[::every])):
         with atomic_writer(path) as file:
             for number in numbers:

@@ -3,7 +3,7 @@
 import pytest
 
 from cs_basics.fast.text.tokenizer import FastTokenizer
-from cs_basics.run.atomic import atomic_writer
+from cs_basics.run.atomic import atomic_writer, write_atomically
 from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
 from cs_basics.tokenizer import Tokenizer
 
@@ -65,6 +65,11 @@ def test_damaged_files_are_refused_by_name(tokenizer, tmp_path, name, content, m
     (tmp_path / name).unlink()
     with pytest.raises(FileNotFoundError):
         load_tokenizer(tmp_path)
+
+
+def test_the_folder_of_a_file_is_made(tmp_path):
+    write_atomically(tmp_path / "new" / "folder" / "file", b"whole")
+    assert (tmp_path / "new" / "folder" / "file").read_bytes() == b"whole"
 
 
 def test_interrupted_write_keeps_the_old_file(tmp_path):

@@ -148,6 +148,16 @@ def test_bad_input_gets_one_line_and_leaves_nothing(
     assert before == {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
 
 
+def test_a_read_only_folder_is_refused_before_the_work(script, tmp_path, text, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    # The tests may run as root, who may write everywhere.
+    monkeypatch.setattr("os.access", lambda path, *_, **__: Path(path) != out)
+    done = script("train_tokenizer", "--text", text, "--vocab-size", "262", "--out", out)
+    assert (done.code, done.out) == (2, "")
+    assert f"{out} is read-only" in done.err
+
+
 def test_existing_token_file_is_replaced_only_on_request(tmp_path, text, tokenizer):
     out = tmp_path / "tokens"
     out.write_text("precious")
