@@ -30,7 +30,8 @@ class WeightAverage:
 
     def add(self, progress: float) -> None:
         """Add the weights after an update to the mean, once the run has reached `start`."""
-        if self.is_of_finished_run:
+        if self.is_of_finished_run or progress < self.start:
+            # Before the start there can be a mean: that of a run resumed with more steps.
             self.is_of_finished_run, self.count, self.mean = False, 0, []
         if self.start == 1 or progress < self.start:
             return

@@ -13,6 +13,7 @@ from token_files import write_token_file
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import cosine_schedule
+from cs_basics.run.averaging import WeightAverage
 from cs_basics.run.batches import with_noise
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.clock import Clock
@@ -186,6 +187,18 @@ def test_a_finished_run_holds_the_mean_of_its_last_weights_and_goes_on_from_the_
         train_run(run.replace(max_steps=21, average_from=1.0, min_lr_ratio=1.0), resume=True)
     one, other = (final_state(run)["model"] for run in (config, averaged))
     assert_same_bits(one, other)
+
+
+def test_a_run_resumed_with_more_steps_averages_from_its_own_start():
+    model = torch.nn.Linear(2, 2)
+    average = WeightAverage(model, start=0.5, decay=1.0)
+    average.add(0.6)
+    resumed = WeightAverage(model, start=0.5, decay=1.0)
+    resumed.restore(average.state())
+    for progress in (0.1, 0.5):
+        torch.nn.init.constant_(model.weight, progress)
+        resumed.add(progress)
+    assert resumed.mean[0].equal(model.weight)
 
 
 def test_noise_replaces_a_share_of_the_inputs_by_any_token():
