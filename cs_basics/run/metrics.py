@@ -272,10 +272,11 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
         # The range of the losses since the first validation: earlier ones would flatten the rest.
         high = max(validated[0]["val/loss"], losses[-1] + 0.5)
         panels[0].set_ylim(min(losses) - 0.1, high + 0.4)
-        ratio = validated[-1]["val/bits_per_byte"] / validated[-1]["val/loss"]
-        to_bits, to_nats = partial(operator.mul, ratio), partial(operator.mul, 1 / ratio)
-        axis = panels[1].secondary_yaxis("right", functions=(to_bits, to_nats))
-        axis.set_ylabel("bits per byte (validation)")
+        if loss := validated[-1]["val/loss"]:
+            ratio = validated[-1]["val/bits_per_byte"] / loss
+            to_bits, to_nats = partial(operator.mul, ratio), partial(operator.mul, 1 / ratio)
+            axis = panels[1].secondary_yaxis("right", functions=(to_bits, to_nats))
+            axis.set_ylabel("bits per byte (validation)")
     if panels[0].lines:
         panels[0].legend()
     figure.suptitle(title)

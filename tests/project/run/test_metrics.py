@@ -87,6 +87,7 @@ DIVERGED = {"step": 2, "elapsed_s": 3.0, "val/loss": math.nan, "val/bits_per_byt
         [],
         [{"step": 1, "elapsed_s": 2.0, "train/loss": 3.0}],
         [{"step": 1, "elapsed_s": 2.0, "train/loss": math.inf}, DIVERGED],
+        [{"step": 1, "elapsed_s": 2.0, "val/loss": 0.0, "val/bits_per_byte": 0.0}],
     ],
 )
 def test_a_plot_of_little_is_still_a_plot(tmp_path, rows):
