@@ -80,7 +80,7 @@ def main(command: Preset) -> None:
         command: The preset; flags change its settings.
     """
     keep_freed_memory()
-    with join() as world:
+    with join(command.run.device) as world:
         train_in(world, command)
     if world.size > 1:
         # Everything is written. Skip Python's shutdown, in which threads of PyTorch have aborted

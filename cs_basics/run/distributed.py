@@ -82,15 +82,28 @@ ALONE = World()
 
 
 @contextmanager
-def join() -> Generator[World]:
-    """Join the process group if torchrun started this process; leave it at the end."""
+def join(device: str = "auto") -> Generator[World]:
+    """Join the process group if torchrun started this process; leave it at the end.
+
+    Args:
+        device: Where to train; with anything but cpu, each process takes a GPU where there are any.
+
+    Raises:
+        ValueError: No GPU is left for this process, or torchrun has not started it.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield ALONE
         return
     backend = "gloo"
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    if device != "cpu" and torch.cuda.is_available():
+        number, num_gpus = os.environ.get("LOCAL_RANK", ""), torch.cuda.device_count()
+        if number not in map(str, range(num_gpus)):
+            raise ValueError(
+                f"LOCAL_RANK={number} names none of the {num_gpus} GPUs: let torchrun start at "
+                f"most {num_gpus} processes here (--nproc-per-node), or give --device cpu"
+            )
+        torch.cuda.set_device(int(number))
         backend = "cpu:gloo,cuda:nccl"
     store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
     # torchrun keeps its store across restarts: without a prefix per restart, the new processes

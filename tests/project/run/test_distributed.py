@@ -149,6 +149,23 @@ def test_without_a_folder_several_processes_are_refused(script, monkeypatch):
     assert "several processes need --run-dir" in result.err
 
 
+@pytest.mark.parametrize("number", ["2", None])
+def test_a_process_for_which_there_is_no_gpu_is_refused_in_one_line(script, monkeypatch, number):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    if number:
+        monkeypatch.setenv("LOCAL_RANK", number)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    result = script("train", "debug")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"LOCAL_RANK={number or ''} names none of the 2 GPUs" in result.err
+    # On the CPU it joins the others, but for what torchrun should have said.
+    monkeypatch.delenv("RANK", raising=False)
+    result = script("train", "debug", "--device", "cpu")
+    assert "RANK expected, but not set" in result.err
+
+
 @pytest.mark.parametrize("count", range(7))
 def test_evaluation_deals_each_batch_to_one_process_and_keeps_them_in_step(count):
     dealt = [list(_own_batches(iter(range(count)), World(rank, 3))) for rank in range(3)]
