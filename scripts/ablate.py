@@ -7,7 +7,6 @@ Run again after a stop, it goes on where it was; when every run is done, it only
 """
 
 import dataclasses
-import logging
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from typing import Annotated, Literal
 from process import keep_freed_memory  # isort: split
 
 import tyro
-from cli import check_can_write, progress_printer, run
+from cli import check_can_write, log_to_stdout, progress_printer, run
 
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import Corpus, prepare_corpus
@@ -62,7 +61,7 @@ def main(
         out: Folder for runs and report (none: runs/ablate-SUITE); finished runs there are kept.
         preset: The configuration that the variants change.
     """
-    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
+    log_to_stdout()
     keep_freed_memory()
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise ValueError(f"seeds={seeds}: give one or more of 0 and above, each once")

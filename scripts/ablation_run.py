@@ -3,7 +3,6 @@
 It ends when its standard input is closed, so that it never outlives the script that started it.
 """
 
-import logging
 import os
 import sys
 import threading
@@ -13,7 +12,7 @@ from typing import Annotated
 from process import keep_freed_memory  # isort: split
 
 import tyro
-from cli import run
+from cli import log_to_stdout, run
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.study.ablation_run import run_variant
@@ -27,7 +26,7 @@ def main(run_dir: Annotated[Path, tyro.conf.Positional], shared: Path) -> None:
         shared: Folder with the tokenizer and the token files of all runs.
     """
     threading.Thread(target=_end_with_input, daemon=True).start()
-    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout, force=True)
+    log_to_stdout()
     keep_freed_memory()
     config = RunFolder(run_dir).read_config().replace(run_dir=run_dir)
     run_variant(config, RunFolder(shared))

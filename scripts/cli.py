@@ -3,13 +3,14 @@
 import contextlib
 import functools
 import io
+import logging
 import os
 import re
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import tyro
 
@@ -32,15 +33,15 @@ def run(main: Callable[..., None]) -> None:
 
     A bad flag, a bad input (ValueError, TypeError, OSError) and a function that is still to be
     written (NotImplementedError) become one line on stderr and exit code 2, Ctrl-C exit code 130. A
-    reader that closes the pipe, such as `head`, ends the script quietly.
+    reader that closes the pipe, such as `head`, ends the script quietly where it prints; where it
+    logs, it goes on (`log_to_stdout`).
     """
     try:
         given, named = _read_flags(main)
         main(*given, **named)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes stdout again on exit, which would fail and print an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         sys.exit(141)
     except (ValueError, TypeError, OSError) as error:
         notes: list[str] = getattr(error, "__notes__", [])
@@ -129,6 +130,25 @@ def check_can_write(path: Path) -> None:
         raise ValueError(f"{path} cannot be made: {folder} is not a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"{path} cannot be written: {folder} is read-only")
+
+
+def log_to_stdout(level: int = logging.INFO) -> None:
+    """Show what the library logs on stdout; when its reader is gone, the work goes on quietly."""
+    handler = _Console(sys.stdout)
+    logging.basicConfig(format="%(message)s", level=level, handlers=[handler], force=True)
+
+
+class _Console(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  a name of logging's
+        if isinstance(sys.exc_info()[1], BrokenPipeError):
+            _discard_output()
+        else:
+            super().handleError(record)
+
+
+def _discard_output() -> None:
+    # Python flushes stdout again on exit, which would fail and print an error.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def progress_printer() -> OnProgress:

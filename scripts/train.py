@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from cli import progress_printer, run
+from cli import log_to_stdout, progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
@@ -92,8 +92,7 @@ def main(command: Preset) -> None:
 
 def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
-    level = logging.INFO if world.is_first else logging.ERROR
-    logging.basicConfig(format="%(message)s", level=level, stream=sys.stdout, force=True)
+    log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
     config = command.config()
     if world.size > 1 and config.run.run_dir is None:
         raise ValueError("several processes need --run-dir: where do they keep their run?")

@@ -1,5 +1,6 @@
 """A command line that cannot be read is refused in one line, with what to write instead."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,25 @@ def test_help_is_still_shown(script):
     finished = script("generate", "--help")
     assert finished.code == 0
     assert "--num-samples" in finished.out
+
+
+def test_a_run_whose_reader_is_gone_goes_on_quietly():
+    code = (
+        "import logging, cli\n"
+        "def main():\n"
+        "    cli.log_to_stdout()\n"
+        "    for number in range(3):\n"
+        "        logging.info('step %s', number)\n"
+        "    print('result')\n"
+        "cli.run(main)\n"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "scripts", stdout=writing, stderr=subprocess.PIPE
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_script_uses_the_package_beside_it_whatever_is_installed(tmp_path):
