@@ -7,6 +7,7 @@ python scripts/train.py stories --run-dir runs/stories --resume
 
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -153,13 +154,12 @@ def resume_command(preset: str, run_dir: Path) -> str:
 
 def choose_run_dir(preset: str, resume: bool) -> Path:
     """Return the newest run folder of a preset, or the next one that is free."""
+    runs = [path for path in RUNS.glob("*") if re.fullmatch(rf"{preset}(-\d+)?", path.name)]
+    begun = [path for path in runs if RunFolder(path).config.exists()]
+    if resume and begun:
+        return max(begun, key=lambda path: RunFolder(path).config.stat().st_mtime)
     names = chain([preset], (f"{preset}-{number}" for number in count(2)))
-    newest = None
-    for path in (RUNS / name for name in names):
-        if not RunFolder(path).config.exists():
-            return newest if resume and newest is not None else path
-        newest = path
-    raise AssertionError
+    return next(path for path in (RUNS / name for name in names) if path not in begun)
 
 
 def names_in(arguments: Sequence[str]) -> set[str]:
@@ -187,7 +187,9 @@ def resumed_config(
     was, of_preset = stored.settings(), PRESETS[preset][1].settings()
     for name, value in given.settings().items():
         is_given = value != of_preset[name] or name in names & FREE_ON_RESUME
-        if value == was[name] or not is_given:
+        # The text may have had fewer pairs to merge than the run was started with.
+        is_kept = value == was[name] or (name == "vocab_size" and value > was[name])
+        if is_kept or not is_given:
             continue
         if name not in FREE_ON_RESUME:
             raise ValueError(

@@ -152,9 +152,11 @@ def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, mo
     for _ in range(2):
         assert script("train", "debug", *given).code == 0
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["debug", "debug-2"]
+    # The newest is resumed, wherever it stands in the numbering.
+    Path("runs/debug-2").rename("runs/debug-4")
     result = script("train", "debug", *given, "--resume", "--max-steps", "13")
     assert result.code == 0, result.err
-    assert RunFolder(Path("runs/debug-2")).latest_checkpoint().name == "step-00000013.pt"
+    assert RunFolder(Path("runs/debug-4")).latest_checkpoint().name == "step-00000013.pt"
 
 
 def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path, monkeypatch):
@@ -219,6 +221,10 @@ def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, tm
     assert result.code == 0, result.err
     assert RunFolder(tmp_path / "run").read_config().model.vocab_size < 300
     assert "300" in result.out + result.err
+    result = script("train", "debug", *given, *TINY, "--resume")
+    assert result.code == 0, result.err
+    fewer = script("train", "debug", *given, *TINY, "--vocab-size", "257", "--resume")
+    assert_one_line(fewer, "vocab_size=257", "was started with")
 
 
 def test_a_token_file_of_another_tokenizer_is_one_line(train, script, texts, trained, tmp_path):
