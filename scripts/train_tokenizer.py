@@ -44,17 +44,18 @@ def main(
     save_tokenizer(tokenizer, out)
 
     longest = max((vocab[i] for i in range(256 + len(merges))), key=len)
-    with text.open("rb") as file:
-        sample = file.read(SAMPLE_BYTES)
     print(f"saved to        {out}")
     print(f"vocabulary      {tokenizer.vocab_size} tokens, {len(merges)} merges")
     print(f"time            {elapsed_s:.1f} s")
     print(f"peak memory     {_peak_memory()}")
     print(f"longest token   {longest.decode('utf-8', 'backslashreplace')!r}, {len(longest)} bytes")
-    print(
-        f"bytes per token {len(sample) / len(tokenizer.encode_bytes(sample)):.2f}"
-        f" on the first {len(sample) / 1e6:.1f} MB of the text"
-    )
+    if text.is_file():  # A pipe cannot be read again.
+        with text.open("rb") as file:
+            sample = file.read(SAMPLE_BYTES)
+        print(
+            f"bytes per token {len(sample) / len(tokenizer.encode_bytes(sample)):.2f}"
+            f" on the first {len(sample) / 1e6:.1f} MB of the text"
+        )
 
 
 def _peak_memory() -> str:

@@ -55,6 +55,16 @@ def test_trained_tokenizer_is_that_of_the_library(tmp_path, text):
     assert "merging: 5 of 5 merges (100%)" in done.stderr
 
 
+def test_a_tokenizer_is_trained_on_a_text_from_a_pipe(tmp_path, text):
+    flags = ("--text", "/dev/stdin", "--vocab-size", 262, "--out", tmp_path / "tok")
+    done = subprocess.run(
+        command("train_tokenizer.py", flags),
+        input=text.read_bytes(), capture_output=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert load_tokenizer(tmp_path / "tok").merges == train_bpe(text, 262, [EOT])[1]
+
+
 def test_special_tokens_can_be_several_or_none(tmp_path, text):
     flags = ("--text", text, "--vocab-size", 270, "--out", tmp_path / "tok", "--special-tokens")
     assert run("train_tokenizer.py", *flags, "<a>", "b c").returncode == 0
