@@ -84,7 +84,8 @@ def main(
     """
     flags = dict(locals())
     settings = [field.name for field in dataclasses.fields(ModelConfig) if field.name in flags]
-    denied = {name for name in settings if f"--no-{name.replace('_', '-')}" in sys.argv}
+    written = {argument.replace("_", "-") for argument in sys.argv}
+    denied = {name for name in settings if f"--no-{name.replace('_', '-')}" in written}
     # A flag that was not given is None or False; --no-tie-embeddings gives False.
     omitted = {n for n in settings if flags[n] is None or flags[n] is False} - denied
     given = {name: flags[name] for name in settings if name not in omitted}

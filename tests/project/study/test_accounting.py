@@ -193,9 +193,10 @@ def test_script_starts_from_a_preset(script):
     assert finished.code == 0
     model = PRESETS["stories"][1].replace(num_layers=1, tie_embeddings=True).model
     assert f"{total(accounting.parameters(model)):,}" in finished.out
-    finished = script("account", "own-text", "--no-tie-embeddings")
     model = PRESETS["own-text"][1].replace(tie_embeddings=False).model
-    assert f"{total(accounting.parameters(model)):,}" in finished.out
+    for flag in ("--no-tie-embeddings", "--no_tie_embeddings"):
+        finished = script("account", "own-text", flag)
+        assert f"{total(accounting.parameters(model)):,}" in finished.out
 
 
 @pytest.mark.parametrize(
