@@ -20,6 +20,8 @@ def save_tokenizer(tokenizer: Tokenizer, folder: str | os.PathLike[str]) -> None
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer.save(scratch)
         files = sorted(Path(scratch).iterdir(), key=lambda path: path.name == "vocab.json")
+        # Until the new one is there, nothing may read a mixture of two tokenizers.
+        (Path(folder) / "vocab.json").unlink(missing_ok=True)
         for path in files:
             write_atomically(Path(folder) / path.name, path.read_bytes())
 

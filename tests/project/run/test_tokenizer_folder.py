@@ -35,6 +35,15 @@ def test_vocab_json_comes_last(tokenizer, tmp_path):
     assert not (tmp_path / "vocab.json").exists()
 
 
+def test_half_a_new_tokenizer_is_not_read_with_the_vocabulary_of_the_old_one(tokenizer, tmp_path):
+    save_tokenizer(tokenizer, tmp_path)
+    (tmp_path / "merges.txt").unlink()
+    (tmp_path / "merges.txt").mkdir()
+    with pytest.raises(ValueError, match="not an ordinary file"):
+        save_tokenizer(tokenizer, tmp_path)
+    assert not (tmp_path / "vocab.json").exists()
+
+
 def test_a_tokenizer_that_cannot_be_saved_leaves_the_old_one(tokenizer, tmp_path):
     save_tokenizer(tokenizer, tmp_path)
     with pytest.raises(ValueError, match="not the only one"):
