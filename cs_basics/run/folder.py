@@ -188,11 +188,11 @@ class RunFolder:
     def read_best(self) -> tuple[Path | None, float | None]:
         """Return the best checkpoint and its loss on part of the validation text, None if none."""
         try:
-            content = json.loads(self.best.read_text(encoding="utf-8"))
+            content = read_json(self.best)
             name, loss = Path(content["checkpoint"]).name, float(content["validation_loss"])
         except FileNotFoundError:
             return None, None
-        except (KeyError, TypeError, UnicodeDecodeError, ValueError) as error:
+        except (KeyError, TypeError, OverflowError, ValueError) as error:
             logger.warning(
                 "%s cannot be read (%s): no checkpoint counts as the best", self.best, error
             )

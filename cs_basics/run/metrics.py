@@ -29,12 +29,18 @@ def bits_per_byte(loss: float, bytes_per_token: float) -> float:
 
 def read_metrics(path: Path) -> list[Row]:
     """Return the rows of metrics of a metrics.jsonl; a broken line is skipped with a warning."""
-    return [row for row in _read_lines(path) if "sample" not in row]
+    return _read(path)[0]
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """Return the sampled texts of a metrics.jsonl."""
-    return [(row["step"], row["sample"]) for row in _read_lines(path) if "sample" in row]
+    """Return the sampled texts of a metrics.jsonl; a broken line is skipped with a warning."""
+    return _read(path)[1]
+
+
+def _read(path: Path) -> tuple[list[Row], list[Sample]]:
+    rows = _read_lines(path)
+    samples = [(row["step"], row["sample"]) for row in rows if "sample" in row]
+    return [row for row in rows if "sample" not in row], samples
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
@@ -43,7 +49,7 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 row = json.loads(line)
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 row = None
             if isinstance(row, dict) and "step" in row:
                 rows.append(row)
@@ -70,7 +76,7 @@ class MetricsLog:
             return
         self._file = path.open("a", encoding="utf-8")
         _cut(path, num_bytes)
-        self.rows, self.samples = read_metrics(path), read_samples(path)
+        self.rows, self.samples = _read(path)
         self._wandb = _Wandb(config, path.parent)
 
     def log(self, **values: float) -> None:

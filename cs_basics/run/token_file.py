@@ -160,7 +160,7 @@ def _read_header(path: Path) -> TokenHeader:
         version = fields["version"]
         if version == VERSION:
             return _checked(TokenHeader(**fields))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise ValueError(f"{path} has a damaged header: encode the text again") from None
     raise ValueError(
         f"{path} has version {version!r} of the format, not {VERSION}: encode the text again"

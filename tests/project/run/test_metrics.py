@@ -38,6 +38,15 @@ def test_a_torn_last_line_is_left_out_with_a_warning(tmp_path, caplog):
     assert "not a row" in caplog.text
 
 
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"step": ' + "9" * 5_000 + "}", "3"])
+def test_a_broken_line_is_warned_of_once(tmp_path, caplog, line):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f'{{"step": 1}}\n{line}\n')
+    with MetricsLog(path, CONFIG, num_bytes=path.stat().st_size) as log:
+        assert log.rows == [{"step": 1}]
+    assert caplog.text.count("not a row") == 1
+
+
 def test_resuming_drops_the_rows_of_lost_updates_and_the_torn_line(tmp_path):
     path = tmp_path / "metrics.jsonl"
     before = '{"step": 1}\n{"step": 5}\n'

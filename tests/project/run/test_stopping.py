@@ -218,7 +218,15 @@ def test_the_last_checkpoints_and_the_best_are_kept(tiny_config, monkeypatch):
     assert names == {path.name for path in folder.all_checkpoints()} | {"best.json"}
 
 
-@pytest.mark.parametrize("content", ["", '{"checkpoint": 3}'])
+DAMAGED_NOTES = {
+    "nothing": "",
+    "another type": '{"checkpoint": 3}',
+    "too deep": "[" * 100_000,
+    "too large": '{"checkpoint": "a.pt", "validation_loss": 1' + "0" * 400 + "}",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED_NOTES.values(), ids=DAMAGED_NOTES)
 def test_a_damaged_note_of_the_best_stops_nothing(tiny_config, content):
     train_run(tiny_config.replace(max_steps=10))
     folder = RunFolder(tiny_config.run.run_dir)

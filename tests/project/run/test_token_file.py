@@ -88,6 +88,7 @@ def damage_version(raw):
         (lambda raw: raw.replace(b'"num_tokens": 3', b'"num_tokens":-3'), "damaged header"),
         (lambda raw: raw.replace(b'"dtype"', b'"dtipe"'), "damaged header"),
         (lambda raw: raw.replace(b"{", b"["), "damaged header"),
+        (lambda raw: MAGIC + b"[" * 1007 + raw[1024:], "damaged header"),
         (lambda raw: raw.replace(MAGIC, MAGIC + b"\xff"), "damaged header"),
     ],
 )
