@@ -222,8 +222,9 @@ def _rules(terms: Terms) -> list[str]:
         "scripts/evaluate.py scores all of them, in float32. In the long runs the cache of "
         "compiled code is empty; for choices it is filled, or compiling would take a third of "
         "their time.",
-        "Why choices read half of the stories: on a fifth of them, two minutes read each as often "
-        "as ten minutes read all, and the base only learns by heart (docs/log.md, 2026-11-25).",
+        "Why a measurement chooses on half of the stories or more: on a fifth of them, two minutes "
+        "read each as often as ten minutes read all, and the base only learns by heart "
+        "(docs/log.md, 2026-11-25).",
         "Choices have fewer updates than the long runs. A rung that costs updates, or that holds "
         "back overfitting, may lose as a choice and win in a long run: the result says what the "
         "accepted rungs do there, and nothing here says what the others would. The preset own-text "
