@@ -34,8 +34,8 @@ class DataConfig:
     batch_size: int = 32
     """Sequences per update."""
     order: Literal["random", "epochs"] = "random"
-    """How sequences are drawn; random: at random positions, with replacement; epochs: every
-    position once per pass over the text, in a random order."""
+    """How sequences are drawn; random: at random positions, with replacement; epochs: side by side,
+    each once per pass over the text and in a random order; up to two at its ends are left out."""
 
     token_noise: float = 0.0
     """Share of the input tokens that are replaced by random ones while training; never in an
@@ -162,8 +162,8 @@ class RunConfig:
         if self.max_steps is None and self.max_minutes is None:
             raise ValueError("a run needs an end: set max_steps, max_minutes or both")
         require_positive(
-            self, "max_steps", "max_minutes", "eval_every", "eval_tokens", "log_every",
-            "checkpoint_every", "keep_checkpoints", "grad_accum_steps",
+            self, "max_steps", "max_minutes", "eval_every", "log_every", "checkpoint_every",
+            "keep_checkpoints", "grad_accum_steps",
         )  # fmt: skip
         require_not_negative(self, "sample_tokens", "num_samples", "seed")
         if self.eval_tokens < 2:

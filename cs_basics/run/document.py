@@ -2,6 +2,7 @@
 
 import base64
 import html
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -208,9 +209,5 @@ def _escape_markdown(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    fence = "`" * (3 + max((len(run) for run in _backtick_runs(text)), default=0))
+    fence = "`" * (3 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}\n{text}\n{fence}"
-
-
-def _backtick_runs(text: str) -> list[str]:
-    return [run for run in "".join(c if c == "`" else " " for c in text).split() if run]

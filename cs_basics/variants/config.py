@@ -77,13 +77,11 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in (
-            *("context_length", "d_model", "d_ff", "num_layers", "num_heads", "norm_groups"),
-            "num_models",
+            *("vocab_size", "context_length", "d_model", "d_ff", "num_layers", "num_heads"),
+            *("norm_groups", "num_models"),
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.vocab_size < 1:
-            raise ValueError(f"vocab_size={self.vocab_size} must be at least 1")
         if self.context_length > MAX_CONTEXT_LENGTH:
             raise ValueError(
                 f"context_length={self.context_length} must be at most {MAX_CONTEXT_LENGTH}"
