@@ -155,6 +155,8 @@ OTHERWISE = (
     ("cs_basics/study/ablation.py", '    "norms": _norms,\n[...]    "lr"', '    "lr"'),
     ("cs_basics/variants/config.py", "NormKind = Literal[[...]@dataclass", "@dataclass"),
     ("cs_basics/variants/config.py", "without head_dim it divides", "divides"),
+    ("docs/handout.md", " (the student edition, which `python scripts/instructor/make_starter.py "
+     "--out DIR` makes)", ""),
     ("scripts/ablate.py", "scripts/ablate.py norms.", "scripts/ablate.py lr."),
     ("scripts/ablate.py", "scripts/ablate.py norms --minutes", "scripts/ablate.py batch --minutes"),
     ("cs_basics/interop/__init__.py",

@@ -229,9 +229,9 @@ def _rules(terms: Terms) -> list[str]:
         "back overfitting, may lose as a choice and win in a long run: the result says what the "
         "accepted rungs do there, and nothing here says what the others would. The preset own-text "
         "has Muon, dropout and tied embeddings for what they gained in such runs (docs/log.md).",
-        "All are runs by the clock, in minutes of the machine on which the ladder was begun: on a "
-        "slower or faster one, which half a minute of the base shows, they take as much longer or "
-        "shorter.",
+        "All are runs by the clock, in minutes of the machine on which the ladder was begun. On "
+        "another machine they are longer or shorter by its speed, which is measured at each start "
+        "by half a minute of the base.",
         "The peer, transformers' model with PyTorch's optimizers, is not on this ladder: "
         "docs/performance.md compares with it at equal time, with AdamW and with Muon.",
         "Texts (SHA-256): " + ", ".join(f"{n} {value}" for n, value in terms.texts.items()) + ".",
