@@ -20,7 +20,8 @@ entry_model.py also imports the entry's cs_basics.
     refused.py     what is not run and not opened at all
     pickled.py     which pickles are data
     workplace.py   the folders that a submission may write to
-    absent.py      stand-ins for packages that are not installed
+    removal.py     removes what it leaves there, however deep
+    absent.py      stand-ins for packages that are not installed, or not allowed
     forking.py     lets a submission's processes be forked, however it starts them
     huge_pages.py  keeps memory in huge pages, so that a fork takes less time
     inputs.py      where the server sees whether a submission changed its inputs
