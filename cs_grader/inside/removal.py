@@ -20,7 +20,6 @@ def remove(path: str | Path) -> None:
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         os.unlink(path)  # noqa: PTH108
         return
-    os.chmod(path, 0o700)  # noqa: PTH101
     prefix = f"{path}/{secrets.token_hex(8)}"
     fresh = (f"{prefix}-{number}" for number in itertools.count())
     while entries := _inside(path):
