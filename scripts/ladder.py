@@ -183,7 +183,7 @@ class Climber:
             self.record.add(score)
             return
         begun = before[()][0].steps
-        self.stretch = begun / score.steps
+        self.stretch = begun / max(1, score.steps)
         if not 1 / MAX_STRETCH <= self.stretch <= MAX_STRETCH:
             raise ValueError(
                 f"this machine makes {score.steps} updates in half a minute, and {begun} were made "
@@ -275,7 +275,7 @@ class Climber:
         today = datetime.datetime.now().astimezone().date().isoformat()
         return Score(
             kind=kind, recipe=recipe, seed=seed, bits_per_byte=bits, steps=steps, date=today,
-            failure=failure,
+            failure=failure, stretch=round(self.stretch, 3),
         )  # fmt: skip
 
     def command(

@@ -25,8 +25,8 @@ from cs_grader.outside.stage import Stage
 from cs_grader.result import printable
 
 ANSWERS_S = 600.0
-"""Seconds for all answers of a process together. Ten-minute models need two minutes, and
-code that trains on meanwhile gains little."""
+"""Seconds for all answers of a process together: ten-minute models need two minutes. Not without
+end, since code could train on meanwhile."""
 PROGRAM = "cs_grader/inside/entry_model.py"
 SHOWN = (
     "config.json",

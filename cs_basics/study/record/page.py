@@ -108,7 +108,11 @@ def _measured_on(ladder: Ladder) -> str:
         return "Nothing is measured yet."
     dates = sorted({score.date for score in scores})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return f"{len(scores)} runs, {when}, on {ladder.record.terms.machine}."
+    others = [score.stretch for score in scores if score.stretch != 1]
+    longer = (
+        f" {len(others)} of them were stretched, at most {max(others):g} times." if others else ""
+    )
+    return f"{len(scores)} runs, {when}, on {ladder.record.terms.machine}.{longer}"
 
 
 def _row(ladder: Ladder, rung: Rung) -> list[str]:
@@ -203,7 +207,7 @@ def _longer(ladder: Ladder) -> list[Block]:
     return [
         *told,
         Paragraph(
-            "Made by hand, before every rung was decided: the exception to the "
+            "The recipe of this run was chosen before every rung was decided: an exception to the "
             "rule that the validation text waits for that."
         ),
     ]

@@ -48,6 +48,8 @@ class Score:
     date: str
     failure: str = ""
     """The last line that a failed run wrote."""
+    stretch: float = 1.0
+    """Minutes that it took for one of the ladder's: on a machine of half the speed, 2."""
 
     @property
     def value(self) -> float:

@@ -129,14 +129,18 @@ def test_on_a_slower_machine_a_run_takes_longer(acted, ladder, monkeypatch, tmp_
         hour = str(6.0 * final)
         assert lengths[:2] == ["0.5", str(float(minutes))]
         assert {*lengths[2:]} - {hour} == {str(float(minutes)), str(float(final))}
-    for steps in (24, 401):
+    for steps in (0, 24, 401):
         acted.clear()
         monkeypatch.setenv("LADDER_STEPS", str(steps))
         result = ladder("--seeds", 0, 1, 2, 3)
         assert (result.code, result.err.count("\n")) == (2, 1)
         assert f"makes {steps} updates in half a minute, and 100 were made when" in result.err
         assert len([call for call in acted if is_run(call)]) == 1
-    assert '"seed": 3' not in (tmp_path / "out" / "record.jsonl").read_text()
+    written = (tmp_path / "out" / "record.jsonl").read_text()
+    assert '"seed": 3' not in written
+    assert [written.count(f'"stretch": {stretch}') > 0 for stretch in (1.0, 2.0, 0.25)] == [
+        True
+    ] * 3
 
 
 @pytest.mark.usefixtures("acted")

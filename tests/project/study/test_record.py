@@ -193,7 +193,14 @@ def test_the_page_has_the_result_and_the_hour():
     assert "better than the base on the validation text" in page
     assert "## The same in 60 minutes\n\nNot measured yet." in page
     ladder.record.scores.append(score_of(kind="hour", recipe=("a",), bits_per_byte=0.75))
-    assert "| base + a | 0 | 0.7500 | 7 |" in to_markdown("", blocks(ladder))
+    page = to_markdown("", blocks(ladder))
+    assert "| base + a | 0 | 0.7500 | 7 |" in page
+    assert "an exception" not in page
+    assert "stretched" not in page
+    ladder.record.scores.append(score_of(kind="hour", recipe=("b",), stretch=1.88))
+    page = to_markdown("", blocks(ladder))
+    assert "an exception" in page
+    assert "1 of them were stretched, at most 1.88 times" in page
 
 
 @pytest.mark.parametrize(

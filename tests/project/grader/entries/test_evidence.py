@@ -1,16 +1,20 @@
 """What the verdict on an entry is computed from."""
 
 import contextlib
+import io
 import itertools
 import json
+import os
 import random
+import struct
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from cs_grader.entries import statistics
+from cs_grader.entries import model, statistics
 from cs_grader.entries.checks import judge, seeds
 from cs_grader.entries.entry import arguments_of
 from cs_grader.entries.evaluation import (
@@ -206,6 +210,21 @@ def test_ids_that_stand_for_more_than_a_text_are_refused_before_it_is_made(tmp_p
     ids = np.ones(MAX_TEXT_BYTES // 2**20 + 1, np.int32)
     with pytest.raises(RefusedError, match="stand for"):
         files.decode(ids)
+
+
+def test_the_time_for_answers_is_that_of_all_together(monkeypatch):
+    monkeypatch.setattr(model, "ANSWERS_S", 0.5)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb", buffering=0) as pipe, os.fdopen(writing, "wb") as answers:
+        asked = model.Answers(io.BytesIO(), pipe, io.BytesIO())
+        answers.write(struct.pack("<Qi", 1, 7))
+        answers.flush()
+        assert list(asked.encode(b"x")) == [7]
+        time.sleep(0.5)
+        start = time.monotonic()
+        with pytest.raises(RefusedError, match="not all answers within"):
+            asked.encode(b"x")
+        assert time.monotonic() - start < 0.3
 
 
 def test_an_error_of_any_kind_is_the_entry_s_verdict():
