@@ -82,9 +82,10 @@ class Trainer:
         optim = config.optim
         rows = (self.micro_batch_size, config.model.context_length, config.model.d_model)
         self.dropout = Dropout(self.model, optim.dropout, rows, optim.dropout_from)
-        self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
         self.layout = lay_out(self.model, self.optimizer, config, world)
+        # After the layout, or it would keep whole weights alive that were replaced by shards.
+        self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
         self.step = 0
         self.recent_losses: list[float] = []
         self.spikes = SpikeDetector()
@@ -158,7 +159,7 @@ class Trainer:
             self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"{checkpoint.path} is not of a run like this one") from error
+            raise ValueError(f"{checkpoint.path} is of a run with other settings") from error
         self.step = step
         logger.info("going on from step %s (%s)", f"{self.step:,}", checkpoint.path)
 
