@@ -83,6 +83,11 @@ class RunFolder:
         text = json.dumps({"settings": config.to_json(), "provenance": provenance}, indent=2)
         write_atomically(self.config, text.encode() + b"\n")
 
+    def imported_from(self) -> str | None:
+        """Return the name of the folder whose weights are this run's step 0; None: its seed's."""
+        provenance = read_json(self.config).get("provenance") or {}
+        return provenance.get("imported_from")
+
     def read_config(self) -> TrainConfig:
         """Read config.json.
 

@@ -66,9 +66,10 @@ class History:
         return samples.stat().st_mtime >= newest[0].stat().st_mtime
 
     def _steps(self) -> list[int]:
-        """Step 0, whose weights follow from the seed, and the steps that have checkpoints."""
+        """The steps that have checkpoints, and step 0 if its weights follow from the seed."""
         paths = self.folder.all_checkpoints()
-        return sorted({0, *(int(path.stem.removeprefix("step-")) for path in paths)})
+        steps = {int(path.stem.removeprefix("step-")) for path in paths}
+        return sorted(steps if self.folder.imported_from() else steps | {0})
 
     def _model_at(self, step: int) -> TransformerLM | None:
         """The model of a step; None if its checkpoint has been deleted meanwhile."""
