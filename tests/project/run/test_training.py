@@ -79,6 +79,11 @@ def assert_same_bits(left, right):
         assert left == right
 
 
+def test_a_warm_up_as_long_as_the_run_is_named(tiny_config, caplog):
+    train_run(tiny_config.replace(max_steps=2, warmup_steps=2))
+    assert "warmup_steps=2 of max_steps=2: the learning rate never reaches" in caplog.text
+
+
 def test_a_run_leaves_everything_in_its_folder(tiny_config):
     result = train_run(tiny_config)
     folder = RunFolder(tiny_config.run.run_dir)
