@@ -171,9 +171,7 @@ def expect_close(
     finding = describe(got, expected, error, limit, name, observed["dtype"])
     certain = [] if causes else [pattern(error, limit), right_and_wrong(others)]
     if not all(trial.is_right or trial.got is None for trial in others):
-        hint = (
-            hint if hint != IF_VALUES_ARE_RIGHT else "Its values are wrong as well: repair those."
-        )
+        hint = hint if hint != IF_VALUES_ARE_RIGHT else "The values are wrong, too: fix them first."
     mark = fingerprint.of_values(got, expected, limit, observed["dtype"])
     report("\n  ".join([finding, *filter(None, certain)]), causes, hint, mark)
 
