@@ -20,10 +20,11 @@ from cs_basics.run.evaluation import (
     make_loss_function,
     make_training_loss,
 )
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.metrics import MetricsLog
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
 from cs_basics.run.report import Report
@@ -124,7 +125,7 @@ class Trainer:
         }
         path = self.folder.checkpoint_of(self.step)
         write_checkpoint(path, model, optimizer, self.step, progress)
-        self.folder.keep_checkpoints(
+        self.folder.prune_checkpoints(
             self.step, self.config.run.keep_checkpoints, self.validation_loss
         )
 

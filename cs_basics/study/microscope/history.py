@@ -11,7 +11,8 @@ from torch import Tensor
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.checkpoint_file import read_checkpoint
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import open_token_file

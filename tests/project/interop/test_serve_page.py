@@ -14,7 +14,7 @@ from cs_basics.bpe import train_bpe
 from cs_basics.interop.page_file import write_page
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
-from cs_basics.run.folder import make_optimizer
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.tokenizer import Tokenizer
 
 needed = "not installed: pip install -e '.[dev]'"

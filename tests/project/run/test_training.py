@@ -18,8 +18,9 @@ from cs_basics.run.batches import with_noise
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.schedules import linear_schedule
 from cs_basics.run.token_file import open_token_file

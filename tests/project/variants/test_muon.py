@@ -9,8 +9,8 @@ import torch
 from cs_basics.fast import accelerate
 from cs_basics.fast.muon import StackedMuon, orthogonalised_in_place
 from cs_basics.run.distributed import World
-from cs_basics.run.folder import make_optimizer
 from cs_basics.run.layout import check_layout
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.variants import muon
 from cs_basics.variants.model import build_model
 from cs_basics.variants.muon import Muon, best_quintic, minimax, orthogonalised
