@@ -60,7 +60,13 @@ class NotStarted(pytest.fail.Exception):
         super().__init__(f"not started: {adapter}", pytrace=False)
 
 
+MOST_OF_A_MESSAGE = 10_000
+"""Characters; a message may quote an answer, and an answer may be of any length."""
+
+
 def fail(message: str, diagnosis: str | None = None, mark: Fingerprint | None = None) -> NoReturn:
+    if len(message) > MOST_OF_A_MESSAGE:
+        message = f"{message[:MOST_OF_A_MESSAGE]} ..."
     raise WrongAnswer(message, diagnosis, mark)
 
 
@@ -382,7 +388,7 @@ def expect_equal(
 
 def excerpt(sequence: Any, place: int) -> str:
     start = max(place - 3, 0)
-    shown = repr(sequence[start : place + 5])
+    shown = repr(sequence[start : place + 5])[:1000]
     return ("... " if start else "") + shown + (" ..." if place + 5 < len(sequence) else "")
 
 

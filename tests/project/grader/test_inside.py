@@ -67,3 +67,29 @@ def test_code_of_a_probe_is_watched(monkeypatch):
     monkeypatch.setattr(training.optimize, "__defaults__", (1, 2))
     assert observers.replaced("probes.training") == "probes.training.optimize"
     assert not observers.replaced("probes.model")
+
+
+READY_MADE = """
+import sys
+from cs_grader.inside import audit
+audit.listen(audit.Folders("/none", "/none", ()), lambda *_: None, {package})
+try:
+    import tokenizers
+except ImportError as error:
+    print(error)
+else:
+    print("imported")
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "said"),
+    [("tokenizers", "tokenizers does the work of this problem and is not there"), ("", "imported")],
+)
+def test_compiled_code_of_a_ready_made_package_is_refused_without_a_finder(package, said):
+    pytest.importorskip("tokenizers")
+    program = READY_MADE.format(package=repr([package]))
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == said
