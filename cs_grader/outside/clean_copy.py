@@ -86,7 +86,9 @@ class CleanCopy:
         folder.mkdir()
         self.folder = folder
         self.copied = Copied()
-        self.taken: dict[str, str] = {}
+        # A folder Tests that comes first must not hide the adapters.
+        tests = str(ADAPTERS.parent)
+        self.taken = {tests: tests}
 
     def accepts(self, name: str) -> bool:
         """Decide whether a file of this name is copied; each name is accepted once."""

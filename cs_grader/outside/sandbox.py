@@ -222,7 +222,7 @@ def start(
 
 
 def sweep(tier: str) -> None:
-    """Kill what a sandbox has left behind, and empty its shared memory; bubblewrap leaves nothing."""
+    """Kill what a sandbox has left, and empty its shared memory; bubblewrap leaves nothing."""
     if tier == "bubblewrap" or not Path("/proc/self/stat").exists():
         return
     _kill_left(tier)

@@ -326,6 +326,15 @@ def test_source_beyond_a_limit_is_left_out(tmp_path, monkeypatch):
     assert copied.left_out[0].endswith("MB of source")
 
 
+def test_a_folder_of_another_case_does_not_hide_the_adapters(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("Tests/old.py", b"")
+        archive.writestr("tests/adapters.py", b"")
+    copied = copy_submission(tmp_path / "a.zip", tmp_path / "copy")
+    assert copied.left_out == ["Tests/old.py: the same name as tests"]
+    assert (tmp_path / "copy" / "tests" / "adapters.py").exists()
+
+
 def test_own_names_have_room_in_an_argument(tmp_path):
     for number in range(2000):
         (tmp_path / f"{'a' * 30}{number}.py").touch()
