@@ -6,7 +6,7 @@
 # make claims  measure what is said of norms (an hour or two; ARGS=--quick: minutes): docs/claims.md
 # make faults  build every fault of the bank in turn: does the examination catch it?
 # make places  plant faults in right code in turn: does the examination name the line?
-# make contracts  draw twenty contracts: does the reference of each get every point, and the usual one not?
+# make contracts  draw twenty contracts: does the reference of each get full marks, and the usual one not?
 # make seeds   let the reference sit the examination with inputs of fifty seeds: does it pass each?
 # make fuzz    run the scripts on a thousand damaged files: one line each, and nothing left behind?
 # make class   hide diagnoses from a class of two hundred: are the mistakes found again?

@@ -6,5 +6,6 @@ generate, training. It imports none of the subpackages.
 
 The machines take the book's objects and vary them (variants), make them faster (fast), run them
 (run), study them (study) or carry them elsewhere (interop); stories writes the embedded corpus.
-Their tests are in tests/project/, in folders of the same names; the book's are in tests/ itself.
+Their tests are in tests/project/, in folders of the same names. The book is tested by the
+examination in tests/ and by tests/project/book/.
 """

@@ -42,6 +42,7 @@ def train_bpe(
 
     Raises:
         OSError: The file cannot be read.
+        TypeError: special_tokens is not a sequence of strings.
         ValueError: The file is empty, vocab_size leaves no room for the bytes and the special
             tokens, or a special token is empty or repeated.
     """

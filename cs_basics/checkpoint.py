@@ -52,7 +52,8 @@ def load_checkpoint(
     Raises:
         FileNotFoundError: There is no such file.
         RuntimeError: The weights do not fit the model; the message names them.
-        ValueError: The parameter groups do not fit the optimizer.
+        ValueError: The parameter groups do not fit the optimizer; the model is loaded by then.
+        EOFError, KeyError, pickle.UnpicklingError: The file is not such a checkpoint.
     """
     state = torch.load(src, map_location="cpu", weights_only=True)
     model.load_state_dict(state["model"])

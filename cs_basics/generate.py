@@ -156,7 +156,7 @@ def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
     if not prompt:
         raise ValueError("the prompt is empty: give at least one token, such as <|endoftext|>")
     if unknown := [id for id in prompt if not 0 <= id < model.vocab_size]:
-        raise ValueError(f"token id {unknown[0]} is not below vocab_size={model.vocab_size}")
+        raise ValueError(f"token id {unknown[0]} is not in [0, {model.vocab_size})")
     return list(prompt[-max(model.context_length - 1, 1) :])
 
 

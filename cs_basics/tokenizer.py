@@ -184,6 +184,7 @@ class Tokenizer:
 
         Raises:
             OSError: A file is missing or cannot be read.
+            TypeError: An id is not an integer.
             ValueError: A file is not in this format, or the two do not fit together.
         """
         try:

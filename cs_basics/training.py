@@ -33,7 +33,7 @@ class Update:
 
 
 class TrainingDivergedError(ValueError):
-    """The loss or its gradient is not finite."""
+    """A loss, a gradient or a weight is not finite."""
 
 
 def train(

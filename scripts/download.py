@@ -4,7 +4,6 @@ python scripts/download.py tinystories
 """
 
 import gzip
-import shutil
 import zlib
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,6 +11,7 @@ from typing import Annotated, Literal
 import tyro
 from cli import progress_printer, run
 
+from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.download import download
 
 _HUB = "https://huggingface.co/datasets"
@@ -67,14 +67,14 @@ def unpack(path: Path, text: Path) -> None:
     Raises:
         ValueError: The archive is damaged.
     """
-    unfinished = text.with_name(text.name + ".unfinished")
+    size, on_progress = path.stat().st_size, progress_printer()
     try:
-        with gzip.open(path, "rb") as packed, unfinished.open("wb") as file:
-            shutil.copyfileobj(packed, file, 1 << 20)
+        with path.open("rb") as raw, gzip.open(raw) as packed, atomic_writer(text) as file:
+            while block := packed.read(1 << 20):
+                file.write(block)
+                on_progress("unpacking", "bytes", raw.tell(), size)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        unfinished.unlink()
         raise ValueError(f"{path} is damaged ({error}): delete it and start again") from error
-    unfinished.replace(text)
     path.unlink()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from cli import run
+from cli import print_result, progress_printer, run
 from process import keep_freed_memory, pack_weights
 
 from cs_basics.generate import Sampling
@@ -143,6 +143,7 @@ def write_batch(
     """
     stories = list(beginnings)
     is_shown_growing = len(stories) == 1
+    on_progress, done = progress_printer(), 0
 
     def show(text: str) -> None:
         sys.stdout.write(text)
@@ -166,11 +167,14 @@ def write_batch(
         stories[row] += chunk
         if is_shown_growing:
             show(chunk)
+        else:
+            done += 1
+            on_progress("writing", "tokens", done, 0)  # a text may end at any token
     if is_shown_growing:
         show("\n")
         return
     for number, story in enumerate(stories[:num_shown], start=1):
-        show((f"--- {first + number} ---\n" if first is not None else "") + f"{story}\n")
+        print_result((f"--- {first + number} ---\n" if first is not None else "") + story)
 
 
 if __name__ == "__main__":

@@ -227,7 +227,7 @@ class Climber:
                 self.rungs, values(self.record.runs("choice")), self.seeds, state
             ),
             "final": sum(
-                seed not in final.get(recipe, {}) for recipe in ((), state.accepted)
+                seed not in final.get(recipe, {}) for recipe in {(), state.accepted}
                 for seed in self.seeds
             ),
             "hour": 1,

@@ -46,7 +46,8 @@ def main(
     Args:
         run_dir: The run folder.
         num_windows: Windows of the validation text that the model reads.
-        follow: Go on until the run has ended, and draw again after each new checkpoint.
+        follow: Draw again after each new checkpoint, until the run has written its samples. After a
+            run that was stopped, press Ctrl-C.
         walk: Instead, print shapes and sizes of one sentence on its way through the model.
         sentence: That sentence.
         diagram: Instead, draw the data flow of a block, plain and fused, into this file (PNG).

@@ -1,4 +1,4 @@
-"""Make .venv and install this project into it, where there is no make: python scripts/setup.py."""
+"""Make .venv and install this project into it, as `make` does: python scripts/setup.py."""
 
 import argparse
 import importlib.util

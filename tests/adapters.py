@@ -310,7 +310,7 @@ def run_train_bpe(
     special_tokens: list[str],
     **kwargs: object,
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Return the vocabulary and the merges, in order, learnt from the text at `input_path`.
+    """Return the vocabulary and the merges, in order, learned from the text at `input_path`.
 
     The vocabulary holds the 256 bytes, the special tokens and one token for each merge.
     """

@@ -60,7 +60,13 @@ class NotStarted(pytest.fail.Exception):
         super().__init__(f"not started: {adapter}", pytrace=False)
 
 
+MOST_OF_A_MESSAGE = 10_000
+"""Characters; a message may quote an answer, and an answer may be of any length."""
+
+
 def fail(message: str, diagnosis: str | None = None, mark: Fingerprint | None = None) -> NoReturn:
+    if len(message) > MOST_OF_A_MESSAGE:
+        message = f"{message[:MOST_OF_A_MESSAGE]} ..."
     raise WrongAnswer(message, diagnosis, mark)
 
 
@@ -171,9 +177,7 @@ def expect_close(
     finding = describe(got, expected, error, limit, name, observed["dtype"])
     certain = [] if causes else [pattern(error, limit), right_and_wrong(others)]
     if not all(trial.is_right or trial.got is None for trial in others):
-        hint = (
-            hint if hint != IF_VALUES_ARE_RIGHT else "Its values are wrong as well: repair those."
-        )
+        hint = hint if hint != IF_VALUES_ARE_RIGHT else "The values are wrong, too: fix them first."
     mark = fingerprint.of_values(got, expected, limit, observed["dtype"])
     report("\n  ".join([finding, *filter(None, certain)]), causes, hint, mark)
 
@@ -384,7 +388,7 @@ def expect_equal(
 
 def excerpt(sequence: Any, place: int) -> str:
     start = max(place - 3, 0)
-    shown = repr(sequence[start : place + 5])
+    shown = repr(sequence[start : place + 5])[:1000]
     return ("... " if start else "") + shown + (" ..." if place + 5 < len(sequence) else "")
 
 

@@ -284,13 +284,13 @@ def observe(
         except guard.OutOfTimeError as error:
             where = place_of_error(error)
             raise WrongAnswer(f"stopped at {where}: {guard.OUT_OF_TIME}", "out-of-time") from None
-        except NotImplementedError as error:
-            raise NotStarted(adapter_in(error)) from None
         except AttributeError as error:
             if error.obj is not adapters:
                 raise
             raise NotStarted(error.name) from None
         except Exception as error:
+            if is_blank(error):
+                raise NotStarted(adapter_in(error)) from None
             if guard.is_out_of_memory(error):
                 error.add_note(guard.OUT_OF_MEMORY)
             error.add_note(f"asked for {question_of(inputs)}")
@@ -307,6 +307,12 @@ def observe(
 
 def question_of(inputs: dict[str, Any]) -> str:
     return asked.question(inputs) or ", ".join(asked.described(inputs, inputs)) or "nothing else"
+
+
+def is_blank(error: Exception) -> bool:
+    """Whether a blank to fill in raised this, not PyTorch for a dtype, a device or a `foward`."""
+    pytorchs = ("not implemented for", "missing the required", "Could not run", "meta tensor")
+    return isinstance(error, NotImplementedError) and not any(say in str(error) for say in pytorchs)
 
 
 def adapter_in(error: BaseException) -> str:

@@ -150,6 +150,14 @@ def test_embedding_looks_up_one_row_per_id(observe, rng, shape):
 
 
 @pytest.mark.problem("embedding")
+def test_embedding_takes_ids_that_are_not_contiguous(observe, rng):
+    table, ids = normal(rng, 9, 4), rng.integers(1, 8, (3, 4))
+    case = {"vocab_size": 9, "d_model": 4, "weights": table, "token_ids": ids}
+    seen = forward_strided(observe, "run_embedding", case, ["token_ids"])
+    expect_close(seen["output"], oracles.embedding(ids, table), "run_embedding", tolerance=1e-7)
+
+
+@pytest.mark.problem("embedding")
 def test_embedding_reaches_the_first_and_the_last_id(observe, rng):
     table = normal(rng, 6, 3)
     ids = np.array([0, 5, 0, 5])

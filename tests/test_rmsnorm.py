@@ -185,7 +185,9 @@ if current().norm_rounding == "before_gain":
         if wrong > 0.005:
             others = mistakes.narrow_rms_norm(*arguments).items()
             causes = [what for what, other in others if np.mean(seen["values"] != other) < 0.005]
-            report(f"run_rmsnorm of {dtype}: {wrong:.0%} of the values are rounded", causes, "")
+            report(
+                f"run_rmsnorm of {dtype}: {wrong:.0%} of the values are rounded wrongly", causes, ""
+            )
 
 
 @pytest.mark.parametrize("scale", [1.0, 3e-3])

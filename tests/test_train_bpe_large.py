@@ -78,7 +78,7 @@ def test_train_gives_the_same_in_parallel(observe, rng):
         expect_equal(
             seen["merges"],
             oracles.train_bpe(**arguments),
-            f"{NAME}: merges learnt by several processes",
+            f"{NAME}: merges learned by several processes",
             given=text,
         )
 

@@ -2,10 +2,18 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_gradients, expect_learned, expect_unchanged
+from compare import (
+    expect,
+    expect_close,
+    expect_gradients,
+    expect_learned,
+    expect_tensor,
+    expect_unchanged,
+)
 from mistakes import transformer as mistakes
 from oracles import model as oracles
 from probes.model import AMBIGUOUS, backward, forward, forward_if_supported
+from strided import forward_strided
 from trials import ask, once
 
 BLOCK = "run_transformer_block"
@@ -265,13 +273,24 @@ def test_model_takes_a_vocabulary_smaller_than_d_model(observe, rng):
 
 
 @model_problem
+def test_model_takes_ids_that_are_not_contiguous(observe, rng):
+    case = model_case(rng)
+    seen = forward_strided(observe, MODEL, case, ["in_indices"])
+    settings = (case[name] for name in ("num_layers", "num_heads", "rope_theta"))
+    expected = oracles.transformer_lm(case["in_indices"], case["weights"], *settings)
+    expect_close(seen["output"], expected, MODEL, tolerance=1e-4)
+
+
+@model_problem
 def test_model_does_not_see_the_future(observe, rng):
     case = model_case(rng, batch=1)
     earlier = observe(forward, function=MODEL, arguments=case)["output"]
     case["in_indices"][0, 3:] = (case["in_indices"][0, 3:] + 1) % case["vocab_size"]
     later = observe(forward, function=MODEL, arguments=case)["output"]
-    if earlier["values"] is None or later["values"] is None:
-        expect(False, f"{MODEL} returned {later['dtype']}, expected a tensor")
+    shape = (*case["in_indices"].shape, case["vocab_size"])
+    for seen in (earlier, later):
+        expect_tensor(seen, shape, MODEL, ["float32"])
+        expect(bool(np.isfinite(seen["values"]).all()), f"{MODEL}: not all logits are finite")
     difference = np.abs(earlier["values"][0, :3] - later["values"][0, :3]).max()
     expect(
         bool(difference <= 1e-5),

@@ -12,7 +12,7 @@ from cs_basics.variants.ensemble import members_of
 def checkpoint_blocks(model: nn.Module) -> None:
     """Keep only the input of each block and recompute its activations in the backward, in place.
 
-    Chen et al. 2016, sec. 3 (https://arxiv.org/abs/1604.06174).
+    Chen et al. 2016, sec. 4 (https://arxiv.org/abs/1604.06174).
 
     Args:
         model: A model with its blocks in `layers`, or an ensemble of such models.

@@ -71,8 +71,10 @@ def add_rms_norm_unrounded(
         residual: The residual stream, same shape.
 
     Raises:
+        TypeError: The norm is of another class, with a gain or a mean square of its own.
         ValueError: x and residual differ in shape.
     """
+    check_norm(norm)
     check_shapes(x, residual)
     casts_first = isinstance(norm, LlamaRMSNorm)
     return AddRMSNormFunction.apply(x, residual, norm.weight, norm.eps, casts_first, False)
@@ -101,9 +103,11 @@ def add_rms_norm_(
         residual: As there, with the dtype of x; becomes the sum.
 
     Raises:
+        TypeError: As in `add_rms_norm_unrounded`.
         ValueError: x and residual differ in shape or dtype, or a gradient would need what is
             overwritten.
     """
+    check_norm(norm)
     check_shapes(x, residual)
     if residual.dtype != x.dtype:
         raise ValueError(f"residual of {residual.dtype} must have the dtype of x, {x.dtype}")
@@ -115,6 +119,16 @@ def add_rms_norm_(
     if isinstance(norm, LlamaRMSNorm):
         return x.copy_(wide).mul_(norm.weight), residual
     return x.copy_(wide.mul_(norm.weight)), residual
+
+
+def check_norm(norm: RMSNorm) -> None:
+    """Refuse a norm of which weight and eps do not tell all.
+
+    Raises:
+        TypeError: It is not RMSNorm, LlamaRMSNorm or a fused twin.
+    """
+    if type(norm) not in (RMSNorm, LlamaRMSNorm, FusedRMSNorm, FusedLlamaRMSNorm):
+        raise TypeError(f"{type(norm).__name__} must be RMSNorm or LlamaRMSNorm")
 
 
 def check_shapes(x: Tensor, residual: Tensor) -> None:

@@ -48,7 +48,7 @@ def flash_causal_attention(
     if not q.shape[-2] == k.shape[-2] == v.shape[-2]:
         raise ValueError(
             f"{q.shape[-2]} queries, {k.shape[-2]} keys and {v.shape[-2]} values: "
-            "causal attention needs as many of each"
+            "causal attention needs the same number of each"
         )
     if runs_on_triton(q, k, v):
         from cs_basics.fast.triton_attention import TritonCausalAttention

@@ -89,9 +89,10 @@ def read_llama_config(path: Path, **settings: Any) -> TrainConfig:  # noqa: ANN4
     if not isinstance(values, dict):
         raise ValueError(f"{path} is not a configuration")
     try:
-        return TrainConfig.of(**_llama_settings(values) | settings)
+        config = TrainConfig.of(**_llama_settings(values))
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{path}: {error}") from None
+    return config.replace(**settings)
 
 
 def _llama_settings(values: dict[str, Any]) -> dict[str, Any]:

@@ -101,17 +101,21 @@ def _check_supported(content: Mapping[str, Any], model: Mapping[str, Any]) -> No
         raise _UnsupportedError("changes text before it splits it (normalizer)")
     if model.get("dropout") or model.get("ignore_merges"):
         raise _UnsupportedError("does not apply its merges in order (dropout, ignore_merges)")
+    if (content.get("post_processor") or {}).get("type", "ByteLevel") != "ByteLevel":
+        raise _UnsupportedError("adds tokens to every text (post_processor)")
     steps = content["pre_tokenizer"]
     steps = steps["pretokenizers"] if steps["type"] == "Sequence" else [steps]
-    patterns = [step["pattern"].get("Regex") for step in steps if step["type"] == "Split"]
-    byte_level = [step for step in steps if step["type"] == "ByteLevel"]
-    if len(byte_level) != 1 or byte_level[0].get("add_prefix_space"):
+    *before, byte_level = steps
+    if byte_level["type"] != "ByteLevel" or byte_level.get("add_prefix_space"):
         raise _UnsupportedError("does not take text as it is (pre_tokenizer)")
-    if byte_level[0].get("use_regex", True) == bool(patterns) or patterns not in (
-        [],
-        [PRETOKEN.pattern],
-    ):
-        raise _UnsupportedError("splits text by another pattern than GPT-2's")
+    # Either ByteLevel splits by GPT-2's pattern, or one Split before it does.
+    gpt2 = [] if byte_level.get("use_regex", True) else [("Split", PRETOKEN.pattern, "Isolated")]
+    found = [
+        (step["type"], step.get("pattern", {}).get("Regex"), step.get("behavior"))
+        for step in before
+    ]
+    if found != gpt2 or any(step.get("invert") for step in before):
+        raise _UnsupportedError("splits text by another pattern than GPT-2's (pre_tokenizer)")
 
 
 def tiktoken_arguments(tokenizer: Tokenizer, name: str = "cs_basics") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Atomic writes: files and folders that appear complete or not at all, even after a kill; locks."""
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Generator
@@ -84,7 +85,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def lock(file: IO[bytes]) -> None:
-    """Lock a file until it is closed, where the operating system supports it.
+    """Lock a file until it is closed, where operating system and file system support it.
 
     Not with `flock`, whose lock is inherited by children and outlives a killed parent process.
 
@@ -97,7 +98,9 @@ def lock(file: IO[bytes]) -> None:
         return
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            return
         raise ValueError(f"{file.name} is being written by another process") from None
 
 

@@ -64,7 +64,7 @@ class WeightAverage:
         """
         mean = state["mean"]
         if mean and [part.shape for part in mean] != [weight.shape for weight in self.weights]:
-            raise ValueError("the mean has not the shapes of the weights")
+            raise ValueError("the mean does not have the shapes of the weights")
         self.count, self.is_swapped = state["count"], state["is_swapped"]
         self.mean = [part.to(w.device) for part, w in zip(mean, self.weights, strict=bool(mean))]
         if self.is_swapped:

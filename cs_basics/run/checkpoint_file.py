@@ -151,17 +151,22 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     ):
         raise ValueError(f"{path} is damaged (its checksum does not fit)")
     try:
-        progress = torch.load(io.BytesIO(body[state_bytes:]), weights_only=True)
+        progress = torch.load(
+            # A mean of weights that was made on a GPU has to be readable without one.
+            io.BytesIO(body[state_bytes:]),
+            map_location="cpu",
+            weights_only=True,
+        )
     except Exception as error:
         # Unpickling arbitrary bytes may raise any exception.
         raise ValueError(f"{path} is damaged: its progress cannot be read") from error
     if not isinstance(progress, dict):
-        raise ValueError(f"{path} is damaged: its progress is no dictionary")
+        raise ValueError(f"{path} is damaged: its progress is not a dictionary")
     return Checkpoint(path, bytes(body[:state_bytes]), progress)
 
 
 def _read_footer(path: Path, raw: bytes) -> dict[str, Any]:
-    if raw.rfind(BEFORE_FORMAT_3) == len(raw) - len(BEFORE_FORMAT_3) - 64:
+    if raw[:-64].endswith(BEFORE_FORMAT_3):
         raise ValueError(f"{path} was written by cs_basics 0.1: read it with that version")
     try:
         footer = json.loads(raw)

@@ -35,7 +35,7 @@ class DataConfig:
     """Sequences per update."""
     order: Literal["random", "epochs"] = "random"
     """How sequences are drawn; random: at random positions, with replacement; epochs: side by side,
-    each once per pass over the text and in a random order; up to two at its ends are left out."""
+    each once per pass over the text and in a random order; up to two, at its ends, are left out."""
 
     token_noise: float = 0.0
     """Share of the input tokens that are replaced by random ones while training; never in an
@@ -268,10 +268,12 @@ def require_positive(config: object, *names: str) -> None:
 
 
 def require_not_negative(config: object, *names: str) -> None:
-    """Raise ValueError if any of these settings is below 0."""
+    """Raise ValueError if any of these settings is below 0 or infinite."""
     for name in names:
-        if not getattr(config, name) >= 0:
-            raise ValueError(f"{name}={getattr(config, name)} must be 0 or greater")
+        value = getattr(config, name)
+        if not 0 <= value < math.inf:
+            must = "must be finite" if value == math.inf else "must be 0 or greater"
+            raise ValueError(f"{name}={value} {must}")
 
 
 def _read_value(name: str, expected: Any, value: Any) -> Any:  # noqa: ANN401  JSON is anything

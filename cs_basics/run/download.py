@@ -1,5 +1,6 @@
 """Resumable HTTP downloads, verified if the server announces a checksum."""
 
+import errno
 import hashlib
 import os
 import re
@@ -13,6 +14,7 @@ from cs_basics.run.progress import OnProgress
 
 _BLOCK = 1 << 20
 _TIMEOUT_S = 30.0
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _RememberHeaders(urllib.request.HTTPRedirectHandler):
@@ -49,6 +51,7 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
     Raises:
         ConnectionError: The server cannot be reached, refuses, or closes the connection; the bytes
             received stay for the next attempt.
+        OSError: The file cannot be written.
         ValueError: Size or checksum do not match; the file is deleted.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +76,8 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
         headers = redirects.headers | {k.lower(): v for k, v in error.headers.items()}
         total = done
     except (OSError, HTTPException) as error:
+        if isinstance(error, OSError) and (error.filename or error.errno in _NO_ROOM):
+            raise  # of the disk, not of the network
         reason = getattr(error, "reason", error)
         raise ConnectionError(f"{url} cannot be fetched: {reason}") from None
     _verify(part, total, headers)

@@ -5,23 +5,20 @@ import json
 import logging
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch import nn
-from torch.optim import Optimizer
 
-from cs_basics.fast import accelerate
-from cs_basics.optim import AdamW
 from cs_basics.run.atomic import lock, remove_leftovers, write_atomically
 from cs_basics.run.checkpoint_file import Checkpoint, read_checkpoint
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.json_file import read_json
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.ensemble import Ensemble, build_models, members_of
+from cs_basics.variants.ensemble import Ensemble, build_models
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +79,11 @@ class RunFolder:
         """Write config.json: the settings as resolved, and what they ran with."""
         text = json.dumps({"settings": config.to_json(), "provenance": provenance}, indent=2)
         write_atomically(self.config, text.encode() + b"\n")
+
+    def imported_from(self) -> str | None:
+        """Return the name of the folder whose weights are this run's step 0; None: its seed's."""
+        provenance = read_json(self.config).get("provenance") or {}
+        return provenance.get("imported_from")
 
     def read_config(self) -> TrainConfig:
         """Read config.json.
@@ -159,7 +161,7 @@ class RunFolder:
                 logger.warning("%s: skipped", error)
         raise ValueError(f"{latest} and all checkpoints before it are damaged: start another run")
 
-    def keep_checkpoints(self, step: int, num_kept: int, validation_loss: float | None) -> None:
+    def prune_checkpoints(self, step: int, num_kept: int, validation_loss: float | None) -> None:
         """Delete old checkpoints, after that of a step has been written.
 
         Args:
@@ -244,54 +246,6 @@ class RunFolder:
         model = build_models(config.model, device)
         checkpoint.load_into(model, make_optimizer(model, config, is_fast=True))
         return model
-
-
-def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = False) -> Optimizer:
-    """Return the optimizer of a run; the embedding table has a learning rate of its own.
-
-    Args:
-        model: The model whose weights are updated.
-        config: Rates, betas, decay.
-        is_fast: Take the fast twin.
-    """
-    optim = config.optim
-    # Both are found by the names that the contract gives them (docs/handout.md).
-    members = members_of(model)
-    tables = [member.get_parameter("token_embeddings.weight") for member in members]
-    is_tied = tables[0] is members[0].get_parameter("lm_head.weight")
-    ratio = 1.0 if is_tied else optim.embedding_lr_ratio
-    held = {id(table) for table in tables}
-    others = {name: p for name, p in model.named_parameters() if id(p) not in held}
-    groups: list[dict[str, Any]] = [
-        {"params": list(others.values()), "lr_ratio": 1.0},
-        {"params": tables, "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
-    ]
-    kind = AdamW
-    if optim.optimizer == "muon":
-        from cs_basics.variants.muon import Muon
-
-        kind = Muon
-        matrices = {n: p for n, p in others.items() if ".layers." in f".{n}" and p.dim() == 2}
-        of_muon = {
-            "lr_ratio": optim.muon_lr_ratio,
-            "weight_decay": optim.weight_decay / optim.muon_lr_ratio,
-            "momentum": optim.muon_momentum,
-            "num_steps": optim.muon_steps,
-        }
-        groups[0]["params"] = [p for name, p in others.items() if name not in matrices]
-        if optim.muon_by_head:
-            num_kv_heads = config.model.num_kv_heads or config.model.num_heads
-            for part, num_heads in (
-                ("q_proj", config.model.num_heads),
-                ("k_proj", num_kv_heads),
-                ("v_proj", num_kv_heads),
-            ):
-                of_heads = [matrices.pop(name) for name in list(matrices) if part in name]
-                groups.append({**of_muon, "params": of_heads, "num_blocks": num_heads})
-        groups.append({**of_muon, "params": list(matrices.values())})
-    return (accelerate(kind) if is_fast else kind)(
-        groups, lr=optim.lr, betas=(optim.beta1, optim.beta2), weight_decay=optim.weight_decay
-    )
 
 
 def least_bytes(config: ModelConfig) -> int:

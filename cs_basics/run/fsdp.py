@@ -72,9 +72,12 @@ class FSDP(DDP):
         """Clip the gradients, which are averaged already; return their global norm."""
         parts = [part for group in optimizer.param_groups for part in group["params"]]
         for part in parts:
-            gradient = self._whole_of[id(part)].grad
-            assert isinstance(gradient, DTensor)
-            part.grad = gradient.to_local()
+            whole = self._whole_of[id(part)]
+            assert isinstance(whole.grad, DTensor)
+            part.grad = whole.grad.to_local()
+            # Not left to `model.zero_grad()`: after a forward without a backward the model's own
+            # parameters are the gathered ones, and the next gradient would be added to this one.
+            whole.grad = None
         norm_here = float(clip_grad_norm(parts, math.inf))
         norm = math.sqrt(self.world.sum([norm_here**2])[0])
         scale_gradients(parts, norm, max_norm)

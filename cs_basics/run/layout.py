@@ -5,7 +5,7 @@ from torch.optim import Optimizer
 
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.distributed import ALONE, DDP, World
-from cs_basics.run.folder import make_optimizer
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import build_model
 

@@ -19,7 +19,7 @@ _STORIES = TrainConfig.of(
     max_minutes=4.4,
     batch_size=8,
     order="epochs",
-    lr=2e-3,
+    lr=4e-3,
     schedule="linear",
     embedding_lr_ratio=10.0,
 )

@@ -8,7 +8,7 @@ import torch
 
 
 def seed_all(seed: int) -> None:
-    """Seed every generator that a part of the model or of the data may draw from."""
+    """Seed every generator of the CPU, and those of the GPUs, whose states are not saved."""
     torch.manual_seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002  a student's get_batch may use it
     random.seed(seed)

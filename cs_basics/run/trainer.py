@@ -20,10 +20,11 @@ from cs_basics.run.evaluation import (
     make_loss_function,
     make_training_loss,
 )
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.metrics import MetricsLog
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
 from cs_basics.run.report import Report
@@ -82,9 +83,10 @@ class Trainer:
         optim = config.optim
         rows = (self.micro_batch_size, config.model.context_length, config.model.d_model)
         self.dropout = Dropout(self.model, optim.dropout, rows, optim.dropout_from)
-        self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
         self.layout = lay_out(self.model, self.optimizer, config, world)
+        # After the layout, or it would keep whole weights alive that were replaced by shards.
+        self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
         self.step = 0
         self.recent_losses: list[float] = []
         self.spikes = SpikeDetector()
@@ -123,7 +125,7 @@ class Trainer:
         }
         path = self.folder.checkpoint_of(self.step)
         write_checkpoint(path, model, optimizer, self.step, progress)
-        self.folder.keep_checkpoints(
+        self.folder.prune_checkpoints(
             self.step, self.config.run.keep_checkpoints, self.validation_loss
         )
 
@@ -158,7 +160,7 @@ class Trainer:
             self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"{checkpoint.path} is not of a run like this one") from error
+            raise ValueError(f"{checkpoint.path} is of a run with other settings") from error
         self.step = step
         logger.info("going on from step %s (%s)", f"{self.step:,}", checkpoint.path)
 

@@ -90,7 +90,17 @@ def _prepare_and_train(
     if resume:
         trainer.restore()
     if world.is_first:
-        folder.write_config(config, torch=torch.__version__, git_commit=_git_commit())
+        folder.write_config(
+            config,
+            torch=torch.__version__,
+            git_commit=_git_commit(),
+            imported_from=folder.imported_from(),
+        )
+    if run.max_steps is not None and config.optim.warmup_steps >= run.max_steps:
+        logger.warning(
+            f"warmup_steps={config.optim.warmup_steps} of max_steps={run.max_steps}: the learning "
+            "rate never reaches its highest; give a smaller warmup_steps"
+        )
     if trainer.is_fast:
         trainer.compile()
     num_tokens = len(corpus.train.tokens)

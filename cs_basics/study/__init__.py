@@ -10,5 +10,6 @@ ablation_summary.py  all runs together: means over seeds, and which differences 
 ablation_plot.py     the training losses of all runs in one picture
 ablation_report.py   report.html and report.md
 microscope/          what the norms of a run read, and the way of a sentence through a block
+student_t.py         how far from its mean a mean of few values may lie by chance
 norm_users.py        who uses which norm, where, with which eps and order of cast
 """

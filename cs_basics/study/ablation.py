@@ -1,5 +1,6 @@
 """The suites of ablations: named variants of a configuration that differ in one thing each."""
 
+import math
 from collections.abc import Callable
 
 from cs_basics.run.config import TrainConfig
@@ -7,7 +8,7 @@ from cs_basics.run.config import TrainConfig
 Variants = dict[str, TrainConfig]
 """Configurations by name; the names are also names of folders."""
 
-# The last one diverges: the decay of an update alone multiplies weights by 1 - lr * weight_decay.
+# The last one diverges: an update of AdamW changes a weight by about the rate.
 _RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 10.0)
 _BATCH_SIZES = (1, 4, 16, 64)
 
@@ -106,16 +107,19 @@ def _batch(base: TrainConfig) -> Variants:
 
 
 def _with_batch(base: TrainConfig, batch_size: int, lr: float | None = None) -> TrainConfig:
-    """Change the batch size, and with it the warm-up and the learning rate.
+    """Change the batch size, and with it the numbers of updates and the learning rate.
 
-    The warm-up keeps its number of sequences: otherwise it would fill a short run of large
-    batches. The rate, unless it is given, grows with the square root of the batch size, the rule
-    for Adam (Malladi et al. 2022, https://arxiv.org/abs/2205.10287).
+    Warm-up and, if the base has a limit of updates, the whole run keep their numbers of sequences:
+    otherwise the warm-up would fill a short run of large batches, and equal numbers of updates
+    would compare budgets of 1 and 64 times the text. The rate, unless it is given, grows with the
+    square root of the batch size, the rule for Adam (Malladi et al. 2022,
+    https://arxiv.org/abs/2205.10287).
     """
     ratio = batch_size / base.data.batch_size
     return base.replace(
         batch_size=batch_size,
         warmup_steps=round(base.optim.warmup_steps / ratio),
+        max_steps=base.run.max_steps and math.ceil(base.run.max_steps / ratio),
         lr=base.optim.lr * ratio**0.5 if lr is None else lr,
     )
 

@@ -29,13 +29,13 @@ from cs_basics.study.ablation_run import (
 )
 from cs_basics.study.ablation_summary import (
     ERRATIC_SPREAD,
-    STANDARD_ERRORS,
     Difference,
     Noise,
     Run,
     Summary,
     summarise,
 )
+from cs_basics.study.student_t import quantile_95
 
 PLOT = "loss.png"
 
@@ -189,7 +189,8 @@ def _noise_rule(noise: Noise) -> str:
     text = (
         f"Between seeds a run varies by {noise.pooled**0.5:.4f} bits per byte (standard "
         f"deviation, pooled over the variants, {noise.degrees_of_freedom} degrees of freedom). A "
-        f"difference of two means below {STANDARD_ERRORS:g} of its standard errors is within noise."
+        f"difference of two means below {quantile_95(noise.degrees_of_freedom):.1f} of its "
+        "standard errors is within noise: chance exceeds that in one case of 20 (Student's t)."
     )
     if noise.erratic:
         text += (
@@ -208,7 +209,7 @@ def _method(base: TrainConfig) -> list[str]:
         f"Text: {text}. All runs share one tokenizer and one token file. Runs of the same seed and "
         "batch size draw the same batches. Runs follow one another, each in its own process.",
         f"Budget: {_budget(base)}; preparing, compiling and evaluating are not counted. "
-        "The cosine of the learning rate ends with the budget.",
+        f"The learning rate falls ({base.optim.schedule}) until the budget ends.",
         f"Validation loss and bits per byte: after the last update, on the first "
         f"{base.run.eval_tokens:,} tokens of the validation text, or on all if it is shorter.",
         "tokens/s: of the update of median duration. Memory: the most that the process held while "
@@ -253,7 +254,7 @@ def _changes(base: TrainConfig, summary: Summary) -> str:
 def _budget(base: TrainConfig) -> str:
     minutes, steps = base.run.max_minutes, base.run.max_steps
     limits = [] if minutes is None else [f"{minutes:g} minutes"]
-    limits += [] if steps is None else [f"{steps:,} updates"]
+    limits += [] if steps is None else [f"{steps:,} updates of {base.data.batch_size} sequences"]
     return " or ".join(limits)
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.metrics import Row
 from cs_basics.study.ablation_run import RunResult
+from cs_basics.study.student_t import quantile_95
 
-STANDARD_ERRORS = 2.0
-"""A difference of fewer standard errors than these counts as noise."""
 ERRATIC_SPREAD = 4.0
 """A variant is erratic if its standard deviation is over this many times the median one."""
 
@@ -88,13 +87,15 @@ class Difference:
     bits_per_byte: float
     standard_error: float | None
     """Standard error of the difference; None where no variant has two scores."""
+    degrees_of_freedom: float
+    """How many values the standard error rests on, less the means that were taken from them."""
 
     @property
     def is_noise(self) -> bool | None:
-        """Whether the difference is below STANDARD_ERRORS standard errors; None: unknown."""
+        """Whether 0 lies in the 95 % t interval of the difference; None: unknown."""
         if self.standard_error is None:
             return None
-        return self.bits_per_byte < STANDARD_ERRORS * self.standard_error
+        return self.bits_per_byte <= quantile_95(self.degrees_of_freedom) * self.standard_error
 
 
 def summarise(runs: Iterable[Run]) -> list[Summary]:
@@ -147,17 +148,27 @@ class Noise:
     def difference(self, one: Summary, other: Summary) -> Difference:
         """Compare two variants that have scores."""
         ahead, behind = sorted((one, other), key=lambda summary: summary.mean)
-        error = None
+        error, degrees = None, 0.0
         if self.pooled is not None:
-            variances = [
-                self.erratic.get(s.variant, self.pooled) / len(s.scores) for s in (one, other)
-            ]
-            error = sum(variances) ** 0.5
+            # Welch and Satterthwaite: the pool is one estimate, an erratic variance one of its own.
+            pool, parts = 0.0, list[tuple[float, int]]()
+            for summary in (one, other):
+                if summary.variant in self.erratic:
+                    variance = self.erratic[summary.variant] / len(summary.scores)
+                    parts.append((variance, len(summary.scores) - 1))
+                else:
+                    pool += self.pooled / len(summary.scores)
+            parts.append((pool, self.degrees_of_freedom))
+            total = sum(variance for variance, _ in parts)
+            error = total**0.5
+            uncertain = sum(variance**2 / of_part for variance, of_part in parts)
+            degrees = total**2 / uncertain if uncertain else self.degrees_of_freedom
         return Difference(
             ahead=ahead.variant,
             behind=behind.variant,
             bits_per_byte=behind.mean - ahead.mean,
             standard_error=error,
+            degrees_of_freedom=degrees,
         )
 
 

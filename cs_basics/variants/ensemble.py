@@ -1,8 +1,9 @@
 """An ensemble: several models of the same sizes, whose mean probability is the prediction.
 
 Lakshminarayanan et al. 2017, sec. 2.4 (https://arxiv.org/abs/1612.01474). Each member learns by
-itself, from the loss of its own predictions; members differ in their first weights and in what
-dropout hides from them. What one has learned by heart of a small text, the other has not.
+itself, from the loss of its own predictions, but gradients are clipped by their joint norm; members
+differ in their first weights and in what dropout hides from them. What one has learned by heart of
+a small text, the other has not.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -70,5 +71,5 @@ def mean_of(losses: Sequence[LossFunction]) -> LossFunction:
 
 
 def members_of(model: nn.Module) -> list[TransformerLM]:
-    """Return the members of an ensemble, or the model itself if it is none."""
+    """Return the members of an ensemble, or the model itself if it is not one."""
     return list(model.members) if isinstance(model, Ensemble) else [model]  # pyright: ignore[reportReturnType]

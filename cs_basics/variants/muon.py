@@ -45,9 +45,11 @@ class Muon(AdamW):
                 raise ValueError(f"momentum={group['momentum']} must be at least 0 and below 1")
             for p in group["params"]:
                 if p.dim() != 2:
-                    raise ValueError(f"Muon updates matrices, not a shape of {tuple(p.shape)}")
+                    raise ValueError(f"Muon updates matrices, not {tuple(p.shape)}")
                 if p.shape[0] % group.get("num_blocks", 1):
-                    raise ValueError(f"{p.shape[0]} rows are not {group['num_blocks']} blocks")
+                    raise ValueError(
+                        f"{p.shape[0]} rows do not fall into {group['num_blocks']} blocks"
+                    )
 
     def matrix_groups(self) -> list[dict[str, Any]]:
         """Return the groups that get Muon's update."""

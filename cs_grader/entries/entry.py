@@ -9,7 +9,6 @@ followed. Whatever is left out is remembered, and the entry is refused for it (c
 """
 
 import contextlib
-import math
 import os
 import re
 import shlex
@@ -139,8 +138,8 @@ def _read_toml(path: Path, classes: Mapping[str, float]) -> dict[str, Any]:
         raise ValueError(f"{path.name}: class = {said['class']!r}: use one of {', '.join(classes)}")
     if not 0 <= said["seed"] < 2**31:
         raise ValueError(f"{path.name}: seed = {said['seed']} must be 0 or more, and below 2^31")
-    if not 0 < said["bits_per_byte"] < math.inf:
-        raise ValueError(f"{path.name}: bits_per_byte = {said['bits_per_byte']} must be positive")
+    if not 0 < said["bits_per_byte"] < 1000:
+        raise ValueError(f"{path.name}: bits_per_byte must be positive, and below 1000")
     return said
 
 

@@ -110,7 +110,9 @@ def _row(entry: Verified, before: list[Verified]) -> str:
     best = best_before(entry, before)
     p = f"{p_value(entry.bits_per_byte, best.bits_per_byte):.3g}" if best else ""
     said = [entry.name, entry.author, entry.command]
-    name, author, command = (printable(one, 200).replace("|", "\\|") for one in said)
+    name, author, command = (
+        printable(one, 200).replace("\\", "\\\\").replace("|", "\\|") for one in said
+    )
     cells = [f"{entry.mean:.4f}", str(len(entry.bits_per_byte)), name, author, p]
     cells += [f"{entry.seconds:.0f}", entry.date, f"`{command}`"]
     return f"| {' | '.join(cells)} |"

@@ -17,7 +17,7 @@ one, and the objects that frames and closures lead to.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -52,12 +52,18 @@ PASSING = (
 TRAMPOLINES = ("bdb.py", "code.py", "doctest.py", "profile.py", "cProfile.py", "timeit.py")
 
 
-def listen(folders: Folders, tell: Tell) -> None:
-    """Watch all that Python reports of this process and of those forked from it, for good."""
+def listen(folders: Folders, tell: Tell, ready_made: Collection[str] = ()) -> None:
+    """Watch all that Python reports of this process and of those forked from it, for good.
+
+    Args:
+        folders: The sandbox's folders, with those that a submission can write to.
+        tell: Receives what is reported.
+        ready_made: Packages whose compiled code may not be loaded: they do the work of the problem.
+    """
     judges: dict[str, Judge] = {
         **dict.fromkeys(refused.PROGRAMS, refused.program),
         "exec": _judge_code(folders, tell),
-        "import": _judge_import(folders, tell),
+        "import": _judge_import(folders, tell, frozenset(ready_made)),
         "ctypes.dlopen": refused.compiled(folders, tell, place=0),
         "marshal.loads": refused.bytecode(folders, tell),
         "pickle.find_class": _judge_pickle(tell),
@@ -120,8 +126,12 @@ def _judge_pickle(tell: Tell) -> Judge:
     return judge
 
 
-def _judge_import(folders: Folders, tell: Tell) -> Judge:
-    """Make the judge that reports packages which hold solutions, and refuses compiled code."""
+def _judge_import(folders: Folders, tell: Tell, ready_made: frozenset[str]) -> Judge:
+    """Make the judge that reports packages which hold solutions, and refuses compiled code.
+
+    The finder that stands in for ready-made packages (absent.py) can be taken out of sys.meta_path;
+    an audit hook stays. Their stand-ins have no file: only the compiled code of the real ones has.
+    """
     refuse = refused.compiled(folders, tell, place=1)
 
     def judge(args: tuple[Any, ...], frame: FrameType) -> None:
@@ -129,6 +139,8 @@ def _judge_import(folders: Folders, tell: Tell) -> Judge:
         package = str(args[0]).partition(".")[0]
         if package in IMPORTS:
             tell(IMPORTS[package], *calling_place(frame))
+        if package in ready_made and args[1]:
+            raise ImportError(f"{package} does the work of this problem and is not there")
 
     return judge
 

@@ -139,6 +139,9 @@ def _block_code(function: FunctionType, operator: str, tell: Tell) -> None:
     function.__defaults__ = None
     function.__kwdefaults__ = {"_raise": _raiser(operator, tell)}
     function.__code__ = _raising_code(len(function.__code__.co_freevars))
+    # A decorated function keeps the one that does the work.
+    if isinstance(inner := getattr(function, "__wrapped__", None), FunctionType):
+        _block_code(inner, operator, tell)
 
 
 def _raising_code(num_free: int) -> CodeType:

@@ -7,7 +7,7 @@ Read it in this order.
     archives.py     copies what is in a zip
     copying.py      a folder or a zip becomes a clean copy
     stage.py        the folders that a sandbox is made of
-    sandbox.py      the wall around a submission
+    sandbox.py      the wall around a submission, and its limits
     tiers.py        which walls work here: bubblewrap, another user, or a plain process
     connection.py   sends a probe into the sandbox and checks what comes back
     idle.py         how long a submission may keep the grader waiting

@@ -18,6 +18,8 @@ from cs_grader.result import printable
 
 # A text compresses to a tenth, source to a fifth; what shrinks more than this is a bomb.
 MAX_RATIO, RATIO_COUNTS_FROM = 200, 2**20
+# An object is made of each entry of a zip's directory before any can be looked at.
+MAX_DIRECTORY_BYTES = 200 * MAX_ENTRIES
 
 
 class DamagedError(Exception):
@@ -32,6 +34,8 @@ def extract(source: Path, copy: CleanCopy) -> None:
         OSError: The copy cannot be written.
     """
     try:
+        if directory_bytes(source) > MAX_DIRECTORY_BYTES:
+            raise RefusedError(f"more than {MAX_ENTRIES} entries in the zip")
         with reading():
             archive = zipfile.ZipFile(source)
     except DamagedError as error:
@@ -41,6 +45,13 @@ def extract(source: Path, copy: CleanCopy) -> None:
             raise RefusedError(f"more than {MAX_ENTRIES} entries in the zip")
         for entry in archive.infolist():
             _extract_one(archive, entry, copy)
+
+
+def directory_bytes(source: Path) -> int:
+    """Return the length of the directory at the end of a zip, as the end itself gives it."""
+    with reading(), source.open("rb") as file:
+        end = zipfile._EndRecData(file)  # pyright: ignore[reportAttributeAccessIssue]
+        return end[zipfile._ECD_SIZE] if end else 0  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @contextlib.contextmanager

@@ -16,6 +16,8 @@ MAX_BYTES = 200 * 2**20
 MAX_FILE_BYTES = 64 * 2**20
 # Limit for files that are not source: checkpoints and data must not take the solution's room.
 MAX_DATA_BYTES = 100 * 2**20
+# Of the source, several copies are made in the grader's own process.
+MAX_SOURCE_BYTES = 20 * 2**20
 MAX_FILES = 5000
 MAX_ENTRIES = 100_000
 MAX_DEPTH = 20
@@ -84,7 +86,9 @@ class CleanCopy:
         folder.mkdir()
         self.folder = folder
         self.copied = Copied()
-        self.taken: dict[str, str] = {}
+        # A folder Tests that comes first must not hide the adapters.
+        tests = str(ADAPTERS.parent)
+        self.taken = {tests: tests}
 
     def accepts(self, name: str) -> bool:
         """Decide whether a file of this name is copied; each name is accepted once."""
@@ -142,12 +146,9 @@ class CleanCopy:
         with os.fdopen(handle, "wb") as file:
             for chunk in chunks:
                 written += len(chunk)
-                if written > MAX_FILE_BYTES:
-                    reason = f"larger than {MAX_FILE_BYTES // 2**20} MB"
-                elif written == len(chunk) and chunk.startswith(COMPILED):
+                reason = self.excess(written, is_source=is_source)
+                if written == len(chunk) and chunk.startswith(COMPILED):
                     reason = "compiled code: hand in its source"
-                elif not is_source and self.copied.num_data_bytes + written > MAX_DATA_BYTES:
-                    reason = f"more than {MAX_DATA_BYTES // 2**20} MB besides the source"
                 if reason:
                     break
                 if self.copied.num_bytes + written > MAX_BYTES:
@@ -160,6 +161,17 @@ class CleanCopy:
         self.copied.num_files += 1
         self.copied.num_bytes += written
         self.copied.num_data_bytes += 0 if is_source else written
+
+    def excess(self, written: int, *, is_source: bool) -> str:
+        """Say why a file of so many bytes is too large; "" if it is not."""
+        num_source_bytes = self.copied.num_bytes - self.copied.num_data_bytes
+        if written > MAX_FILE_BYTES:
+            return f"larger than {MAX_FILE_BYTES // 2**20} MB"
+        if is_source and num_source_bytes + written > MAX_SOURCE_BYTES:
+            return f"more than {MAX_SOURCE_BYTES // 2**20} MB of source"
+        if not is_source and self.copied.num_data_bytes + written > MAX_DATA_BYTES:
+            return f"more than {MAX_DATA_BYTES // 2**20} MB besides the source"
+        return ""
 
     def remove(self, name: str) -> None:
         """Take back a file that could not be written whole."""

@@ -107,16 +107,19 @@ def _leave_out_unreadable(folder: Path, copied: Copied) -> None:
 
 
 def own_names(folder: Path) -> list[str]:
-    """Return the modules and packages that an import finds in the submission itself."""
-    return sorted(
-        {
-            path.stem if path.is_file() else path.name
-            for root in (folder, folder / "src", folder / "tests")
-            if root.is_dir()
-            for path in root.iterdir()
-            if path.is_dir() or path.suffix == ".py"
-        }
-    )
+    """Return the modules and packages that an import finds in the submission itself.
+
+    No more and no longer ones than an argument of a process has room for: they count only where
+    they have the name of an installed package.
+    """
+    names = {
+        path.stem if path.is_file() else path.name
+        for root in (folder, folder / "src", folder / "tests")
+        if root.is_dir()
+        for path in root.iterdir()
+        if path.is_dir() or path.suffix == ".py"
+    }
+    return sorted(name for name in names if name.isidentifier() and len(name) <= 40)[:500]
 
 
 def _copy_folder(source: Path, copy: CleanCopy) -> None:

@@ -26,7 +26,8 @@ NOT_ASKED = "not run: "
 """How the connection's message begins if a probe was not run any more."""
 # What differs from run to run and says nothing: addresses, names of temporary files.
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
-TEMPORARY = re.compile(r"/(?:[\w.-]+/)*(?:tmp|submission-|pymp-)[a-z0-9_]{8}\b")
+# Bounded, since a message may be made of slashes: an unbounded path is quadratic in its length.
+TEMPORARY = re.compile(r"/(?:[\w.-]{1,100}/){0,12}(?:tmp|submission-|pymp-)[a-z0-9_]{8}\b")
 FORBIDDEN = "forbidden-operator"
 
 

@@ -222,9 +222,15 @@ def start(
 
 
 def sweep(tier: str) -> None:
-    """Kill what a sandbox has left behind; bubblewrap leaves nothing."""
+    """Kill what a sandbox has left, and empty its shared memory; bubblewrap leaves nothing."""
     if tier == "bubblewrap" or not Path("/proc/self/stat").exists():
         return
+    _kill_left(tier)
+    if tier == "uid":
+        empty_shared_memory(own_uid())
+
+
+def _kill_left(tier: str) -> None:
     for _ in range(200):
         left = [pid for pid in _left_behind(tier) if pid != os.getpid() and not is_over(pid)]
         if not left:
@@ -235,6 +241,14 @@ def sweep(tier: str) -> None:
             with contextlib.suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.005)
+
+
+def empty_shared_memory(uid: int) -> None:
+    """Delete what a user has in /dev/shm, which would take the room of the next submission."""
+    for path in Path("/dev/shm").glob("*"):
+        with contextlib.suppress(OSError):
+            if path.lstat().st_uid == uid:
+                remove(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _left_behind(tier: str) -> Iterator[int]:

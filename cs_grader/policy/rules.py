@@ -68,6 +68,8 @@ REVIEWED = {
         (
             *("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile"),
             "sys.monitoring",
+            *("sys.meta_path", "sys.path_hooks", "sys.path_importer_cache", "importlib.reload"),
+            *("inspect.getmodule", "logging.currentframe"),
             *("sys.modules", "inspect.currentframe", "inspect.stack", "inspect.trace"),
             *("inspect.getouterframes", "inspect.getinnerframes", "inspect.getframeinfo"),
             *("unittest.mock", "_pytest"),
@@ -79,7 +81,7 @@ REVIEWED_ATTRIBUTES = frozenset(
     {
         *("__code__", "__globals__", "__closure__", "__builtins__", "__subclasses__"),
         *("__kwdefaults__", "f_back", "f_locals", "f_globals", "f_builtins", "tb_frame"),
-        *("gi_frame", "cr_frame", "_destroy", "redispatch", "decompose"),
+        *("gi_frame", "cr_frame", "_destroy", "redispatch", "decompose", "__wrapped__"),
     }
 )
 # Modules that a person has to look into if the source does not say which attribute is taken.

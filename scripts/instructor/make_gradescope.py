@@ -16,7 +16,7 @@ from typing import Literal
 
 import tyro
 
-sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import check_can_write, run
 

@@ -139,7 +139,7 @@ OTHERWISE = (
     ("cs_basics/run/distributed.py", " or another method.", "."),
     ("cs_basics/run/encoding.py", "A FastTokenizer (cs_basics.fast.text) encodes with several "
      "processes. Any other tokenizer needs", "A tokenizer needs"),
-    ("cs_basics/run/folder.py", "    kind = AdamW\n[...](accelerate(kind) if is_fast else kind)",
+    ("cs_basics/run/optimizer.py", "    kind = AdamW\n[...](accelerate(kind) if is_fast else kind)",
      "    return (accelerate(AdamW) if is_fast else AdamW)"),
     ("cs_basics/run/layout.py", ", or the optimizer not at all[...]    micro_batch_size(config",
      '.\n    """\n    micro_batch_size(config'),

@@ -90,9 +90,15 @@ def hand_in(folder: Path, size: int, first: int) -> None:
 
 
 def compare_speed(submission: Path, folder: Path, only: tuple[str, ...]) -> None:
-    """Time pytest on a submission, as its author would run it, and the grader on the same items."""
+    """Time pytest on a submission, as its author would run it, and the grader on the same items.
+
+    Raises:
+        ValueError: More than one problem is given, and pytest examines one or all.
+    """
+    if len(only) > 1:
+        raise ValueError(f"only={only}: give one problem to compare, or none for all")
     plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", *tests_of(ROOT / "tests")]
-    plain += [f"--submission={submission}", *(f"--problem={problem}" for problem in only[:1])]
+    plain += [f"--submission={submission}", *(f"--problem={problem}" for problem in only)]
     options = [word for problem in only for word in ("--only", problem)]
     used = {
         "pytest": measured(plain),

@@ -28,8 +28,9 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 from cli import run
 
 from cs_basics.run.checkpoint_file import read_checkpoint
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import Row, Sample, format_duration, read_metrics, read_samples
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.stories.grammar import write_stories
 from cs_basics.variants.model import build_model
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1]))  # for cli.py and process.py
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import progress_printer, run
 

@@ -89,8 +89,12 @@ def closure_step(adapters: Any, options: dict[str, Any]) -> Plain | None:
     def closure() -> Tensor:
         nonlocal calls
         calls += 1
-        parameter.grad = torch.ones(3)
-        return torch.tensor(2.5)
+        if not torch.is_grad_enabled():
+            raise RuntimeError("step calls the closure without gradients: use torch.enable_grad()")
+        parameter.grad = None
+        loss = parameter.sum() - 0.5
+        loss.backward()
+        return loss
 
     returned = optimizer.step(closure)
     return {
@@ -244,8 +248,6 @@ def refused_batch(adapters: Any, dataset: Array, context_length: int, device: st
     get_batch(dataset=np.arange(100), batch_size=2, context_length=context_length, device="cpu")
     try:
         get_batch(dataset=dataset, batch_size=2, context_length=context_length, device=device)
-    except NotImplementedError:
-        raise
     except Exception as error:
         return type(error).__name__
     return ""

@@ -49,7 +49,8 @@ class FastTokenizer(Tokenizer):
 
     Args:
         vocab: As in Tokenizer, with ids below 2^32.
-        merges: As in Tokenizer.
+        merges: As in Tokenizer, in the order in which they were learned: where a merge joins what a
+            later one makes, the results may differ.
         special_tokens: As in Tokenizer.
 
     Raises:

@@ -97,7 +97,7 @@ class Batch:
         Raises:
             HTTPException: Too many texts are waiting.
         """
-        if len(self.waiting) + num_texts > MAX_WAITING:
+        if len(self.waiting) + num_texts > MAX_WAITING + self.places.count(None):
             raise HTTPException(503, f"{len(self.waiting)} texts wait already: try again later")
 
     async def write(

@@ -48,7 +48,8 @@ class Completer:
 
     Raises:
         HTTPException: Another model is asked for, or too many wait.
-        ValueError: A prompt cannot be read or is too long, or there are too many.
+        ValueError: A prompt cannot be read or is too long, there are too many, or the probabilities
+            of an echoed prompt are asked for.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Completer:
             "id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion",
             "created": int(time.time()), "model": name,
         }  # fmt: skip
+        if asked.echo and asked.logprobs is not None:
+            raise ValueError("logprobs: the tokens of an echoed prompt have none here")
         stop_strings = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
         several, places = _several(asked.prompt), len(batch.places)
         if (count := len(several) * asked.n) > places:

@@ -36,7 +36,8 @@ class Glass:
 
     def __init__(self, model: TransformerLM, batch: Batch) -> None:
         self.model, self.batch = model, batch
-        self._parts = {*parts(model), *(f"layers.{i}" for i in range(len(model.layers)))}
+        self._parts = set(parts(model))
+        self._layers = {f"layers.{i}" for i in range(len(model.layers))}
         self._one_operates = asyncio.Lock()  # an operated model takes memory of its own
 
     def ask(self, name: str, body: bytes) -> Answer:
@@ -66,9 +67,10 @@ class Glass:
 
     def _operate(self, operations: Operations) -> Operate | None:
         """Return what makes the operated model; None for the model as it is."""
-        for name in (*operations.off, *operations.scale):
-            if name not in self._parts:
-                raise ValueError(f"operations: the model has no part {name!r}")
+        for name in {*operations.off} - self._parts:
+            raise ValueError(f"operations: the model has no part {name!r} that can be off")
+        for name in {*operations.scale} - self._layers:
+            raise ValueError(f"operations: the model has no layer {name!r} to scale")
         if not operations.off and not operations.scale:
             return None
         return partial(operated, self.model, operations.off, operations.scale)

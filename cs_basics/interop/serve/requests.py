@@ -92,7 +92,7 @@ class Completion(Knobs):
 
 
 _HINTS = {
-    "prompt": "must be a text, token ids, or a list of either, none of them empty",
+    "prompt": "must be a text, token ids, or a list of either that is not empty",
     "stop": "must be a text or up to 16, each of 1 to 256 characters",
     **dict.fromkeys(
         ("best_of", "suffix", "logit_bias", "frequency_penalty", "presence_penalty"),

@@ -9,9 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Two-sided 95 % quantiles of Student's t for 1 to 10 degrees of freedom; for more, the last one is
-used, which makes the interval a little too wide."""
+from cs_basics.study.student_t import quantile_95
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,5 @@ def interval_of(values: Sequence[float]) -> Interval:
     mean = statistics.fmean(values)
     if len(values) == 1 or not math.isfinite(mean):
         return Interval(mean, 0.0, min(values), max(values))
-    quantile = T_95[min(len(values) - 1, len(T_95)) - 1]
-    half_width = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    half_width = quantile_95(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(mean, half_width, min(values), max(values))

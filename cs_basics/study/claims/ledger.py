@@ -108,6 +108,8 @@ def measure(claim: Claim, seed: int, trainings: Trainings) -> Values:
 
 def verdict_of(entry: Entry, row: Row) -> str:
     """Judge a claim by what was measured so far, or say why nothing was."""
+    if len(row.values) == 1 and not entry.claim.is_exact:
+        return "not judged: one seed tells nothing of chance"
     if row.values:
         verdict = entry.claim.verdict(row.intervals())
         assert verdict in (TRUE, FALSE, NOT_SEEN) or verdict.startswith(("true ", "true,")), verdict

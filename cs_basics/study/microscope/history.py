@@ -11,7 +11,8 @@ from torch import Tensor
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.checkpoint_file import read_checkpoint
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import open_token_file
@@ -66,9 +67,10 @@ class History:
         return samples.stat().st_mtime >= newest[0].stat().st_mtime
 
     def _steps(self) -> list[int]:
-        """Step 0, whose weights follow from the seed, and the steps that have checkpoints."""
+        """The steps that have checkpoints, and step 0 if its weights follow from the seed."""
         paths = self.folder.all_checkpoints()
-        return sorted({0, *(int(path.stem.removeprefix("step-")) for path in paths)})
+        steps = {int(path.stem.removeprefix("step-")) for path in paths}
+        return sorted(steps if self.folder.imported_from() else steps | {0})
 
     def _model_at(self, step: int) -> TransformerLM | None:
         """The model of a step; None if its checkpoint has been deleted meanwhile."""

@@ -110,9 +110,12 @@ def _measured_on(ladder: Ladder) -> str:
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     others = [score.stretch for score in scores if score.stretch != 1]
     longer = (
-        f" {len(others)} of them were stretched, at most {max(others):g} times." if others else ""
+        f" {len(others)} of them, on a machine of another speed, took {min(others):.2f} to "
+        f"{max(others):.2f} times their minutes."
+        if others
+        else ""
     )
-    return f"{len(scores)} runs, {when}, on {ladder.record.terms.machine}.{longer}"
+    return f"{len(scores)} runs, {when}, begun on {ladder.record.terms.machine}.{longer}"
 
 
 def _row(ladder: Ladder, rung: Rung) -> list[str]:

@@ -111,14 +111,14 @@ class Record:
 
 
 def _changed(begun: Terms, terms: Terms) -> str | None:
-    """Name the first difference; settings that have come since are none."""
+    """Name the first difference; another machine and settings that have come since are none."""
     for name, value in asdict(begun).items():
         now = getattr(terms, name)
         if name == "settings":
             for setting, stored in value.items():
                 if setting not in now or now[setting] != stored:
                     return f"{setting}={stored}, now {now.get(setting, 'unknown')}"
-        elif value != now:
+        elif name != "machine" and value != now:
             return f"{name}={value}, now {now}"
     return None
 

@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, variance
 
+from cs_basics.study.student_t import quantile_95, two_sided
+
 P = 0.01
 """A difference counts from this two-sided probability down."""
-NUM_PARTS = 2000
-"""Intervals of the integral."""
 
 
 def p_value(one: Sequence[float], other: Sequence[float]) -> float:
@@ -35,11 +35,7 @@ def difference_of(one: Sequence[float], other: Sequence[float]) -> tuple[float, 
     difference, error, degrees = _welch(one, other)
     if error == 0:
         return difference, 0.0
-    low, high = 0.0, 13.0  # With one degree of freedom 12.7 errors are needed, with more fewer.
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if two_sided(middle, degrees) > 0.05 else (low, middle)
-    return difference, high * error
+    return difference, quantile_95(degrees) * error
 
 
 def _welch(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
@@ -56,27 +52,6 @@ def _welch(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, 
             error**2 / (len(part) - 1) for error, part in zip(errors, values, strict=True)
         )
     return fmean(one) - fmean(other), math.sqrt(sum(errors)), degrees
-
-
-def two_sided(t: float, degrees: float) -> float:
-    """Return the probability that Student's t lies farther from 0 than this.
-
-    With t = sqrt(degrees) tan(angle) its density is that of cos^(degrees - 1), which Simpson's rule
-    integrates from 0 to the angle and to pi / 2.
-    """
-    angle = math.atan(t / math.sqrt(degrees))
-
-    def integral(start: float, end: float) -> float:
-        step = (end - start) / NUM_PARTS
-        heights = [
-            # At pi / 2 rounding may make the cosine a tiny negative number.
-            max(0.0, math.cos(start + i * step)) ** (degrees - 1) * (4 if i % 2 else 2)
-            for i in range(NUM_PARTS + 1)
-        ]
-        return (sum(heights) - (heights[0] + heights[-1]) / 2) * step / 3
-
-    beyond = integral(angle, math.pi / 2)
-    return beyond / (integral(0, angle) + beyond)
 
 
 def is_lower(one: Sequence[float], other: Sequence[float]) -> bool:

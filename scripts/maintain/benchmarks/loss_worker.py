@@ -32,8 +32,8 @@ from cs_basics.run.evaluation import (
     make_loss_function,
     make_training_loss,
 )
-from cs_basics.run.folder import make_optimizer
 from cs_basics.run.hardware import resolve_dtype
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.token_file import open_token_file
 from cs_basics.training import Batch, Update, train

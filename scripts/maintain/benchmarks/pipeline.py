@@ -14,8 +14,8 @@ from cs_basics.fast.text.train_bpe import train_bpe
 from cs_basics.generate import generate
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.folder import make_optimizer
 from cs_basics.run.hardware import matmul_rate, resolve_dtype
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.stories.grammar import write_stories
 from cs_basics.study.timing import alternating_times

@@ -50,7 +50,7 @@ def test_every_file_that_is_named_is_there():
 # Not the folders of claims/: a program finds their files, no reader looks for one.
 MAPPED = [
     path.parent.relative_to(ROOT)
-    for name in PACKAGES
+    for name in (*PACKAGES, "tests/mistakes", "tests/oracles", "tests/places", "tests/probes")
     for path in sorted((ROOT / name).rglob("__init__.py"))
     if path.parent.parent.name != "claims"
 ]

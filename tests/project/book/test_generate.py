@@ -63,7 +63,7 @@ def test_a_stop_token_ends_the_text_and_is_left_out(model):
     ("prompt", "message"),
     [
         ([], "prompt is empty"),
-        ([50], "token id 50 is not below vocab_size=50"),
+        ([50], r"token id 50 is not in \[0, 50\)"),
         ([-1], "token id -1"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import NotStarted, WrongAnswer, expect_close, noting
+from compare import NotStarted, WrongAnswer, expect, expect_close, expect_equal, noting
 from oracles.model import rounded
 
 
@@ -80,3 +80,12 @@ def test_low_precision_is_not_named_where_the_answer_has_to_be_of_that_type():
     with pytest.raises(WrongAnswer) as caught:
         expect_close(observed(narrow, "bfloat16"), right, "run_linear", dtypes="bfloat16")
     assert caught.value.diagnosis is None
+
+
+def test_a_message_quotes_no_more_of_an_answer_than_anyone_reads():
+    with pytest.raises(WrongAnswer) as raised:
+        expect(False, "a" * 10**6)
+    assert len(str(raised.value)) < 11_000
+    with pytest.raises(WrongAnswer) as raised:
+        expect_equal([(b"/a" * 10**6, b"x")], [(b"a", b"b")], "merges")
+    assert len(str(raised.value)) < 11_000

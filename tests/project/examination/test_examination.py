@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import report
 import test_encoding_streams
+import torch
 from compare import WrongAnswer, id_of
 from fresh import Fresh
 from submission import distribution_of
@@ -167,6 +168,22 @@ def test_report_tells_right_wrong_broken_and_not_started_apart(examined):
     assert outcomes["softmax"] == {"error"}
     assert outcomes["linear"] == {"not_started"}  # raises NotImplementedError
     assert outcomes["embedding"] == {"not_started"}  # is missing
+
+
+def test_what_pytorch_has_not_implemented_is_no_blank(pytestconfig):
+    conftest = pytestconfig.pluginmanager.get_plugin(str(TESTS / "conftest.py"))
+
+    class Misspelt(torch.nn.Module):
+        def foward(self, x):
+            return x
+
+    for raises in (lambda: Misspelt()(1), lambda: torch.empty(2, device="meta").tolist()):
+        with pytest.raises(NotImplementedError) as raised:
+            raises()
+        assert not conftest.is_blank(raised.value), raised.value
+    assert conftest.is_blank(NotImplementedError())
+    assert conftest.is_blank(NotImplementedError("to be done"))
+    assert not conftest.is_blank(ValueError())
 
 
 def test_report_names_the_mistake(examined):

@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from cs_basics.fast.add_rms_norm import add_rms_norm, add_rms_norm_, add_rms_norm_unrounded
 from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 from cs_basics.norms import RMSNorm
-from cs_basics.variants.norms import LlamaRMSNorm
+from cs_basics.variants.norms import GemmaRMSNorm, LlamaRMSNorm
 
 KINDS = [RMSNorm, FusedRMSNorm, LlamaRMSNorm, FusedLlamaRMSNorm]
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -174,3 +174,10 @@ def test_what_cannot_be_done_in_place_is_refused():
             add_rms_norm_(norm, x, residual.bfloat16())
         with pytest.raises(ValueError, match="must be like x"):
             add_rms_norm_(norm, x, residual[:1])
+
+
+def test_a_norm_with_a_gain_of_its_own_is_refused():
+    x = torch.ones(2, 8)
+    for form in (add_rms_norm_unrounded, add_rms_norm_):
+        with torch.no_grad(), pytest.raises(TypeError, match="GemmaRMSNorm must be RMSNorm or Ll"):
+            form(GemmaRMSNorm(8), x, x.clone())

@@ -89,6 +89,10 @@ MORE_ROUTES = {
     "AdamW made before": ("adamw", "old_adamw.step()"),
     "AdamW's step on a class of one's own": ("adamw", "old_step(old_adamw)"),
     "clip_grad_norm_": ("gradient_clipping", "torch.nn.utils.clip_grad_norm_([w], 1.0)"),
+    "what a decorator wraps": (
+        "gradient_clipping",
+        "torch.nn.utils.clip_grad._get_total_norm.__wrapped__([w], 2.0, False, False)",
+    ),
     "clip_grad_norm_ imported before": ("gradient_clipping", "old_clip([w], 1.0)"),
     "a scheduler": ("learning_rate_schedule", "torch.optim.lr_scheduler.LambdaLR(old_adamw, abs)"),
 }

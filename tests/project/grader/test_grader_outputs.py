@@ -5,7 +5,10 @@ import csv
 import dataclasses
 import io
 import json
+import os
+import time
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 import sample_results
@@ -20,6 +23,9 @@ from cs_grader.outputs.markdown import markdown
 from cs_grader.outputs.reading import Reader
 from cs_grader.outputs.student_page import student_page
 from cs_grader.outputs.write import write_class, write_outputs
+from cs_grader.outside.connection import Frame
+from cs_grader.outside.examiner import code_of
+from cs_grader.outside.marking import TEMPORARY
 
 VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
 FORMATS = {"text", "html", "simple_format", "md", "ansi"}
@@ -275,3 +281,19 @@ def test_only_a_problem_without_failure_shows_all_of_its_points():
     assert reading.shown_points(14.9868) == "14.9"
     assert reading.shown_points(0.1 + 0.2) == "0.3"
     assert reading.shown_points(15.0) == "15.0"
+
+
+def test_a_text_of_slashes_is_made_steady_in_no_time():
+    started = time.process_time()
+    assert TEMPORARY.sub("...", "/a" * 100_000) == "/a" * 100_000
+    assert time.process_time() - started < 5
+    path = "/var/folders/x/T/tmpab12cd34/text"
+    assert TEMPORARY.sub("...", path) == ".../text"
+
+
+def test_a_traceback_opens_no_file_that_a_submission_names():
+    for name in ("/dev/ptmx", "../../dev/zero", "lm/silu.py"):
+        file = code_of(Frame(name, 3, "silu"), is_innermost=True).co_filename
+        assert file.endswith(f"/{name.rpartition('/')[2]}")
+        assert not Path(file).exists()
+        assert not Path(os.path.abspath(file)).exists()  # noqa: PTH100  as pytest does

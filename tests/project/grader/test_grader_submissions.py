@@ -1,5 +1,6 @@
 """Copies of submissions hold their files and nothing that could do harm."""
 
+import json
 import os
 import shutil
 import stat
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cs_grader.inside.removal import remove
-from cs_grader.outside import clean_copy
+from cs_grader.outside import archives, clean_copy
 from cs_grader.outside.clean_copy import RefusedError
 from cs_grader.outside.copying import copy_submission, own_names, python_files
 from cs_grader.outside.submissions import find_submissions, name_of
@@ -303,6 +304,42 @@ def test_a_folder_is_removed_however_deep_it_is(tmp_path):
     (top / "closed").chmod(0)
     remove(top)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_too_many_entries_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for number in range(20):
+            archive.writestr(f"{number}.py", b"")
+    monkeypatch.setattr(archives, "MAX_DIRECTORY_BYTES", 20 * 50)
+    monkeypatch.setattr(zipfile, "ZipFile", None)  # would read all of it
+    with pytest.raises(RefusedError, match="entries in the zip"):
+        copy_submission(tmp_path / "a.zip", tmp_path / "copy")
+
+
+def test_source_beyond_a_limit_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(clean_copy, "MAX_SOURCE_BYTES", 3000)
+    (tmp_path / "s").mkdir()
+    for name in ("a.py", "b.py", "c.txt"):
+        (tmp_path / "s" / name).write_bytes(b"#" * 2000)
+    copied = copy_submission(tmp_path / "s", tmp_path / "copy")
+    assert (copied.num_files, len(copied.left_out)) == (2, 1)
+    assert copied.left_out[0].endswith("MB of source")
+
+
+def test_a_folder_of_another_case_does_not_hide_the_adapters(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("Tests/old.py", b"")
+        archive.writestr("tests/adapters.py", b"")
+    copied = copy_submission(tmp_path / "a.zip", tmp_path / "copy")
+    assert copied.left_out == ["Tests/old.py: the same name as tests"]
+    assert (tmp_path / "copy" / "tests" / "adapters.py").exists()
+
+
+def test_own_names_have_room_in_an_argument(tmp_path):
+    for number in range(2000):
+        (tmp_path / f"{'a' * 30}{number}.py").touch()
+    (tmp_path / f"{'b' * 190}.py").touch()
+    assert len(json.dumps(own_names(tmp_path))) < 50_000
 
 
 def test_modules_of_the_submission_are_known(tmp_path):

@@ -1,14 +1,17 @@
 """What a host prepares before it lets a submission in."""
 
 import importlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from probes import model, training
 
 from cs_grader.inside.absent import Absent, AbsentModule, stand_in_for
 from cs_grader.inside.observers import Observers
+from cs_grader.outside.sandbox import empty_shared_memory, own_uid
 
 ASK_FOR_HUGE_PAGES = """
 from pathlib import Path
@@ -67,3 +70,43 @@ def test_code_of_a_probe_is_watched(monkeypatch):
     monkeypatch.setattr(training.optimize, "__defaults__", (1, 2))
     assert observers.replaced("probes.training") == "probes.training.optimize"
     assert not observers.replaced("probes.model")
+
+
+READY_MADE = """
+import sys
+from cs_grader.inside import audit
+audit.listen(audit.Folders("/none", "/none", ()), lambda *_: None, {package})
+try:
+    import tokenizers
+except ImportError as error:
+    print(error)
+else:
+    print("imported")
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "said"),
+    [("tokenizers", "tokenizers does the work of this problem and is not there"), ("", "imported")],
+)
+def test_compiled_code_of_a_ready_made_package_is_refused_without_a_finder(package, said):
+    pytest.importorskip("tokenizers")
+    program = READY_MADE.format(package=repr([package]))
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == said
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/shm").is_dir(), reason="needs root and Linux"
+)
+def test_shared_memory_of_a_user_is_emptied():
+    uid = own_uid()
+    ours, theirs = (Path(f"/dev/shm/cs-basics-test-{os.getpid()}-{who}") for who in "ab")
+    (theirs / "inner").mkdir(parents=True)
+    ours.touch()
+    os.chown(theirs, uid, uid)
+    empty_shared_memory(uid)
+    assert (ours.exists(), theirs.exists()) == (True, False)
+    ours.unlink()

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from cs_basics.run.checkpoint_file import write_checkpoint
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.variants.model import build_model

@@ -15,7 +15,8 @@ from cs_basics.interop.llama_weights import to_half_split, to_interleaved
 from cs_basics.interop.tokenizer_files import save_tokenizer_json
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import tokenizer_checksum

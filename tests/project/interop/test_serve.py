@@ -163,9 +163,9 @@ def test_token_ids_are_prompts_too(served, run):
 
 BAD = {
     "no prompt": ({}, "prompt: Field required"),
-    "nothing": ({"prompt": []}, "prompt must be a text, token ids, or a list of either, none of"),
+    "nothing": ({"prompt": []}, "prompt must be a text, token ids, or a list of either that is"),
     "no tokens": ({"prompt": [[]]}, "prompt must be a text, token ids, or a list of either"),
-    "an unknown token": ({"prompt": [1, 5000]}, "token id 5000 is not below vocab_size="),
+    "an unknown token": ({"prompt": [1, 5000]}, "token id 5000 is not in [0, "),
     "too long": ({"prompt": "a b " * 60}, "this model reads at most 47"),
     "a megabyte": ({"prompt": "a" * 900_000}, "it has 900000 characters, 47 tokens hold"),
     "max_tokens": ({"prompt": "a", "max_tokens": 0}, "max_tokens: Input should be greater than"),
@@ -176,6 +176,7 @@ BAD = {
         "stop must be a text or up to 16, each of 1 to 256 characters",
     ),
     "n": ({"prompt": ["a", "b"], "n": 3}, "n: 6 texts are asked for, at most 4 grow at once"),
+    "echo": ({"prompt": "a", "echo": True, "logprobs": 1}, "logprobs: the tokens of an echoed"),
     "penalty": ({"prompt": "a", "presence_penalty": 1}, "presence_penalty is not supported here"),
     "field": ({"prompt": "a", "colour": 1}, "colour is not a field of this request"),
     "surrogate": (b'{"prompt": "\\ud800"}', "the request: Invalid JSON"),
@@ -206,7 +207,11 @@ def test_requests_that_are_refused_for_what_they_come_with(served):
         (400, "/glass/loss", {"text": [1]}, {}, "loss reads"),
         (400, "/glass/rivals", {"text": [999]}, {}, "token id 999"),
         (400, "/glass/rivals", {"text": [1], "operations": {"off": ["layers.2.ffn"]}}, {},
-         "the model has no part 'layers.2.ffn'"),
+         "the model has no part 'layers.2.ffn' that can be off"),
+        (400, "/glass/rivals", {"text": [1], "operations": {"off": ["layers.0"]}}, {},
+         "the model has no part 'layers.0' that can be off"),
+        (400, "/glass/rivals", {"text": [1], "operations": {"scale": {"ln_final": 2}}}, {},
+         "the model has no layer 'ln_final' to scale"),
         (413, "/v1/completions", b" " * 1_000_001, {}, "more than 1,000,000 bytes"),
         (415, "/v1/completions", b"{}", {"Content-Type": "text/plain"}, "application/json"),
         (405, "/v1/completions", None, {}, "Method Not Allowed"),
@@ -299,6 +304,13 @@ def test_too_many_who_wait_are_turned_away(run, monkeypatch):
         assert (status, answer["error"]["type"]) == (503, "server_error")
         first.close()
         until(lambda: not served.batch.waiting)
+
+
+def test_what_finds_a_free_place_does_not_count_as_waiting(run, monkeypatch):
+    monkeypatch.setattr("cs_basics.interop.serve.batch.MAX_WAITING", 1)
+    with Served(run, num_places=3) as served:
+        status, answer = served.ask("/v1/completions", {**TEXT, "n": 3})
+        assert (status, len(answer["choices"])) == (200, 3)
 
 
 @pytest.mark.parametrize("form", ["grouped", "tied", "sandwich"])

@@ -19,6 +19,7 @@ from cs_basics.interop.tokenizer_files import (
     save_tokenizer_json,
     tiktoken_arguments,
 )
+from cs_basics.pretokenize import PRETOKEN
 from cs_basics.run.token_file import tokenizer_checksum
 from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
@@ -144,6 +145,17 @@ def test_what_ranks_cannot_say_is_refused(vocab, merges, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+GPT2 = {
+    "type": "Split", "pattern": {"Regex": PRETOKEN.pattern}, "behavior": "Isolated", "invert": False
+}  # fmt: skip
+
+
+def steps(*before, use_regex=True):
+    """Return the pre-tokenizer of these steps and the bytes as letters after them."""
+    last = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": use_regex}
+    return {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [*before, last]}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -154,17 +166,15 @@ def test_what_ranks_cannot_say_is_refused(vocab, merges, message, tmp_path):
         ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer"),
         ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "pre_tokenizer"),
         (
-            {
-                "pre_tokenizer": {
-                    "type": "Sequence",
-                    "pretokenizers": [
-                        {"type": "Split", "pattern": {"Regex": "\\w+"}},
-                        {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
-                    ],
-                }
-            },
+            steps({"type": "Split", "pattern": {"Regex": "\\w+"}}, use_regex=False),
             "another pattern",
         ),
+        (steps({"type": "Digits", "individual_digits": True}), "another pattern"),
+        (steps(GPT2 | {"behavior": "Removed"}, use_regex=False), "another pattern"),
+        (steps(GPT2 | {"invert": True}, use_regex=False), "another pattern"),
+        (steps(GPT2), "another pattern"),
+        (steps(use_regex=False), "another pattern"),
+        ({"post_processor": {"type": "TemplateProcessing"}}, "post_processor"),
     ],
 )
 def test_a_tokenizer_json_of_another_kind_is_refused(trained, tmp_path, change, message):
@@ -200,3 +210,11 @@ def test_the_script_converts_there_and_back(trained, tmp_path):
             assert done.returncode == 0, done.stderr
     again = load_tokenizer(tmp_path / "again")
     assert tokenizer_checksum(again) == tokenizer_checksum(ordinary)
+
+
+@pytest.mark.parametrize("change", [steps(), steps(GPT2, use_regex=False)])
+def test_gpt2s_pattern_may_be_said_in_two_ways(trained, tmp_path, change):
+    path = tmp_path / "tokenizer.json"
+    save_tokenizer_json(trained, path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert load_tokenizer_json(path).merges == trained.merges

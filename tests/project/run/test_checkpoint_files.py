@@ -220,11 +220,21 @@ def test_a_hostile_checkpoint_runs_nothing(tmp_path, model, optimizer):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.pt"]
 
 
+def test_progress_that_was_made_on_a_gpu_is_read_without_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.serialization.location_tag", lambda _: "cuda:0")
+    progress = saved({"mean": [torch.ones(2)]})
+    monkeypatch.undo()
+    path = tmp_path / "a.pt"
+    path.write_bytes(with_checksum(progress))
+    (mean,) = read_checkpoint(path).progress["mean"]
+    assert (mean.device.type, mean.tolist()) == ("cpu", [1.0, 1.0])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (saved({"model": {}}), "not a checkpoint of cs_basics"),
-        (with_checksum(saved([1, 2])), "its progress is no dictionary"),
+        (with_checksum(saved([1, 2])), "its progress is not a dictionary"),
         (with_checksum(b"{}"), "its progress cannot be read"),
         (with_checksum(saved({}), state_bytes=-1), "checksum does not fit"),
         (with_checksum(saved({}), state_bytes="0"), "checksum does not fit"),

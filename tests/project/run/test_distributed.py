@@ -37,7 +37,8 @@ def config(texts, tmp_path_factory):
         d_ff=64,
         batch_size=8,
         max_steps=STEPS,
-        eval_every=25,
+        # Some evaluations without a checkpoint after them, which FSDP gathers weights for, too.
+        eval_every=10,
         # Not a multiple of what two processes read at a time.
         eval_tokens=1_500,
         log_every=1,

@@ -1,5 +1,6 @@
 """Downloads, against a server on this machine."""
 
+import errno
 import gzip
 import hashlib
 import http.server
@@ -106,6 +107,16 @@ def test_a_refusal_is_one_clear_error(server, tmp_path):
     with pytest.raises(ConnectionError, match="404"):
         download(f"{server.url}/missing.txt", tmp_path / "missing.txt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_no_fault_of_the_network(server, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("cs_basics.run.download.os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as raised:
+        download(f"{server.url}/file.txt", tmp_path / "file.txt")
+    assert not isinstance(raised.value, ConnectionError)
 
 
 def test_the_script_says_what_to_do_offline(script, tmp_path):

@@ -1,5 +1,6 @@
 """Encoding files: resumed after a kill, shared out, joined; always the same ids."""
 
+import errno
 import itertools
 import json
 import multiprocessing
@@ -7,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from cs_basics.fast.text import tokenizer as fast_tokenizer
 from cs_basics.fast.text.parallel import map_in_order
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import encoding
+from cs_basics.run.atomic import lock
 from cs_basics.run.encoding import encode_file, join_token_files
 from cs_basics.run.token_file import HEADER_BYTES, open_token_file
 from cs_basics.tokenizer import Tokenizer
@@ -136,6 +139,21 @@ def test_encoding_goes_on_after_a_kill(tokenizer, text, tmp_path, monkeypatch):
     encoded = encode_file(tokenizer, text, out, 1, lambda *told: reports.append(told))
     assert reports[-1][-1] == len(TEXT) - json.loads(note)["bytes_done"]
     assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refused"), [(errno.EAGAIN, True), (errno.EACCES, True), (errno.ENOLCK, False)]
+)
+def test_a_file_system_without_locks_is_no_other_process(tmp_path, monkeypatch, error, is_refused):
+    pytest.importorskip("fcntl")
+
+    def refuse(*_):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("fcntl.lockf", refuse)
+    expected = pytest.raises(ValueError, match="another process")
+    with (tmp_path / "file").open("wb") as file, expected if is_refused else nullcontext():
+        lock(file)
 
 
 def claim(path, claimed, done):

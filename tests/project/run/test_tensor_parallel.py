@@ -11,8 +11,8 @@ from conftest import ROOT
 from cs_basics.functional import cross_entropy
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.distributed import ALONE, World, join
-from cs_basics.run.folder import make_optimizer
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import build_model

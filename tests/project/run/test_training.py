@@ -18,8 +18,9 @@ from cs_basics.run.batches import with_noise
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.schedules import linear_schedule
 from cs_basics.run.token_file import open_token_file
@@ -77,6 +78,11 @@ def assert_same_bits(left, right):
             assert_same_bits(a, b)
     else:
         assert left == right
+
+
+def test_a_warm_up_as_long_as_the_run_is_named(tiny_config, caplog):
+    train_run(tiny_config.replace(max_steps=2, warmup_steps=2))
+    assert "warmup_steps=2 of max_steps=2: the learning rate never reaches" in caplog.text
 
 
 def test_a_run_leaves_everything_in_its_folder(tiny_config):

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.json_file import MAX_DESCRIPTION_BYTES, read_json
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.variants.model import build_model
 
 

@@ -63,6 +63,14 @@ def test_batch_sizes_warm_up_over_the_same_number_of_sequences():
             assert optim.lr**2 / size == pytest.approx(BASE.optim.lr**2 / BASE.data.batch_size)
 
 
+def test_batch_sizes_read_as_many_sequences():
+    base = BASE.replace(max_steps=200)
+    for name, config in variants_of("batch", base).items():
+        read = config.run.max_steps * config.data.batch_size
+        assert read == pytest.approx(200 * base.data.batch_size, abs=config.data.batch_size), name
+    assert all(config.run.max_steps is None for config in variants_of("batch", BASE).values())
+
+
 def test_changes_are_the_settings_that_differ():
     config = BASE.replace(lr=1.0, norm="layernorm")
     assert changes(BASE, config) == {"lr": 1.0, "norm": "layernorm"}

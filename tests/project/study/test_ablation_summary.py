@@ -96,14 +96,21 @@ def test_noise_is_the_pooled_standard_deviation_of_all_variants():
     assert difference.standard_error == pytest.approx(math.sqrt(squares / 4 * (1 / 3 + 1 / 2)))
 
 
-@pytest.mark.parametrize(("gap", "is_noise"), [(0.019, True), (0.021, False)])
-def test_a_difference_below_two_standard_errors_is_noise(gap, is_noise):
-    # Two seeds, both variants with a standard deviation of 0.01: a standard error of 0.01.
+@pytest.mark.parametrize(("gap", "is_noise"), [(0.043, True), (0.0431, False)])
+def test_with_two_seeds_a_difference_below_four_standard_errors_is_noise(gap, is_noise):
+    # Both variants have a standard deviation of 0.01: a standard error of 0.01. Student's t with
+    # two degrees of freedom is 4.303.
     spread = 0.01 / math.sqrt(2)
     found = summaries_of(a=(1 - spread, 1 + spread), b=(1 + gap - spread, 1 + gap + spread))
     difference = Noise(list(found.values())).difference(*found.values())
     assert difference.standard_error == pytest.approx(0.01)
+    assert difference.degrees_of_freedom == 2
     assert difference.is_noise is is_noise
+
+
+def test_equal_means_are_noise_even_without_any_spread():
+    found = summaries_of(a=(1.0, 1.0), b=(1.0, 1.0))
+    assert Noise(list(found.values())).difference(*found.values()).is_noise is True
 
 
 def test_rule_calls_chance_noise_about_as_often_as_it_says():
@@ -115,8 +122,8 @@ def test_rule_calls_chance_noise_about_as_often_as_it_says():
         noise = Noise(found)
         one, other = rng.choice(8, 2, replace=False)
         verdicts.append(noise.difference(found[one], found[other]).is_noise)
-    # Beyond two standard errors with about eight degrees of freedom: 8 % of the time.
-    assert 0.86 < np.mean(verdicts) < 0.96
+    # Leaving out erratic variants makes the pool a little too narrow: 5 % becomes 6 to 7 %.
+    assert 0.91 < np.mean(verdicts) < 0.97
 
 
 def test_an_erratic_variant_does_not_drown_the_others():
@@ -126,7 +133,9 @@ def test_an_erratic_variant_does_not_drown_the_others():
     assert set(noise.erratic) == {"wild"}
     assert noise.difference(found["a"], found["b"]).is_noise is False
     # It is judged by its own spread, which is too wide for a verdict.
-    assert noise.difference(found["a"], found["wild"]).is_noise is True
+    difference = noise.difference(found["a"], found["wild"])
+    assert difference.is_noise is True
+    assert difference.degrees_of_freedom == pytest.approx(1, abs=0.01)
 
 
 def test_one_seed_says_nothing_about_noise():

@@ -195,6 +195,19 @@ def test_step_0_of_weights_from_elsewhere_is_their_checkpoint(folder):
     assert imported.readings[0].rms == history.readings[20].rms != history.readings[0].rms
 
 
+def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder, tmp_path):
+    run = RunFolder(tmp_path / "imported")
+    shutil.copytree(folder.path, run.path)
+    (run.path / "microscope.jsonl").unlink(missing_ok=True)
+    config = run.read_config().replace(run_dir=run.path, max_steps=25)
+    run.write_config(config, imported_from="elsewhere")
+    train_run(config, resume=True)  # It writes config.json again.
+    assert run.imported_from() == "elsewhere"
+    history = History(run, 2)
+    history.update()
+    assert [reading.step for reading in history.in_order()] == [20, 25]
+
+
 def test_the_script_draws_follows_and_walks(script, folder, tmp_path):
     finished = script("microscope", folder.path, "--follow", "--num-windows", 2)
     assert finished.code == 0, finished.err

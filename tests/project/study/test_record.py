@@ -13,8 +13,9 @@ from cs_basics.study.record.climb import climb, runs_left_at_most
 from cs_basics.study.record.page import Ladder, blocks, is_rehearsal
 from cs_basics.study.record.rungs import BASE, RUNGS, Rung, choose_rungs, settings_of
 from cs_basics.study.record.scores import Record, Score, Terms, values
-from cs_basics.study.record.statistics import difference_of, is_lower, p_value, two_sided
+from cs_basics.study.record.statistics import difference_of, is_lower, p_value
 from cs_basics.study.record.texts import split
+from cs_basics.study.student_t import quantile_95, two_sided
 
 SEEDS = (0, 1, 2)
 A, B, C = (Rung(name, name, {}, "") for name in "abc")
@@ -30,6 +31,11 @@ def test_probabilities_are_those_of_the_closed_forms(t):
 @pytest.mark.parametrize(("t", "degrees"), [(4.604, 4), (3.355, 8), (3.169, 10), (2.750, 30)])
 def test_probabilities_are_those_of_the_tables(t, degrees):
     assert two_sided(t, degrees) == pytest.approx(0.01, rel=2e-3)
+
+
+def test_quantiles_are_those_of_the_tables_and_fall_to_that_of_the_normal_distribution():
+    found = [quantile_95(degrees) for degrees in (1, 2, 4, 10, 1000)]
+    assert found == pytest.approx([12.706, 4.303, 2.776, 2.228, 1.962], abs=1e-3)
 
 
 def test_welch_takes_each_variance_as_it_is():
@@ -170,7 +176,7 @@ def test_the_page_says_what_is_not_measured_and_that_it_was_a_rehearsal():
     )
     assert "by runs of 2 minutes on one story in 2 of the training text;" in page
     assert "1 of 3 rungs are decided" in page
-    assert "2026-01-02, on a machine" in page
+    assert "2026-01-02, begun on a machine" in page
     rows = {line.split(":")[0]: line for line in page.splitlines() if line.startswith("| ")}
     assert rows["| a"].count("| -0.1000 \N{PLUS-MINUS SIGN} 0.0023 |") == 2
     assert "| yes |" in rows["| a"]
@@ -196,11 +202,11 @@ def test_the_page_has_the_result_and_the_hour():
     page = to_markdown("", blocks(ladder))
     assert "| base + a | 0 | 0.7500 | 7 |" in page
     assert "an exception" not in page
-    assert "stretched" not in page
+    assert "another speed" not in page
     ladder.record.scores.append(score_of(kind="hour", recipe=("b",), stretch=1.88))
     page = to_markdown("", blocks(ladder))
     assert "an exception" in page
-    assert "1 of them were stretched, at most 1.88 times" in page
+    assert "1 of them, on a machine of another speed, took 1.88 to 1.88 times" in page
 
 
 @pytest.mark.parametrize(
@@ -239,12 +245,13 @@ def test_a_record_is_not_continued_under_other_terms(tmp_path):
     path = tmp_path / "record.jsonl"
     Record.open(path, TERMS).add(score_of())
     for changes, message in (
-        ({"machine": "another"}, "another machine=a machine, now another"),
         ({"settings": {"lr": 0.2, "seed": 0}}, "another lr=0.1, now 0.2"),
         ({"settings": {"lr": 0.1}}, "another seed=0, now unknown"),
     ):
         with pytest.raises(ValueError, match=message):
             Record.open(path, replace(TERMS, **changes))
+    # Another machine's speed is measured: its minutes are made longer or shorter.
+    Record.open(path, replace(TERMS, machine="another"))
     # A setting that has come since is at its default, which changes nothing.
     Record.open(path, replace(TERMS, settings={**TERMS.settings, "new": 1}))
 

@@ -9,8 +9,9 @@ import torch
 from cs_basics.functional import cross_entropy
 from cs_basics.run.distributed import World
 from cs_basics.run.evaluation import evaluate, make_loss_function, make_training_loss
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.layout import check_layout
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run

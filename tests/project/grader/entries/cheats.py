@@ -18,7 +18,8 @@ from tiny import COMMAND, ROOT, Recipe, Workshop, rows_of, write
 from token_files import write_token_file
 
 from cs_basics.run.checkpoint_file import write_checkpoint
-from cs_basics.run.folder import RunFolder, make_optimizer
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.token_file import open_token_file
 from cs_basics.variants.model import build_model
 
