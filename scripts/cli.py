@@ -110,6 +110,8 @@ def _what_is_missing(error: NotImplementedError) -> str:
     if raised_at is None:
         return str(error)
     code = raised_at.tb_frame.f_code
+    if "site-packages" in code.co_filename:
+        return str(error)  # PyTorch misses it, such as a `forward` that is spelt otherwise
     return f"{code.co_qualname} in {code.co_filename} is not written yet. {error}".rstrip()
 
 

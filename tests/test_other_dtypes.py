@@ -38,7 +38,6 @@ def examine(observe, function, dtype, case, oracle):
     names = [name for name, value in case.items() if is_float(value)]
     names += case["weights"] if isinstance(case.get("weights"), dict) else []
     dtypes = dict.fromkeys(names, dtype)
-    # What has to work in a dtype may not refuse it.
     probe = forward if (function, dtype) in REQUIRED else forward_if_supported
     seen = observe(probe, function=function, arguments=case, dtypes=dtypes)
     if seen is None:

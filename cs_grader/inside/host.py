@@ -133,9 +133,8 @@ def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
     # However they are imported, packages that do the work of this problem are not there.
     groups = FORBIDDEN.get(fence.problem, ())
     ready_made = {name for name, group in PACKAGES.items() if group in groups and "." not in name}
-    ready_made -= {*settings.own_names}
     audit.listen(audit.Folders(*folders), partial(ledger.write, "code"), ready_made)
-    stand_in_for(sorted(ready_made), is_installed=True)
+    stand_in_for(sorted(ready_made - {*settings.own_names}), is_installed=True)
 
 
 def compiler_modules() -> int:

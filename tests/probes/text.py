@@ -37,7 +37,8 @@ def ids_of(tokens: Iterable[Any], source: str = "encode_iterable") -> list[int]:
     ids: list[int] = []
     for token in tokens:
         if not hasattr(token, "__index__"):
-            hint = "; `yield from` yields the ids in it one by one" * isinstance(token, list)
+            is_list = isinstance(token, list)
+            hint = "; `yield from` yields the ids in it one by one" if is_list else ""
             raise TypeError(f"{source} gave a {type(token).__name__} in place of an id{hint}")
         ids.append(int(token))
     return ids

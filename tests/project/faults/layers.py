@@ -144,6 +144,9 @@ fault("embedding", "rows are scaled by sqrt(d_model)", "scaled by sqrt(d_model)"
 fault("embedding", "rows are cut to norm 1", "scaled to length 1")(
     embedding_layer(lambda ids, table: functional.normalize(table[ids], dim=-1))
 )
+fault("embedding", "view() needs contiguous ids", "on contiguous tensors")(
+    embedding_layer(lambda ids, table: table[ids.view(-1)].view(*ids.shape, table.shape[1]))
+)
 
 variant("embedding", "torch's own embedding")(embedding_layer(functional.embedding))
 variant("embedding", "index_select")(

@@ -346,6 +346,15 @@ class KeepsItsGroups(PlainAdamW):
         self.known = self.param_groups
 
 
+@fault("adamw", "the closure is called without gradients", "closure without gradients")
+class ClosureWithoutGradients(PlainAdamW):
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None if closure is None else closure()
+        super().step()
+        return loss
+
+
 @variant("adamw", "step() takes no closure and works on .data, its state has other names")
 class WithoutClosure(PlainAdamW):
     def step(self):

@@ -325,6 +325,19 @@ def padded_and_not_cut(in_indices, context_length, **given):
     return REFERENCE.run_transformer_lm(in_indices=padded, context_length=context_length, **given)
 
 
+@model_fault("view() needs contiguous ids", "on contiguous tensors")
+def flattened_by_view(in_indices, **given):
+    flat = in_indices.view(-1)
+    return REFERENCE.run_transformer_lm(in_indices=flat.view(in_indices.shape), **given)
+
+
+@model_fault("bfloat16 weights are refused")
+def without_bfloat16(weights, **given):
+    if weights["lm_head.weight"].dtype == torch.bfloat16:
+        raise RuntimeError("expected m1 and m2 to have the same dtype")
+    return REFERENCE.run_transformer_lm(weights=weights, **given)
+
+
 variant("transformer_lm", "written out")(model())
 
 

@@ -9,6 +9,7 @@ import os
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sample_results
@@ -24,7 +25,7 @@ from cs_grader.outputs.reading import Reader
 from cs_grader.outputs.student_page import student_page
 from cs_grader.outputs.write import write_class, write_outputs
 from cs_grader.outside.connection import Frame
-from cs_grader.outside.examiner import code_of
+from cs_grader.outside.examiner import Examiner, code_of
 from cs_grader.outside.marking import TEMPORARY
 
 VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
@@ -297,3 +298,20 @@ def test_a_traceback_opens_no_file_that_a_submission_names():
         assert file.endswith(f"/{name.rpartition('/')[2]}")
         assert not Path(file).exists()
         assert not Path(os.path.abspath(file)).exists()  # noqa: PTH100  as pytest does
+
+
+def test_what_was_slow_on_public_inputs_leaves_hidden_ones_their_time(monkeypatch):
+    monkeypatch.setattr("cs_grader.outside.examiner.problem_of", lambda _: "train_bpe")
+    over_time = {"train_bpe": 2}
+    adapters = SimpleNamespace(connection=SimpleNamespace(over_time=over_time))
+    examiner = SimpleNamespace(
+        examination=SimpleNamespace(hidden_key="key"), adapters=adapters, is_hidden=False
+    )
+    item = SimpleNamespace(nodeid="a", config=SimpleNamespace(option=SimpleNamespace()))
+    Examiner.prepare(examiner, item, False)
+    assert over_time == {"train_bpe": 2}
+    Examiner.prepare(examiner, item, True)
+    assert over_time == {}
+    over_time["train_bpe"] = 1
+    Examiner.prepare(examiner, item, True)
+    assert over_time == {"train_bpe": 1}

@@ -82,3 +82,28 @@ def test_a_script_uses_the_package_beside_it_whatever_is_installed(tmp_path):
     script.write_text("import cli\nimport cs_basics\nprint(cs_basics.__file__)\n")
     found = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == str(tmp_path / "cs_basics" / "__init__.py")
+
+
+MISSPELT = """
+import sys
+sys.path.insert(0, {scripts!r})
+import torch
+from cli import run
+
+class Linear(torch.nn.Module):
+    def foward(self, x):
+        return x
+
+def main() -> None:
+    Linear()(1)
+
+run(main)
+"""
+
+
+def test_a_misspelt_forward_is_one_line_that_names_its_module():
+    program = MISSPELT.format(scripts=str(ROOT / "scripts"))
+    command = [sys.executable, "-c", program]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 2
+    assert finished.stderr == 'error: Module [Linear] is missing the required "forward" function\n'
