@@ -305,7 +305,7 @@ def test_what_was_slow_on_public_inputs_leaves_hidden_ones_their_time(monkeypatc
     over_time = {"train_bpe": 2}
     adapters = SimpleNamespace(connection=SimpleNamespace(over_time=over_time))
     examiner = SimpleNamespace(
-        examination=SimpleNamespace(hidden_key="key"), adapters=adapters, is_hidden=False
+        examination=SimpleNamespace(hidden_key="ab" * 32), adapters=adapters, is_hidden=False
     )
     item = SimpleNamespace(nodeid="a", config=SimpleNamespace(option=SimpleNamespace()))
     Examiner.prepare(examiner, item, False)
