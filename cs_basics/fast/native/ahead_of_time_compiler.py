@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,28 +154,29 @@ def make_library(graph: fx.GraphModule, examples: Sequence[Any], path: Path) -> 
     package_aoti(str(path), files)
 
 
-def do_at_once(works: list[Callable[[], None]]) -> None:
-    """Run half of the jobs here and half in a forked copy of this process, at the same time.
+class Fork:
+    """A call that a forked copy of this process makes while this one goes on."""
 
-    Raises:
-        RuntimeError: The copy failed; its standard error says why.
-    """
-    here, others = works[1::2], works[::2]
-    if "fork" not in multiprocessing.get_all_start_methods():
-        do_in_turn(works)
-        return
-    copy = multiprocessing.get_context("fork").Process(target=do_in_turn, args=(others,))
-    copy.start()
-    do_in_turn(here)
-    copy.join()
-    if copy.exitcode:
-        raise RuntimeError("the copy of the compiler's process failed")
+    def __init__(self, function: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
+        self.copy = None
+        if "fork" in multiprocessing.get_all_start_methods():
+            context = multiprocessing.get_context("fork")
+            self.copy = context.Process(target=function, args=arguments)
+            self.copy.start()
+        else:
+            function(*arguments)
 
+    def join(self) -> None:
+        """Wait for the end of the call.
 
-def do_in_turn(works: list[Callable[[], None]]) -> None:
-    """Run the jobs one after the other."""
-    for work in works:
-        work()
+        Raises:
+            RuntimeError: It failed; the standard error of the copy says why.
+        """
+        if self.copy is None:
+            return
+        self.copy.join()
+        if self.copy.exitcode:
+            raise RuntimeError("the copy of the compiler's process failed")
 
 
 def main() -> None:
@@ -194,18 +194,23 @@ def main() -> None:
     # A cache hit would skip the tracing that records the graphs.
     torch._functorch.config.enable_autograd_cache = False
     torch._inductor.config.fx_graph_cache = False
+    # Whether the compiler knows the processor's instructions is tried by compiling otherwise, for
+    # seven seconds on a slow machine. If it does not, compiling fails and the caller says so.
+    torch._inductor.config.cpp.vec_isa_ok = True
+
+    forks = [Fork(make_update, folder / "update.pt2")]
     made = trace(job, is_training=True)
     plans = {"training": made["plan"]}
-    works = [
-        partial(make_library, *made[name], folder / f"{name}.pt2")
-        for name in ("forward", "backward")
+    forks += [
+        Fork(make_library, *made[name], folder / f"{name}.pt2") for name in ("backward", "forward")
     ]
     if made["is_chunked"]:
         # The chunked loss computes gradients in its forward; a library without them is faster.
         made = trace(job, is_training=False)
         plans["evaluation"] = made["plan"]
-        works.append(partial(make_library, *made["forward"], folder / "evaluation.pt2"))
-    do_at_once([*works, partial(make_update, folder / "update.pt2")])
+        forks.append(Fork(make_library, *made["forward"], folder / "evaluation.pt2"))
+    for fork in forks:
+        fork.join()
     (folder / "plans.json").write_text(json.dumps(plans))
 
 
