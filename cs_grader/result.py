@@ -166,14 +166,21 @@ def printable(text: str, limit: int) -> str:
     return shown if len(shown) <= limit else f"{shown[: limit - 4]} ..."
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all, even if the machine stops midway."""
+def write_atomically(path: Path, text: str, *, survives_crash: bool = True) -> None:
+    """Write a file that appears whole or not at all, even if the program is killed midway.
+
+    Args:
+        path: Where.
+        text: What.
+        survives_crash: The same if the machine stops: waits for the disk.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+            if survives_crash:
+                file.flush()
+                os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except BaseException:

@@ -116,8 +116,7 @@ button { cursor: pointer; }
   main { max-width: none; padding: 0; }
   .filters, .screen { display: none; }
   .scroll, .everyone .scroll { overflow: visible; max-height: none; }
-  .everyone .scroll { max-height: 92vh; overflow: auto; }
-.class { font-size: 7pt; }
+  .class { font-size: 7pt; }
   .class td.remark, .class tbody th { min-width: 0; }
   .class thead th, .class tbody th { position: static; }
   pre { max-height: none; }

@@ -1,8 +1,6 @@
 """Writes every output of a submission, and those of a class."""
 
 import dataclasses
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -37,13 +35,9 @@ def write_outputs(result: Result, folder: Path) -> None:
         "instructor.html": student_page(result, Reader.INSTRUCTOR),
     }
     for name, text in outputs.items():
-        # Each file is whole even after a kill. It is not forced to the disk as a result is, which
-        # would take longer than all of the rest: it can be written again from the result.
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(folder / name)
+        # To force them to the disk would take longer than all of the rest: after a crash they can
+        # be written again from the result.
+        write_atomically(folder / name, text, survives_crash=False)
 
 
 def write_class(

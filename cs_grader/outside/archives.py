@@ -66,9 +66,7 @@ def reading() -> Generator[None]:
 
 def _extract_one(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, copy: CleanCopy) -> None:
     name = _name_of(entry)
-    if name is None:
-        copy.copied.leave_out(entry.filename, "a name that is not UTF-8")
-    elif name.endswith("/") or any(map(is_junk, name.split("/"))):
+    if name.endswith("/") or any(map(is_junk, name.split("/"))):
         pass
     elif entry.flag_bits & 0x1:
         copy.copied.leave_out(name, "encrypted")
@@ -99,15 +97,15 @@ def _is_bomb(entry: zipfile.ZipInfo) -> bool:
     return is_large and entry.file_size > MAX_RATIO * max(entry.compress_size, 1)
 
 
-def _name_of(entry: zipfile.ZipInfo) -> str | None:
-    """Return an entry's name with "/" between folders; None if it is not text.
+def _name_of(entry: zipfile.ZipInfo) -> str:
+    """Return an entry's name with "/" between folders.
 
     Some programs for Windows write backslashes. What they separate is checked as any other name.
+    Those that neither say that a name is UTF-8 nor write UTF-8 use the code page of their
+    language, which the zip does not name: accents may come out as other letters.
     """
     written = entry.orig_filename
     if not entry.flag_bits & 0x800 and not written.isascii():
-        try:
+        with contextlib.suppress(UnicodeError):
             written = written.encode("cp437").decode("utf-8")
-        except UnicodeError:
-            return None
     return normal(written.replace("\\", "/"))

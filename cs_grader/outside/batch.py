@@ -25,7 +25,7 @@ from cs_grader.outside.grading import GradingError, mark
 from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms
+from cs_grader.outside.terms import TIME_IS_UP, Terms, time_is_up
 from cs_grader.result import Result, printable, write_atomically
 
 TERMS_FILE = "batch.json"
@@ -237,8 +237,19 @@ def _is_first(path: Path, text: str) -> bool:
         os.link(temporary, path)
     except FileExistsError:
         return False
+    except OSError:  # A file system without links: there it may be half written after a kill.
+        return _is_created(path, text)
     finally:
         Path(temporary).unlink()
+    return True
+
+
+def _is_created(path: Path, text: str) -> bool:
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+    except FileExistsError:
+        return False
     return True
 
 
@@ -270,7 +281,12 @@ def _known(folder: Path, key: str, terms: Terms) -> Result | None:
     except (OSError, ValueError):
         return None
     is_same = result.key == key and key != "" and result.secret == name_of_secret(terms.secret)
-    return result if is_same else None
+    # Given another time limit, what was not examined may be examined now.
+    had_other_time = any(
+        item.message.startswith(TIME_IS_UP) and item.message != time_is_up(terms.budget_s)
+        for item in result.items
+    )
+    return result if is_same and not had_other_time else None
 
 
 def _is_running(pid: int) -> bool:

@@ -3,6 +3,7 @@
 Nothing is created outside of the copy. What is left out is remembered, by name and reason.
 """
 
+import errno
 import os
 import unicodedata
 from collections.abc import Iterable
@@ -12,18 +13,19 @@ from pathlib import Path, PurePosixPath
 from cs_grader.result import printable
 
 ADAPTERS = PurePosixPath("tests/adapters.py")
-MAX_BYTES = 200 * 2**20
 MAX_FILE_BYTES = 64 * 2**20
 # Limit for files that are not source: checkpoints and data must not take the solution's room.
 MAX_DATA_BYTES = 100 * 2**20
 # Of the source, several copies are made in the grader's own process.
 MAX_SOURCE_BYTES = 20 * 2**20
-MAX_FILES = 5000
+MAX_FILES, MAX_DATA_FILES = 5000, 4000
 MAX_ENTRIES = 100_000
 MAX_DEPTH = 20
 MAX_NAME_BYTES = 200
 MAX_REASONS = 20
 CHUNK = 2**20
+# Categories of Unicode: controls, halves of pairs, unassigned letters, line and paragraph breaks.
+CONTROLS = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})
 # Never part of a solution: what systems, editors and tools leave behind.
 JUNK = frozenset(
     {
@@ -37,6 +39,15 @@ JUNK = frozenset(
 COMPILED = (
     *(b"\x7fELF", b"MZ\x90\x00", b"\xca\xfe\xba\xbe"),
     *(b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xfe\xed\xfa\xce"),
+)
+# Errors that come from a file's name or place; others, such as a full disk, are the grader's own.
+FAULTS_OF_NAMES = (
+    errno.ENAMETOOLONG,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EINVAL,
+    errno.EILSEQ,
 )
 JUNK_SUFFIXES = (".pyc", ".pyo", ".egg-info", ".dist-info", ".swp")
 
@@ -53,8 +64,9 @@ class Copied:
     """SHA-256 of names and contents, the same for a folder and a zip."""
     num_files: int = 0
     num_bytes: int = 0
+    num_data_files: int = 0
+    """Of these, files that are not Python."""
     num_data_bytes: int = 0
-    """Of these, in files that are not Python."""
     left_out: list[str] = field(default_factory=list[str])
     """Name and reason of what was refused, at most MAX_REASONS."""
 
@@ -110,7 +122,7 @@ class CleanCopy:
             return "a backslash in the name"
         if ".." in parts:
             return "leads out of the submission"
-        if not name.isprintable():
+        if any(unicodedata.category(letter) in CONTROLS for letter in name):
             return "a name with control characters"
         if len(parts) > MAX_DEPTH:
             return "too deep"
@@ -130,7 +142,8 @@ class CleanCopy:
         """Write one file whose name was accepted; leave it out if it is too large, or compiled.
 
         Raises:
-            RefusedError: All files together are too many or too large.
+            RefusedError: The files are too many.
+            OSError: The disk is full, or the like: not the submission's fault.
         """
         if self.copied.num_files >= MAX_FILES:
             raise RefusedError(f"more than {MAX_FILES} files")
@@ -139,6 +152,8 @@ class CleanCopy:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
         except OSError as error:
+            if error.errno not in FAULTS_OF_NAMES:
+                raise
             self.copied.leave_out(name, f"cannot be copied ({error.strerror})")
             return
         is_source = name.endswith(".py")
@@ -151,8 +166,6 @@ class CleanCopy:
                     reason = "compiled code: hand in its source"
                 if reason:
                     break
-                if self.copied.num_bytes + written > MAX_BYTES:
-                    raise RefusedError(f"more than {MAX_BYTES // 2**20} MB of files")
                 file.write(chunk)
         if reason:
             path.unlink()
@@ -160,7 +173,9 @@ class CleanCopy:
             return
         self.copied.num_files += 1
         self.copied.num_bytes += written
-        self.copied.num_data_bytes += 0 if is_source else written
+        if not is_source:
+            self.copied.num_data_files += 1
+            self.copied.num_data_bytes += written
 
     def excess(self, written: int, *, is_source: bool) -> str:
         """Say why a file of so many bytes is too large; "" if it is not."""
@@ -171,6 +186,8 @@ class CleanCopy:
             return f"more than {MAX_SOURCE_BYTES // 2**20} MB of source"
         if not is_source and self.copied.num_data_bytes + written > MAX_DATA_BYTES:
             return f"more than {MAX_DATA_BYTES // 2**20} MB besides the source"
+        if not is_source and self.copied.num_data_files >= MAX_DATA_FILES:
+            return f"more than {MAX_DATA_FILES} files besides the source"
         return ""
 
     def remove(self, name: str) -> None:

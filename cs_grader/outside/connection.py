@@ -24,6 +24,7 @@ from cs_grader.outside import sandbox
 from cs_grader.outside.idle import IdleTime
 from cs_grader.outside.sandbox import Limits
 from cs_grader.outside.stage import Stage
+from cs_grader.outside.terms import NOT_ASKED, time_is_up
 from cs_grader.result import printable
 
 DEFAULT_CPU_S = 10
@@ -147,6 +148,9 @@ class Connection:
         answer = self._ask(head, wire.encode(payload))
         if answer.is_over_time:
             self.over_time[problem] = self.over_time.get(problem, 0) + 1
+            if cpu_s == IMPATIENT_CPU_S:
+                before = f"{PATIENCE} earlier checks of this problem took too long"
+                answer = answer._replace(text=f"{answer.text} ({before})")
         return answer
 
     def close(self) -> str:
@@ -156,10 +160,9 @@ class Connection:
 
     def _ask(self, head: dict[str, Any], payload: bytes) -> Answer:
         if time.monotonic() > self.deadline:
-            minutes = self.budget_s / 60
-            return _died(f"not run: the {minutes:g} minutes for a submission were used up")
+            return _died(time_is_up(self.budget_s))
         if self.idle.is_used_up:
-            return _died(f"not run: {self._waited()}")
+            return _died(f"{NOT_ASKED}{self._waited()}")
         try:
             channel = self.channel or self._start()
         except (OSError, wire.WireError) as error:

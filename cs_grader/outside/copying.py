@@ -5,6 +5,7 @@ Only regular files with harmless names are copied, by their content. No link is 
 
 import codecs
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -134,6 +135,8 @@ def _copy_folder(source: Path, copy: CleanCopy) -> None:
                 # Since it was looked at, it could have become a link.
                 handle = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise
                 copy.copied.leave_out(str(relative), f"cannot be read ({error.strerror})")
                 continue
             with os.fdopen(handle, "rb") as file:
@@ -182,11 +185,15 @@ def _lift_top_folder(folder: Path) -> None:
 
 
 def _lift_the_one_with_adapters(folder: Path) -> None:
-    """If the root has no adapters but exactly one of its folders has, keep only that folder."""
+    """If the root has no adapters, keep only the folder that has, if one is nearer than all others.
+
+    Nearer: fewer folders down.
+    """
     if (folder / ADAPTERS).exists():
         return
-    rooms = [path for path in folder.iterdir() if (path / ADAPTERS).is_file()]
-    if len(rooms) == 1:
+    rooms = [path.parents[1] for path in folder.rglob(str(ADAPTERS)) if path.is_file()]
+    rooms.sort(key=lambda room: len(room.parts))
+    if rooms and (len(rooms) == 1 or len(rooms[0].parts) < len(rooms[1].parts)):
         aside = folder.with_name(f"{folder.name}.top")
         rooms[0].rename(aside)
         shutil.rmtree(folder)

@@ -54,7 +54,9 @@ class IdleTime:
         while not over.wait(WINDOW_S):
             cpu, queued = cpu_below(), queued_below()
             got = (cpu - cpu_before) / WINDOW_S
-            if got < LEAST_CPU or got + (queued - queued_before) / WINDOW_S < LEAST_DEMAND:
+            # Processes that have ended take what they had queued with them.
+            waited = max(queued - queued_before, 0) / WINDOW_S
+            if got < LEAST_CPU or got + waited < LEAST_DEMAND:
                 self.used_s += WINDOW_S
             cpu_before, queued_before = cpu, queued
             if self.is_used_up:

@@ -10,7 +10,14 @@ from typing import Any
 from cs_grader.inside.ledger import Entry
 from cs_grader.outside.clean_copy import Copied
 from cs_grader.outside.hidden import name_of_secret
-from cs_grader.outside.terms import Terms, points_of, rubric_of, trivial_items
+from cs_grader.outside.terms import (
+    NOT_ASKED,
+    TIME_IS_UP,
+    Terms,
+    points_of,
+    rubric_of,
+    trivial_items,
+)
 from cs_grader.policy.check import Policy
 from cs_grader.policy.settle import settle
 from cs_grader.result import Excerpt, Finding, Fingerprint, Item, Problem, Result, printable
@@ -22,8 +29,6 @@ MAX_WORDS = 600
 MAX_SKETCH = 16
 MAX_EXCERPT = 4000
 NOT_RUN = "not examined"
-NOT_ASKED = "not run: "
-"""How the connection's message begins if a probe was not run any more."""
 # What differs from run to run and says nothing: addresses, names of temporary files.
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 # Bounded, since a message may be made of slashes: an unbounded path is quadratic in its length.
@@ -192,6 +197,11 @@ class Marking:
 
     def _note(self) -> str:
         parts = [self.hopeless or self._steady(self.import_note)]
+        # Said here, since nobody but the instructor reads the messages of hidden items.
+        if num_left := sum(row["message"].startswith(TIME_IS_UP) for row in self.rows.values()):
+            minutes = self.terms.budget_s / 60
+            of_all = f"{num_left} of {len(self.plan)} checks"
+            parts.append(f"the {minutes:g} minutes were used up before {of_all}")
         parts += [
             f"not installed: {package} ({file}, line {line})" for package, file, line in self.absent
         ]

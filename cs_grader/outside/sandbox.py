@@ -5,6 +5,8 @@ tiers.py says which kinds of wall there are.
 
 import contextlib
 import dataclasses
+import errno
+import functools
 import json
 import os
 import signal
@@ -36,16 +38,29 @@ class Limits:
     memory_bytes: int = 2 * 2**30
     file_bytes: int = 256 * 2**20
     scratch_bytes: int = 512 * 2**20
-    processes: int = 128
+    # A pool has a process for each processor of the machine.
+    processes: int = max(128, 2 * (os.cpu_count() or 1) + 32)
     idle_s: float = 10.0
     """How long a probe may wait for something without computing."""
     total_idle_s: float = 30.0
     """The same for all probes of a submission together."""
 
 
+@functools.cache
 def own_uid() -> int:
-    """The user that a submission of this process runs as."""
-    return FIRST_UID + os.getpid() % NUM_UIDS
+    """The user that a submission of this process runs as; no other process has it meanwhile."""
+    for attempt in range(NUM_UIDS):
+        uid = FIRST_UID + (os.getpid() + attempt) % NUM_UIDS
+        # The kernel gives an abstract name to one process at a time, and takes it back by itself.
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0cs_grader-{uid}")
+        except OSError:
+            claim.close()
+        else:
+            claim.detach()  # It stays open as long as this process lives.
+            return uid
+    raise OSError(errno.EAGAIN, "no user id is free for a submission")
 
 
 def has_real_root() -> bool:

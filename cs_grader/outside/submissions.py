@@ -1,10 +1,11 @@
 """Finds what was handed in: one submission, or a folder of them."""
 
+import unicodedata
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_grader.outside.clean_copy import ADAPTERS, JUNK
+from cs_grader.outside.clean_copy import ADAPTERS, JUNK, normal
 
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
 """Only zips can be read. The others are in the gradebook all the same, with a line that says so."""
@@ -49,24 +50,43 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
             name = name_of(entry)
             while name.casefold() in (*found, *OF_CLASS):
                 name += "-2"
-            found[name.casefold()] = Submission(name, entry)
+            found[name.casefold()] = Submission(name, handed_in(entry))
     if not found:
         raise ValueError(f"{path} holds no submission: neither folders nor zips")
     return sorted(found.values(), key=lambda submission: submission.name), True
+
+
+def handed_in(entry: Path) -> Path:
+    """Return the zip that a folder holds alone, as the folders that Moodle makes; or the entry."""
+    inside = [path for path in entry.iterdir() if path.name not in JUNK] if entry.is_dir() else []
+    return inside[0] if len(inside) == 1 and inside[0].suffix.lower() == ".zip" else entry
 
 
 def looks_like_a_submission(folder: Path) -> bool:
     """Whether a folder is one submission, not a folder of them."""
     if (folder / ADAPTERS).exists():
         return True
-    if sum(path.suffix == ".zip" or (path / ADAPTERS).exists() for path in folder.iterdir()) > 1:
+    if sum(map(may_be_one_of_many, folder.iterdir())) > 1:
         return False  # A README.md or a .git may lie beside them.
     marks = ("tests", "src", "pyproject.toml", "setup.py", ".git", "adapters.py", "README.md")
     return any((folder / mark).exists() for mark in marks) or any(folder.glob("*.py"))
 
 
+def may_be_one_of_many(path: Path) -> bool:
+    """Whether it is a zip, or a folder that has adapters, or whose one folder has."""
+    if not path.is_dir():
+        return path.suffix.lower() == ".zip"
+    return (path / ADAPTERS).exists() or any(path.glob(f"*/{ADAPTERS}"))
+
+
 def name_of(path: Path) -> str:
     """Make a name for people, folders and tables out of a file's name."""
     stem = path.stem if path.suffix.lower() == ".zip" and not path.is_dir() else path.name
-    name = "".join(letter if letter.isalnum() or letter in " ._-@+=,()" else "_" for letter in stem)
+    # Composed, as macOS does not write accents; the marks of many scripts are no letters.
+    name = "".join(
+        letter
+        if letter.isalnum() or letter in " ._-@+=,()'" or unicodedata.category(letter)[0] == "M"
+        else "_"
+        for letter in normal(stem)
+    )
     return name.strip(". ")[:80] or "submission"

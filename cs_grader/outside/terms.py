@@ -10,6 +10,10 @@ from typing import Any
 
 from cs_grader.outside.sandbox import Limits
 
+NOT_ASKED = "not run: "
+"""How the message of an item begins if its probe was not run any more."""
+TIME_IS_UP = f"{NOT_ASKED}the time is up, "
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
@@ -28,6 +32,11 @@ class Terms:
     limits: Limits = dataclasses.field(default_factory=Limits)
     budget_s: float = 20 * 60
     """Seconds for one submission; what is not examined by then has failed."""
+
+
+def time_is_up(budget_s: float) -> str:
+    """Return the message of an item that was not examined because a submission's time is up."""
+    return f"{TIME_IS_UP}{budget_s / 60:g} minutes for a submission"
 
 
 def check_tests(tests: Path) -> None:

@@ -13,6 +13,8 @@ PASSAGE = 8
 """Lines in a row."""
 # A shorter line says nothing: "else:", "return x".
 LEAST_CHARACTERS = 12
+# Nor does a check of arguments, for which there are few words.
+SAYS_NOTHING = ("#", '"', "'", "import", "from", "@", "raise", "ifnot0.0<=")
 PATTERNS = ("optim/*.py", "nn/functional.py", "nn/modules/*.py", "nn/utils/clip_grad.py")
 
 
@@ -31,13 +33,14 @@ def copies(files: Mapping[str, str]) -> list[Copy]:
     for file, text in files.items():
         for line, passage in passages(text):
             mine.setdefault(passage, (file, line))
-    found: dict[tuple[str, str], Copy] = {}
+    found: dict[tuple[str, int], Copy] = {}
     for path, name in originals() if mine else ():
         text = path.read_text(encoding="utf-8", errors="replace")
         for _, passage in passages(text):
             if passage in mine:
                 file, line = mine[passage]
-                found.setdefault((file, name), Copy(file, line, name))
+                # PyTorch repeats itself: one of the files with these lines is enough.
+                found.setdefault((file, line), Copy(file, line, name))
     return sorted(found.values())
 
 
@@ -47,7 +50,7 @@ def passages(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
         (number, stripped)
         for number, line in enumerate(text.splitlines(), 1)
         if len(stripped := "".join(line.split())) >= LEAST_CHARACTERS
-        and not stripped.startswith(("#", '"', "'", "import", "from", "@"))
+        and not stripped.startswith(SAYS_NOTHING)
     ]
     for start in range(len(lines) - PASSAGE + 1):
         run = lines[start : start + PASSAGE]

@@ -20,6 +20,7 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 from cli import print_result, progress_printer, run
 
 from cs_grader.outputs.cluster_names import ClusterName, read_names
+from cs_grader.outputs.reading import shown_points
 from cs_grader.outside import batch
 from cs_grader.outside.batch import Graded
 from cs_grader.outside.hidden import check_secret, new_secret
@@ -97,7 +98,12 @@ def main(
         budget_s=minutes * 60,
     )
     # Of several shards, the later ones grade under the terms that the first one has settled.
+    asked = terms.secret
     terms = batch.settle_terms(out, terms, resume or part != (1, 1))
+    if exam_seed is not None and terms.secret != asked:
+        raise ValueError(
+            f"--exam-seed: {out} was begun with another: leave it out, or use that one"
+        )
     submissions = submissions[part[0] - 1 :: part[1]]
     report = Report(len(submissions))
     graded = batch.grade(submissions, folder_of, terms, jobs, report.on_item, report.on_graded)
@@ -172,7 +178,7 @@ class Report:
                 print_result(f"{name}: NOT GRADED: {graded.fault}")
             else:
                 note = f" ({result.note})" if result.note else ""
-                print_result(f"{name}: {result.score:.1f} of {result.max_score:g}{note}")
+                print_result(f"{name}: {shown_points(result.score)} of {result.max_score:g}{note}")
                 self.each = max(self.each, len(result.items))
             self.done[name] = self.each
             self.show_progress()

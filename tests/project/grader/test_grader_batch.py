@@ -1,6 +1,8 @@
 """scripts/instructor/grade.py: one submission or many, killed and resumed, and what it refuses."""
 
 import csv
+import dataclasses
+import errno
 import json
 import os
 import re
@@ -19,8 +21,10 @@ from zoo import animal as zoo_animal
 
 from cs_grader.inside.processes import descendants
 from cs_grader.outside import archives, batch, grading, marking
+from cs_grader.outside.hidden import name_of_secret
+from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms, check_tests, rubric_of
+from cs_grader.outside.terms import Terms, check_tests, rubric_of, time_is_up
 from cs_grader.outside.tiers import TIERS
 from cs_grader.result import Result
 
@@ -313,6 +317,34 @@ def test_results_on_other_terms_are_not_mixed(tmp_path):
     other = Terms(tests=TESTS, tier="process", secret="9", problems=("linear",))
     with pytest.raises(ValueError, match="other terms"):
         batch.settle_terms(tmp_path, other, resume=True)
+
+
+def test_what_had_no_time_is_examined_when_there_is_more(tmp_path):
+    """Even its hidden checks, whose messages only the instructor sees, are in the note."""
+    terms = Terms(tests=TESTS, tier="process", secret="5", problems=("silu",), budget_s=600)
+    marking = Marking(
+        name="ann", terms=terms, plan=[(False, "silu", "silu::a"), (True, "silu", "silu::a")]
+    )
+    row = {"outcome": "passed", "diagnosis": None, "message": "", "seconds": 1.0}
+    marking.rows[False, "silu::a"] = row
+    marking.rows[True, "silu::a"] = row | {"outcome": "error", "message": time_is_up(600)}
+    result = dataclasses.replace(marking.result(), key="k", secret=name_of_secret("5"))
+    assert "the 10 minutes were used up before 1 of 2 checks" in result.note
+    (tmp_path / batch.RESULT_FILE).write_text(result.to_json())
+    assert batch._known(tmp_path, "k", terms) == result
+    assert batch._known(tmp_path, "k", dataclasses.replace(terms, budget_s=1200)) is None
+
+
+def test_terms_are_settled_once_where_files_cannot_have_two_names(tmp_path, monkeypatch):
+    def no_links(*_arguments):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    terms = Terms(tests=TESTS, tier="process", secret="5", problems=("silu",))
+    assert batch.settle_terms(tmp_path, terms, resume=False) == terms
+    with pytest.raises(ValueError, match="add --resume"):
+        batch.settle_terms(tmp_path, terms, resume=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["batch.json"]
 
 
 def test_a_failure_of_the_grader_is_no_verdict(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Copies of submissions hold their files and nothing that could do harm."""
 
+import errno
 import json
 import os
 import shutil
@@ -172,9 +173,8 @@ def test_a_size_that_lies_is_noticed(tmp_path, monkeypatch):
     assert copied_files(tmp_path / "copy") == set(FILES)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_FILES", 2), ("MAX_BYTES", 12)])
-def test_too_much_is_refused(tmp_path, monkeypatch, limit, value):
-    monkeypatch.setattr(clean_copy, limit, value)
+def test_too_many_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(clean_copy, "MAX_FILES", 2)
     with pytest.raises(RefusedError, match="more than"):
         copy_submission(write(tmp_path / "s"), tmp_path / "copy")
 
@@ -185,6 +185,65 @@ def test_data_does_not_take_the_room_of_the_source(tmp_path, monkeypatch):
     copied = copy_submission(source, tmp_path / "copy")
     assert copied.left_out == [f"a_{n}.pt: more than 0 MB besides the source" for n in (1, 2)]
     assert copied_files(tmp_path / "copy") == {*FILES, "a_0.pt"}
+
+
+def test_many_files_of_data_do_not_refuse_the_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(clean_copy, "MAX_DATA_FILES", 3)
+    source = write(tmp_path / "s", FILES | {f"a_{n}.pt": "x" for n in range(5)})
+    copied = copy_submission(source, tmp_path / "copy")
+    assert copied.left_out == [
+        f"{name}: more than 3 files besides the source"
+        for name in ("a_3.pt", "a_4.pt", "notes.txt")
+    ]
+    assert {name for name in FILES if name.endswith(".py")} <= copied_files(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("make", [pack, write])
+@pytest.mark.parametrize(
+    "folder",
+    ["Lab\u00a01", "\u0645\u06cc\u200c\u0631\u0648\u0645", "\u0928\u092e\u0938\u094d\u0924\u0947"],
+)
+def test_names_in_any_script_are_copied(tmp_path, make, folder):
+    """A blank that does not break, a joiner, marks above letters: people name folders so."""
+    source = make(tmp_path / "x.zip", {f"{folder}/{name}": text for name, text in FILES.items()})
+    assert copy_submission(source, tmp_path / "copy").left_out == []
+    assert copied_files(tmp_path / "copy") == set(FILES)
+
+
+def test_a_zip_in_the_code_page_of_a_country_is_read(tmp_path):
+    """Windows packs a folder with an umlaut as byte 0x9A, and does not say which code page."""
+    path = pack(tmp_path / "x.zip", {f"@bung1/{name}": text for name, text in FILES.items()})
+    path.write_bytes(path.read_bytes().replace(b"@bung1", b"\x9abung1"))
+    assert copy_submission(path, tmp_path / "copy").left_out == []
+    assert copied_files(tmp_path / "copy") == set(FILES)
+
+
+def test_a_full_disk_is_no_fault_of_the_submission(tmp_path, monkeypatch):
+    opened = os.open
+
+    def open_on_a_full_disk(path, flags, *mode, **settings):
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, flags, *mode, **settings)
+
+    source = write(tmp_path / "s")
+    monkeypatch.setattr(os, "open", open_on_a_full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        copy_submission(source, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("others", "is_found"),
+    [
+        ({"writeup.pdf": "x"}, True),
+        ({"a/b/old/deeper/tests/adapters.py": "x"}, True),
+        ({"code/other/tests/adapters.py": "x"}, False),
+    ],
+)
+def test_the_nearest_folder_with_adapters_is_the_submission(tmp_path, others, is_found):
+    files = {f"code/project/{name}": text for name, text in FILES.items()}
+    copy_submission(write(tmp_path / "s", files | others), tmp_path / "copy")
+    assert (copied_files(tmp_path / "copy") == set(FILES)) == is_found
 
 
 @pytest.mark.parametrize("make", [pack, write])
@@ -228,6 +287,26 @@ def test_submissions_of_a_class_have_names_of_their_own(tmp_path):
         copy_submission(found[-1].source, tmp_path / "copy")
 
 
+def test_the_folders_of_moodle_hold_a_zip_each(tmp_path):
+    for name in ("Ann_1_file_", "Bob_2_file_"):
+        (tmp_path / name).mkdir()
+        pack(tmp_path / name / "project.ZIP", FILES)
+    found, is_batch = find_submissions(tmp_path)
+    assert is_batch
+    assert [submission.name for submission in found] == ["Ann_1_file_", "Bob_2_file_"]
+    copy_submission(found[0].source, tmp_path / "copy")
+    assert copied_files(tmp_path / "copy") == set(FILES)
+
+
+def test_a_readme_beside_submissions_in_folders_of_their_own_does_not_make_them_one(tmp_path):
+    for name in ("ann", "bob"):
+        write(tmp_path / name / "homework")
+    (tmp_path / "README.md").write_text("not a submission")
+    found, is_batch = find_submissions(tmp_path)
+    assert is_batch
+    assert [submission.name for submission in found] == ["ann", "bob"]
+
+
 def test_results_do_not_lie_among_the_submissions(script, tmp_path):
     for name in ("ann", "bob"):
         write(tmp_path / name)
@@ -258,6 +337,11 @@ def test_one_submission_is_told_from_a_folder_of_them(tmp_path):
         ("\x1b[31m", "__31m"),
         ("...", "submission"),
         ("m\u00fcller", "m\u00fcller"),
+        ("mu\u0308ller", "m\u00fcller"),
+        (
+            "O'Brien \u0928\u092e\u0938\u094d\u0924\u0947.zip",
+            "O'Brien \u0928\u092e\u0938\u094d\u0924\u0947",
+        ),
     ],
 )
 def test_names_are_fit_for_folders_and_tables(tmp_path, name, expected):

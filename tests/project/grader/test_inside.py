@@ -11,6 +11,7 @@ from probes import model, training
 
 from cs_grader.inside.absent import Absent, AbsentModule, stand_in_for
 from cs_grader.inside.observers import Observers
+from cs_grader.outside import sandbox
 from cs_grader.outside.sandbox import empty_shared_memory, own_uid
 
 ASK_FOR_HUGE_PAGES = """
@@ -101,6 +102,18 @@ def test_compiled_code_of_a_ready_made_package_is_refused_without_a_finder(packa
 @pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/shm").is_dir(), reason="needs root and Linux"
 )
+@pytest.mark.skipif(sys.platform != "linux", reason="users of the sandbox are for Linux")
+def test_no_two_graders_have_the_same_user():
+    """Each would kill what the other's submission runs."""
+    mine = own_uid()
+    claim = "from cs_grader.outside import sandbox\n"
+    claim += f"sandbox.os.getpid = lambda: {mine - sandbox.FIRST_UID}\nprint(sandbox.own_uid())"
+    other = subprocess.run(
+        [sys.executable, "-c", claim], capture_output=True, text=True, check=True
+    )
+    assert int(other.stdout) == mine + 1
+
+
 def test_shared_memory_of_a_user_is_emptied():
     uid = own_uid()
     ours, theirs = (Path(f"/dev/shm/cs-basics-test-{os.getpid()}-{who}") for who in "ab")

@@ -14,7 +14,7 @@ from cs_grader.inside.ledger import Entry
 from cs_grader.policy import apart
 from cs_grader.policy.apart import check_apart
 from cs_grader.policy.check import check_source
-from cs_grader.policy.copies import originals, passages
+from cs_grader.policy.copies import copies, originals, passages
 from cs_grader.policy.rules import group_of
 from cs_grader.policy.settle import settle
 
@@ -342,6 +342,12 @@ def test_passage_of_torch_is_left_for_review():
     assert ("torch/optim/adam.py", "student/model.py") in [op[:2] for op in reviewed(policy)]
 
 
+def test_lines_that_many_files_of_torch_share_are_one_copy():
+    adam = next(path for path, name in originals() if name == "torch/optim/adam.py")
+    found = copies({"student/adam.py": adam.read_text(encoding="utf-8")})
+    assert len({(copy.file, copy.line) for copy in found}) == len(found) > 0
+
+
 def test_copy_is_noticed_whatever_its_indentation_and_comments():
     changed = LINES.replace("    ", "  ").replace("\n", "\n\n# why\n", 3)
     assert {p for _, p in passages(changed)} == {p for _, p in passages(LINES)}
@@ -350,6 +356,22 @@ def test_copy_is_noticed_whatever_its_indentation_and_comments():
 
 def test_lines_that_say_nothing_are_no_passage():
     assert list(passages("else:\n" * 100 + "import torch.nn.functional\n" * 100)) == []
+
+
+def test_checks_of_arguments_are_no_copy():
+    """Nearly everybody writes them as PyTorch does."""
+    lines = ""
+    for name, words in (("lr", "learning rate"), ("eps", "epsilon value")):
+        lines += f"if not 0.0 <= {name}:\n"
+        lines += f'    raise ValueError(f"Invalid {words}: {{{name}}}")\n'
+    for i in (0, 1):
+        lines += f"if not 0.0 <= betas[{i}] < 1.0:\n"
+        lines += f'    raise ValueError(f"Invalid beta parameter at index {i}: {{betas[{i}]}}")\n'
+    lines += "if not 0.0 <= weight_decay:\n"
+    lines += '    raise ValueError(f"Invalid weight_decay value: {weight_decay}")\n'
+    lines += "defaults = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)\n"
+    lines += "super().__init__(params, defaults)\n"
+    assert copies({"student/adamw.py": lines}) == []
 
 
 # --- all of it ---
