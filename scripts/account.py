@@ -92,7 +92,7 @@ def main(
     train_config = PRESETS[preset][1] if preset else None
     config = model_of(train_config, given)
     batch_size = _batch_size(batch_size, train_config)
-    tokens = _tokens(tokens, batch_size, train_config)
+    tokens = _tokens(tokens, batch_size * config.context_length, train_config)
     for name, value in (("peak_tflops", peak_tflops), ("tokens_per_s", tokens_per_s)):
         if value is not None and value <= 0:
             raise ValueError(f"{name}={value} must be greater than 0")
@@ -129,9 +129,9 @@ def _batch_size(batch_size: int | None, config: TrainConfig | None) -> int:
     return batch_size
 
 
-def _tokens(tokens: int | None, batch_size: int, config: TrainConfig | None) -> int | None:
+def _tokens(tokens: int | None, tokens_per_step: int, config: TrainConfig | None) -> int | None:
     if tokens is None and config and config.run.max_steps:
-        return config.run.max_steps * batch_size * config.model.context_length
+        return config.run.max_steps * tokens_per_step
     if tokens is not None and tokens < 1:
         raise ValueError(f"tokens={tokens} must be at least 1")
     return tokens

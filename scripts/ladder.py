@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 from process import keep_freed_memory  # isort: split
@@ -39,9 +40,11 @@ from cs_basics.study.timing import machine
 SCRIPTS = Path(__file__).parent
 DOCS = SCRIPTS.parent / "docs"
 MAX_THREADS = 2
-SPEED_MINUTES, MAX_STRETCH = 0.5, 4.0
-"""How long the speed of the machine is measured, and how much longer or shorter than when the
-ladder was begun its runs may take."""
+SPEED_MINUTES, CHANCE, MAX_STRETCH = 0.5, 0.1, 4.0
+"""How long the speed of the machine is measured, which differences are chance, and how much longer
+or shorter than when the ladder was begun its runs may take."""
+DIVERGED = "Try a lower lr"
+"""What a training says that diverged; other failures say nothing about a recipe."""
 AROUND_MINUTES = 0.3
 """What a run takes beside its minutes: starting Python, and being judged."""
 
@@ -136,6 +139,12 @@ class Climber:
             "speed": SPEED_MINUTES, "choice": terms.choice_minutes,
             "final": terms.minutes, "hour": 6 * terms.minutes,
         }  # fmt: skip
+        for score in record.scores:
+            if score.settings not in (None, settings_of(score.recipe)):
+                raise ValueError(
+                    f"{record.path}: the rungs of {'+'.join(score.recipe)} have changed since "
+                    f"{score.date}: delete its lines to train it again"
+                )
         self.stretch = 1.0
         """Minutes of this machine for one of that on which the ladder was begun."""
         self.is_compiled: set[Recipe] = set()
@@ -171,6 +180,8 @@ class Climber:
     def measure_speed(self) -> None:
         """Train the base for half a minute, and stretch all runs by how much longer it takes now.
 
+        By a tenth it can take longer by chance; a larger difference is measured twice more.
+
         Raises:
             ValueError: The machine is much faster or slower than when the ladder was begun.
         """
@@ -182,17 +193,19 @@ class Climber:
         if not before:
             self.record.add(score)
             return
-        begun = before[()][0].steps
-        self.stretch = begun / max(1, score.steps)
+        begun, steps = before[()][0].steps, score.steps
+        if abs(begun / max(1, steps) - 1) <= CHANCE:
+            return
+        steps = median([steps, *(self.make_run("speed", (), 0).steps for _ in range(2))])
+        self.stretch = begun / max(1, steps)
         if not 1 / MAX_STRETCH <= self.stretch <= MAX_STRETCH:
             raise ValueError(
-                f"this machine makes {score.steps} updates in half a minute, and {begun} were made "
+                f"this machine makes {steps:.0f} updates in half a minute, and {begun} were made "
                 f"when {self.record.path} was begun: the runs would take {self.stretch:.2g} times "
                 "as long; wait until it is quiet, or move that file away to begin anew"
             )
-        if abs(self.stretch - 1) > 0.01:
-            print(f"{score.steps} updates in half a minute, {begun} when the ladder was begun: "
-                  f"{self.stretch:.2f} times its minutes", flush=True)  # fmt: skip
+        print(f"{steps:.0f} updates in half a minute, {begun} when the ladder was begun: "
+              f"{self.stretch:.2f} times its minutes", flush=True)  # fmt: skip
 
     def read(self) -> Ladder:
         """Return all that is known so far."""
@@ -204,7 +217,9 @@ class Climber:
         """Return the next run: its kind, recipe and seed."""
         state = ladder.state
         finals: list[Recipe] = []
-        if state.is_decided and not state.missing:
+        # The validation text waits until all rungs are decided, not only those asked for.
+        is_whole = len(self.rungs) == len(RUNGS) or is_rehearsal(self.record.terms, self.seeds)
+        if is_whole and state.is_decided and not state.missing:
             finals = list(dict.fromkeys([(), state.accepted]))
         wanted: list[tuple[Kind, list[Recipe], Sequence[int]]] = [
             ("choice", state.missing, self.seeds),
@@ -275,7 +290,7 @@ class Climber:
         today = datetime.datetime.now().astimezone().date().isoformat()
         return Score(
             kind=kind, recipe=recipe, seed=seed, bits_per_byte=bits, steps=steps, date=today,
-            failure=failure, stretch=round(self.stretch, 3),
+            failure=failure, stretch=round(self.stretch, 3), settings=settings_of(recipe),
         )  # fmt: skip
 
     def command(
@@ -319,7 +334,7 @@ def call(command: Sequence[Any], log: Path, cache: Path) -> str:
     """Run a program with few threads and this cache; return its last line if it fails.
 
     Raises:
-        ValueError: It was killed, so that nothing is known of what it does.
+        ValueError: It was killed, or lacks something, so that nothing is known of what it does.
     """
     settings = {
         "OMP_NUM_THREADS": str(torch.get_num_threads()),
@@ -333,9 +348,13 @@ def call(command: Sequence[Any], log: Path, cache: Path) -> str:
         ).returncode  # fmt: skip
     if code < 0 or code in (130, 143):  # SIGINT or SIGTERM, as train.py reports them.
         raise ValueError(f"the run in {log.parent} was killed (exit code {code}): call this again")
+    if not code:
+        return ""
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), "no message")
-    return (last if code else "").strip()
+    last = next((line for line in reversed(lines) if line.strip()), "no message").strip()
+    if DIVERGED not in last:
+        raise ValueError(f"the run in {log.parent} failed, and counts for nothing: {last}")
+    return last
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import torch
 import tyro
 from cli import check_can_write, print_result, progress_printer, run
 
+from cs_basics.norms import RMSNorm
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.folder import RunFolder
 from cs_basics.study.microscope import diagram as flow
@@ -109,6 +110,8 @@ def write_diagram(folder: RunFolder, path: Path) -> None:
     block = folder.load_model().layers[0]
     if type(block) is not TransformerBlock:
         raise ValueError(f"{folder.path} has {type(block).__name__}s: only pre-norm blocks fuse")
+    if not isinstance(block.ln1, RMSNorm):
+        raise ValueError(f"{folder.path} has {type(block.ln1).__name__}: only RMSNorm is fused")
     write_atomically(path, flow.draw_blocks(block))
     print(path)
 

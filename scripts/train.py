@@ -177,8 +177,7 @@ def resumed_config(
         stored: The settings that the run was started with.
         given: The settings of this command line.
         preset: Preset of the command line; a setting that differs from it was given.
-        names: Settings whose flags are on the command line; of those that may be changed, one that
-            is as in the preset was given if it is among them.
+        names: Settings whose flags are on the command line.
 
     Raises:
         ValueError: A setting was given that must not change on resume.
@@ -186,7 +185,9 @@ def resumed_config(
     changes: dict[str, object] = {}
     was, of_preset = stored.settings(), PRESETS[preset][1].settings()
     for name, value in given.settings().items():
-        is_given = value != of_preset[name] or name in names & FREE_ON_RESUME
+        is_given = value != of_preset[name] or name in names
+        if name == "dtype" and value == "auto":
+            is_given = False  # It was settled when the run was started.
         # The text may have had fewer pairs to merge than the run was started with.
         is_kept = value == was[name] or (name == "vocab_size" and value > was[name])
         if is_kept or not is_given:

@@ -44,7 +44,8 @@ def draw_curves(
     points = [point for curve in thinned for point in curve.points]
     x_low, x_high = _limits([x for x, _ in points])
     first = x_low + UNSETTLED * (x_high - x_low) if is_start_cut else x_low
-    y_low, y_high = _limits([y for x, y in points if x >= first])
+    settled = [y for x, y in points if x >= first]
+    y_low, y_high = _limits(settled or [y for _, y in points])
     margin = 0.06 * (y_high - y_low)
     y_low, y_high = y_low - margin, y_high + margin
 

@@ -167,7 +167,7 @@ class RunFolder:
         Args:
             step: The step whose checkpoint was written.
             num_kept: How many to keep, besides the best.
-            validation_loss: The last loss measured up to this step, if any; decides which
+            validation_loss: The loss of this step's weights, if it was measured; decides which
                 checkpoint is best.
         """
         past = [path for path in self.all_checkpoints() if path <= self.checkpoint_of(step)]

@@ -92,7 +92,8 @@ class Trainer:
         self.spikes = SpikeDetector()
         self.speed = Speed()
         self.saved_step: int | None = None
-        self.validation_loss: float | None = None
+        self.validated: dict[int, float] = {}
+        """The step that was last validated, and its loss: only its checkpoint can be the best."""
         self.num_metrics_bytes = 0
         self.plain_loss_of = self.evaluation_loss_of = make_loss_function(self.model, self.dtype)
         self.loss_of = make_training_loss(self.model, self.dtype)
@@ -120,13 +121,12 @@ class Trainer:
             "recent_losses": self.recent_losses,
             "spikes": self.spikes.state(),
             "average": self.average.state(),
-            "validation_loss": self.validation_loss,
             "num_metrics_bytes": log.sync(),
         }
         path = self.folder.checkpoint_of(self.step)
         write_checkpoint(path, model, optimizer, self.step, progress)
         self.folder.prune_checkpoints(
-            self.step, self.config.run.keep_checkpoints, self.validation_loss
+            self.step, self.config.run.keep_checkpoints, self.validated.get(self.step)
         )
 
     def restore(self) -> None:
@@ -157,7 +157,6 @@ class Trainer:
             self.spikes = SpikeDetector(**progress["spikes"])
             if "average" in progress:  # Not in older checkpoints.
                 self.average.restore(progress["average"])
-            self.validation_loss = progress["validation_loss"]
             self.num_metrics_bytes = progress["num_metrics_bytes"]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{checkpoint.path} is of a run with other settings") from error
@@ -202,9 +201,13 @@ class Trainer:
                 on_update=lambda update: self.after(update, log, report),
             )
             is_over = self.clock.progress(self.step) >= 1
+            is_to_save = self.saved_step != self.step
             if is_over:
                 self.average.swap()
-            if self.saved_step != self.step or self.average.is_swapped:
+                if self.step not in self.validated or self.average.is_swapped:
+                    self.validate(None, config.run.eval_tokens)
+                    is_to_save = True
+            if is_to_save:
                 self.save(log)
         except TrainingDivergedError as error:
             raise TrainingDivergedError(
@@ -309,7 +312,7 @@ class Trainer:
 
     def validate(
         self,
-        log: MetricsLog,
+        log: MetricsLog | None,
         max_tokens: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> Evaluation:
@@ -327,13 +330,14 @@ class Trainer:
             on_progress,
             self.data_world,
         )
-        log.log(
-            step=self.step,
-            elapsed_s=self.clock.elapsed_s,
-            val__loss=result.loss,
-            val__bits_per_byte=result.bits_per_byte,
-        )
-        self.validation_loss = result.loss if math.isfinite(result.loss) else None
+        if log is not None:
+            log.log(
+                step=self.step,
+                elapsed_s=self.clock.elapsed_s,
+                val__loss=result.loss,
+                val__bits_per_byte=result.bits_per_byte,
+            )
+        self.validated = {self.step: result.loss} if math.isfinite(result.loss) else {}
         return result
 
     def sample(self, log: MetricsLog) -> None:

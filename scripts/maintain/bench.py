@@ -32,6 +32,7 @@ SUBJECTS = {
     "training": training.measure,
     "generation": generation.measure,
 }
+MINUTES = (5.0, 10.0)
 WITH_TABLES = ("norms", "loss")
 WITH_PICTURE = ("norms", "tokenizer", "training", "loss")
 
@@ -44,7 +45,7 @@ def main(
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
     plot: Path | None = None,
     document: Path | None = None,
-    minutes: tuple[float, ...] = (5.0, 10.0),
+    minutes: tuple[float, ...] = MINUTES,
     train_text: Path | None = None,
     valid_text: Path | None = None,
 ) -> None:
@@ -75,6 +76,8 @@ def main(
         )
     if document is not None and not document.is_file():
         raise ValueError(f"--document {document} is not a file")
+    if subject != "loss" and (train_text, valid_text, minutes) != (None, None, MINUTES):
+        raise ValueError(f"--train-text, --valid-text and --minutes are for loss, not {subject}")
     keep_freed_memory()
     if subject == "loss":
         report = loss.measure(minutes, loss.settings_of(train_text, valid_text))

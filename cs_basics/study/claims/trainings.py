@@ -105,7 +105,7 @@ class Trainings:
             folder.write_config(config)
             result = run_variant(config, self.shared, keep_weights=True)
             self.seconds.append(time.monotonic() - started)
-        elif folder.read_config() != config:
+        elif folder.read_config().replace(run_dir=folder.path) != config:
             raise ValueError(f"{folder.path} had other settings: delete it, and it is made again")
         return Trained(config, result, folder, self.shared)
 

@@ -70,7 +70,9 @@ class History:
         """The steps that have checkpoints, and step 0 if its weights follow from the seed."""
         paths = self.folder.all_checkpoints()
         steps = {int(path.stem.removeprefix("step-")) for path in paths}
-        return sorted(steps if self.folder.imported_from() else steps | {0})
+        # A GPU draws other numbers from the same seed.
+        is_drawn_again = self.config.run.device == "cpu" and not self.folder.imported_from()
+        return sorted(steps | {0} if is_drawn_again else steps)
 
     def _model_at(self, step: int) -> TransformerLM | None:
         """The model of a step; None if its checkpoint has been deleted meanwhile."""

@@ -205,15 +205,15 @@ def _longer(ladder: Ladder) -> list[Block]:
     if not rows:
         return [Paragraph("Not measured yet.")]
     told: list[Block] = [Table(["recipe", "seed", "bits per byte", "updates"], rows)]
-    if ladder.state.is_decided and set(of_hour) == {ladder.state.accepted}:
-        return told
-    return [
-        *told,
-        Paragraph(
-            "The recipe of this run was chosen before every rung was decided: an exception to the "
-            "rule that the validation text waits for that."
-        ),
-    ]
+    accepted = ladder.state.accepted if ladder.state.is_decided else None
+    if early := [_name(recipe) for recipe in of_hour if recipe != accepted]:
+        told.append(
+            Paragraph(
+                f"Chosen before every rung was decided, an exception to the rule that the "
+                f"validation text waits for that: {', '.join(early)}."
+            )
+        )
+    return told
 
 
 def _rules(terms: Terms) -> list[str]:

@@ -50,6 +50,8 @@ class Score:
     """The last line that a failed run wrote."""
     stretch: float = 1.0
     """Minutes that it took for one of the ladder's: on a machine of half the speed, 2."""
+    settings: dict[str, Any] | None = None
+    """Those of the recipe's rungs; None in rows from before they were kept."""
 
     @property
     def value(self) -> float:
@@ -93,11 +95,12 @@ class Record:
             ) from None
         if changed := _changed(begun, terms):
             raise ValueError(f"{path} was begun with another {changed}: move it away first")
+        record.terms = begun  # Its machine is the one that all minutes are counted by.
         return record
 
     def add(self, score: Score) -> None:
-        """Add a score, also to the file."""
-        self.scores.append(score)
+        """Add a score to the file and to what it holds by now: rows may have been deleted."""
+        self.scores = [*Record.open(self.path, self.terms).scores, score]
         rows = [asdict(self.terms), *map(asdict, self.scores)]
         write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 

@@ -4,6 +4,7 @@ Memory, threads and the settings of the allocator belong to a process. Contender
 time, in turns, so that other work on the machine slows all of them.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -63,9 +64,12 @@ class Worker:
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(question) + "\n")
-        self.process.stdin.flush()
-        if not (line := self.process.stdout.readline()):
+        line = ""
+        with contextlib.suppress(BrokenPipeError):  # It has ended since the last question.
+            self.process.stdin.write(json.dumps(question) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        if not line:
             raise ValueError(f"{self.name}: the process ended early, see above")
         return json.loads(line)
 

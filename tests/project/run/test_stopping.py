@@ -1,5 +1,6 @@
 """Runs that end before their time: by a signal, a full disk, a file that is gone."""
 
+import json
 import os
 import shlex
 import shutil
@@ -15,6 +16,7 @@ from test_training import assert_same_bits, final_state, timeless_rows
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import read_metrics
 from cs_basics.run.stopping import SAME_PRESS_S, StopSignals, TrainingStoppedError
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
@@ -200,7 +202,7 @@ def test_the_last_checkpoints_and_the_best_are_kept(tiny_config, monkeypatch):
 
     def validate_with_a_given_loss(self, *arguments, **named):
         result = validate(self, *arguments, **named)
-        self.validation_loss = next(losses)
+        self.validated = {self.step: next(losses)}
         return result
 
     monkeypatch.setattr(Trainer, "validate", validate_with_a_given_loss)
@@ -216,6 +218,18 @@ def test_the_last_checkpoints_and_the_best_are_kept(tiny_config, monkeypatch):
     assert not best.lm_head.weight.equal(latest.lm_head.weight)
     names = {path.name for path in folder.checkpoints.iterdir()}
     assert names == {path.name for path in folder.all_checkpoints()} | {"best.json"}
+
+
+def test_only_what_was_validated_is_the_best_and_the_end_always_is_validated(tiny_config):
+    """Else a run by the clock, whose last steps are its best, keeps an earlier one as the best."""
+    train_run(tiny_config.replace(eval_every=7, checkpoint_every=5))
+    folder = RunFolder(tiny_config.run.run_dir)
+    note = json.loads(folder.best.read_text())
+    assert note["checkpoint"] == "step-00000020.pt"
+    rows = read_metrics(folder.metrics)
+    losses = {row["step"]: row["val/loss"] for row in rows if "val/loss" in row}
+    assert sorted(losses) == [7, 14, 20]
+    assert note["validation_loss"] == pytest.approx(losses[20], rel=0.05)  # Of part of the text.
 
 
 DAMAGED_NOTES = {

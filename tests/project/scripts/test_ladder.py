@@ -18,7 +18,7 @@ def acted(monkeypatch):
     """Replace train.py and evaluate.py; the list of their command lines."""
     calls = []
 
-    def act(command, *, env, stdout, **_):
+    def act(command, *, env, stdout, stderr, **_):
         calls.append(SimpleNamespace(command=command, env=env))
         steps = os.environ.get("LADDER_STEPS", "12")
         if "--run-dir" in command:
@@ -27,6 +27,7 @@ def acted(monkeypatch):
             (run / "checkpoints").mkdir()
             (run / "metrics.jsonl").write_text(f'{{"step": {steps}, "elapsed_s": 1.0}}\n')
             if env.get("LADDER_FAILS") and "linear" in command:
+                stderr.write(env.get("LADDER_SAYS", "").encode())
                 return SimpleNamespace(returncode=int(env["LADDER_FAILS"]))
         else:
             folder = Path(command[2]).parent
@@ -127,15 +128,16 @@ def test_on_a_slower_machine_a_run_takes_longer(acted, ladder, monkeypatch, tmp_
         assert (f"{steps} updates in half a minute, 100 when" in result.out) == (seed > 0)
         lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
         hour = str(6.0 * final)
-        assert lengths[:2] == ["0.5", str(float(minutes))]
-        assert {*lengths[2:]} - {hour} == {str(float(minutes)), str(float(final))}
+        num_speeds = 3 if seed else 1  # A difference is measured twice more.
+        assert lengths[: num_speeds + 1] == ["0.5"] * num_speeds + [str(float(minutes))]
+        assert {*lengths[num_speeds + 1 :]} - {hour} == {str(float(minutes)), str(float(final))}
     for steps in (0, 24, 401):
         acted.clear()
         monkeypatch.setenv("LADDER_STEPS", str(steps))
         result = ladder("--seeds", 0, 1, 2, 3)
         assert (result.code, result.err.count("\n")) == (2, 1)
         assert f"makes {steps} updates in half a minute, and 100 were made when" in result.err
-        assert len([call for call in acted if is_run(call)]) == 1
+        assert len([call for call in acted if is_run(call)]) == 3
     written = (tmp_path / "out" / "record.jsonl").read_text()
     assert '"seed": 3' not in written
     assert [written.count(f'"stretch": {stretch}') > 0 for stretch in (1.0, 2.0, 0.25)] == [
@@ -143,9 +145,41 @@ def test_on_a_slower_machine_a_run_takes_longer(acted, ladder, monkeypatch, tmp_
     ] * 3
 
 
+def test_a_difference_of_speed_that_is_chance_changes_nothing(acted, ladder, monkeypatch):
+    monkeypatch.setenv("LADDER_STEPS", "100")
+    assert ladder("--seeds", 0).code == 0
+    acted.clear()
+    monkeypatch.setenv("LADDER_STEPS", "92")
+    result = ladder("--seeds", 0, 1)
+    assert "updates in half a minute" not in result.out
+    lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
+    assert lengths[:2] == ["0.5", "4.0"]
+
+
+@pytest.mark.usefixtures("acted")
+def test_rungs_that_have_changed_are_trained_again(ladder, tmp_path):
+    assert ladder().code == 0
+    scores = tmp_path / "out" / "record.jsonl"
+    scores.write_text(scores.read_text().replace('"token_noise": 0.1', '"token_noise": 0.3'))
+    result = ladder()
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "noise have changed since" in result.err
+
+
+@pytest.mark.usefixtures("acted")
+def test_a_run_that_lacks_something_says_nothing_of_its_rung(ladder, monkeypatch, tmp_path):
+    monkeypatch.setenv("LADDER_FAILS", "2")
+    monkeypatch.setenv("LADDER_SAYS", "error: [Errno 28] No space left on device\n")
+    result = ladder()
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "failed, and counts for nothing: error: [Errno 28]" in result.err
+    assert "linear" not in (tmp_path / "out" / "record.jsonl").read_text().split("\n", 1)[1]
+
+
 @pytest.mark.usefixtures("acted")
 def test_a_rung_whose_run_fails_is_not_accepted(ladder, monkeypatch, tmp_path):
     monkeypatch.setenv("LADDER_FAILS", "2")
+    monkeypatch.setenv("LADDER_SAYS", "error: step 3: loss nan. Try a lower lr than 0.003\n")
     result = ladder()
     assert result.code == 0, result.err
     assert "accepted: nothing" in result.out
