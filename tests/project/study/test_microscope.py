@@ -199,7 +199,7 @@ def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder, tmp_pa
     run = RunFolder(tmp_path / "imported")
     shutil.copytree(folder.path, run.path)
     (run.path / "microscope.jsonl").unlink(missing_ok=True)
-    config = run.read_config().replace(run_dir=run.path, max_steps=25)
+    config = run.read_config().replace(run_dir=run.path, max_steps=25, keep_checkpoints=2)
     run.write_config(config, imported_from="elsewhere")
     train_run(config, resume=True)  # It writes config.json again.
     assert run.imported_from() == "elsewhere"
