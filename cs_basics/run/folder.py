@@ -151,13 +151,13 @@ class RunFolder:
             FileNotFoundError: There is no checkpoint.
             ValueError: All checkpoints are damaged.
         """
-        latest = self.latest_checkpoint()
-        if self.all_checkpoints() == [latest]:
-            return read_checkpoint(latest)
-        for path in reversed(self.all_checkpoints()):
+        *earlier, latest = self.all_checkpoints() or [self.latest_checkpoint()]
+        for path in (latest, *reversed(earlier)):
             try:
                 return read_checkpoint(path)
             except ValueError as error:
+                if not earlier:
+                    raise
                 logger.warning("%s: skipped", error)
         raise ValueError(f"{latest} and all checkpoints before it are damaged: start another run")
 

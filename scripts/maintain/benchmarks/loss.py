@@ -2,7 +2,7 @@
 
 Same text, tokenizer, batches, schedule and clock; each with the rate that won a sweep of its own,
 in turns of a few seconds (loss_worker.py). The sweep trains on nine tenths of the training text and
-is judged by the last tenth, so the validation text chooses nothing. Each time that is asked for is
+is judged by a tenth of the stories, so the validation text chooses nothing. Each time that is asked for is
 a run of its own, with a schedule that ends there.
 """
 

@@ -36,7 +36,7 @@ from cs_basics.run.hardware import resolve_dtype
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.token_file import open_token_file
-from cs_basics.training import Batch, Update, train
+from cs_basics.training import Batch, TrainingDivergedError, Update, train
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.ensemble import build_models
 
@@ -78,7 +78,7 @@ class Racer:
         self.train, self.valid = (open_token_file(folder / f"{n}.bin") for n in ("train", "valid"))
         training = make_ours(config) if attempt.kind == "ours" else make_peer(attempt.kind, config)
         self.model, self.optimizer, self.loss_of, self.plain_loss_of, self.dropout = training
-        self.step, self.elapsed_s = 0, 0.0
+        self.step, self.elapsed_s, self.has_diverged = 0, 0.0, False
         # Compiled before the clock starts; no update is made.
         self.loss_of(*self.batch()).backward()
         torch.manual_seed(config.run.seed)
@@ -104,11 +104,15 @@ class Racer:
             self.elapsed_s = before + time.perf_counter() - start
             losses.append(update.loss)
 
-        train(
-            self.model, self.optimizer, batches(), self.lr_at, loss_of=self.loss_of,
-            max_grad_norm=self.config.optim.max_grad_norm, first_step=self.step + 1,
-            on_update=after,
-        )  # fmt: skip
+        try:
+            train(
+                self.model, self.optimizer, batches(), self.lr_at, loss_of=self.loss_of,
+                max_grad_norm=self.config.optim.max_grad_norm, first_step=self.step + 1,
+                on_update=after,
+            )  # fmt: skip
+        except TrainingDivergedError:  # Of this rate alone: the others train on.
+            self.has_diverged, self.elapsed_s = True, self.max_s
+            losses.append(math.inf)
         return {
             "elapsed_s": self.elapsed_s, "step": self.step, "loss": statistics.fmean(losses)
         }  # fmt: skip
@@ -123,7 +127,9 @@ class Racer:
         )
 
     def bits_per_byte(self) -> float:
-        """Measure on the whole validation text."""
+        """Measure on the whole validation text; infinite if the training diverged."""
+        if self.has_diverged:
+            return math.inf
         config = self.config
         self.dropout.rest()
         is_one = config.model.num_models == 1
@@ -136,7 +142,7 @@ class Racer:
             CPU,
             loss_of_rest=self.plain_loss_of,
         )
-        return result.bits_per_byte
+        return result.bits_per_byte if math.isfinite(result.bits_per_byte) else math.inf
 
 
 Training = tuple[nn.Module, Optimizer, LossFunction, LossFunction, Dropout]
