@@ -1,9 +1,9 @@
 """The loss after equal time: our model against transformers' with torch's optimizers.
 
 Same text, tokenizer, batches, schedule and clock; each with the rate that won a sweep of its own,
-in turns of a few seconds (loss_worker.py). The sweep trains on nine tenths of the training text and
-is judged by a tenth of the stories, so the validation text chooses nothing. Each time that is asked for is
-a run of its own, with a schedule that ends there.
+in turns of a few seconds (loss_worker.py). The sweep trains on nine in ten stories of the training
+text and is judged by the others, so the validation text chooses nothing. Each time that is asked
+for is a run of its own, with a schedule that ends there.
 """
 
 import sys
