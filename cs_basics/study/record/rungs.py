@@ -19,7 +19,10 @@ class Rung:
     """Rungs that it needs; its trial by itself is run on top of these alone."""
 
 
-BASE: dict[str, Any] = {"order": "random", "schedule": "cosine", "lr": 3e-3, "weight_decay": 0.4}
+BASE: dict[str, Any] = {
+    "d_model": 256, "d_ff": 688, "num_layers": 4, "num_heads": 8,
+    "order": "random", "schedule": "cosine", "lr": 3e-3, "weight_decay": 0.4,
+}  # fmt: skip
 """Settings without any rung, in the place of those that the preset has by now."""
 
 RUNGS = (
