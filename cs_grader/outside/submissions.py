@@ -43,10 +43,8 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
     if looks_like_a_submission(path):
         return [Submission(name_of(path), path)], False
     found: dict[str, Submission] = {}
-    for entry in sorted(path.iterdir()):
-        if entry.name in JUNK or entry.name.startswith(".") or entry.is_symlink():
-            continue
-        if entry.is_dir() or entry.suffix.lower() in ARCHIVES:
+    for entry in entries_of(path):
+        if may_be_handed_in(entry):
             name = name_of(entry)
             while name.casefold() in (*found, *OF_CLASS):
                 name += "-2"
@@ -54,6 +52,22 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
     if not found:
         raise ValueError(f"{path} holds no submission: neither folders nor zips")
     return sorted(found.values(), key=lambda submission: submission.name), True
+
+
+def passed_over(path: Path) -> list[str]:
+    """Return the names of what lies in a folder of submissions and is none."""
+    return [entry.name for entry in entries_of(path) if not may_be_handed_in(entry)]
+
+
+def entries_of(path: Path) -> list[Path]:
+    """Return what lies in a folder, but for what systems and tools leave there."""
+    entries = sorted(path.iterdir())
+    return [entry for entry in entries if entry.name not in JUNK and entry.name[0] != "."]
+
+
+def may_be_handed_in(entry: Path) -> bool:
+    """Whether it is a folder or an archive, and no link."""
+    return not entry.is_symlink() and (entry.is_dir() or entry.suffix.lower() in ARCHIVES)
 
 
 def handed_in(entry: Path) -> Path:

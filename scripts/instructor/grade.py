@@ -25,7 +25,7 @@ from cs_grader.outside import batch
 from cs_grader.outside.batch import Graded
 from cs_grader.outside.hidden import check_secret, new_secret
 from cs_grader.outside.marking import Marking
-from cs_grader.outside.submissions import Submission, find_submissions
+from cs_grader.outside.submissions import Submission, find_submissions, passed_over
 from cs_grader.outside.terms import Terms, check_tests, rubric_of
 from cs_grader.outside.tiers import choose_tier
 
@@ -79,6 +79,8 @@ def main(
     if is_batch and out.resolve().is_relative_to(submission.resolve()):
         raise ValueError(f"--out {out} lies among the submissions: choose another folder")
     names = read_names(out)
+    if is_batch and (others := passed_over(submission)):
+        print_result(f"not graded, neither folders nor archives: {', '.join(others)}")
 
     def folder_of(one: Submission) -> Path:
         return out / one.name if is_batch else out

@@ -15,7 +15,7 @@ from cs_grader.inside.removal import remove
 from cs_grader.outside import archives, clean_copy
 from cs_grader.outside.clean_copy import RefusedError
 from cs_grader.outside.copying import copy_submission, own_names, python_files
-from cs_grader.outside.submissions import find_submissions, name_of
+from cs_grader.outside.submissions import find_submissions, name_of, passed_over
 
 FILES = {"tests/adapters.py": "import lm\n", "src/lm/__init__.py": "x = 1\n", "notes.txt": "hello"}
 
@@ -281,6 +281,7 @@ def test_submissions_of_a_class_have_names_of_their_own(tmp_path):
     (tmp_path / "README.md").write_text("not a submission")
     found, is_batch = find_submissions(tmp_path)
     assert is_batch
+    assert passed_over(tmp_path) == ["README.md"]
     names = [submission.name for submission in found]
     assert names == ["Bob _b_", "Gradebook.csv-2", "ann", "ann-2", "cy.tar.gz"]
     with pytest.raises(RefusedError, match=r"\.gz cannot be read: hand in a zip or a folder"):
