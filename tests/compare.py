@@ -325,6 +325,7 @@ def expect_gradients(
             observed[of],
             gradient,
             f"the gradient of {name} with respect to {current().renamed.get(of, of)}",
+            dtypes=["float32", "float64"],  # Weights may be kept in more precision than asked for.
             mistakes=mistakes,
             trials=trials,
             tolerance=tolerance,

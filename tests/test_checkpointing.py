@@ -109,15 +109,20 @@ def test_resuming_equals_never_having_stopped(observe, rng, place):
     expected = expected_after(parameters, gradients, len(gradients))
     restarts = [expected_after_cold_restart(parameters, gradients, 5, lr) for lr in RATES]
     cold_parts = zip(*restarts, strict=True)
-    for name, got, wanted, cold in zip(PARTS, seen["resumed"], expected, cold_parts, strict=True):
+    saved = expected_after(parameters, gradients, 5)
+    for name, got, wanted, cold, at_save in zip(
+        PARTS, seen["resumed"], expected, cold_parts, saved, strict=True
+    ):
         expect_close(
             got,
             wanted,
             f"the model's {name}, three steps after run_load_checkpoint",
-            mistakes=lambda cold=cold: {
+            mistakes=lambda cold=cold, at_save=at_save: {
                 "the optimizer's state is not restored: its moments start again from zero": list(
                     cold
-                )
+                ),
+                "loading puts new parameters into the model (assign=True), and the optimizer still"
+                " steps the old ones": at_save,
             },
             hint="A checkpoint holds optimizer.state_dict(), and loading gives it back.",
         )
@@ -192,4 +197,10 @@ def test_saving_leaves_the_training_mode_alone(observe, rng, training):
         f"run_save_checkpoint set model.training to {seen['training']}: saving must not change the"
         " model",
         "saving-changes-the-model",
+    )
+    expect(
+        seen["training_after_loading"] or not training,
+        "run_load_checkpoint set model.training to False: whoever goes on training would not"
+        " notice",
+        "loading-changes-the-mode",
     )

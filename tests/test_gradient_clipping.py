@@ -169,3 +169,19 @@ def test_clipping_takes_many_parameters(observe, rng):
 
 def test_clipping_does_not_overflow(observe, rng):
     examine(observe, draw(rng, [(3,), (2, 4)], norm=1e12), 1.0)
+
+
+def test_clipping_sums_squares_of_bfloat16_in_float32(observe):
+    """In bfloat16 a sum of 256 no longer grows by 1."""
+    gradients = [np.full((2,), 0.5, np.float32) for _ in range(600)]
+    seen = observe(clip, gradients=gradients, max_l2_norm=1.0, dtype="bfloat16")
+    expected = oracles.clipped(gradients, 1.0)
+    for place in (0, 599):
+        expect_close(
+            seen["gradients"][place],
+            expected[place],
+            f"{NAME}(max_l2_norm=1.0), bfloat16 gradient {place} of 600",
+            dtypes="bfloat16",
+            tolerance=1e-2,
+            hint="Are the squares summed in bfloat16, which has eight binary digits? Use float32.",
+        )

@@ -137,6 +137,54 @@ def test_swiglu_starts_from_truncated_normals(observe, rng):
         expect_cut_off_normal(weight, math.sqrt(2 / 320), "run_swiglu", {})
 
 
+@pytest.mark.problem("positionwise_feedforward")
+def test_swiglu_starts_with_every_weight_drawn_by_itself(observe, rng):
+    shapes = {"w1_weight": (224, 96), "w2_weight": (96, 224), "w3_weight": (224, 96)}
+    given = {name: rng.standard_normal(s).astype(np.float32) for name, s in shapes.items()}
+    case = {"d_model": 96, "d_ff": 224, **given, "in_features": given["w1_weight"][:1]}
+    for module in observe(construction, function="run_swiglu", arguments=case):
+        fresh = [weight["values"] for weight in module["parameters"]]
+        fresh = [w for w in fresh if w.shape in [(224, 96), (96, 224)]]
+        is_empty = [bool(np.isnan(weight).any()) for weight in fresh]
+        expect(
+            not module["is_loading"] or all(is_empty) or not any(is_empty),
+            f"run_swiglu: nothing is written to {sum(is_empty)} of {len(fresh)} fresh weights",
+            "wrong-initialisation",
+        )
+        same = [
+            (i, j)
+            for j, weight in enumerate(fresh)
+            for i in range(j)
+            if fresh[i].shape == weight.shape and np.array_equal(fresh[i], weight)
+        ]
+        expect(
+            not same,
+            "run_swiglu: two fresh weights are equal: is the generator seeded in a constructor?",
+            "wrong-initialisation",
+        )
+
+
+@pytest.mark.problem("transformer_lm")
+def test_model_starts_with_all_weights_drawn(observe, rng):
+    case = model_case(rng, batch=1, length=2, **MODEL)
+    for module in observe(construction, function=LM, arguments=case):
+        for parameter in module["parameters"] if module["is_loading"] else ():
+            weight = parameter["values"]
+            name = f"{LM}: as weights are loaded, a parameter of shape {weight.shape}"
+            expect(
+                not np.isnan(weight).any(),
+                f"{name} holds whatever lay in memory: nothing was written to it",
+                "wrong-initialisation",
+            )
+            is_table = 400 in weight.shape
+            sigma = max(embedding_sigma(), 1.0) if is_table else math.sqrt(2 / sum(weight.shape))
+            expect(
+                weight.ndim != 2 or weight.std() <= 3 * sigma,
+                f"{name} has standard deviation {weight.std():.3g}, expected about {sigma:.3g}",
+                "wrong-initialisation",
+            )
+
+
 @pytest.mark.problem("rmsnorm")
 def test_rmsnorm_starts_from_a_gain_of_one(observe, rng):
     given = rng.uniform(0.5, 2, 48).astype(np.float32)
@@ -174,20 +222,34 @@ def test_module_learns_the_given_weights_and_nothing_else(observe, rng, function
     )
 
 
-@pytest.mark.problem("rope")
-def test_rope_tables_stay_out_of_the_state_dict(observe, rng):
-    case = {
+def rotation_case(rng):
+    return {
         "d_k": 6,
         "theta": 100.0,
-        "max_seq_len": 20,
+        "max_seq_len": 37,
         "in_query_or_key": rng.standard_normal((2, 3, 6)).astype(np.float32),
         "token_positions": np.arange(3),
     }
-    for module in observe(construction, function="run_rope", arguments=case):
+
+
+def long_model_case(rng):
+    return model_case(rng) | {"context_length": 37}
+
+
+@pytest.mark.parametrize(
+    ("function", "make_case"),
+    [
+        pytest.param("run_rope", rotation_case, marks=pytest.mark.problem("rope")),
+        pytest.param(LM, long_model_case, marks=pytest.mark.problem("transformer_lm")),
+    ],
+    ids=["rope", "model"],
+)
+def test_rope_tables_stay_out_of_the_state_dict(observe, rng, function, make_case):
+    for module in observe(construction, function=function, arguments=make_case(rng)):
         tables = [buffer["values"].shape for buffer in module["saved_buffers"]]
         expect(
-            not any(len(shape) > 1 and 20 in shape for shape in tables),
-            f"run_rope: the state dict holds tables of shape {tables}: they can be computed again,"
-            " so register them with persistent=False",
+            not any(len(shape) > 1 and shape.count(37) == 1 for shape in tables),
+            f"{function}: the state dict holds tables of shape {tables}: they can be computed"
+            " again, so register them with persistent=False",
             "tables-in-state-dict",
         )

@@ -251,6 +251,13 @@ def test_silu_is_x_times_sigmoid(observe, rng, shape):
 
 
 @pytest.mark.problem("silu")
+def test_silu_takes_inputs_that_are_not_contiguous(observe, rng):
+    x = normal(rng, 2, 3, 4)
+    seen = forward_strided(observe, "run_silu", {"in_features": x}, ["in_features"])
+    expect_close(seen["output"], oracles.silu(x), "run_silu")
+
+
+@pytest.mark.problem("silu")
 def test_silu_is_small_but_not_zero_far_below_zero(observe):
     # Few at a time: beside larger values the error of a small one would not show. Further below
     # the form with the hyperbolic tangent, x (1 + tanh(x/2)) / 2, has no digits left.
@@ -392,6 +399,13 @@ def test_swiglu_gates_w3_by_silu_of_w1(observe, rng, d_model, d_ff, leading):
         trials=lambda: swiglu_trials(observe),
     )
     expect_unchanged(seen["changed"], "run_swiglu")
+
+
+@pytest.mark.problem("positionwise_feedforward")
+def test_swiglu_takes_inputs_that_are_not_contiguous(observe, rng):
+    case = swiglu_case(rng, 4, 6, (2, 3))
+    seen = forward_strided(observe, "run_swiglu", case, ["in_features"])
+    expect_close(seen["output"], oracles.swiglu(*swiglu_arguments(case)), "run_swiglu")
 
 
 @pytest.mark.problem("positionwise_feedforward")

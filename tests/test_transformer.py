@@ -187,6 +187,15 @@ def test_block_uses_the_given_theta(observe, rng, theta):
 
 
 @block_problem
+def test_block_takes_inputs_that_are_not_contiguous(observe, rng):
+    case = block_case(rng)
+    seen = forward_strided(observe, BLOCK, case, ["in_features"])
+    settings = case["weights"], case["num_heads"], case["theta"]
+    expected = oracles.transformer_block(case["in_features"], *settings)
+    expect_close(seen["output"], expected, BLOCK, tolerance=5e-5)
+
+
+@block_problem
 def test_block_passes_gradients_to_input_and_every_weight(observe, rng):
     case = block_case(rng, batch=1, length=4)
     x, weights = case["in_features"], case["weights"]

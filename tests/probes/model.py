@@ -189,9 +189,10 @@ def weight_gradients(weights: Mapping[str, Tensor], leaves: Sequence[Tensor]) ->
         if name not in found and (pieces := pieces_of(weight, leaves)):
             found[name] = plain(torch.cat([p.grad for p in pieces if p.grad is not None]))
             recognised |= set(pieces)
-    strangers = [leaf.numel() for leaf in leaves if leaf not in recognised]
+    # Together: a weight may be kept in pieces, such as columns for each head.
+    strangers = sum(leaf.numel() for leaf in leaves if leaf not in recognised)
     for name, weight in weights.items():
-        known = "unrecognised" if max(strangers, default=0) >= weight.numel() else "missing"
+        known = "unrecognised" if strangers >= weight.numel() else "missing"
         found.setdefault(name, {"dtype": known, "values": None})
     return found
 

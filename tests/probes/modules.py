@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from probes.model import Plain, plain, tensors
 
@@ -26,7 +26,7 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
     """
     made: list[Plain] = []
 
-    def look(module: nn.Module) -> None:
+    def look(module: nn.Module, is_loading: bool) -> None:
         if "_parameters" not in vars(module):
             return  # Its constructor ended with an exception before it had begun.
         parameters = [plain(parameter) for parameter in module.parameters()]
@@ -34,6 +34,7 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
         learned = {name for name, _ in module.named_parameters(remove_duplicate=False)}
         made.append(
             {
+                "is_loading": is_loading,
                 "parameters": parameters,
                 "num_learned": sum(p.numel() for p in module.parameters() if p.requires_grad),
                 "saved_buffers": [plain(saved[name]) for name in saved if name not in learned],
@@ -112,7 +113,14 @@ def move(module: nn.Module) -> None:
 
 
 def moved(value: Any) -> Any:
-    return value.to("meta") if isinstance(value, torch.Tensor) else value
+    """Move tensors and modules, also those in lists, tuples and dicts, such as tables of RoPE."""
+
+    def leaf_moved(leaf: Any) -> Any:
+        if isinstance(leaf, nn.Module):
+            move(leaf)
+        return leaf.to("meta") if isinstance(leaf, torch.Tensor) else leaf
+
+    return tree_map(leaf_moved, value)
 
 
 def constructor(module: nn.Module) -> object:
@@ -131,24 +139,25 @@ def unwritten_memory_as_nan() -> Iterator[None]:
 
 
 @contextmanager
-def watching_constructors(look: Callable[[nn.Module], None]) -> Iterator[None]:
+def watching_constructors(look: Callable[[nn.Module, bool], None]) -> Iterator[None]:
+    """Call `look` with each module as its constructor returns, and as it loads weights."""
     previous = sys.getprofile()
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if event == "call" and code is nn.Module.load_state_dict.__code__:
-            at(frame.f_locals["self"])
+            at(frame.f_locals["self"], is_loading=True)
         if event != "return" or code.co_name != "__init__" or not code.co_varnames:
             return
         module = frame.f_locals.get(code.co_varnames[0])
         # The constructor of the class itself, not of a base class which it goes on from.
         if isinstance(module, nn.Module) and constructor(module) is code:
-            at(module)
+            at(module, is_loading=False)
 
-    def at(module: nn.Module) -> None:
+    def at(module: nn.Module, *, is_loading: bool) -> None:
         sys.setprofile(None)
         with torch.no_grad():
-            look(module)
+            look(module, is_loading)
         sys.setprofile(profile)
 
     sys.setprofile(profile)

@@ -218,8 +218,9 @@ def train_bpe_in_parallel(
                 train_bpe(adapters, text, vocab_size, special_tokens, options={keyword: count})
                 for count in workers
             ]
-        except TypeError:
-            continue
+        except TypeError as error:
+            if "unexpected keyword" not in str(error):
+                raise
     return [train_bpe(adapters, text, vocab_size, special_tokens)]
 
 

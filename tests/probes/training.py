@@ -138,15 +138,25 @@ def clip(
     gradients: list[Array | None],
     max_l2_norm: float,
     given_as: str = "list",
+    dtype: str | None = None,
 ) -> Plain:
-    """Clip gradients; a parameter without one is frozen if it stands at an odd place."""
+    """Clip gradients; a parameter without one is frozen if it stands at an odd place.
+
+    Args:
+        adapters: Where the function comes from.
+        gradients: One for each parameter; None: it has none.
+        max_l2_norm: The bound.
+        given_as: Pass the parameters as "list", "tuple" or "generator".
+        dtype: Of parameters and gradients, such as "bfloat16"; None: that of the arrays.
+    """
+    given_dtype = None if dtype is None else getattr(torch, dtype)
     parameters = []
     for place, gradient in enumerate(gradients):
         shape = (2,) if gradient is None else gradient.shape
         frozen = gradient is None and place % 2 == 1
-        held_gradient = None if gradient is None else torch.tensor(gradient)
-        dtype = torch.float32 if held_gradient is None else held_gradient.dtype
-        parameter = nn.Parameter(torch.ones(shape, dtype=dtype), requires_grad=not frozen)
+        held_gradient = None if gradient is None else torch.tensor(gradient, dtype=given_dtype)
+        held_dtype = torch.float32 if held_gradient is None else held_gradient.dtype
+        parameter = nn.Parameter(torch.ones(shape, dtype=held_dtype), requires_grad=not frozen)
         parameter.grad = held_gradient
         parameters.append(parameter)
     held = [parameter.grad for parameter in parameters]
@@ -361,4 +371,5 @@ def checkpoint_of_frozen(adapters: Any, frozen: Array, trained: Array, training:
         "frozen": plain(fresh.frozen),
         "trained": plain(fresh.trained),
         "training": model.training,
+        "training_after_loading": fresh.training,
     }

@@ -1,13 +1,15 @@
 """Claims earn the points, and the grader counts like the student's report."""
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 import report
 from points import MAIN, claim_of, points
 
 from cs_grader.outside.marking import Marking
-from cs_grader.outside.terms import Terms
+from cs_grader.outside.terms import Terms, trivial_items
 
 ENTRY = {"points": 10, "claims": {"streams": {"share": 0.2, "items": ["iterable"]}}}
 
@@ -44,30 +46,52 @@ def test_no_claim_but_the_main_one_is_worth_more_than_a_fifth(problem):
     assert sum(shares) <= 0.8 + 1e-9
 
 
-@pytest.fixture(scope="module")
-def items(request):
-    """Of each problem the items that a run of the examination collects."""
-    import subprocess
-    import sys
+COLLECT = """
+import sys, pytest
 
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist", "tests"]
+class Tell:
+    def pytest_collection_finish(self, session):
+        for item in session.items:
+            print("item", item.get_closest_marker("problem").args[0], item.nodeid)
+
+sys.exit(pytest.main(
+    ["--collect-only", "-q", "-p", "no:xdist", "tests", "--ignore", "tests/project"],
+    plugins=[Tell()],
+))
+"""
+
+
+@pytest.fixture(scope="module")
+def items_of(request):
+    """Of each problem the items that a run of the examination collects."""
     done = subprocess.run(
-        [*command, "--ignore", "tests/project"],
+        [sys.executable, "-c", COLLECT],
         cwd=request.config.rootpath,
         capture_output=True,
         text=True,
         check=True,
     )
-    return [line for line in done.stdout.splitlines() if "::" in line]
+    items = {problem: [] for problem in report.RUBRIC}
+    for line in done.stdout.splitlines():
+        if line.startswith("item "):
+            _, problem, item = line.split(" ", 2)
+            items[problem].append(item)
+    return items
 
 
-def test_every_pattern_of_a_claim_finds_items(items):
-    for problem, entry in report.RUBRIC.items():
-        for claim, listed in entry["claims"].items():
-            for pattern in listed["items"]:
-                assert any(pattern in item for item in items), (problem, claim, pattern)
-        examined = {claim_of(entry, item) for item in items}
-        assert examined >= {MAIN, *entry["claims"]}, problem
+@pytest.mark.parametrize("problem", report.RUBRIC)
+def test_every_pattern_of_a_claim_finds_items_of_its_problem(items_of, problem):
+    entry, items = report.RUBRIC[problem], items_of[problem]
+    for claim, listed in entry["claims"].items():
+        for pattern in listed["items"]:
+            assert any(pattern in item for item in items), (claim, pattern)
+    assert {claim_of(entry, item) for item in items} >= {MAIN, *entry["claims"]}
+
+
+def test_every_item_that_is_called_trivial_exists(items_of):
+    """One that was renamed would earn something again."""
+    collected = {item for items in items_of.values() for item in items}
+    assert trivial_items(report.RUBRIC_FILE.parent) <= collected
 
 
 def test_the_grader_gives_the_points_of_the_report():

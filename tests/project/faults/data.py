@@ -219,6 +219,23 @@ def saves_in_evaluation(model, **given):
     save(model.eval(), **given)
 
 
+@checkpoint_fault("loading switches the model to evaluation", "set model.training to False")
+@loading
+def loads_for_evaluation(src, model, optimizer):
+    iteration = load(src, model, optimizer)
+    model.eval()
+    return iteration
+
+
+@checkpoint_fault("loading replaces the parameters", "still steps the old ones")
+@loading
+def replaces_parameters(src, model, optimizer):
+    content = torch.load(src)
+    model.load_state_dict(content["m"], assign=True)
+    optimizer.load_state_dict(content["o"])
+    return content["i"]
+
+
 @checkpoint_fault("the model is not restored", "not restored")
 @loading
 def no_model(src, model, optimizer):

@@ -55,6 +55,11 @@ def scaled(x, weight):
     return x @ weight.T / x.shape[-1] ** 0.5
 
 
+@variant("linear", "the weight is kept in float64")
+def kept_in_float64(weights, in_features, **_):
+    return (in_features.double() @ parameter(weights.double()).T).to(in_features.dtype)
+
+
 variant("linear", "torch's own linear")(linear_layer(functional.linear))
 variant("linear", "einsum")(
     linear_layer(lambda x, weight: torch.einsum("... i, o i -> ... o", x, weight))
@@ -196,6 +201,9 @@ def silu_in_place(in_features):
     return in_features.mul_(torch.sigmoid(in_features))
 
 
+fault("silu", "view() needs the input to be contiguous", "on contiguous tensors")(
+    silu_of(lambda x: silu(x.view(-1)).view(x.shape))
+)
 variant("silu", "torch's own SiLU")(silu_of(functional.silu))
 variant("silu", "x / (1 + exp(-x))")(silu_of(lambda x: x / (1 + torch.exp(-x))))
 variant("silu", "by the hyperbolic tangent")(silu_of(lambda x: 0.5 * x * (1 + torch.tanh(x / 2))))
@@ -235,6 +243,15 @@ fault("positionwise_feedforward", "SiLU is applied to both branches", "both bran
 )
 fault("positionwise_feedforward", "the input is added", "residual connection belongs")(
     swiglu(lambda x, w1, w2, w3: x + (silu(x @ w1.T) * (x @ w3.T)) @ w2.T)
+)
+fault(
+    "positionwise_feedforward", "view() needs the input to be contiguous", "on contiguous tensors"
+)(
+    swiglu(
+        lambda x, w1, w2, w3: (
+            (silu(x.view(-1, x.shape[-1]) @ w1.T) * (x.view(-1, x.shape[-1]) @ w3.T)) @ w2.T
+        ).view(x.shape)
+    )
 )
 fault("positionwise_feedforward", "the gate is detached", "no gradient to w1")(
     gated_by(lambda z: silu(z).detach())

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from faults.bank import fault, variant
+from faults.bank import REFERENCE, fault, variant
 from faults.parts import angles, mean_square, rotate, silu
 
 
@@ -110,6 +110,82 @@ variant("positionwise_feedforward", "three modules that load their weights")(
     swiglu_from(truncated(right_sigma))
 )
 variant("rmsnorm", "a module that loads its gain")(rmsnorm_from(torch.ones))
+
+
+class Gated(nn.Module):
+    """SwiGLU's three weights in one module."""
+
+    def __init__(self, starts):
+        super().__init__()
+        for number, start in enumerate(starts, 1):
+            setattr(self, f"w{number}", nn.Parameter(start))
+
+    def forward(self, x):
+        return (silu(x @ self.w1.T) * (x @ self.w3.T)) @ self.w2.T
+
+
+def gated_from(*initials):
+    def run_swiglu(w1_weight, w2_weight, w3_weight, in_features, **_):
+        given = (w1_weight, w2_weight, w3_weight)
+        starts = (make(*weight.shape) for make, weight in zip(initials, given, strict=True))
+        module = Gated(starts)
+        module.load_state_dict({f"w{number}": weight for number, weight in enumerate(given, 1)})
+        return module(in_features)
+
+    return run_swiglu
+
+
+def seeded(*shape):
+    torch.manual_seed(0)
+    return truncated(right_sigma)(*shape)
+
+
+DRAWN = truncated(right_sigma)
+fault("positionwise_feedforward", "W2 is left as memory was", "written to 1 of 3")(
+    gated_from(DRAWN, torch.empty, DRAWN)
+)
+fault("positionwise_feedforward", "each weight is drawn from the same seed", "two fresh weights")(
+    gated_from(seeded, seeded, seeded)
+)
+variant("positionwise_feedforward", "one module that loads its weights")(
+    gated_from(DRAWN, DRAWN, DRAWN)
+)
+
+
+class Whole(nn.Module):
+    """All weights of a model, and a buffer if it is given one."""
+
+    def __init__(self, weights, start, saved=None):
+        super().__init__()
+        for name, weight in weights.items():
+            value = start(*weight.shape) if weight.ndim == 2 else torch.ones(weight.shape)
+            self.register_parameter(name.replace(".", "_"), nn.Parameter(value))
+        if saved is not None:
+            self.register_buffer("saved", saved)
+
+
+def model_from(start, saved=lambda _: None):
+    def run_transformer_lm(weights, context_length, **given):
+        module = Whole(weights, start, saved(context_length))
+        loaded = {name.replace(".", "_"): weight for name, weight in weights.items()}
+        module.load_state_dict(loaded, strict=False)
+        return REFERENCE.run_transformer_lm(weights=weights, context_length=context_length, **given)
+
+    return run_transformer_lm
+
+
+fault("transformer_lm", "no weight is initialised", "whatever lay in memory")(
+    model_from(torch.empty)
+)
+fault("transformer_lm", "all weights start from N(0, 1)", "standard deviation")(
+    model_from(torch.randn)
+)
+fault("transformer_lm", "RoPE's tables are saved in the state dict", "persistent=False")(
+    model_from(DRAWN, lambda length: torch.zeros(length, 2))
+)
+variant("transformer_lm", "a causal mask is saved in the state dict")(
+    model_from(DRAWN, lambda length: torch.ones(length, length).tril())
+)
 
 
 @variant("linear", "fresh weights beyond three sigma are drawn again")

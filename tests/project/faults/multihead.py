@@ -240,6 +240,22 @@ def projection_for_each_head(num_heads, in_features, o_proj_weight, **given):
     return torch.cat(mixed, -1) @ parameter(o_proj_weight).T
 
 
+@variant(PLAIN, "projections for each head as the paper has them, x W")
+def projections_of_the_paper(num_heads, in_features, o_proj_weight, **given):
+    heads = zip(
+        *(
+            [parameter(rows.T.contiguous()) for rows in w.unflatten(0, (num_heads, -1))]
+            for w in only_weights(given).values()
+        ),
+        strict=True,
+    )
+    mixed = [
+        attention(*(in_features @ w for w in weights), causal(in_features.shape[-2]))
+        for weights in heads
+    ]
+    return torch.cat(mixed, -1) @ parameter(o_proj_weight).T
+
+
 @variant(PLAIN, "torch's own attention with is_causal")
 def torch_attention(num_heads, in_features, **given):
     *inward, output = projections(**only_weights(given))
@@ -400,6 +416,49 @@ def positions_not_none(**given):
 
 
 variant(WITH_ROPE, "written out")(with_rope())
+
+
+class Turning(nn.Module):
+    """RoPE by a table in a buffer."""
+
+    def __init__(self, angle):
+        super().__init__()
+        self.register_buffer("angle", angle, persistent=False)
+
+    def forward(self, x, positions):
+        return rotate(x, self.angle[positions[..., None, :]])
+
+
+class GivenRope(nn.Module):
+    """Attention that is given its RoPE when it is called."""
+
+    def __init__(self, weights, num_heads):
+        super().__init__()
+        self.weights, self.num_heads = nn.ParameterList(weights), num_heads
+
+    def forward(self, x, positions, ropes):
+        length = x.shape[-2]
+        mask = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+
+        def turn(z):
+            return ropes[0](z, positions)
+
+        weights = list(self.weights)
+        return multihead(x, weights, self.num_heads, mask=lambda _: mask, turn_q=turn, turn_k=turn)
+
+
+@variant(WITH_ROPE, "the module of RoPE is an argument, in a list")
+def rope_as_an_argument(
+    d_model, num_heads, max_seq_len, theta, in_features, token_positions=None, **given
+):
+    positions = token_positions
+    if positions is None:
+        positions = torch.arange(in_features.shape[-2])
+    rope = Turning(angles(torch.arange(max_seq_len), d_model // num_heads, theta))
+    module = GivenRope(projections(**only_weights(given)), num_heads)
+    return module(in_features, positions, [rope])
+
+
 # Only differences of positions count in attention.
 variant(WITH_ROPE, "positions count from 1")(
     both_turned_by(

@@ -59,6 +59,9 @@ fault(CLIPPING, "a generator is walked through twice", "generator")(clipping(lis
 fault(CLIPPING, "small gradients are scaled up to the bound", "below the bound")(
     clipping(is_clipped=lambda *_: True)
 )
+fault(CLIPPING, "squares of bfloat16 are summed in bfloat16", "eight binary digits")(
+    clipping(lambda gs: sum(((g**2).sum() for g in gs), torch.zeros((), dtype=gs[0].dtype)) ** 0.5)
+)
 fault(CLIPPING, "the L1 norm is used", "L1")(clipping(lambda gs: sum(g.abs().sum() for g in gs)))
 fault(CLIPPING, "the largest value stands in for the norm", "largest value")(
     clipping(lambda gs: max((g.abs().max() for g in gs), default=0))

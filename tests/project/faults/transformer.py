@@ -213,6 +213,13 @@ block_fault("W1 and W3 are swapped", "W1 and W3")(
     with_weights_of(ffn__w1__weight="ffn.w3.weight", ffn__w3__weight="ffn.w1.weight")
 )
 
+
+@block_fault("view() needs the input to be contiguous", "on contiguous tensors")
+def flattened_block(in_features, **given):
+    same = in_features.view(-1, in_features.shape[-1]).view(in_features.shape)
+    return REFERENCE.run_transformer_block(in_features=same, **given)
+
+
 variant("transformer_block", "written out")(block(Block.output))
 
 
