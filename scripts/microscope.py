@@ -110,8 +110,8 @@ def write_diagram(folder: RunFolder, path: Path) -> None:
     block = folder.load_model().layers[0]
     if type(block) is not TransformerBlock:
         raise ValueError(f"{folder.path} has {type(block).__name__}s: only pre-norm blocks fuse")
-    if not isinstance(block.ln1, RMSNorm):
-        raise ValueError(f"{folder.path} has {type(block.ln1).__name__}: only RMSNorm is fused")
+    if (norm := type(block.ln1)) is not RMSNorm:  # Variants stand in its place.
+        raise ValueError(f"{folder.path} has {norm.__name__}: only RMSNorm is fused")
     write_atomically(path, flow.draw_blocks(block))
     print(path)
 

@@ -150,7 +150,7 @@ class Connection:
             self.over_time[problem] = self.over_time.get(problem, 0) + 1
             if cpu_s == IMPATIENT_CPU_S:
                 before = f"{PATIENCE} earlier checks of this problem took too long"
-                answer = answer._replace(text=f"{answer.text} ({before})")
+                answer = dataclasses.replace(answer, text=f"{answer.text} ({before})")
         return answer
 
     def close(self) -> str:
