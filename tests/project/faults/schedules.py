@@ -12,7 +12,8 @@ SCHEDULE = "learning_rate_schedule"
 
 
 def joint_norm(gradients):
-    return torch.sqrt(sum((g**2).sum() for g in gradients)) if gradients else torch.tensor(0.0)
+    wide = (g.to(torch.promote_types(g.dtype, torch.float32)) for g in gradients)
+    return torch.sqrt(sum((g**2).sum() for g in wide)) if gradients else torch.tensor(0.0)
 
 
 def scale_in_place(p, factor):
