@@ -246,10 +246,11 @@ def _is_first(path: Path, text: str) -> bool:
 
 def _is_created(path: Path, text: str) -> bool:
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return False
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
     return True
 
 

@@ -72,8 +72,13 @@ def may_be_handed_in(entry: Path) -> bool:
 
 def handed_in(entry: Path) -> Path:
     """Return the zip that a folder holds alone, as the folders that Moodle makes; or the entry."""
-    inside = [path for path in entry.iterdir() if path.name not in JUNK] if entry.is_dir() else []
-    return inside[0] if len(inside) == 1 and inside[0].suffix.lower() == ".zip" else entry
+    try:
+        inside = [path for path in entry.iterdir() if path.name not in JUNK]
+    except OSError:  # No folder, or one that cannot be read, as grading it will say.
+        return entry
+    is_zip = len(inside) == 1 and inside[0].suffix.lower() == ".zip"
+    # A link may lead to what another has handed in.
+    return inside[0] if is_zip and not inside[0].is_symlink() else entry
 
 
 def looks_like_a_submission(folder: Path) -> bool:

@@ -292,9 +292,12 @@ def test_the_folders_of_moodle_hold_a_zip_each(tmp_path):
     for name in ("Ann_1_file_", "Bob_2_file_"):
         (tmp_path / name).mkdir()
         pack(tmp_path / name / "project.ZIP", FILES)
+    (tmp_path / "Cy_3_file_").mkdir()
+    (tmp_path / "Cy_3_file_" / "mine.zip").symlink_to(tmp_path / "Ann_1_file_" / "project.ZIP")
     found, is_batch = find_submissions(tmp_path)
     assert is_batch
-    assert [submission.name for submission in found] == ["Ann_1_file_", "Bob_2_file_"]
+    assert [submission.name for submission in found] == ["Ann_1_file_", "Bob_2_file_", "Cy_3_file_"]
+    assert found[2].source == tmp_path / "Cy_3_file_"  # Its link leads to the work of another.
     copy_submission(found[0].source, tmp_path / "copy")
     assert copied_files(tmp_path / "copy") == set(FILES)
 
