@@ -1,4 +1,4 @@
-"""Modules go to another device with all that belongs to them.
+"""Modules go to another device with all that belongs to them, and so does an optimizer's state.
 
 Only what an adapter calls as a module can be moved; a function that needs no module passes.
 """
@@ -6,7 +6,7 @@ Only what an adapter calls as a module can be moved; a function that needs no mo
 import numpy as np
 import pytest
 from compare import expect
-from probes.modules import follow
+from probes.modules import follow, step_elsewhere
 from test_multihead import PLAIN, WITH_ROPE, multihead_case, rope_case
 from test_rope import rope_case as rotation_case
 from test_transformer import BLOCK, MODEL, block_case, model_case
@@ -65,5 +65,19 @@ def test_module_goes_to_another_device_as_a_whole(observe, rng, function, make_c
         f" something stayed behind ({complaint})\n"
         "  Tables that are plain tensors stay, and masks or positions that are made without"
         " device=x.device: use register_buffer, and make tensors where x is.",
+        "something-stays-behind",
+    )
+
+
+@pytest.mark.problem("adamw")
+def test_adamw_keeps_its_state_on_the_device_of_the_parameter(observe):
+    complaint = observe(
+        step_elsewhere,
+        options={"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.1},
+    )
+    expect(
+        complaint == "",
+        f"AdamW: its parameter is on another device, and something is not ({complaint})\n"
+        "  torch.zeros(p.shape) is made on the CPU: use torch.zeros_like(p).",
         "something-stays-behind",
     )

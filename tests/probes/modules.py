@@ -103,6 +103,26 @@ def follow(adapters: Any, function: str, arguments: Plain) -> str:
     return ""
 
 
+def step_elsewhere(adapters: Any, options: dict[str, Any]) -> str:
+    """Step an optimizer twice whose parameter and gradient are on another device.
+
+    Returns:
+        What met tensors that were made on the old device; "" if nothing did.
+    """
+    parameter = nn.Parameter(torch.ones(3, device="meta"))
+    parameter.grad = torch.ones(3, device="meta")
+    optimizer = adapters.get_adamw_cls()([parameter], **options)
+    try:
+        with OneDevice():
+            optimizer.step()
+            optimizer.step()
+    except StayedBehindError as error:
+        return str(error)
+    except Exception:
+        return ""  # Code that looks at values cannot run without them, no fault of its own.
+    return ""
+
+
 def move(module: nn.Module) -> None:
     """Move what `.to` moves, and the devices that modules have noted for what they make later."""
     module.to("meta")

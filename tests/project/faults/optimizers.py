@@ -322,6 +322,16 @@ class NarrowMoments(PlainAdamW):
         p.sub_(group["lr"] * memory["m"] / correct1 / below)
 
 
+@fault("adamw", "the moments are made on the CPU", "use torch.zeros_like(p)")
+class MomentsOnTheCpu(PlainAdamW):
+    def memory(self, p):
+        state = self.state[p]
+        if not state:
+            state |= {"t": 0, "m": torch.zeros(p.shape), "v": torch.zeros(p.shape)}
+            state |= {name: state[name].to(p.dtype) for name in "mv"}
+        return state
+
+
 @fault("adamw", "each gradient is cut to length 1", "cut to length 1")
 class CutsGradients(PlainAdamW):
     def gradient(self, p, _):
