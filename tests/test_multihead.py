@@ -302,6 +302,12 @@ def test_multihead_with_rope_gives_each_batch_row_its_own_positions(observe, rng
 
 
 @rope_problem
+def test_multihead_with_rope_gives_each_of_two_batch_axes_its_own_positions(observe, rng):
+    positions = np.sort(rng.integers(0, 16, (2, 3, 5)), axis=-1)
+    examine_with_rope(observe, rope_case(rng, positions, leading=(2, 3)))
+
+
+@rope_problem
 @pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (8, 4), (12, 2)])
 def test_multihead_with_rope_takes_any_number_of_heads(observe, rng, d_model, num_heads):
     case = rope_case(rng, np.arange(6), length=6, d_model=d_model, num_heads=num_heads)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import expect_close, expect_unchanged
+from compare import expect, expect_close, expect_tensor, expect_unchanged
 from oracles import model as oracles
 from probes.model import forward, forward_if_supported
 from test_transformer import block_case, model_case
@@ -171,3 +171,37 @@ def test_model_is_right_in_other_dtypes(observe, rng, dtype):
         return oracles.transformer_lm(c["in_indices"], c["weights"], *settings)
 
     examine(observe, "run_transformer_lm", dtype, case, oracle)
+
+
+# A residual stream so small that attention decides, and scores so small that rounding does not.
+CALM = [("token_embeddings", 0.05), ("ffn", 0.2), ("q_proj", 0.5), ("k_proj", 0.5)]
+
+
+@pytest.mark.problem("transformer_lm")
+def test_model_keeps_its_positions_apart_in_bfloat16(observe, rng):
+    """Rounding moves every result a little; rounded angles turn far positions by a radian.
+
+    bfloat16 has no odd numbers from 257 on. The second pair of a head turns by 0.502 for each
+    position, which is halfway between two numbers of bfloat16.
+    """
+    settings = {"num_layers": 1, "num_heads": 8, "d_model": 32, "d_ff": 12, "vocab_size": 16}
+    case = model_case(rng, batch=1, length=500, theta=3.97, **settings) | {"context_length": 500}
+    for key, weight in case["weights"].items():
+        weight *= np.float32(next((by for part, by in CALM if part in key), 1))
+        case["weights"][key] = oracles.rounded(weight, "bfloat16")
+    dtypes = dict.fromkeys(case["weights"], "bfloat16")
+    seen = observe(forward, function="run_transformer_lm", arguments=case, dtypes=dtypes)["output"]
+    arguments = (case[name] for name in ("num_layers", "num_heads", "rope_theta"))
+    expected = oracles.transformer_lm(case["in_indices"], case["weights"], *arguments)
+    name = "run_transformer_lm in bfloat16 at positions from 257 on"
+    expect_tensor(seen, expected.shape, name, ["bfloat16", "float32"])
+    far, right = seen["values"][:, 257:], expected[:, 257:]
+    # By 0.03 at most where only results are rounded, by 0.29 or more where angles are.
+    error = float(np.sqrt(np.mean((far - right) ** 2) / np.mean(right**2)))
+    expect(
+        error < 0.1,
+        f"{name}: logits are off by {error:.2g} of their size, allowed 0.1\n"
+        "  Are positions, or the frequencies of RoPE, rounded to bfloat16, as by"
+        " torch.arange(..., dtype=x.dtype) or model.to(torch.bfloat16)? Make angles in float32.",
+        "angles-in-bfloat16",
+    )

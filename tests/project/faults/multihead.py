@@ -340,6 +340,18 @@ fault(
     "positions of a batch have no axis for the heads",
     ("no axis for the heads", "with one row of positions for all"),
 )(both_turned_by(lambda z, turn: rotate(z, angles(turn.positions, turn.d_head, turn.theta))))
+fault(WITH_ROPE, "the axis for the heads is always the second")(
+    both_turned_by(
+        lambda z, turn: rotate(
+            z,
+            angles(
+                turn.positions.unsqueeze(1) if turn.positions.ndim > 1 else turn.positions,
+                turn.d_head,
+                turn.theta,
+            ),
+        )
+    )
+)
 fault(WITH_ROPE, "the head's number stands in for the position", "number of the head")(
     both_turned_by(
         lambda z, turn: rotate(

@@ -12,6 +12,7 @@ from faults.parts import (
     block_feedforward,
     causal,
     merge_heads,
+    multihead,
     parameter,
     rmsnorm,
     rotate,
@@ -77,6 +78,9 @@ block_fault("no residual around the attention", "around attention")(
 )
 block_fault("no residual connections", "no residual connections")(
     block(lambda b, x: b.ffn(b.ln2(b.attn(b.ln1(x)))))
+)
+block_fault("view() needs the input to be contiguous", "on contiguous tensors")(
+    block(lambda b, x: b.output(x.view(-1, x.shape[-1]).view(x.shape)))
 )
 block_fault("ln1 is missing", "ln1 is missing")(
     block(lambda b, x: b.after_feedforward(x + b.attn(x)))
@@ -214,12 +218,6 @@ block_fault("W1 and W3 are swapped", "W1 and W3")(
 )
 
 
-@block_fault("view() needs the input to be contiguous", "on contiguous tensors")
-def flattened_block(in_features, **given):
-    same = in_features.view(-1, in_features.shape[-1]).view(in_features.shape)
-    return REFERENCE.run_transformer_block(in_features=same, **given)
-
-
 variant("transformer_block", "written out")(block(Block.output))
 
 
@@ -344,6 +342,54 @@ def without_bfloat16(weights, **given):
         raise RuntimeError("expected m1 and m2 to have the same dtype")
     return REFERENCE.run_transformer_lm(weights=weights, **given)
 
+
+def with_angles(angle_of):
+    """Make an adapter of the book's model that turns by `angle_of(places, d_k, theta, dtype)`."""
+
+    def run_transformer_lm(d_model, num_heads, num_layers, rope_theta, weights, in_indices, **_):
+        def turn(z):
+            places = torch.arange(z.shape[-2])
+            return rotate(z, angle_of(places, d_model // num_heads, rope_theta, z.dtype))
+
+        weights = {name: parameter(weight) for name, weight in weights.items()}
+        x = weights["token_embeddings.weight"][in_indices]
+        for layer in range(num_layers):
+            prefix = f"layers.{layer}."
+            own = {
+                name.removeprefix(prefix): weight
+                for name, weight in weights.items()
+                if name.startswith(prefix)
+            }
+            names = [f"attn.{name}_proj.weight" for name in ("q", "k", "v", "output")]
+            z, inward = rmsnorm(x, own["ln1.weight"]), [own[name] for name in names]
+            x = x + multihead(z, inward, num_heads, turn_q=turn, turn_k=turn)
+            x = x + block_feedforward(rmsnorm(x, own["ln2.weight"]), own)
+        return rmsnorm(x, weights["ln_final.weight"]) @ weights["lm_head.weight"].T
+
+    return run_transformer_lm
+
+
+def frequencies(d_k, theta):
+    return theta ** -(torch.arange(0, d_k, 2).float() / d_k)
+
+
+def by_rounded_positions(places, d_k, theta, dtype):
+    return places.to(dtype).float()[:, None] * frequencies(d_k, theta)
+
+
+def by_rounded_frequencies(places, d_k, theta, dtype):
+    return places.float()[:, None] * frequencies(d_k, theta).to(dtype).float()
+
+
+model_fault("positions have the dtype of the weights", "Make angles in float32")(
+    with_angles(by_rounded_positions)
+)
+model_fault("frequencies have the dtype of the weights", "Make angles in float32")(
+    with_angles(by_rounded_frequencies)
+)
+variant("transformer_lm", "positions and frequencies in float32 whatever the weights are")(
+    with_angles(lambda places, d_k, theta, _: angles(places, d_k, theta))
+)
 
 variant("transformer_lm", "written out")(model())
 
