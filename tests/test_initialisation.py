@@ -167,8 +167,9 @@ def test_swiglu_starts_with_every_weight_drawn_by_itself(observe, rng):
 @pytest.mark.problem("transformer_lm")
 def test_model_starts_with_all_weights_drawn(observe, rng):
     case = model_case(rng, batch=1, length=2, **MODEL)
-    for module in observe(construction, function=LM, arguments=case):
-        for parameter in module["parameters"] if module["is_loading"] else ():
+    modules = observe(construction, function=LM, arguments=case)
+    for module in (module for module in modules if module["is_loading"]):
+        for parameter in module["parameters"]:
             weight = parameter["values"]
             name = f"{LM}: as weights are loaded, a parameter of shape {weight.shape}"
             expect(
@@ -183,6 +184,14 @@ def test_model_starts_with_all_weights_drawn(observe, rng):
                 f"{name} has standard deviation {weight.std():.3g}, expected about {sigma:.3g}",
                 "wrong-initialisation",
             )
+        # Embedding and output head have one shape, and the head is a linear layer.
+        tables = [p["values"].std() for p in module["parameters"] if 400 in p["values"].shape]
+        expect(
+            len(tables) < 2 or min(tables) <= 3 * math.sqrt(2 / 496),
+            f"{LM}: as weights are loaded, the output head has standard deviation"
+            f" {min(tables, default=0):.3g}, expected about {math.sqrt(2 / 496):.3g}",
+            "wrong-initialisation",
+        )
 
 
 @pytest.mark.problem("rmsnorm")

@@ -316,7 +316,7 @@ class Trainer:
         max_tokens: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> Evaluation:
-        """Evaluate on the validation text, or the first max_tokens of it, and log the result."""
+        """Evaluate on the validation text, or the first max_tokens of it; log that if asked to."""
         check_unchanged(self.corpus.valid)
         self.dropout.rest()
         result = evaluate(

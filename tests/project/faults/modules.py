@@ -158,7 +158,7 @@ class Whole(nn.Module):
     def __init__(self, weights, start, saved=None):
         super().__init__()
         for name, weight in weights.items():
-            value = start(*weight.shape) if weight.ndim == 2 else torch.ones(weight.shape)
+            value = start(name, *weight.shape) if weight.ndim == 2 else torch.ones(weight.shape)
             self.register_parameter(name.replace(".", "_"), nn.Parameter(value))
         if saved is not None:
             self.register_buffer("saved", saved)
@@ -174,17 +174,24 @@ def model_from(start, saved=lambda _: None):
     return run_transformer_lm
 
 
+def as_asked(name, rows, columns):
+    return torch.randn(rows, columns) if "embeddings" in name else DRAWN(rows, columns)
+
+
 fault("transformer_lm", "no weight is initialised", "whatever lay in memory")(
-    model_from(torch.empty)
+    model_from(lambda _, *shape: torch.empty(*shape))
 )
 fault("transformer_lm", "all weights start from N(0, 1)", "standard deviation")(
-    model_from(torch.randn)
+    model_from(lambda _, *shape: torch.randn(*shape))
+)
+fault("transformer_lm", "the output head starts from N(0, 1)", "the output head has")(
+    model_from(lambda name, *shape: as_asked(name.replace("head", "embeddings"), *shape))
 )
 fault("transformer_lm", "RoPE's tables are saved in the state dict", "persistent=False")(
-    model_from(DRAWN, lambda length: torch.zeros(length, 2))
+    model_from(as_asked, lambda length: torch.zeros(length, 2))
 )
 variant("transformer_lm", "a causal mask is saved in the state dict")(
-    model_from(DRAWN, lambda length: torch.ones(length, length).tril())
+    model_from(as_asked, lambda length: torch.ones(length, length).tril())
 )
 
 
