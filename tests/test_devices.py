@@ -6,7 +6,7 @@ Only what an adapter calls as a module can be moved; a function that needs no mo
 import numpy as np
 import pytest
 from compare import expect
-from probes.modules import follow, step_elsewhere
+from probes.devices import follow, step_elsewhere
 from test_multihead import PLAIN, WITH_ROPE, multihead_case, rope_case
 from test_rope import rope_case as rotation_case
 from test_transformer import BLOCK, MODEL, block_case, model_case

@@ -50,6 +50,7 @@ COMPILER = "torch._inductor.compile_fx"
 SLOW_IMPORTS = {
     "probes.model": GRADIENTS,
     "probes.modules": THE_REST,
+    "probes.devices": THE_REST,
     "probes.training": THE_REST,
 }
 

@@ -5,6 +5,7 @@ another process that holds a submission and nothing worth stealing.
 
     model.py        functions, layers, the model: values and gradients
     modules.py      what constructors leave behind
+    devices.py      what a module or an optimizer leaves on its first device
     training.py     optimizer, clipping, schedule, batches, checkpoints
     text.py         tokenizer and its training
     lazy_memory.py  the memory of encode_iterable, in a process of its own
