@@ -25,7 +25,7 @@ from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission
 from cs_grader.outside.terms import Terms, check_tests, rubric_of, time_is_up
-from cs_grader.outside.tiers import TIERS
+from cs_grader.outside.tiers import TIERS, choose_tier
 from cs_grader.result import Result
 
 ROOT = Path(__file__).parents[3]
@@ -317,6 +317,18 @@ def test_results_on_other_terms_are_not_mixed(tmp_path):
     other = Terms(tests=TESTS, tier="process", secret="9", problems=("linear",))
     with pytest.raises(ValueError, match="other terms"):
         batch.settle_terms(tmp_path, other, resume=True)
+
+
+def test_another_secret_than_that_of_the_folder_is_refused(class_folder, tmp_path):
+    terms = Terms(tests=TESTS, tier=choose_tier("process"), secret="a" * 32, problems=("silu",))
+    batch.settle_terms(tmp_path / "out", terms, resume=False)
+    finished = grade(
+        class_folder, "--out", tmp_path / "out", "--resume", "--only", "silu",
+        "--require-isolation", "process", "--exam-seed", "b" * 32,
+    )  # fmt: skip
+    assert finished.returncode == 2
+    assert "--exam-seed: " in finished.stderr
+    assert "was begun with another" in finished.stderr
 
 
 def test_what_had_no_time_is_examined_when_there_is_more(tmp_path):

@@ -1,13 +1,15 @@
 """A probe in the sandbox: every answer, error and end comes back as data, and the next one runs."""
 
+import itertools
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hostile import ADAPTERS, TIERS, act, ask, connected, silu, staged
 
 from cs_grader.inside.wire import WireError
-from cs_grader.outside import sandbox, tiers
+from cs_grader.outside import idle, sandbox, tiers
 from cs_grader.outside.connection import Connection, answer_of
 from cs_grader.outside.copying import own_names
 
@@ -96,6 +98,18 @@ def test_who_hangs_again_and_again_is_not_waited_for(connection):
         assert act(connection, 6).is_over_time
     answer = act(connection, 5)
     assert answer.text == "over 2 s of CPU (2 earlier checks of this problem took too long)"
+
+
+@pytest.mark.parametrize(("cpu", "is_idle"), [(1.0, False), (0.0, True)])
+def test_processes_that_end_take_no_time_from_those_that_compute(monkeypatch, cpu, is_idle):
+    """What has been queued sums over living processes, and falls when some of them end."""
+    used, queued = itertools.count(0, cpu), itertools.chain([8.0], itertools.repeat(0.0))
+    monkeypatch.setattr(idle, "cpu_below", lambda: next(used))
+    monkeypatch.setattr(idle, "queued_below", lambda: next(queued))
+    waits = iter([False, False, True])
+    watched = idle.IdleTime(limit_s=30)
+    watched._watch(SimpleNamespace(wait=lambda _: next(waits)), lambda: None)
+    assert watched.used_s == (1 if is_idle else 0)
 
 
 @pytest.mark.parametrize("action", [6, 26, 27])

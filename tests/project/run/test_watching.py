@@ -220,6 +220,13 @@ def test_the_report_escapes_everything_and_loads_nothing():
     assert not any({"src", "href"} & set(element.keys()) for element in root.iter())
 
 
+def test_a_chart_with_its_first_point_alone_shows_it():
+    svg = ET.fromstring(draw_curves([Curve("", "red", [(1, 8.2)])], "x", "y", is_start_cut=True))
+    (dot,) = svg.iter("circle")
+    _, _, _, height = map(float, svg.get("viewBox").split())
+    assert 0 < float(dot.get("cy")) < height
+
+
 def test_curves_reach_over_their_picture_and_leave_out_what_is_not_finite():
     points = [(step, 5.0 - step / 1000) for step in range(2000)]
     svg = draw_curves(

@@ -3,6 +3,8 @@
 import importlib
 import itertools
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,24 @@ def test_a_picture_of_a_subject_without_one_is_refused_in_one_line(script, tmp_p
     assert (result.code, result.out) == (2, "")
     said = "pipeline has no picture; norms, tokenizer, training, loss have one"
     assert result.err == f"error: --plot: {said}\n"
+
+
+def test_a_text_for_a_subject_that_reads_none_is_refused_in_one_line(script):
+    for more in (("--train-text", "a.txt", "--valid-text", "b.txt"), ("--minutes", "1")):
+        result = script("maintain/bench", "norms", *more)
+        assert (result.code, result.out) == (2, "")
+        said = "--train-text, --valid-text and --minutes are for loss, not norms"
+        assert result.err == f"error: {said}\n"
+
+
+@pytest.mark.usefixtures("measuring")
+def test_a_worker_that_has_died_is_named():
+    module = importlib.import_module("benchmarks.worker")
+    with module.Worker("ours, rate 1", [sys.executable, "-c", ""], os.environ) as worker:
+        worker.process.wait()
+        for _ in range(2):
+            with pytest.raises(ValueError, match="ours, rate 1: the process ended early"):
+                worker.ask("begin")
 
 
 def test_a_picture_that_cannot_be_written_is_refused_before_measuring(script, tmp_path):

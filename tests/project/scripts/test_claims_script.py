@@ -93,6 +93,7 @@ def test_a_measurement_that_fails_costs_no_other(tmp_path, script, monkeypatch):
         (["nonsense"], ["no claim", "'nonsense'"]),
         (["keepdi"], ["did you mean keepdim"]),
         (["keepdim", "--seeds", "0", "0"], ["seeds=(0, 0)"]),
+        (["keepdim", "--seeds", "-1"], ["seeds=(-1,)"]),
         (["keepdim", "--page", "Makefile/page.html"], ["Makefile is not a folder"]),
     ],
 )

@@ -135,6 +135,8 @@ def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
     assert_one_line(train(), "already holds a run", "--resume")
     assert_one_line(train("--resume", "--lr", "0.5"), "lr=0.5", "started with lr=0.003")
     assert_one_line(train("--resume", "--d-ff", "96"), "d_ff=96", "started with d_ff=64")
+    preset = str(PRESETS["debug"][1].model.d_ff)
+    assert_one_line(train("--resume", "--d-ff", preset), f"d_ff={preset}", "with d_ff=64")
     more = ("--max-steps", "15", "--device", "cpu", "--keep-checkpoints", "5")
     result = script("train", "debug", "--run-dir", trained, *more, "--resume")
     assert result.code == 0, result.err

@@ -221,6 +221,21 @@ def test_the_script_draws_follows_and_walks(script, folder, tmp_path):
     assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_of_a_run_on_a_gpu_no_step_0_is_drawn_again(folder):
+    history = History(folder, 2)
+    assert history._steps() == [0, 20]
+    history.config = history.config.replace(device="cuda")
+    assert history._steps() == [20]
+
+
+def test_no_diagram_of_other_norms_is_drawn(script, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(RunFolder, "load_model", lambda _: model_of(norm="layernorm"))
+    finished = script("microscope", folder.path, "--diagram", tmp_path / "flow.png")
+    assert finished.code == 2
+    assert "has LayerNorm: only RMSNorm is fused" in finished.err
+    assert not (tmp_path / "flow.png").exists()
+
+
 def test_bad_input_is_one_line(script, folder, tmp_path):
     kept = folder.path / "microscope.jsonl"
     kept.write_text(json.dumps({"windows": 8, "step": 0}))
