@@ -162,6 +162,25 @@ def test_the_clock_stands_still_between_turns(tiny_config, monkeypatch):
     )
 
 
+def test_a_rate_that_diverges_ends_only_its_own_training(loss, tiny_config):
+    worker = importlib.import_module("benchmarks.loss_worker")
+    prepare_corpus(tiny_config, RunFolder(tiny_config.run.run_dir))
+    racer = worker.Racer(
+        worker.Attempt(
+            kind="ours", lr=1e-2, minutes=1.0, settings=tiny_config.to_json(),
+            tokens=str(RunFolder(tiny_config.run.run_dir).tokens),
+        )
+    )  # fmt: skip
+    for parameter in racer.model.parameters():
+        parameter.data.fill_(math.inf)
+    turn = racer.run(10)
+    assert (turn["elapsed_s"], turn["loss"]) == (60, math.inf)
+    assert racer.bits_per_byte() == math.inf
+    attempts = [loss.Attempt(kind="ours", lr=lr, minutes=1, tokens="") for lr in (1.0, 2.0)]
+    sweep = [loss.Run(a, [], b) for a, b in zip(attempts, (math.inf, 3.0), strict=True)]
+    assert loss.best_rates(sweep) == {"ours": 2.0}
+
+
 @pytest.mark.usefixtures("loss")
 def test_the_peers_muon_has_the_matrices_of_the_blocks_and_adamw_the_rest(tiny_config):
     pytest.importorskip("transformers")
