@@ -1,8 +1,11 @@
 """AdamW with a compiled update rule: one pass over each parameter and its moments.
 
-The rule is `adamw_update` in cs_basics/optim.py, which alone holds the formula. Uncompiled it
-is a dozen tensor operations, each of which reads and writes memory once the model exceeds the
-caches; compiled it is one loop on a CPU (docs/performance.md) and one kernel on a GPU.
+The rule is `adamw_update` in cs_basics/optim.py. Uncompiled it is a dozen tensor operations, each
+of which reads and writes memory once the model exceeds the caches; compiled it is one loop
+(docs/performance.md).
+
+On a GPU the time goes into starting kernels, some for each parameter. There each operation is
+started once for all parameters of a group, which is `update_together`.
 """
 
 import inspect
@@ -27,32 +30,46 @@ class FusedAdamW(AdamW):
     load_state_dict = inspect.unwrap(AdamW.load_state_dict)
 
     _update: Callable[..., None] | None = None
+    _is_together = False
 
     def use(self, update: Callable[..., None]) -> None:
         """Update with a given function that is equivalent to `update_in_place`."""
         self._update = update
 
     def compile(self, device: torch.device) -> None:
-        """Compile the update for parameters of any shape; warn if that is impossible."""
+        """Compile the update for parameters of any shape; warn if that is impossible.
+
+        Nothing is compiled for a GPU, where all parameters of a group are updated together.
+        """
+        if device.type == "cuda":
+            self.update_groups_together()
+            return
         update = compile_if_possible(update_in_place, device, is_dynamic=True)
         self._update = None if update is update_in_place else update
+
+    def update_groups_together(self) -> None:
+        """Update with one call of each operation for all parameters of a group."""
+        self._is_together = True
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
         self, closure: Callable[[], float | Tensor] | None = None
     ) -> float | Tensor | None:
         """Update every parameter that has a gradient; return what the closure returns."""
-        if self._update is None:
+        if self._update is None and not self._is_together:
             return super().step(closure)
         loss = call_closure(closure)
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state = self.state[p]
+            params = [p for p in group["params"] if p.grad is not None]
+            states = [self.state[p] for p in params]
+            for p, state in zip(params, states, strict=True):
                 if not state:
                     state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
                 state["step"] += 1
+            if self._update is None:
+                update_together(params, states, group)
+                continue
+            for p, state in zip(params, states, strict=True):
                 # Detached, because the compiler assumes a static shape for an nn.Parameter.
                 tensors = (p.detach(), p.grad, state["m"], state["v"])
                 self._update(*tensors, *numbers(group, state["step"]))
@@ -75,3 +92,28 @@ def update_in_place(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Ten
     """Apply `adamw_update` to a parameter and its moments in place."""
     for old, new in zip((p, m, v), adamw_update(p, grad, m, v, *numbers), strict=True):
         old.copy_(new)
+
+
+def update_together(
+    params: list[Tensor], states: list[dict[str, Any]], group: dict[str, Any]
+) -> None:
+    """Apply `adamw_update` to all parameters of a group and their moments in place.
+
+    Args:
+        params: Parameters with gradients.
+        states: Of each, its moments and the number of its steps, this one included.
+        group: The group's rate, betas, eps and decay.
+    """
+    if not params:
+        return
+    beta1, beta2 = group["betas"]
+    rates = [bias_corrected(group["lr"], beta1, beta2, state["step"]) for state in states]
+    grads: Any = [p.grad for p in params]
+    m, v = ([state[name] for state in states] for name in ("m", "v"))
+    each: Any = torch  # Its operations on lists are documented, under private names.
+    each._foreach_lerp_(m, grads, 1 - beta1)
+    each._foreach_mul_(v, beta2)
+    each._foreach_addcmul_(v, grads, grads, 1 - beta2)
+    roots = each._foreach_add(each._foreach_sqrt(v), group["eps"])
+    each._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+    each._foreach_addcdiv_(params, m, roots, [-rate for rate in rates])

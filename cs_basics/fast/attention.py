@@ -25,7 +25,7 @@ from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.variants.attention import GroupedQueryAttention
 
-FLASH_FROM_ON_GPU = 1024
+FLASH_FROM_ON_GPU = 256
 """Sequence length from which a GPU uses tiles; below, it computes the full matrix of scores."""
 
 Kernel = Callable[..., Tensor]
