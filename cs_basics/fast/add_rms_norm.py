@@ -51,8 +51,7 @@ def add_rms_norm(
     if not isinstance(norm, FusedRMSNorm | FusedLlamaRMSNorm):
         new_residual = residual + x
         return norm(new_residual), new_residual
-    casts_first = isinstance(norm, LlamaRMSNorm)
-    return AddRMSNormFunction.apply(x, residual, norm.weight, norm.eps, casts_first, True)
+    return add_and_normalise(norm, x, residual, reads_rounded=True)
 
 
 def add_rms_norm_unrounded(
@@ -76,8 +75,7 @@ def add_rms_norm_unrounded(
     """
     check_norm(norm)
     check_shapes(x, residual)
-    casts_first = isinstance(norm, LlamaRMSNorm)
-    return AddRMSNormFunction.apply(x, residual, norm.weight, norm.eps, casts_first, False)
+    return add_and_normalise(norm, x, residual, reads_rounded=False)
 
 
 def add_rms_norm_(
@@ -119,6 +117,28 @@ def add_rms_norm_(
     if isinstance(norm, LlamaRMSNorm):
         return x.copy_(wide).mul_(norm.weight), residual
     return x.copy_(wide.mul_(norm.weight)), residual
+
+
+def add_and_normalise(norm: RMSNorm, x: Tensor, residual: Tensor, *, reads_rounded: bool) -> Pair:
+    """Return the normalised sum and the sum: by AddRMSNormFunction, but not in compiled code.
+
+    There a compiler derives the backward, and fuses it. PyTorch 2.11's takes the gradients of a
+    Function with these two results for zeros, without a word.
+    """
+    casts_first = isinstance(norm, LlamaRMSNorm)
+    if not torch.compiler.is_compiling():
+        return AddRMSNormFunction.apply(
+            x, residual, norm.weight, norm.eps, casts_first, reads_rounded
+        )
+    new_residual, read = add(x, residual, reads_rounded)
+    y, _ = normalise(read, norm.weight, norm.eps, casts_first, new_residual.dtype)
+    return y, new_residual
+
+
+def add(x: Tensor, residual: Tensor, reads_rounded: bool) -> tuple[Tensor, Tensor]:
+    """Return the sum, and what of it the norm reads."""
+    new_residual = residual + x
+    return new_residual, new_residual if reads_rounded else widen(residual) + widen(x)
 
 
 def check_norm(norm: RMSNorm) -> None:
@@ -169,8 +189,7 @@ class AddRMSNormFunction(torch.autograd.Function):
                 x, weight, eps, cast_before_gain, residual, reads_rounded=reads_rounded
             )
         else:
-            new_residual = residual + x
-            read = new_residual if reads_rounded else widen(residual) + widen(x)
+            new_residual, read = add(x, residual, reads_rounded)
             y, reciprocal = normalise(read, weight, eps, cast_before_gain, new_residual.dtype)
         ctx.save_for_backward(new_residual, weight, reciprocal)
         return y, new_residual
