@@ -73,6 +73,7 @@ def test_all_that_is_large_enough_ends_near_1(num_steps, miss):
     assert np.abs(values - 1).max() < miss
 
 
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
 def test_it_makes_the_updates_of_pytorch(monkeypatch):
     # PyTorch multiplies in bfloat16 and does not divide by 1.01, hence the tolerance; without
     # Nesterov's look ahead the difference is 0.2 and more.
