@@ -99,7 +99,7 @@ def closure_step(adapters: Any, options: dict[str, Any]) -> Plain | None:
     returned = optimizer.step(closure)
     return {
         "calls": calls,
-        "returned": None if returned is None else float(returned),
+        "returned": None if returned is None else torch.as_tensor(returned).item(),
         "moved": not torch.equal(parameter, torch.ones(3)),
     }
 
