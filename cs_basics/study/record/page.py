@@ -109,12 +109,13 @@ def _measured_on(ladder: Ladder) -> str:
     dates = sorted({score.date for score in scores})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     others = [score.stretch for score in scores if score.stretch != 1]
-    longer = (
-        f" {len(others)} of them, on a machine of another speed, took {min(others):.2f} to "
-        f"{max(others):.2f} times their minutes."
-        if others
-        else ""
-    )
+    longer = ""
+    if others:
+        factors = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (min(others), max(others))))
+        longer = (
+            f" {len(others)} of them, on a machine of another speed, took {factors} times their "
+            "minutes."
+        )
     return f"{len(scores)} runs, {when}, begun on {ladder.record.terms.machine}.{longer}"
 
 
