@@ -42,14 +42,10 @@ class FusedAdamW(AdamW):
         Nothing is compiled for a GPU, where all parameters of a group are updated together.
         """
         if device.type == "cuda":
-            self.update_groups_together()
+            self._is_together = True
             return
         update = compile_if_possible(update_in_place, device, is_dynamic=True)
         self._update = None if update is update_in_place else update
-
-    def update_groups_together(self) -> None:
-        """Update with one call of each operation for all parameters of a group."""
-        self._is_together = True
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it

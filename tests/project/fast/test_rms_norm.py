@@ -7,7 +7,7 @@ import torch
 from norm_cases import D_MODEL, FAST, TOLERANCE, assert_close, gradients_of, random, to_numpy
 from norm_claims import NormClaims, RMSNormClaims
 
-from cs_basics.fast.add_rms_norm import add_rms_norm
+from cs_basics.fast.add_rms_norm import add_rms_norm, add_rms_norm_unrounded
 from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm, sum_rows
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm
@@ -183,11 +183,12 @@ def test_add_rms_norm_rejects_a_residual_that_would_be_broadcast(kind):
 
 @pytest.mark.compile
 @pytest.mark.filterwarnings("ignore")  # PyTorch's own, of what it does to compile.
-def test_traced_as_one_graph_the_results_are_the_same():
+@pytest.mark.parametrize("function", [add_rms_norm, add_rms_norm_unrounded])
+def test_traced_as_one_graph_the_results_are_the_same(function):
     norm = with_gain(FusedRMSNorm(D_MODEL))
     x, residual = random(6, D_MODEL).float(), random(6, D_MODEL, seed=1).float()
-    expected = results_and_gradients(norm, x, residual)
-    compiled = torch.compile(add_rms_norm, backend="aot_eager", fullgraph=True)
+    expected = results_and_gradients(norm, x, residual, add=function)
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
     found = results_and_gradients(norm, x, residual, add=compiled)
     for ours, theirs in zip(found, expected, strict=True):
         limit = 2e-6 * float(theirs.detach().abs().max())
