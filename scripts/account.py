@@ -50,7 +50,9 @@ def main(
     ffn_bias: bool = False,
     qk_norm: bool = False,
     head_norm: HeadNormKind | None = None,
+    value_residual: bool = False,
     tie_embeddings: bool = False,
+    head_bias: bool = False,
     batch_size: int | None = None,
     tokens: int | None = None,
     peak_tflops: float | None = None,
@@ -75,7 +77,9 @@ def main(
         ffn_bias: Add a bias to its products.
         qk_norm: Normalise queries and keys.
         head_norm: Norm of what the heads found.
+        value_residual: Mix the values of every block with those of the first.
         tie_embeddings: Share the weight of embedding and output head.
+        head_bias: Add a bias to the output head.
         batch_size: Sequences per update (none: the preset's, or 1).
         tokens: Tokens to train on (none: the preset's, if it limits the updates).
         peak_tflops: Peak of the hardware in 10^12 operations per second.

@@ -11,7 +11,7 @@ What makes it faster than cs_basics/attention.py:
 - in compiled code on a CPU, rotation and attention are one C++ kernel (native/attention_kernel.py).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from einops import rearrange, repeat
@@ -61,18 +61,20 @@ class FlashGroupedQueryAttention(GroupedQueryAttention):
         self,
         x: Float[Tensor, "... seq d_model"],
         positions: Int[Tensor, "... seq"] | None = None,
+        values: Float[Tensor, "... seq d_kv"] | None = None,
     ) -> Float[Tensor, "... seq d_model"]:
-        """Attend; arguments and result as in CausalSelfAttention."""
+        """Attend; arguments and result as in GroupedQueryAttention."""
         if has_qk_norm(self):
             # The gains of QK-norm are in the book's order, so queries and keys must be, too.
             weights = [self.q_proj.weight, self.k_proj.weight, self.v_proj.weight]
-            q, k, v = split_heads(x @ stack(weights).T, self.num_heads, self.num_kv_heads)
+            qkv = fused_qkv(x, weights, values)
+            q, k, v = split_heads(qkv, self.num_heads, self.num_kv_heads)
             q, k = self.q_norm(q), self.k_norm(k)
             if self.rope is not None:
                 places = all_positions(q, positions)
                 q, k = self.rope(q, places), self.rope(k, places)
         else:
-            qkv = x @ stack(half_split_weights(self, self.num_kv_heads)).T
+            qkv = fused_qkv(x, half_split_weights(self, self.num_kv_heads), values)
             if self.kernel is not None and positions is None:
                 found = attend_by_kernel(self.kernel, qkv, self, self.num_kv_heads)
                 return self.output_proj(self.head_norm(found, x))
@@ -90,6 +92,17 @@ def has_qk_norm(attention: CausalSelfAttention) -> bool:
     """Tell whether queries and keys are normalised."""
     norm = getattr(attention, "q_norm", None)
     return norm is not None and len(list(norm.parameters())) > 0
+
+
+def fused_qkv(
+    x: Float[Tensor, "... seq d_model"],
+    weights: Sequence[Tensor],
+    values: Float[Tensor, "... seq d_kv"] | None,
+) -> Float[Tensor, "... seq d_qkv"]:
+    """Return queries, keys and values from one product, or from two beside the values given."""
+    if values is None:
+        return x @ stack(weights).T
+    return torch.cat([x @ stack(weights[:2]).T, values], dim=-1)
 
 
 def half_split_weights(attention: CausalSelfAttention, num_kv_heads: int) -> list[Tensor]:

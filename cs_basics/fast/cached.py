@@ -32,6 +32,7 @@ from cs_basics.layers import Linear, SwiGLU
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
+from cs_basics.variants.value_residual import Stream, ValueResidualBlock
 
 
 class KVCache:
@@ -73,9 +74,10 @@ class DecodingAttention(nn.Module):
     Args:
         attention: The attention whose weights are used; without QK-norm, the rows of queries and
             keys are stored in half-split order (fast/attention.py).
+        is_given_values: Whether `forward` is given values; then v_proj stays by itself.
     """
 
-    def __init__(self, attention: CausalSelfAttention) -> None:
+    def __init__(self, attention: CausalSelfAttention, *, is_given_values: bool = False) -> None:
         super().__init__()
         self.num_heads, self.d_head = attention.num_heads, attention.d_head
         self.num_kv_heads: int = getattr(attention, "num_kv_heads", attention.num_heads)
@@ -88,15 +90,24 @@ class DecodingAttention(nn.Module):
             weights: list[Tensor] = [projection.weight for projection in projections]
         else:
             weights = half_split_weights(attention, self.num_kv_heads)
+        if is_given_values:
+            self.v_proj = attention.v_proj
+            weights.pop()
         self.qkv_proj = linear_of(torch.cat(weights))
         self.output_proj, self.rope = attention.output_proj, attention.rope
 
     def forward(
-        self, x: Float[Tensor, "batch new d_model"], cache: KVCache
+        self,
+        x: Float[Tensor, "batch new d_model"],
+        cache: KVCache,
+        values: Float[Tensor, "batch new d_kv"] | None = None,
     ) -> Float[Tensor, "batch new d_model"]:
         """Attend; the cache is extended in place."""
         rows = cache.positions.unsqueeze(1)  # for all heads
-        q, k, v = split_heads(self.qkv_proj(x), self.num_heads, self.num_kv_heads)
+        qkv = self.qkv_proj(x)
+        if values is not None:
+            qkv = torch.cat([qkv, values], dim=-1)
+        q, k, v = split_heads(qkv, self.num_heads, self.num_kv_heads)
         if self.has_qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
         if self.rope is not None and self.has_qk_norm:
@@ -162,10 +173,24 @@ class DecodingSandwich(SandwichBlock):
         return x + self.ln2_after(self.ffn(self.ln2(x)))
 
 
+class DecodingValueResidual(ValueResidualBlock):
+    """ValueResidualBlock with a cache, which keeps the mixed values."""
+
+    def forward(self, stream: Stream, cache: KVCache) -> Stream:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the new residual stream, and the values of the first block."""
+        x, first_values = stream if isinstance(stream, tuple) else (stream, None)
+        normed = self.ln1(x)
+        first_values, values = self.mixed(self.attn.v_proj(normed), first_values)
+        x = x + self.attn(normed, cache, values)
+        x = x + self.ffn(self.ln2(x))
+        return x if self.is_last else (x, first_values)
+
+
 BLOCKS: dict[type[nn.Module], type[nn.Module]] = {
     TransformerBlock: DecodingPreNorm,
     PostNormBlock: DecodingPostNorm,
     SandwichBlock: DecodingSandwich,
+    ValueResidualBlock: DecodingValueResidual,
 }
 ATTENTIONS = {
     CausalSelfAttention, FlashSelfAttention, GroupedQueryAttention, FlashGroupedQueryAttention,
@@ -214,7 +239,9 @@ def decoding_model(model: nn.Module) -> DecodingLM | None:
     assert isinstance(copied, DecodingLM)
     for block in copied.layers:
         block.__class__ = BLOCKS[block_kind(block)]
-        block.attn = DecodingAttention(cast(CausalSelfAttention, block.attn))
+        attention = cast(CausalSelfAttention, block.attn)
+        is_given_values = isinstance(block, DecodingValueResidual)
+        block.attn = DecodingAttention(attention, is_given_values=is_given_values)
         if type(block.ffn) in (SwiGLU, FusedSwiGLU):
             block.ffn = DecodingSwiGLU(cast(SwiGLU, block.ffn))
     return copied

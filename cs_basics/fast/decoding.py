@@ -27,6 +27,7 @@ from cs_basics.fast.sampling import SamplingTensors, sample_fast
 from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, seen_tokens
 from cs_basics.layers import Linear
 from cs_basics.transformer import TransformerLM
+from cs_basics.variants.feed_forward import BiasedLinear
 
 PLACES = 32
 """Attention reads a multiple of this many cached positions."""
@@ -51,6 +52,16 @@ class RowLinear(Linear):
         """Return x W^T; products and sums in at least float32."""
         wide = torch.promote_types(x.dtype, torch.float32)
         return (self.weight.to(wide) * x.to(wide).unsqueeze(-2)).sum(dim=-1).to(x.dtype)
+
+
+class BiasedRowLinear(BiasedLinear, RowLinear):
+    """BiasedLinear for one row: the product of RowLinear and the bias."""
+
+
+ROW_CLASSES: dict[type[nn.Module], type[nn.Module]] = {
+    Linear: RowLinear,
+    BiasedLinear: BiasedRowLinear,
+}
 
 
 class Decoder:
@@ -90,8 +101,7 @@ class Decoder:
                 # A copy, since a prompt has many rows and is read with library products.
                 self._stepping_model = copy_sharing_tensors(self.model)
                 for module in self._stepping_model.modules():
-                    if type(module) is Linear:
-                        module.__class__ = RowLinear
+                    module.__class__ = ROW_CLASSES.get(type(module), type(module))
 
     @torch.no_grad()
     def read(self, contexts: Sequence[Sequence[int]], first_row: int = 0) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from cs_basics.fast.chunked_loss import linear_cross_entropy
 from cs_basics.fast.transformer import FastTransformerLM
 from cs_basics.functional import cross_entropy
+from cs_basics.layers import Linear
 
 Loss = Float[Tensor, ""]
 LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
@@ -49,6 +50,7 @@ def is_chunked(model: nn.Module, num_positions: int) -> bool:
     """Tell whether the loss of a batch is computed in chunks."""
     return (
         isinstance(model, FastTransformerLM)
+        and type(model.lm_head) is Linear  # It knows no bias.
         and model.lm_head.weight.device.type == "cpu"
         and num_positions * model.vocab_size >= MANY_LOGITS
     )

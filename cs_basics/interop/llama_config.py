@@ -21,6 +21,8 @@ REQUIRED: dict[str, tuple[str | bool, ...]] = {
     "ffn": ("swiglu",),
     "ffn_bias": (False,),
     "head_norm": ("none",),
+    "value_residual": (False,),
+    "head_bias": (False,),
 }
 """The choices that Llama and Qwen3 make. The two norms differ in where they round."""
 
@@ -33,9 +35,11 @@ def check_has_llama_form(config: ModelConfig) -> None:
     """
     for name, allowed in REQUIRED.items():
         if (value := getattr(config, name)) not in allowed:
+            flag = name.replace("_", "-")
+            wanted = f"--no-{flag}" if allowed == (False,) else f"--{flag} {allowed[0]}"
             raise ValueError(
                 f"{name}={value} has no form in a Llama folder, only "
-                f"{' or '.join(map(str, allowed))} has"
+                f"{' or '.join(map(str, allowed))} has: train with {wanted}"
             )
     # transformers checks this for Llama even where heads have a size of their own.
     if config.d_model % config.num_heads and not config.qk_norm:

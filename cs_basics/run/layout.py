@@ -28,6 +28,13 @@ def check_layout(config: TrainConfig, world: World) -> None:
                 f"--optimizer muon needs whole matrices, and with --parallel {parallel} each "
                 "process holds a part of them: use --parallel ddp, or --optimizer adamw"
             )
+        for name in ("value_residual", "head_bias"):
+            if parallel == "tp" and getattr(config.model, name):
+                flag = name.replace("_", "-")
+                raise ValueError(
+                    f"--parallel tp does not know how to share out --{flag}: use ddp or fsdp, or "
+                    f"--no-{flag}"
+                )
         if config.optim.average_from < 1:
             raise ValueError(
                 f"--average-from needs whole weights, and with --parallel {parallel} each process "

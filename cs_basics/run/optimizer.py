@@ -27,10 +27,13 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
     ratio = 1.0 if is_tied else optim.embedding_lr_ratio
     held = {id(table) for table in tables}
     others = {name: p for name, p in model.named_parameters() if id(p) not in held}
+    biases = [others.pop(n) for n in list(others) if f".{n}".endswith(".lm_head.bias")]
     groups: list[dict[str, Any]] = [
         {"params": list(others.values()), "lr_ratio": 1.0},
         {"params": tables, "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
     ]
+    if biases:  # Decay would make all tokens equally frequent.
+        groups.append({"params": biases, "lr_ratio": 1.0, "weight_decay": 0.0})
     kind = AdamW
     if optim.optimizer == "muon":
         from cs_basics.variants.muon import Muon

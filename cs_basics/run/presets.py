@@ -72,6 +72,8 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
             dropout=0.1,
             dropout_from=0.3,
             tie_embeddings=True,
+            head_bias=True,
+            value_residual=True,
         ),
     ),
     "tinystories-cpu": (

@@ -36,6 +36,7 @@ from cs_basics.run.token_file import check_unchanged
 from cs_basics.training import Batch, TrainingDivergedError, Update, train
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.ensemble import build_models
+from cs_basics.variants.head_bias import set_head_bias
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class Trainer:
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
         self.model = build_models(config.model, self.device)
+        set_head_bias(self.model, corpus.train.tokens)
         if self.is_fast:
             self.model = accelerate(self.model)
         if config.run.activation_checkpointing:

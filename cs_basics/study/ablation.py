@@ -60,20 +60,25 @@ def _norms(base: TrainConfig) -> Variants:
         "heads-group": base.replace(head_norm="group"),
         "heads-gated": base.replace(head_norm="gated"),
         "heads-gated-first": base.replace(head_norm="gated-first"),
-        "no-norm": base.replace(placement="none"),
+        "no-norm": _placed(base, "none"),
     }
 
 
 def _placement(base: TrainConfig) -> Variants:
     return {
         "pre": base,
-        "post": base.replace(placement="post"),
-        "sandwich": base.replace(placement="sandwich"),
-        "no-norm": base.replace(placement="none"),
+        "post": _placed(base, "post"),
+        "sandwich": _placed(base, "sandwich"),
+        "no-norm": _placed(base, "none"),
         # Xiong et al. 2020: with the norm before each part, training needs no warm-up.
         "pre-no-warmup": base.replace(warmup_steps=0),
-        "post-no-warmup": base.replace(placement="post", warmup_steps=0),
+        "post-no-warmup": _placed(base, "post", warmup_steps=0),
     }
+
+
+def _placed(base: TrainConfig, placement: str, **changes: object) -> TrainConfig:
+    """Change the placement of the norms; value residual exists with placement=pre only."""
+    return base.replace(placement=placement, value_residual=False, **changes)
 
 
 def _positions(base: TrainConfig) -> Variants:

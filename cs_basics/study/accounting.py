@@ -35,15 +35,17 @@ def parameters(config: ModelConfig) -> Parts:
     d_model, num_layers = config.d_model, config.num_layers
     per_norm = 2 * d_model if config.norm == "layernorm" else d_model
     ffn_biases = (num_ffn_matrices(config) - 1) * config.d_ff + d_model if config.ffn_bias else 0
+    value_shares = 2 * (num_layers - 1) if config.value_residual else 0
     head_norms = 2 * config.d_head if config.qk_norm else 0
     head_norms += config.d_q if config.head_norm != "none" else 0
     return {
         "token embeddings": config.vocab_size * d_model,
-        "attention": num_layers * d_model * attention_width(config),
+        "attention": num_layers * d_model * attention_width(config) + value_shares,
         "feed-forward": num_layers
         * (num_ffn_matrices(config) * d_model * config.d_ff + ffn_biases),
         "norms": num_norms(config) * per_norm + num_layers * head_norms,
-        "output head": 0 if config.tie_embeddings else config.vocab_size * d_model,
+        "output head": config.vocab_size
+        * ((0 if config.tie_embeddings else d_model) + config.head_bias),
     }
 
 
@@ -134,11 +136,13 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     ffn = stream + HIDDEN_ARRAYS[config.ffn] * hidden
     output_head = stream
     per_norm = 1 if config.norm in ("centre-only", "gain-only") else ARRAYS_PER_NORM
+    # Values before they are mixed with those of the first block.
+    unmixed = (config.num_layers - 1) * tokens * config.d_kv if config.value_residual else 0
     floats = {
         "weights": num_parameters,
         "gradients": num_parameters,
         "optimizer state": 2 * num_parameters,
-        "activations: attention": config.num_layers * attention,
+        "activations: attention": config.num_layers * attention + unmixed,
         "activations: feed-forward": config.num_layers * ffn,
         "activations: norms, head": num_norms(config) * per_norm * stream + output_head,
         "activations: logits and loss": 4 * tokens * config.vocab_size,

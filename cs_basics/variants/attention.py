@@ -84,11 +84,21 @@ class GroupedQueryAttention(CausalSelfAttention):
         self,
         x: Float[Tensor, "... seq d_model"],
         positions: Int[Tensor, "... seq"] | None = None,
+        values: Float[Tensor, "... seq d_kv"] | None = None,
     ) -> Float[Tensor, "... seq d_model"]:
-        """Attend; arguments and result as in CausalSelfAttention."""
+        """Attend.
+
+        Args:
+            x: As in CausalSelfAttention.
+            positions: As in CausalSelfAttention.
+            values: The values of all heads, side by side; None: those that v_proj makes of x.
+
+        Returns:
+            Same shape as x.
+        """
+        parts = (self.q_proj(x), self.k_proj(x), self.v_proj(x) if values is None else values)
         q, k, v = (
-            rearrange(projection(x), "... seq (heads d) -> ... heads seq d", d=self.d_head)
-            for projection in (self.q_proj, self.k_proj, self.v_proj)
+            rearrange(part, "... seq (heads d) -> ... heads seq d", d=self.d_head) for part in parts
         )
         q, k = self.q_norm(q), self.k_norm(k)
         places = torch.arange(x.shape[-2], device=x.device)

@@ -69,8 +69,14 @@ class ModelConfig:
     head_norm: HeadNormKind = "none"
     """Normalise the heads' outputs before the output projection: each head by itself (group), or
     all together with a gate (cs_basics/variants/head_norm.py)."""
+    value_residual: bool = False
+    """Mix the values of every block's attention with those of the first block
+    (cs_basics/variants/value_residual.py)."""
     tie_embeddings: bool = False
     """Use the embedding table as output head too."""
+    head_bias: bool = False
+    """Add a bias to the output head. In training it begins with the logarithm of each token's share
+    of the training text (cs_basics/variants/head_bias.py)."""
     num_models: int = 1
     """Models of these sizes that are trained side by side, and whose mean probability is the
     prediction (an ensemble)."""
@@ -90,6 +96,10 @@ class ModelConfig:
             raise ValueError(f"rope_theta={self.rope_theta} must be greater than 0, and finite")
         self._check_norm()
         self._check_heads()
+        if self.value_residual and self.placement != "pre":
+            raise ValueError(
+                f"value_residual=True needs placement=pre, not placement={self.placement}"
+            )
 
     def _check_norm(self) -> None:
         if not 0 <= self.norm_eps < math.inf:

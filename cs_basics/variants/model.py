@@ -10,8 +10,10 @@ from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.feed_forward import BiasedSwiGLU, FeedForward
+from cs_basics.variants.head_bias import add_head_bias
 from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
 from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
+from cs_basics.variants.value_residual import mix_values
 
 BLOCKS: dict[str, type[TransformerBlock]] = {
     "pre": TransformerBlock,
@@ -67,6 +69,8 @@ def build_model(
     for block in model.layers:
         assert isinstance(block, TransformerBlock)
         exchange_parts(block, config, rope, device, dtype)
+    if config.value_residual:
+        mix_values(model, device, dtype)
     # After post-norm blocks the stream is normalised already; "none" has no norms.
     has_final_norm = config.placement not in ("post", "none")
     model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]
@@ -74,6 +78,8 @@ def build_model(
         # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The shared table has
         # the head's small initial values: an embedding's would give logits of size sqrt(d_model).
         model.token_embeddings.weight = model.lm_head.weight
+    if config.head_bias:
+        add_head_bias(model, device, dtype)
     return model
 
 
@@ -92,7 +98,7 @@ def exchange_parts(
         norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
         setattr(block, name, norm)
     is_books = config.num_kv_heads is None is config.head_dim and not config.qk_norm
-    if not is_books or config.head_norm != "none":
+    if not is_books or config.head_norm != "none" or config.value_residual:
         block.attn = GroupedQueryAttention(
             config.d_model,
             config.num_heads,

@@ -111,6 +111,7 @@ LEFT_OUT = (
 FIXED = (
     *("norm", "norm_eps", "norm_fraction", "norm_groups", "placement", "positions"),
     *("num_kv_heads", "head_dim", "qk_norm", "head_norm", "ffn", "ffn_bias", "tie_embeddings"),
+    *("value_residual", "head_bias"),
     *("optimizer", "muon_lr_ratio", "muon_momentum", "muon_steps", "muon_by_head"),
     *("order", "parallel"),
 )
@@ -139,6 +140,9 @@ OTHERWISE = (
     ("cs_basics/run/distributed.py", " or another method.", "."),
     ("cs_basics/run/encoding.py", "A FastTokenizer (cs_basics.fast.text) encodes with several "
      "processes. Any other tokenizer needs", "A tokenizer needs"),
+    ("cs_basics/run/optimizer.py", "    biases = [...]bias\")]\n", ""),
+    ("cs_basics/run/optimizer.py", "    if biases:[...]\"weight_decay\": 0.0})\n", ""),
+    ("cs_basics/run/trainer.py", "        set_head_bias(self.model, corpus.train.tokens)\n", ""),
     ("cs_basics/run/optimizer.py", "    kind = AdamW\n[...](accelerate(kind) if is_fast else kind)",
      "    return (accelerate(AdamW) if is_fast else AdamW)"),
     ("cs_basics/run/layout.py", ", or the optimizer not at all[...]    micro_batch_size(config",

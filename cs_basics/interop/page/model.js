@@ -10,7 +10,7 @@ import {
  *   num_layers: number, num_heads: number, rope_theta: number, norm: string, norm_eps: number,
  *   norm_fraction: number, norm_groups: number, placement: string, positions: string,
  *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean,
- *   head_norm: string }} ModelConfig
+ *   head_norm: string, value_residual: boolean }} ModelConfig
  */
 
 /**
@@ -76,7 +76,7 @@ export class Model {
       const scale = operations.scale[name] ?? 1;
       const parts = /** @type {const} */ ([
         ["attn", "ln1", (/** @type {Float32Array} */ input) =>
-          this.attention(name, input, position, cache[layer], operations, trace)],
+          this.attention(name, input, position, cache, layer, operations, trace)],
         ["ffn", "ln2", (/** @type {Float32Array} */ input) =>
           this.feedForward(name, input, operations, trace)],
       ]);
@@ -99,8 +99,16 @@ export class Model {
 
   /** Scores of the next token. @param {Float32Array} hidden from `step` */
   logits(hidden) {
+    const logits = this.pushes(hidden);
+    const bias = this.weights.get("lm_head.bias");
+    if (bias) add(logits, bias.data);
+    return logits;
+  }
+
+  /** What a direction of the stream adds to the scores. @param {Float32Array} direction */
+  pushes(direction) {
     const head = this.weight("lm_head");
-    return linear(head, hidden, new Float32Array(head.rows));
+    return linear(head, direction, new Float32Array(head.rows));
   }
 
   /**
@@ -154,18 +162,26 @@ export class Model {
    * @param {string} name
    * @param {Float32Array} x
    * @param {number} position
-   * @param {{ keys: Float32Array, values: Float32Array }} cache
+   * @param {import("./reader.js").Cache} caches of all layers
+   * @param {number} layer
    * @param {Operations} operations
    * @param {Trace} [trace]
    */
-  attention(name, x, position, cache, operations, trace) {
+  attention(name, x, position, caches, layer, operations, trace) {
     const { dHead, numKvHeads, config: { d_model, num_heads, qk_norm, norm_eps } } = this;
     const dQ = num_heads * dHead, dKv = numKvHeads * dHead;
+    const cache = caches[layer];
     const q = linear(this.weight(`${name}.attn.q_proj`), x, new Float32Array(dQ));
     const k = cache.keys.subarray(position * dKv, (position + 1) * dKv);
     const v = cache.values.subarray(position * dKv, (position + 1) * dKv);
     linear(this.weight(`${name}.attn.k_proj`), x, k);
     linear(this.weight(`${name}.attn.v_proj`), x, v);
+    if (this.config.value_residual && layer > 0) {
+      // The first layer's cache holds its own values, unmixed.
+      const [ofFirst, own] = this.weights.get(`${name}.value_shares`)?.data ?? [];
+      const first = caches[0].values.subarray(position * dKv, (position + 1) * dKv);
+      for (let i = 0; i < dKv; i++) v[i] = ofFirst * first[i] + own * v[i];
+    }
     const isTurned = this.angles.length > 0 && !operations.off.includes(`${name}.attn.rope`);
     for (const [rows, norm] of /** @type {const} */ ([[q, "q_norm"], [k, "k_norm"]])) {
       for (let at = 0; at < rows.length; at += dHead) {

@@ -24,6 +24,7 @@ from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock
 from cs_basics.variants.feed_forward import FeedForward
 from cs_basics.variants.norms import GemmaRMSNorm
+from cs_basics.variants.value_residual import Stream
 
 NUM_UNITS, NUM_TOKENS = 10, 5
 
@@ -151,8 +152,9 @@ def _outputs(model: TransformerLM, text: Sequence[int]) -> dict[str, Float[Tenso
     """Run the model on a text and return the output of each module, by its name."""
     found: dict[str, Tensor] = {}
 
-    def keep(name: str, _module: nn.Module, _inputs: object, output: Tensor) -> None:
-        found[name] = output[0]
+    def keep(name: str, _module: nn.Module, _inputs: object, output: Stream) -> None:
+        # A block with mixed values returns them beside the stream.
+        found[name] = output[0] if isinstance(output, Tensor) else output[0][0]
 
     hooks = [
         module.register_forward_hook(partial(keep, name)) for name, module in model.named_modules()
@@ -213,7 +215,8 @@ def strongest_units(
     for index in sizes.flatten().topk(min(NUM_UNITS, sizes.numel())).indices.tolist():
         layer, unit = divmod(index, sizes.shape[1])
         activation = units[layer][unit]
-        pushed = model.lm_head(activation * downs[layer][:, unit] * gain)
+        # Without a bias of the head, which no unit adds.
+        pushed = model.lm_head.weight @ (activation * downs[layer][:, unit] * gain)
         found.append({
             "layer": layer, "unit": unit, "activation": activation.item(),
             "pushes": pushed.topk(min(NUM_TOKENS, len(pushed))).indices.tolist(),

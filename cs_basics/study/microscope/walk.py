@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from cs_basics.transformer import TransformerLM
+from cs_basics.variants.value_residual import Stream
 
 PACKAGE = Path(__file__).parents[2]
 
@@ -72,9 +73,10 @@ class _Guide:
     def enter(self, name: str, *_: object) -> None:
         self.entered[name] = len(self.stops)
 
-    def leave(self, name: str, part: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def leave(self, name: str, part: nn.Module, inputs: tuple[Stream, ...], output: Stream) -> None:
         file, line = _caller()
-        x = inputs[0]
+        # Blocks with mixed values pass them on beside the stream.
+        x, output = (s if isinstance(s, Tensor) else s[0] for s in (inputs[0], output))
         stop = Stop(
             part=name,
             kind=type(part).__name__,

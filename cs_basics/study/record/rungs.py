@@ -48,6 +48,14 @@ RUNGS = (
         "linear", "the rate falls in a straight line", {"schedule": "linear"},
         "Defazio et al. 2023, arXiv 2310.07831",
     ),
+    Rung(
+        "head-bias", "a bias of the output head that begins with the tokens' shares",
+        {"head_bias": True}, "Meister et al. 2023, arXiv 2212.09686",
+    ),
+    Rung(
+        "value-residual", "values mixed with those of the first block", {"value_residual": True},
+        "Zhou et al. 2024, arXiv 2410.17897",
+    ),
     # What else was thought of.
     Rung("rate-2", "twice the rate", {"lr": 6e-3}, "a sweep"),
     Rung(

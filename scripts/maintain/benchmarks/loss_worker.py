@@ -39,6 +39,7 @@ from cs_basics.run.token_file import open_token_file
 from cs_basics.training import Batch, TrainingDivergedError, Update, train
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.ensemble import build_models
+from cs_basics.variants.head_bias import set_head_bias
 
 from .models import llama
 from .worker import answer_all
@@ -78,6 +79,7 @@ class Racer:
         self.train, self.valid = (open_token_file(folder / f"{n}.bin") for n in ("train", "valid"))
         training = make_ours(config) if attempt.kind == "ours" else make_peer(attempt.kind, config)
         self.model, self.optimizer, self.loss_of, self.plain_loss_of, self.dropout = training
+        set_head_bias(self.model, self.train.tokens)
         self.step, self.elapsed_s, self.has_diverged = 0, 0.0, False
         # Compiled before the clock starts; no update is made.
         self.loss_of(*self.batch()).backward()

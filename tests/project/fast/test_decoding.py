@@ -55,6 +55,16 @@ VARIANTS = {
     "silu, tied": {"ffn": "silu", "tie_embeddings": True},
     "relu squared, biases": {"ffn": "relu-squared", "ffn_bias": True},
     "swiglu, biases": {"ffn_bias": True},
+    "value residual, tied, with a bias": {
+        "value_residual": True,
+        "tie_embeddings": True,
+        "head_bias": True,
+    },
+    "value residual, grouped, qk norm": {
+        "value_residual": True,
+        "num_kv_heads": 2,
+        "qk_norm": True,
+    },
 }
 
 

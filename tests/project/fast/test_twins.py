@@ -193,6 +193,9 @@ MODELS = {
         "qk_norm": True, "head_dim": 6, "norm_eps": 0.1, "norm": "rmsnorm-llama",
     },
     "QK-norm, silu, no positions": {"qk_norm": True, "ffn": "silu", "positions": "none"},
+    "value residual": {"value_residual": True, "num_layers": 3},
+    "value residual, GQA, QK-norm": {"value_residual": True, "num_kv_heads": 2, "qk_norm": True},
+    "bias of the head, tied": {"head_bias": True, "tie_embeddings": True},
 }  # fmt: skip
 
 

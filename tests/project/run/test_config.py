@@ -119,7 +119,7 @@ def test_json_of_another_kind_is_refused(section, changes, message):
 
 def test_a_choice_that_an_older_configuration_does_not_name_is_the_books():
     values = DEBUG.to_json()
-    for name in ("head_dim", "head_norm", "ffn_bias", "qk_norm"):
+    for name in ("head_dim", "head_norm", "ffn_bias", "qk_norm", "head_bias", "value_residual"):
         del values["model"][name]
     del values["optim"]["optimizer"]
     assert TrainConfig.from_json(values) == DEBUG

@@ -46,6 +46,9 @@ VARIANTS = {
     "swiglu, biases": {"ffn_bias": True},
     "qk norm": {"qk_norm": True},
     "tied": {"tie_embeddings": True},
+    "tied, with a bias": {"tie_embeddings": True, "head_bias": True},
+    "value residual": {"value_residual": True},
+    "value residual, grouped queries": {"value_residual": True, "num_kv_heads": 2},
     "grouped queries": {"num_kv_heads": 2},
     "grouped queries, qk norm": {"num_kv_heads": 1, "qk_norm": True},
     "no positions": {"positions": "none"},
@@ -62,7 +65,7 @@ def config(request):
 def test_each_part_has_the_parameters_of_its_modules(config):
     words = {
         "token embeddings": ("token_embeddings",),
-        "attention": ("proj",),
+        "attention": ("proj", "value_shares"),
         "feed-forward": ("ffn",),
         "norms": ("ln", "norm"),
         "output head": ("lm_head",),

@@ -18,7 +18,7 @@ from cs_basics.training import train
 from cs_basics.variants.model import build_model
 
 ROWS, D, ROUNDS = 4096, 512, 101
-CONFIG = PRESETS["own-text"][1].replace(tie_embeddings=False)
+CONFIG = PRESETS["own-text"][1].replace(tie_embeddings=False, head_bias=False, value_residual=False)
 RATIO = "time / the other's"
 LAYER = f"ratio of medians of {ROUNDS} turns in one process, 4,096 x 512, float32"
 

@@ -62,7 +62,8 @@ def at_zero(_seed: int) -> Values:
 
 def in_a_model(seed: int) -> Values:
     """Loss of a fresh model with eps inside, and with it moved outside."""
-    config = PRESETS["own-text"][1].replace(tie_embeddings=False).model
+    plain = {"tie_embeddings": False, "head_bias": False, "value_residual": False}
+    config = PRESETS["own-text"][1].replace(**plain).model
     torch.manual_seed(seed)
     model, seen = build_model(config), list[float]()
     ids = torch.randint(config.vocab_size, (2, config.context_length + 1))

@@ -1,0 +1,50 @@
+"""A bias of the output head, which begins with what is known before training: the tokens' shares.
+
+Meister et al. 2023, sec. 3 (https://arxiv.org/abs/2212.09686): with the logarithm of each token's
+share of the text as bias, the first prediction is that share, and no update is spent on learning
+which tokens are frequent.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from cs_basics.transformer import TransformerLM
+from cs_basics.variants.feed_forward import BiasedLinear
+
+CHUNK = 1 << 24
+"""Tokens counted at a time: a token file may be larger than the memory."""
+
+
+def add_head_bias(
+    model: TransformerLM,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Give the output head a bias of zeros, in place."""
+    model.lm_head.__class__ = BiasedLinear
+    model.lm_head.bias = nn.Parameter(torch.zeros(model.vocab_size, device=device, dtype=dtype))
+
+
+def set_head_bias(model: nn.Module, tokens: np.ndarray) -> None:
+    """Set the bias of every output head to the logarithm of each token's share, in place.
+
+    Args:
+        model: A model or an ensemble; without such a bias it stays as it is.
+        tokens: Token ids of the training text, (num_tokens).
+    """
+    heads = [part.lm_head for part in model.modules() if isinstance(part, TransformerLM)]
+    biases = [head.bias for head in heads if isinstance(head, BiasedLinear)]
+    if biases:
+        shares = log_shares(tokens, len(biases[0]))
+        for bias in biases:
+            bias.data.copy_(shares)
+
+
+def log_shares(tokens: np.ndarray, vocab_size: int) -> Float[Tensor, " vocab_size"]:
+    """Return the logarithm of each token's share, each counted once more than it occurs."""
+    counts = np.ones(vocab_size)
+    for start in range(0, len(tokens), CHUNK):
+        counts += np.bincount(tokens[start : start + CHUNK], minlength=vocab_size)
+    return torch.from_numpy(np.log(counts / counts.sum())).float()
