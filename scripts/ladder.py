@@ -180,7 +180,8 @@ class Climber:
     def measure_speed(self) -> None:
         """Train the base for half a minute, and stretch all runs by how much longer it takes now.
 
-        By a tenth it can take longer by chance; a larger difference is measured twice more.
+        By a tenth it can take longer by chance; a larger difference is measured twice more. Then
+        the base is trained as long as a choice, if it was before: half a minute is off by a tenth.
 
         Raises:
             ValueError: The machine is much faster or slower than when the ladder was begun.
@@ -206,6 +207,12 @@ class Climber:
             )
         print(f"{steps:.0f} updates in half a minute, {begun} when the ladder was begun: "
               f"{self.stretch:.2f} times its minutes", flush=True)  # fmt: skip
+        if known := self.record.runs("choice").get(()):
+            begun = median(score.steps for score in known.values() if score.stretch == 1)
+            steps = self.make_run("choice", (), 0).steps
+            self.stretch *= begun / max(1, steps)
+            print(f"{steps} updates of the base as a choice, {begun:.0f} when the ladder was "
+                  f"begun: {self.stretch:.2f} times its minutes", flush=True)  # fmt: skip
 
     def read(self) -> Ladder:
         """Return all that is known so far."""

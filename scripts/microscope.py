@@ -109,7 +109,10 @@ def write_diagram(folder: RunFolder, path: Path) -> None:
     check_can_write(path)
     block = folder.load_model().layers[0]
     if type(block) is not TransformerBlock:
-        raise ValueError(f"{folder.path} has {type(block).__name__}s: only pre-norm blocks fuse")
+        raise ValueError(
+            f"{folder.path} has {type(block).__name__}s: only the book's block is drawn, pre-norm "
+            "and trained with --no-value-residual"
+        )
     if (norm := type(block.ln1)) is not RMSNorm:  # Variants stand in its place.
         raise ValueError(f"{folder.path} has {norm.__name__}: only RMSNorm is fused")
     write_atomically(path, flow.draw_blocks(block))

@@ -32,7 +32,7 @@ from cs_basics.layers import Linear, SwiGLU
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
-from cs_basics.variants.value_residual import Stream, ValueResidualBlock
+from cs_basics.variants.value_residual import StreamAndValues, ValueResidualBlock
 
 
 class KVCache:
@@ -74,7 +74,8 @@ class DecodingAttention(nn.Module):
     Args:
         attention: The attention whose weights are used; without QK-norm, the rows of queries and
             keys are stored in half-split order (fast/attention.py).
-        is_given_values: Whether `forward` is given values; then v_proj stays by itself.
+        is_given_values: Whether the block calls v_proj itself and gives `forward` the values;
+            `qkv_proj` then holds queries and keys only.
     """
 
     def __init__(self, attention: CausalSelfAttention, *, is_given_values: bool = False) -> None:
@@ -176,11 +177,11 @@ class DecodingSandwich(SandwichBlock):
 class DecodingValueResidual(ValueResidualBlock):
     """ValueResidualBlock with a cache, which keeps the mixed values."""
 
-    def forward(self, stream: Stream, cache: KVCache) -> Stream:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(self, stream: StreamAndValues, cache: KVCache) -> StreamAndValues:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the new residual stream, and the values of the first block."""
         x, first_values = stream if isinstance(stream, tuple) else (stream, None)
         normed = self.ln1(x)
-        first_values, values = self.mixed(self.attn.v_proj(normed), first_values)
+        first_values, values = self.mix(self.attn.v_proj(normed), first_values)
         x = x + self.attn(normed, cache, values)
         x = x + self.ffn(self.ln2(x))
         return x if self.is_last else (x, first_values)

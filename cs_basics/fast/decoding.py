@@ -55,7 +55,7 @@ class RowLinear(Linear):
 
 
 class BiasedRowLinear(BiasedLinear, RowLinear):
-    """BiasedLinear for one row: the product of RowLinear and the bias."""
+    """BiasedLinear for one row: RowLinear's product plus the bias."""
 
 
 ROW_CLASSES: dict[type[nn.Module], type[nn.Module]] = {

@@ -50,7 +50,7 @@ def is_chunked(model: nn.Module, num_positions: int) -> bool:
     """Tell whether the loss of a batch is computed in chunks."""
     return (
         isinstance(model, FastTransformerLM)
-        and type(model.lm_head) is Linear  # It knows no bias.
+        and type(model.lm_head) is Linear  # linear_cross_entropy takes no bias.
         and model.lm_head.weight.device.type == "cpu"
         and num_positions * model.vocab_size >= MANY_LOGITS
     )

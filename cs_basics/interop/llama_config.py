@@ -36,7 +36,7 @@ def check_has_llama_form(config: ModelConfig) -> None:
     for name, allowed in REQUIRED.items():
         if (value := getattr(config, name)) not in allowed:
             flag = name.replace("_", "-")
-            wanted = f"--no-{flag}" if allowed == (False,) else f"--{flag} {allowed[0]}"
+            wanted = f"--no-{flag}" if value is True else f"--{flag} {allowed[0]}"
             raise ValueError(
                 f"{name}={value} has no form in a Llama folder, only "
                 f"{' or '.join(map(str, allowed))} has: train with {wanted}"

@@ -14,7 +14,7 @@ def check_layout(config: TrainConfig, world: World) -> None:
     """Refuse a run that the processes cannot share out, before minutes of work.
 
     Raises:
-        ValueError: The batch cannot be shared out evenly, or the optimizer not at all.
+        ValueError: The batch cannot be shared out evenly, or the model not at all.
     """
     parallel = config.run.parallel
     if parallel != "ddp" and world.size > 1:
@@ -28,8 +28,9 @@ def check_layout(config: TrainConfig, world: World) -> None:
                 f"--optimizer muon needs whole matrices, and with --parallel {parallel} each "
                 "process holds a part of them: use --parallel ddp, or --optimizer adamw"
             )
-        for name in ("value_residual", "head_bias"):
-            if parallel == "tp" and getattr(config.model, name):
+        beyond_tp = ("value_residual", "head_bias") if parallel == "tp" else ()
+        for name in beyond_tp:
+            if getattr(config.model, name):
                 flag = name.replace("_", "-")
                 raise ValueError(
                     f"--parallel tp does not know how to share out --{flag}: use ddp or fsdp, or "

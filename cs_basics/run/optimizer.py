@@ -9,10 +9,13 @@ from cs_basics.fast import accelerate
 from cs_basics.optim import AdamW
 from cs_basics.run.config import TrainConfig
 from cs_basics.variants.ensemble import members_of
+from cs_basics.variants.head_bias import head_biases
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = False) -> Optimizer:
-    """Return the optimizer of a run; the embedding table has a learning rate of its own.
+    """Return the optimizer of a run.
+
+    The embedding table has a learning rate of its own; a bias of the output head is not decayed.
 
     Args:
         model: The model whose weights are updated.
@@ -25,14 +28,14 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
     tables = [member.get_parameter("token_embeddings.weight") for member in members]
     is_tied = tables[0] is members[0].get_parameter("lm_head.weight")
     ratio = 1.0 if is_tied else optim.embedding_lr_ratio
-    held = {id(table) for table in tables}
+    biases = head_biases(model)
+    held = {id(parameter) for parameter in (*tables, *biases)}
     others = {name: p for name, p in model.named_parameters() if id(p) not in held}
-    biases = [others.pop(n) for n in list(others) if f".{n}".endswith(".lm_head.bias")]
     groups: list[dict[str, Any]] = [
         {"params": list(others.values()), "lr_ratio": 1.0},
         {"params": tables, "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
     ]
-    if biases:  # Decay would make all tokens equally frequent.
+    if biases:  # Decay would pull them to 0, as if all tokens were equally frequent.
         groups.append({"params": biases, "lr_ratio": 1.0, "weight_decay": 0.0})
     kind = AdamW
     if optim.optimizer == "muon":

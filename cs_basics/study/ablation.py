@@ -42,6 +42,7 @@ def changes(base: TrainConfig, config: TrainConfig) -> dict[str, object]:
 
 
 def _norms(base: TrainConfig) -> Variants:
+    base = base.replace(value_residual=False)  # Only pre-norm blocks have it.
     return {
         "rmsnorm": base,
         "layernorm": base.replace(norm="layernorm"),
@@ -60,25 +61,21 @@ def _norms(base: TrainConfig) -> Variants:
         "heads-group": base.replace(head_norm="group"),
         "heads-gated": base.replace(head_norm="gated"),
         "heads-gated-first": base.replace(head_norm="gated-first"),
-        "no-norm": _placed(base, "none"),
+        "no-norm": base.replace(placement="none"),
     }
 
 
 def _placement(base: TrainConfig) -> Variants:
+    base = base.replace(value_residual=False)
     return {
         "pre": base,
-        "post": _placed(base, "post"),
-        "sandwich": _placed(base, "sandwich"),
-        "no-norm": _placed(base, "none"),
+        "post": base.replace(placement="post"),
+        "sandwich": base.replace(placement="sandwich"),
+        "no-norm": base.replace(placement="none"),
         # Xiong et al. 2020: with the norm before each part, training needs no warm-up.
         "pre-no-warmup": base.replace(warmup_steps=0),
-        "post-no-warmup": _placed(base, "post", warmup_steps=0),
+        "post-no-warmup": base.replace(placement="post", warmup_steps=0),
     }
-
-
-def _placed(base: TrainConfig, placement: str, **changes: object) -> TrainConfig:
-    """Change the placement of the norms; value residual exists with placement=pre only."""
-    return base.replace(placement=placement, value_residual=False, **changes)
 
 
 def _positions(base: TrainConfig) -> Variants:

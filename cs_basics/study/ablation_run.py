@@ -245,8 +245,10 @@ def _largest_activation(trainer: Trainer) -> float:
     ids = torch.from_numpy(tokens[: num_sequences * length].astype(np.int64))
     largest: list[Tensor] = []
 
-    def measure(_block: nn.Module, _inputs: Any, output: Tensor) -> None:  # noqa: ANN401
-        largest.append(output.abs().max())
+    def measure(_block: nn.Module, _inputs: Any, output: Any) -> None:  # noqa: ANN401
+        # A block with value residual returns values beside the stream.
+        stream: Tensor = output[0] if isinstance(output, tuple) else output
+        largest.append(stream.abs().max())
 
     hooks = [block.register_forward_hook(measure) for block in trainer.model.layers]
     try:

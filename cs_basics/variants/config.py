@@ -70,12 +70,12 @@ class ModelConfig:
     """Normalise the heads' outputs before the output projection: each head by itself (group), or
     all together with a gate (cs_basics/variants/head_norm.py)."""
     value_residual: bool = False
-    """Mix the values of every block's attention with those of the first block
+    """Mix the values of every later block's attention with those of the first block
     (cs_basics/variants/value_residual.py)."""
     tie_embeddings: bool = False
     """Use the embedding table as output head too."""
     head_bias: bool = False
-    """Add a bias to the output head. In training it begins with the logarithm of each token's share
+    """Add a bias to the output head. In training it starts at the logarithm of each token's share
     of the training text (cs_basics/variants/head_bias.py)."""
     num_models: int = 1
     """Models of these sizes that are trained side by side, and whose mean probability is the

@@ -1,8 +1,8 @@
-"""A bias of the output head, which begins with what is known before training: the tokens' shares.
+"""A bias of the output head, which starts at what is known before training: the tokens' shares.
 
-Meister et al. 2023, sec. 3 (https://arxiv.org/abs/2212.09686): with the logarithm of each token's
-share of the text as bias, the first prediction is that share, and no update is spent on learning
-which tokens are frequent.
+Meister et al. 2023 (https://arxiv.org/abs/2212.09686): with the logarithm of each token's share of
+the text as bias, the first predictions are close to those shares, and few updates are spent on
+learning which tokens are frequent.
 """
 
 import numpy as np
@@ -34,12 +34,16 @@ def set_head_bias(model: nn.Module, tokens: np.ndarray) -> None:
         model: A model or an ensemble; without such a bias it stays as it is.
         tokens: Token ids of the training text, (num_tokens).
     """
-    heads = [part.lm_head for part in model.modules() if isinstance(part, TransformerLM)]
-    biases = [head.bias for head in heads if isinstance(head, BiasedLinear)]
-    if biases:
+    if biases := head_biases(model):
         shares = log_shares(tokens, len(biases[0]))
         for bias in biases:
             bias.data.copy_(shares)
+
+
+def head_biases(model: nn.Module) -> list[nn.Parameter]:
+    """Return the biases of all output heads: of one model, or of the members of an ensemble."""
+    heads = [part.lm_head for part in model.modules() if isinstance(part, TransformerLM)]
+    return [head.bias for head in heads if isinstance(head, BiasedLinear)]
 
 
 def log_shares(tokens: np.ndarray, vocab_size: int) -> Float[Tensor, " vocab_size"]:

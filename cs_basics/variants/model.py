@@ -13,7 +13,7 @@ from cs_basics.variants.feed_forward import BiasedSwiGLU, FeedForward
 from cs_basics.variants.head_bias import add_head_bias
 from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
 from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
-from cs_basics.variants.value_residual import mix_values
+from cs_basics.variants.value_residual import add_value_residual
 
 BLOCKS: dict[str, type[TransformerBlock]] = {
     "pre": TransformerBlock,
@@ -70,7 +70,7 @@ def build_model(
         assert isinstance(block, TransformerBlock)
         exchange_parts(block, config, rope, device, dtype)
     if config.value_residual:
-        mix_values(model, device, dtype)
+        add_value_residual(model, device, dtype)
     # After post-norm blocks the stream is normalised already; "none" has no norms.
     has_final_norm = config.placement not in ("post", "none")
     model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]

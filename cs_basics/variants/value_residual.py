@@ -1,12 +1,12 @@
-"""Value residual: the values of every block's attention are mixed with those of the first block.
+"""Value residual: the values of every later block are mixed with those of the first block.
 
-Zhou et al. 2024, sec. 3 (https://arxiv.org/abs/2410.17897), "learnable ResFormer": with V_1 the
-values that the first block computes from its input,
+Zhou et al. 2024, "learnable ResFormer" (https://arxiv.org/abs/2410.17897): with V_1 the values that
+the first block computes from its input,
 
     V_n' = a_n V_1 + b_n V_n
 
-for every later block n, where a_n and b_n are learned and begin at 1/2. The first block reads the
-embeddings themselves, so what is attended to in later blocks still says which token stood there.
+for every later block n. The scales a_n and b_n are learned and start at 1/2. The first block reads
+the embeddings themselves, so what later blocks attend to still says which token stood there.
 """
 
 import torch
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 
-Stream = Tensor | tuple[Tensor, Tensor]
-"""The residual stream, or the stream and the values of the first block."""
+StreamAndValues = Tensor | tuple[Tensor, Tensor]
+"""The residual stream alone, or the stream and the values of the first block."""
 
 
 class ValueResidualBlock(TransformerBlock):
@@ -27,20 +27,20 @@ class ValueResidualBlock(TransformerBlock):
     stream alone and the last returns it alone, so that the model around the blocks is the book's.
     """
 
-    value_shares: nn.Parameter
+    value_scales: nn.Parameter
     """a_n and b_n, (2,); not in the first block."""
     is_last: bool
 
-    def forward(self, stream: Stream) -> Stream:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(self, stream: StreamAndValues) -> StreamAndValues:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the new residual stream, same shape, and the values of the first block."""
         x, first_values = stream if isinstance(stream, tuple) else (stream, None)
         normed = self.ln1(x)
-        first_values, values = self.mixed(self.attn.v_proj(normed), first_values)
+        first_values, values = self.mix(self.attn.v_proj(normed), first_values)
         x = x + self.attn(normed, values=values)
         x = x + self.ffn(self.ln2(x))
         return x if self.is_last else (x, first_values)
 
-    def mixed(
+    def mix(
         self,
         values: Float[Tensor, "... seq d_kv"],
         first_values: Float[Tensor, "... seq d_kv"] | None,
@@ -48,11 +48,11 @@ class ValueResidualBlock(TransformerBlock):
         """Return the values of the first block, and the mixture that this block attends to."""
         if first_values is None:
             return values, values
-        of_first, own = self.value_shares
+        of_first, own = self.value_scales
         return first_values, of_first * first_values + own * values
 
 
-def mix_values(
+def add_value_residual(
     model: TransformerLM,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
@@ -61,13 +61,18 @@ def mix_values(
 
     Args:
         model: A model whose attention is GroupedQueryAttention, which takes values.
-        device: Where the shares live.
-        dtype: Float type of the shares.
+        device: Where the scales live.
+        dtype: Float type of the scales.
     """
     for block in model.layers:
         assert isinstance(block.attn, GroupedQueryAttention)
         block.__class__ = ValueResidualBlock
         assert isinstance(block, ValueResidualBlock)
         if block is not model.layers[0]:
-            block.value_shares = nn.Parameter(torch.full((2,), 0.5, device=device, dtype=dtype))
+            block.value_scales = nn.Parameter(torch.full((2,), 0.5, device=device, dtype=dtype))
         block.is_last = block is model.layers[-1]
+
+
+def stream_of(output: StreamAndValues) -> Tensor:
+    """Return the residual stream of what a block is given or returns."""
+    return output[0] if isinstance(output, tuple) else output

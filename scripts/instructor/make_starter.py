@@ -140,12 +140,14 @@ OTHERWISE = (
     ("cs_basics/run/distributed.py", " or another method.", "."),
     ("cs_basics/run/encoding.py", "A FastTokenizer (cs_basics.fast.text) encodes with several "
      "processes. Any other tokenizer needs", "A tokenizer needs"),
-    ("cs_basics/run/optimizer.py", "    biases = [...]bias\")]\n", ""),
+    ("cs_basics/run/optimizer.py", "; a bias of the output head is not decayed", ""),
+    ("cs_basics/run/optimizer.py", "    biases = head_biases(model)\n", ""),
+    ("cs_basics/run/optimizer.py", "(*tables, *biases)", "tables"),
     ("cs_basics/run/optimizer.py", "    if biases:[...]\"weight_decay\": 0.0})\n", ""),
     ("cs_basics/run/trainer.py", "        set_head_bias(self.model, corpus.train.tokens)\n", ""),
     ("cs_basics/run/optimizer.py", "    kind = AdamW\n[...](accelerate(kind) if is_fast else kind)",
      "    return (accelerate(AdamW) if is_fast else AdamW)"),
-    ("cs_basics/run/layout.py", ", or the optimizer not at all[...]    micro_batch_size(config",
+    ("cs_basics/run/layout.py", ", or the model not at all[...]    micro_batch_size(config",
      '.\n    """\n    micro_batch_size(config'),
     ("cs_basics/run/layout.py", '    if config.run.parallel == "ddp" or world.size == 1:\n    '
      "    return DDP(model, world)\n[...]    return FSDP(model, optimizer, world, build_whole)",

@@ -10,7 +10,7 @@ import {
  *   num_layers: number, num_heads: number, rope_theta: number, norm: string, norm_eps: number,
  *   norm_fraction: number, norm_groups: number, placement: string, positions: string,
  *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean,
- *   head_norm: string, value_residual: boolean }} ModelConfig
+ *   head_norm: string }} ModelConfig
  */
 
 /**
@@ -99,16 +99,16 @@ export class Model {
 
   /** Scores of the next token. @param {Float32Array} hidden from `step` */
   logits(hidden) {
-    const logits = this.pushes(hidden);
+    const logits = this.headProduct(hidden);
     const bias = this.weights.get("lm_head.bias");
     if (bias) add(logits, bias.data);
     return logits;
   }
 
-  /** What a direction of the stream adds to the scores. @param {Float32Array} direction */
-  pushes(direction) {
+  /** Logits without the bias of the head, if it has one. @param {Float32Array} hidden */
+  headProduct(hidden) {
     const head = this.weight("lm_head");
-    return linear(head, direction, new Float32Array(head.rows));
+    return linear(head, hidden, new Float32Array(head.rows));
   }
 
   /**
@@ -176,9 +176,10 @@ export class Model {
     const v = cache.values.subarray(position * dKv, (position + 1) * dKv);
     linear(this.weight(`${name}.attn.k_proj`), x, k);
     linear(this.weight(`${name}.attn.v_proj`), x, v);
-    if (this.config.value_residual && layer > 0) {
-      // The first layer's cache holds its own values, unmixed.
-      const [ofFirst, own] = this.weights.get(`${name}.value_shares`)?.data ?? [];
+    const scales = this.weights.get(`${name}.value_scales`)?.data;
+    if (scales) {
+      // The first layer mixes nothing: its cache holds its own values.
+      const [ofFirst, own] = scales;
       const first = caches[0].values.subarray(position * dKv, (position + 1) * dKv);
       for (let i = 0; i < dKv; i++) v[i] = ofFirst * first[i] + own * v[i];
     }

@@ -81,7 +81,7 @@ function strongestUnits(model, activations) {
   const gain = model.weights.has("ln_final.weight") && model.gain("ln_final");
   return best.map((index) => {
     const { layer, unit, activation, direction } = all[index];
-    const pushed = model.pushes(gain ? direction.map((value, i) => value * gain[i]) : direction);
+    const pushed = model.headProduct(gain ? direction.map((value, i) => value * gain[i]) : direction);
     return { layer, unit, activation, pushes: strongest(pushed, NUM_TOKENS) };
   });
 }

@@ -24,7 +24,7 @@ from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import PostNormBlock
 from cs_basics.variants.feed_forward import FeedForward
 from cs_basics.variants.norms import GemmaRMSNorm
-from cs_basics.variants.value_residual import Stream
+from cs_basics.variants.value_residual import StreamAndValues, stream_of
 
 NUM_UNITS, NUM_TOKENS = 10, 5
 
@@ -152,9 +152,8 @@ def _outputs(model: TransformerLM, text: Sequence[int]) -> dict[str, Float[Tenso
     """Run the model on a text and return the output of each module, by its name."""
     found: dict[str, Tensor] = {}
 
-    def keep(name: str, _module: nn.Module, _inputs: object, output: Stream) -> None:
-        # A block with mixed values returns them beside the stream.
-        found[name] = output[0] if isinstance(output, Tensor) else output[0][0]
+    def keep(name: str, _module: nn.Module, _inputs: object, output: StreamAndValues) -> None:
+        found[name] = stream_of(output)[0]
 
     hooks = [
         module.register_forward_hook(partial(keep, name)) for name, module in model.named_modules()
@@ -215,7 +214,7 @@ def strongest_units(
     for index in sizes.flatten().topk(min(NUM_UNITS, sizes.numel())).indices.tolist():
         layer, unit = divmod(index, sizes.shape[1])
         activation = units[layer][unit]
-        # Without a bias of the head, which no unit adds.
+        # The weight alone: the bias of the head is not the unit's doing.
         pushed = model.lm_head.weight @ (activation * downs[layer][:, unit] * gain)
         found.append({
             "layer": layer, "unit": unit, "activation": activation.item(),

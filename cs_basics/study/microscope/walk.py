@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.value_residual import Stream
+from cs_basics.variants.value_residual import StreamAndValues, stream_of
 
 PACKAGE = Path(__file__).parents[2]
 
@@ -73,17 +73,22 @@ class _Guide:
     def enter(self, name: str, *_: object) -> None:
         self.entered[name] = len(self.stops)
 
-    def leave(self, name: str, part: nn.Module, inputs: tuple[Stream, ...], output: Stream) -> None:
+    def leave(
+        self,
+        name: str,
+        part: nn.Module,
+        inputs: tuple[StreamAndValues, ...],
+        output: StreamAndValues,
+    ) -> None:
         file, line = _caller()
-        # Blocks with mixed values pass them on beside the stream.
-        x, output = (s if isinstance(s, Tensor) else s[0] for s in (inputs[0], output))
+        x, y = stream_of(inputs[0]), stream_of(output)
         stop = Stop(
             part=name,
             kind=type(part).__name__,
             shape_in=tuple(x.shape),
-            shape_out=tuple(output.shape),
+            shape_out=tuple(y.shape),
             rms_in=_rms(x) if x.is_floating_point() else None,
-            rms_out=_rms(output),
+            rms_out=_rms(y),
             file=file.relative_to(PACKAGE.parent).as_posix(),
             line=line,
             source=linecache.getline(str(file), line).strip(),

@@ -236,10 +236,12 @@ def _rules(terms: Terms) -> list[str]:
         "Choices have fewer updates than the long runs. A rung that costs updates, or that holds "
         "back overfitting, may lose as a choice and win in a long run: the result says what the "
         "accepted rungs do there, and nothing here says what the others would. The preset own-text "
-        "has Muon, dropout and tied embeddings for what they gained in such runs (docs/log.md).",
+        "has Muon, dropout, tied embeddings, value residual and a bias of the output head for what "
+        "they gained in such runs (docs/log.md).",
         "All are runs by the clock, in minutes of the machine on which the ladder was begun. On "
         "another machine they are longer or shorter by its speed, which is measured at each start "
-        "by half a minute of the base.",
+        "by half a minute of the base, and if that differs, by a whole run of it (not so before "
+        "2026-11-26).",
         "The peer, transformers' model with PyTorch's optimizers, is not on this ladder: "
         "docs/performance.md compares with it at equal time, with AdamW and with Muon.",
         "Texts (SHA-256): " + ", ".join(f"{n} {value}" for n, value in terms.texts.items()) + ".",

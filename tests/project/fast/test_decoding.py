@@ -13,12 +13,12 @@ from cs_basics.fast import accelerate, batch_generator, compilation, decoding
 from cs_basics.fast.activation_checkpointing import checkpoint_blocks
 from cs_basics.fast.cached import DecodingLM, KVCache, decoding_model
 from cs_basics.fast.compilation import reason_not_to_compile
-from cs_basics.fast.decoding import Decoder, RowLinear, generate_batch
+from cs_basics.fast.decoding import ROW_CLASSES, Decoder, RowLinear, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate
-from cs_basics.layers import Linear
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.feed_forward import BiasedLinear
 from cs_basics.variants.model import build_model
 
 PROMPTS = ([1, 2, 3], [7], list(range(20, 31)), [4, 4, 9, 9, 4])
@@ -59,11 +59,13 @@ VARIANTS = {
         "value_residual": True,
         "tie_embeddings": True,
         "head_bias": True,
+        "num_layers": 3,
     },
     "value residual, grouped, qk norm": {
         "value_residual": True,
         "num_kv_heads": 2,
         "qk_norm": True,
+        "num_layers": 3,
     },
 }
 
@@ -77,7 +79,7 @@ def sharp_model(num_layers=2, seed=0, **choices):
     for name, parameter in model.named_parameters():
         if "ln" in name or "norm" in name:  # gains of 1 would hide one that is left out
             nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
-        elif name.endswith("bias"):
+        elif name.endswith(("bias", "value_scales")):
             nn.init.trunc_normal_(parameter, std=0.3)
     with torch.no_grad():
         model.lm_head.weight.mul_(8)  # sharp predictions, so that a wrong one shows
@@ -299,11 +301,15 @@ def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows, 
 
 
 def test_sums_of_products_are_the_matrix_product_of_one_row():
-    linear = Linear(9, 5)
     x = torch.randn(3, 1, 9)
-    expected = linear(x)
-    linear.__class__ = RowLinear
-    torch.testing.assert_close(linear(x), expected, rtol=1e-5, atol=1e-6)
+    for kind, twin in ROW_CLASSES.items():
+        linear = kind(9, 5)
+        if kind is BiasedLinear:
+            nn.init.normal_(linear.bias)
+        expected = linear(x)
+        linear.__class__ = twin
+        assert isinstance(linear, RowLinear)
+        torch.testing.assert_close(linear(x), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_compiled_step_reads_the_weights_that_the_model_has_now(model, monkeypatch):
@@ -323,8 +329,10 @@ def test_one_row_reads_its_prompt_by_matrix_products(model, monkeypatch):
     def num_row_linears(model):
         return sum(isinstance(module, RowLinear) for module in model.modules())
 
-    # In each of two blocks QKV, output, gate and up, down; and the head.
+    # In each of two blocks QKV, output, gate and up, down; and the head, with a bias or without.
     assert (num_row_linears(decoder.model), num_row_linears(decoder._stepping_model)) == (0, 9)
+    biased = Decoder(sharp_model(head_bias=True), 1, GREEDY, is_compiled=True)
+    assert num_row_linears(biased._stepping_model) == 9
     own = {id(p) for p in decoder.model.parameters()}
     assert {id(p) for p in decoder._stepping_model.parameters()} == own
     steps = list(generate_batch(model, PROMPTS[:1], 20, is_compiled=True))

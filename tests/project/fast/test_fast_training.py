@@ -79,6 +79,10 @@ def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config,
             batch_size=16,
             context_length=64,
             dropout=0.1,
+            # What own-text has beyond the book, in blocks that pass values on.
+            num_layers=3,
+            value_residual=True,
+            head_bias=True,
         )
         for name in names
     }

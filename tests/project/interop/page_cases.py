@@ -32,8 +32,12 @@ FORMS = {
         "ffn": "gelu", "num_kv_heads": 2, "qk_norm": True,
     },
     "centre": {"norm": "centre-only", "head_norm": "gated", "ffn": "relu", "ffn_bias": True},
-    "value residual": {"value_residual": True, "head_bias": True, "tie_embeddings": True},
-    "mixed grouped values": {"value_residual": True, "num_kv_heads": 2, "head_bias": True},
+    "value residual": {
+        "value_residual": True, "head_bias": True, "tie_embeddings": True, "num_layers": 3,
+    },
+    "mixed grouped values": {
+        "value_residual": True, "num_kv_heads": 2, "head_bias": True, "num_layers": 3,
+    },
     "gain": {"norm": "gain-only", "head_norm": "gated-first", "ffn": "relu-squared"},
 }  # fmt: skip
 

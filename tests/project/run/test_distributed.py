@@ -35,6 +35,10 @@ def config(texts, tmp_path_factory):
         context_length=32,
         d_model=32,
         d_ff=64,
+        # Blocks that are given the values of the first one, and pass them on.
+        num_layers=3,
+        value_residual=True,
+        head_bias=True,
         batch_size=8,
         max_steps=STEPS,
         # Some evaluations without a checkpoint after them, which FSDP gathers weights for, too.

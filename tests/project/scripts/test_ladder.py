@@ -20,8 +20,12 @@ def acted(monkeypatch):
 
     def act(command, *, env, stdout, stderr, **_):
         calls.append(SimpleNamespace(command=command, env=env))
-        steps = os.environ.get("LADDER_STEPS", "12")
         if "--run-dir" in command:
+            in_half_a_minute = int(os.environ.get("LADDER_STEPS", "12"))
+            minutes = float(after(command, "--max-minutes"))
+            # A choice is slower than its first half a minute, where a test says so.
+            slower = float(os.environ.get("LADDER_SLOWER", "1")) if minutes > 0.5 else 1
+            steps = round(2 * minutes * in_half_a_minute / slower)
             run = Path(command[command.index("--run-dir") + 1])
             run.mkdir()
             (run / "checkpoints").mkdir()
@@ -131,6 +135,7 @@ def test_on_a_slower_machine_a_run_takes_longer(acted, ladder, monkeypatch, tmp_
         num_speeds = 3 if seed else 1  # A difference is measured twice more.
         assert lengths[: num_speeds + 1] == ["0.5"] * num_speeds + [str(float(minutes))]
         assert {*lengths[num_speeds + 1 :]} - {hour} == {str(float(minutes)), str(float(final))}
+        assert ("updates of the base as a choice, 800 when" in result.out) == (seed > 0)
     for steps in (0, 24, 401):
         acted.clear()
         monkeypatch.setenv("LADDER_STEPS", str(steps))
@@ -143,6 +148,18 @@ def test_on_a_slower_machine_a_run_takes_longer(acted, ladder, monkeypatch, tmp_
     assert [written.count(f'"stretch": {stretch}') > 0 for stretch in (1.0, 2.0, 0.25)] == [
         True
     ] * 3
+
+
+def test_a_whole_run_of_the_base_corrects_the_half_minute(acted, ladder, monkeypatch):
+    monkeypatch.setenv("LADDER_STEPS", "100")
+    assert ladder("--seeds", 0).code == 0
+    acted.clear()
+    monkeypatch.setenv("LADDER_STEPS", "50")
+    monkeypatch.setenv("LADDER_SLOWER", "1.25")
+    result = ladder("--seeds", 0, 1)
+    lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
+    assert lengths[:5] == ["0.5", "0.5", "0.5", "8.0", "10.0"]
+    assert "640 updates of the base as a choice, 800 when the ladder was begun: 2.50" in result.out
 
 
 def test_a_difference_of_speed_that_is_chance_changes_nothing(acted, ladder, monkeypatch):

@@ -134,7 +134,10 @@ def test_a_rate_of_a_million_diverges_even_where_it_stays_finite(tiny_config, sh
     assert result.diverged_at is not None
 
 
-def test_the_largest_activation_is_that_of_the_residual_stream(tiny_config, shared, monkeypatch):
+@pytest.mark.parametrize("value_residual", [False, True])
+def test_the_largest_activation_is_that_of_the_residual_stream(
+    tiny_config, shared, monkeypatch, value_residual
+):
     trainers = []
     measure = ablation_run._largest_activation
 
@@ -143,13 +146,14 @@ def test_the_largest_activation_is_that_of_the_residual_stream(tiny_config, shar
         return measure(trainer)
 
     monkeypatch.setattr(ablation_run, "_largest_activation", keep_trainer)
-    result = run_variant(tiny_config, shared)
+    result = run_variant(tiny_config.replace(value_residual=value_residual), shared)
     model = trainers[0].model
     ids = torch.from_numpy(trainers[0].corpus.valid.tokens[: 8 * 32].astype(np.int64))
     x, largest = model.token_embeddings(ids.view(8, 32)), 0.0
     for block in model.layers:
         x = block(x)
-        largest = max(largest, x.abs().max().item())
+        stream = x[0] if isinstance(x, tuple) else x
+        largest = max(largest, stream.abs().max().item())
     assert result.largest_activation == pytest.approx(largest, rel=1e-5)
     assert not any(block._forward_hooks for block in model.layers)
 

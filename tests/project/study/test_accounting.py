@@ -65,7 +65,7 @@ def config(request):
 def test_each_part_has_the_parameters_of_its_modules(config):
     words = {
         "token embeddings": ("token_embeddings",),
-        "attention": ("proj", "value_shares"),
+        "attention": ("proj", "value_scales"),
         "feed-forward": ("ffn",),
         "norms": ("ln", "norm"),
         "output head": ("lm_head",),

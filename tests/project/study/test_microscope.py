@@ -125,6 +125,13 @@ def test_a_walk_stops_at_every_part_with_its_line(model):
     assert not any(module._forward_hooks for module in model.modules())
 
 
+def test_a_walk_shows_the_stream_of_blocks_that_pass_values_on_beside_it():
+    stops = {stop.part: stop for stop in walk(model_of(value_residual=True), IDS[:1])}
+    block = stops["layers.0"]
+    assert block.shape_in == block.shape_out == (1, 8, 32)
+    assert block.rms_in == stops["token_embeddings"].rms_out
+
+
 def test_the_diagram_is_what_the_block_computes(model):
     block = model.layers[0]
     plain = {step.name: step for step in flow_of(block)}
@@ -228,11 +235,21 @@ def test_of_a_run_on_a_gpu_no_step_0_is_drawn_again(folder):
     assert history._steps() == [20]
 
 
-def test_no_diagram_of_other_norms_is_drawn(script, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(RunFolder, "load_model", lambda _: model_of(norm="layernorm"))
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"norm": "layernorm"}, "has LayerNorm: only RMSNorm is fused"),
+        ({"value_residual": True}, "ValueResidualBlocks: only the book's block is drawn, pre-norm"),
+        ({"placement": "post"}, "has PostNormBlocks: only the book's block is drawn, pre-norm"),
+    ],
+)
+def test_no_diagram_of_other_norms_and_blocks_is_drawn(
+    script, folder, tmp_path, monkeypatch, choices, message
+):
+    monkeypatch.setattr(RunFolder, "load_model", lambda _: model_of(**choices))
     finished = script("microscope", folder.path, "--diagram", tmp_path / "flow.png")
     assert finished.code == 2
-    assert "has LayerNorm: only RMSNorm is fused" in finished.err
+    assert message in finished.err
     assert not (tmp_path / "flow.png").exists()
 
 

@@ -101,7 +101,6 @@ def test_its_loss_is_not_computed_in_chunks_which_know_no_bias():
 def test_a_run_begins_with_the_shares_of_its_text_and_goes_on_with_what_it_learned(
     tiny_config, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(Trainer, "compile", lambda _: None)
     begun = []
     run = Trainer.run
 

@@ -20,7 +20,7 @@ IDS = torch.arange(24).reshape(3, 8) * 7 % 19
 
 
 def model_of(dtype=None, **changes):
-    """A model in which every share and every gain differs from what it begins with."""
+    """A model in which every scale and every gain differs from what it begins with."""
     torch.manual_seed(3)
     model = build_model(ModelConfig(**SIZES | {"value_residual": True} | changes), dtype=dtype)
     for parameter in model.parameters():
@@ -53,8 +53,8 @@ def logits_of(state, ids, num_kv_heads):
         if first is None:
             first = v
         else:
-            shares = weight[f"{name}.value_shares"]
-            v = shares[0] * first + shares[1] * v
+            scales = weight[f"{name}.value_scales"]
+            v = scales[0] * first + scales[1] * v
         found = np.zeros((len(ids), num_heads * d_head))
         for head in range(num_heads):
             of_q = slice(head * d_head, (head + 1) * d_head)
@@ -82,7 +82,7 @@ def test_it_mixes_the_values_of_the_first_block_into_those_of_the_others(num_kv_
         np.testing.assert_allclose(logits, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_the_shares_have_the_gradient_of_small_steps():
+def test_the_scales_have_the_gradient_of_small_steps():
     model = model_of(torch.float64)
 
     def loss():
@@ -90,31 +90,31 @@ def test_the_shares_have_the_gradient_of_small_steps():
 
     loss().backward()
     for block in list(model.layers)[1:]:
-        shares = block.value_shares
+        scales = block.value_scales
         for place in range(2):
             ends = []
             for step in (1e-5, -1e-5):
                 with torch.no_grad():
-                    shares[place] += step
+                    scales[place] += step
                     ends.append(loss().item())
-                    shares[place] -= step
+                    scales[place] -= step
             slope = (ends[0] - ends[1]) / 2e-5
-            assert shares.grad[place].item() == pytest.approx(slope, rel=1e-5, abs=1e-9)
+            assert scales.grad[place].item() == pytest.approx(slope, rel=1e-5, abs=1e-9)
 
 
-def test_the_shares_begin_at_a_half_and_the_first_block_has_none():
+def test_the_scales_begin_at_a_half_and_the_first_block_has_none():
     model = build_model(ModelConfig(**SIZES, value_residual=True))
     plain = build_model(ModelConfig(**SIZES))
     added = model.state_dict().keys() - plain.state_dict().keys()
-    assert added == {"layers.1.value_shares", "layers.2.value_shares"}
+    assert added == {"layers.1.value_scales", "layers.2.value_scales"}
     assert all(model.state_dict()[name].tolist() == [0.5, 0.5] for name in added)
     assert model.state_dict().keys() > plain.state_dict().keys()
 
 
-def test_with_the_shares_0_and_1_it_is_the_model_without():
+def test_with_the_scales_0_and_1_it_is_the_model_without():
     model, plain = model_of(), build_model(ModelConfig(**SIZES))
     for block in list(model.layers)[1:]:
-        block.value_shares.data.copy_(torch.tensor([0.0, 1.0]))
+        block.value_scales.data.copy_(torch.tensor([0.0, 1.0]))
     plain.load_state_dict(model.state_dict(), strict=False)
     torch.testing.assert_close(model(IDS), plain(IDS))
 
