@@ -136,8 +136,9 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     ffn = stream + HIDDEN_ARRAYS[config.ffn] * hidden
     output_head = stream
     per_norm = 1 if config.norm in ("centre-only", "gain-only") else ARRAYS_PER_NORM
-    # Values before they are mixed with those of the first block.
-    unmixed = (config.num_layers - 1) * tokens * config.d_kv if config.value_residual else 0
+    # Each block's values before they are mixed.
+    is_mixed = config.value_residual and config.num_layers > 1
+    unmixed = config.num_layers * tokens * config.d_kv if is_mixed else 0
     floats = {
         "weights": num_parameters,
         "gradients": num_parameters,

@@ -152,6 +152,19 @@ def test_activations_are_what_autograd_keeps(config):
     assert 0.98 * kept < counted < kept
 
 
+@pytest.mark.parametrize("num_layers", [1, 2, 5])
+@pytest.mark.parametrize("num_kv_heads", [2, 4])
+def test_value_residual_keeps_the_values_of_each_block_before_they_are_mixed(
+    num_layers, num_kv_heads
+):
+    plain = dataclasses.replace(PLAIN, num_layers=num_layers, num_kv_heads=num_kv_heads)
+    mixed = dataclasses.replace(plain, value_residual=True)
+    counted = [accounting.training_memory(c, 3)["activations: attention"] for c in (plain, mixed)]
+    kept = [bytes_kept(c, 3) for c in (plain, mixed)]
+    assert counted[1] - counted[0] == kept[1] - kept[0]
+    assert (kept[1] > kept[0]) == (num_layers > 1)
+
+
 def test_training_holds_four_numbers_per_parameter_besides_activations():
     memory = accounting.training_memory(PLAIN, batch_size=1)
     count = total(accounting.parameters(PLAIN))
