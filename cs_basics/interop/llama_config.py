@@ -33,14 +33,15 @@ def check_has_llama_form(config: ModelConfig) -> None:
     Raises:
         ValueError: One of its choices is not Llama's.
     """
-    for name, allowed in REQUIRED.items():
-        if (value := getattr(config, name)) not in allowed:
-            flag = name.replace("_", "-")
-            wanted = f"--no-{flag}" if value is True else f"--{flag} {allowed[0]}"
-            raise ValueError(
-                f"{name}={value} has no form in a Llama folder, only "
-                f"{' or '.join(map(str, allowed))} has: train with {wanted}"
-            )
+    misfits = {n: value for n in REQUIRED if (value := getattr(config, n)) not in REQUIRED[n]}
+    if misfits:
+        given = ", ".join(f"{name}={value}" for name, value in misfits.items())
+        flags = (
+            f"no-{name}" if value is True else f"{name} {REQUIRED[name][0]}"
+            for name, value in misfits.items()
+        )
+        wanted = " ".join("--" + flag.replace("_", "-") for flag in flags)
+        raise ValueError(f"{given} has no form in a Llama folder: train with {wanted}")
     # transformers checks this for Llama even where heads have a size of their own.
     if config.d_model % config.num_heads and not config.qk_norm:
         raise ValueError(

@@ -299,7 +299,11 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
         ({"ffn": "silu"}, "ffn=silu"),
         ({"ffn_bias": True}, "ffn_bias=True"),
         ({"value_residual": True}, "value_residual=True"),
-        ({"head_bias": True}, "head_bias=True"),
+        (
+            {"value_residual": True, "head_bias": True},
+            "value_residual=True, head_bias=True has no form in a Llama folder: train with "
+            "--no-value-residual --no-head-bias",
+        ),
     ],
 )
 def test_what_has_no_llama_form_is_refused_in_one_line(script, make_run, tmp_path, choices, word):
