@@ -77,7 +77,7 @@ def main(
         ffn_bias: Add a bias to its products.
         qk_norm: Normalise queries and keys.
         head_norm: Norm of what the heads found.
-        value_residual: Mix the values of every block with those of the first.
+        value_residual: Mix the values of every later block with those of the first.
         tie_embeddings: Share the weight of embedding and output head.
         head_bias: Add a bias to the output head.
         batch_size: Sequences per update (none: the preset's, or 1).

@@ -207,12 +207,15 @@ class Climber:
             )
         print(f"{steps:.0f} updates in half a minute, {begun} when the ladder was begun: "
               f"{self.stretch:.2f} times its minutes", flush=True)  # fmt: skip
-        if known := self.record.runs("choice").get(()):
-            begun = median(score.steps for score in known.values() if score.stretch == 1)
-            steps = self.make_run("choice", (), 0).steps
-            self.stretch *= begun / max(1, steps)
-            print(f"{steps} updates of the base as a choice, {begun:.0f} when the ladder was "
-                  f"begun: {self.stretch:.2f} times its minutes", flush=True)  # fmt: skip
+        choices = self.record.runs("choice").get((), {}).values()
+        if known := [choice.steps for choice in choices if choice.stretch == 1]:
+            score = self.make_run("choice", (), 0)
+            if score.failure:
+                raise ValueError(f"the base cannot be trained: {score.failure}")
+            self.stretch *= median(known) / max(1, score.steps)
+            print(f"{score.steps} updates of the base as a choice, {median(known):.0f} when the "
+                  f"ladder was begun: {self.stretch:.2f} times its minutes",
+                  flush=True)  # fmt: skip
 
     def read(self) -> Ladder:
         """Return all that is known so far."""

@@ -6,7 +6,7 @@ layer_norm_parts.py  LayerNorm taken apart: centring and gain, gain alone
 attention.py     grouped-query attention, heads of any size, RMSNorm of queries and keys
 head_norm.py     group and gated RMSNorm of the heads' outputs
 value_residual.py  values mixed with those of the first block
-head_bias.py     a bias of the output head, which begins with the tokens' shares
+head_bias.py     a bias of the output head, which starts at the tokens' shares
 feed_forward.py  feed-forward parts without a gate, and with biases
 blocks.py        post-norm and sandwich-norm blocks
 muon.py          Muon, an optimizer for matrices beside the book's AdamW

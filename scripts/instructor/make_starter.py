@@ -144,7 +144,6 @@ OTHERWISE = (
     ("cs_basics/run/optimizer.py", "    biases = head_biases(model)\n", ""),
     ("cs_basics/run/optimizer.py", "(*tables, *biases)", "tables"),
     ("cs_basics/run/optimizer.py", "    if biases:[...]\"weight_decay\": 0.0})\n", ""),
-    ("cs_basics/run/trainer.py", "        set_head_bias(self.model, corpus.train.tokens)\n", ""),
     ("cs_basics/run/optimizer.py", "    kind = AdamW\n[...](accelerate(kind) if is_fast else kind)",
      "    return (accelerate(AdamW) if is_fast else AdamW)"),
     ("cs_basics/run/layout.py", ", or the model not at all[...]    micro_batch_size(config",
@@ -152,6 +151,7 @@ OTHERWISE = (
     ("cs_basics/run/layout.py", '    if config.run.parallel == "ddp" or world.size == 1:\n    '
      "    return DDP(model, world)\n[...]    return FSDP(model, optimizer, world, build_whole)",
      "    del optimizer, config  # They are whole in each process.\n    return DDP(model, world)"),
+    ("cs_basics/run/trainer.py", "        set_head_bias(self.model, corpus.train.tokens)\n", ""),
     ("cs_basics/run/token_file.py", ": make one with scripts/encode.py", ""),
     ("cs_basics/study/__init__.py",
      "record/              the ladder to the lowest loss in ten minutes, rung by rung\n"

@@ -49,7 +49,7 @@ RUNGS = (
         "Defazio et al. 2023, arXiv 2310.07831",
     ),
     Rung(
-        "head-bias", "a bias of the output head that begins with the tokens' shares",
+        "head-bias", "a bias of the output head that starts at the tokens' shares",
         {"head_bias": True}, "Meister et al. 2023, arXiv 2212.09686",
     ),
     Rung(

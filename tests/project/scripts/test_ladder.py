@@ -30,7 +30,7 @@ def acted(monkeypatch):
             run.mkdir()
             (run / "checkpoints").mkdir()
             (run / "metrics.jsonl").write_text(f'{{"step": {steps}, "elapsed_s": 1.0}}\n')
-            if env.get("LADDER_FAILS") and "linear" in command:
+            if env.get("LADDER_FAILS") and env.get("LADDER_FAILS_WITH", "linear") in command:
                 stderr.write(env.get("LADDER_SAYS", "").encode())
                 return SimpleNamespace(returncode=int(env["LADDER_FAILS"]))
         else:
@@ -160,6 +160,36 @@ def test_a_whole_run_of_the_base_corrects_the_half_minute(acted, ladder, monkeyp
     lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
     assert lengths[:5] == ["0.5", "0.5", "0.5", "8.0", "10.0"]
     assert "640 updates of the base as a choice, 800 when the ladder was begun: 2.50" in result.out
+
+
+def test_a_base_that_fails_on_another_machine_ends_the_ladder(acted, ladder, monkeypatch):
+    monkeypatch.setenv("LADDER_STEPS", "100")
+    assert ladder("--seeds", 0).code == 0
+    monkeypatch.setenv("LADDER_STEPS", "50")
+    monkeypatch.setenv("LADDER_FAILS", "2")
+    monkeypatch.setenv("LADDER_FAILS_WITH", "8.0")
+    monkeypatch.setenv("LADDER_SAYS", "error: loss is nan. Try a lower lr than 0.003\n")
+    acted.clear()
+    result = ladder("--seeds", 0, 1)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "the base cannot be trained: " in result.err
+    assert after([call for call in acted if is_run(call)][-1].command, "--max-minutes") == "8.0"
+
+
+def test_without_a_base_of_the_first_machine_the_half_minute_has_to_do(
+    acted, ladder, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("LADDER_STEPS", "100")
+    assert ladder("--seeds", 0).code == 0
+    scores = tmp_path / "out" / "record.jsonl"
+    scores.write_text(scores.read_text().replace('"stretch": 1.0', '"stretch": 1.5'))
+    acted.clear()
+    monkeypatch.setenv("LADDER_STEPS", "50")
+    result = ladder("--seeds", 0, 1)
+    assert result.code == 0, result.err
+    assert "as a choice" not in result.out
+    lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
+    assert lengths[:5] == ["0.5", "0.5", "0.5", "8.0", "8.0"]
 
 
 def test_a_difference_of_speed_that_is_chance_changes_nothing(acted, ladder, monkeypatch):
