@@ -26,7 +26,7 @@ from process import keep_freed_memory  # isort: split
 import torch
 from cli import check_can_write, run
 
-from cs_basics.run.atomic import write_atomically
+from cs_basics.run.atomic import lock, write_atomically
 from cs_basics.run.document import Picture, to_markdown
 from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
@@ -106,7 +106,14 @@ def main(
     home = out if is_rehearsal(terms, seeds) else DOCS
     record = Record.open(home / "record.jsonl", terms)
     texts = split(train_text, out / "texts", choice_stories)
-    Climber(out, record, rungs, seeds, texts, valid_text).climb()
+    with (out / "lock").open("ab") as file:
+        try:
+            lock(file)  # Two at once would share the processors, and measure nothing.
+        except ValueError:
+            raise ValueError(
+                f"another process is climbing in {out}: wait for it, or stop it"
+            ) from None
+        Climber(out, record, rungs, seeds, texts, valid_text).climb()
 
 
 class Climber:

@@ -1,4 +1,8 @@
-"""The rungs of the ladder, in the order in which they are tried."""
+"""The rungs of the ladder, in the order in which they are tried.
+
+Each idea is tried with one value: how much of it is best is left to sweeps (docs/log.md). The
+exception is the learning rate, on which the effect of most others depends.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -67,14 +71,6 @@ RUNGS = (
         {"muon_by_head": True}, "heads are matrices of their own", ("muon",),
     ),
     Rung(
-        "muon-rate-2", "twice the rate for Muon's matrices", {"muon_lr_ratio": 6.0},
-        "a sweep", ("muon",),
-    ),
-    Rung(
-        "muon-rate-half", "half the rate for Muon's matrices", {"muon_lr_ratio": 1.5},
-        "a sweep", ("muon",),
-    ),
-    Rung(
         "mean-of-fifth", "mean of the weights of the last fifth", {"average_from": 0.8},
         "Izmailov et al. 2018, arXiv 1803.05407",
     ),
@@ -86,12 +82,10 @@ RUNGS = (
         "noise", "a tenth of the input tokens replaced by random ones", {"token_noise": 0.1},
         "Xie et al. 2017, arXiv 1703.02573",
     ),
-    Rung("dropout-2", "twice as much is dropped", {"dropout": 0.2}, "a sweep", ("dropout",)),
     Rung(
         "late-dropout", "dropout from three tenths of the run on", {"dropout_from": 0.3},
         "Liu et al. 2023, arXiv 2303.01500", ("dropout",),
     ),
-    Rung("decay-2", "twice the weight decay", {"weight_decay": 0.8}, "a sweep"),
     Rung(
         "qk-norm", "RMSNorm of queries and keys", {"qk_norm": True},
         "Henry et al. 2020, arXiv 2010.04245",

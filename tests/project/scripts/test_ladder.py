@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -201,6 +202,27 @@ def test_a_difference_of_speed_that_is_chance_changes_nothing(acted, ladder, mon
     assert "updates in half a minute" not in result.out
     lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
     assert lengths[:2] == ["0.5", "4.0"]
+
+
+def test_two_ladders_at_once_are_refused(acted, ladder, tmp_path):
+    (tmp_path / "out").mkdir()
+    holding = (
+        "import fcntl, sys; file = open(sys.argv[1], 'ab'); fcntl.lockf(file, fcntl.LOCK_EX); "
+        "print(flush=True); input()"
+    )
+    command = [sys.executable, "-c", holding, tmp_path / "out" / "lock"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        other.stdout.readline()
+        result = ladder()
+        other.communicate("\n")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (
+        f"another process is climbing in {tmp_path / 'out'}: wait for it, or stop it" in result.err
+    )
+    assert not acted
+    assert ladder().code == 0
 
 
 @pytest.mark.usefixtures("acted")
