@@ -3,10 +3,8 @@
 python scripts/ladder.py --train-text FILE --valid-text FILE
 python scripts/ladder.py --train-text FILE --valid-text FILE --rungs muon mean-of-fifth
 
-Stopped or killed, it goes on where it was: every finished run is kept. On a machine of another
-speed, too: there a run takes longer or shorter, so that the base makes as many updates. What the
-rungs are, and by which rules they are accepted: cs_basics/study/record/ and the page that this
-writes.
+Stopped or killed, it goes on where it was: every finished run is kept. What the rungs are, and by
+which rules they are accepted: cs_basics/study/record/ and the page that this writes.
 """
 
 import datetime
@@ -16,9 +14,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any, Literal
 
 from process import keep_freed_memory  # isort: split
@@ -28,6 +26,7 @@ from cli import check_can_write, run
 
 from cs_basics.run.atomic import lock, write_atomically
 from cs_basics.run.document import Picture, to_markdown
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.record.climb import Recipe, climb, runs_left_at_most
@@ -40,13 +39,10 @@ from cs_basics.study.timing import machine
 SCRIPTS = Path(__file__).parent
 DOCS = SCRIPTS.parent / "docs"
 MAX_THREADS = 2
-SPEED_MINUTES, CHANCE, MAX_STRETCH = 0.5, 0.1, 4.0
-"""How long the speed of the machine is measured, which differences are chance, and how much longer
-or shorter than when the ladder was begun its runs may take."""
+HOUR = 6
+"""The longest run takes so many times the minutes of a final one."""
 DIVERGED = "Try a lower lr"
 """What a training says that diverged; other failures say nothing about a recipe."""
-AROUND_MINUTES = 0.3
-"""What a run takes beside its minutes: starting Python, and being judged."""
 
 
 def main(
@@ -55,7 +51,7 @@ def main(
     rungs: tuple[str, ...] = (),
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
     max_minutes: float = 10.0,
-    choice_minutes: float = 2.0,
+    choice_updates: int = 1000,
     choice_stories: int = 2,
     out: Path = Path("runs/ladder"),
     preset: Literal["stories", "debug"] = "stories",
@@ -71,7 +67,8 @@ def main(
         rungs: Names of rungs to try; what they need is added (none: all).
         seeds: Every recipe is trained once with each; fewer than five are a rehearsal.
         max_minutes: Minutes of a final run, all included; fewer than ten are a rehearsal.
-        choice_minutes: Minutes of a run that decides about a rung; fewer than two are a rehearsal.
+        choice_updates: Updates of the base in a run that decides about a rung; fewer than 1,000 are
+            a rehearsal.
         choice_stories: Such a run is trained on one story in so many; in more than two it is a
             rehearsal.
         out: Folder of the runs.
@@ -81,10 +78,11 @@ def main(
         raise ValueError(f"seeds={seeds}: give one or more, each once")
     if min(seeds) < 0:
         raise ValueError(f"seeds={seeds}: each must be 0 or greater")
+    if choice_updates < 1:
+        raise ValueError(f"choice_updates={choice_updates} must be at least 1")
     if choice_stories < 1:
         raise ValueError(f"choice_stories={choice_stories} must be at least 1")
     choose_rungs(rungs)
-    PRESETS[preset][1].replace(max_minutes=choice_minutes)
     base = PRESETS[preset][1].replace(max_minutes=max_minutes, **BASE)
     for rung in RUNGS:
         base.replace(**rung.settings)  # Raises if a value breaks a rule.
@@ -97,7 +95,7 @@ def main(
     signal.signal(signal.SIGTERM, end)
     torch.set_num_threads(min(MAX_THREADS, os.cpu_count() or 1))
     terms = Terms(
-        preset=preset, minutes=max_minutes, choice_minutes=choice_minutes,
+        preset=preset, minutes=max_minutes, choice_updates=choice_updates,
         choice_stories=choice_stories,
         settings={k: v for k, v in base.settings().items() if not isinstance(v, Path)},
         texts={"training": checksum(train_text), "validation": checksum(valid_text)},
@@ -141,29 +139,17 @@ class Climber:
         self.texts, self.valid_text = texts, valid_text
         tried = {name for score in record.scores for name in score.recipe}
         self.rungs = choose_rungs([*rungs, *sorted(tried)]) if rungs else RUNGS
-        terms = record.terms
-        self.minutes: dict[Kind, float] = {
-            "speed": SPEED_MINUTES, "choice": terms.choice_minutes,
-            "final": terms.minutes, "hour": 6 * terms.minutes,
-        }  # fmt: skip
         for score in record.scores:
-            if score.settings not in (None, settings_of(score.recipe)):
+            if score.settings != settings_of(score.recipe):
                 raise ValueError(
                     f"{record.path}: the rungs of {'+'.join(score.recipe)} have changed since "
                     f"{score.date}: delete its lines to train it again"
                 )
-        self.stretch = 1.0
-        """Minutes of this machine for one of that on which the ladder was begun."""
-        self.is_compiled: set[Recipe] = set()
+        self.seconds_per_update: float | None = None
+        """Of the base, as the last choice took them; None: there was none since the start."""
 
     def climb(self) -> None:
-        """Make run after run, and write the page after each.
-
-        Raises:
-            ValueError: The machine is much faster or slower than when the ladder was begun.
-        """
-        if self.missing(self.read()) is not None:
-            self.measure_speed()
+        """Make run after run, and write the page after each."""
         while True:
             ladder = self.read()
             self.write(ladder)
@@ -171,10 +157,7 @@ class Climber:
             if missing is None:
                 break
             kind, recipe, seed = missing
-            left = self.minutes_left_at_most(ladder)
-            name = "+".join(recipe) or "base"
-            print(f"{kind} {name}, seed {seed}  (at most {format_duration(60 * left)} left)",
-                  flush=True)  # fmt: skip
+            print(f"{kind} {name_of(recipe)}, seed {seed}{self.left_at_most(ladder)}", flush=True)
             score = self.make_run(kind, recipe, seed)
             self.record.add(score)
             told = (
@@ -183,46 +166,6 @@ class Climber:
             print(f"        {told}", flush=True)
         accepted = ", ".join(ladder.state.accepted) or "nothing"
         print(f"accepted: {accepted}; page {self.record.path.with_suffix('.md')}")
-
-    def measure_speed(self) -> None:
-        """Train the base for half a minute, and stretch all runs by how much longer it takes now.
-
-        By a tenth it can take longer by chance; a larger difference is measured twice more. Then
-        the base is trained as long as a choice, if it was before: half a minute is off by a tenth.
-
-        Raises:
-            ValueError: The machine is much faster or slower than when the ladder was begun.
-        """
-        print("measuring how fast this machine is", flush=True)
-        score = self.make_run("speed", (), 0)
-        before = self.record.runs("speed")
-        if score.failure:
-            raise ValueError(f"the base cannot be trained: {score.failure}")
-        if not before:
-            self.record.add(score)
-            return
-        begun, steps = before[()][0].steps, score.steps
-        if abs(begun / max(1, steps) - 1) <= CHANCE:
-            return
-        steps = median([steps, *(self.make_run("speed", (), 0).steps for _ in range(2))])
-        self.stretch = begun / max(1, steps)
-        if not 1 / MAX_STRETCH <= self.stretch <= MAX_STRETCH:
-            raise ValueError(
-                f"this machine makes {steps:.0f} updates in half a minute, and {begun} were made "
-                f"when {self.record.path} was begun: the runs would take {self.stretch:.2g} times "
-                "as long; wait until it is quiet, or move that file away to begin anew"
-            )
-        print(f"{steps:.0f} updates in half a minute, {begun} when the ladder was begun: "
-              f"{self.stretch:.2f} times its minutes", flush=True)  # fmt: skip
-        choices = self.record.runs("choice").get((), {}).values()
-        if known := [choice.steps for choice in choices if choice.stretch == 1]:
-            score = self.make_run("choice", (), 0)
-            if score.failure:
-                raise ValueError(f"the base cannot be trained: {score.failure}")
-            self.stretch *= median(known) / max(1, score.steps)
-            print(f"{score.steps} updates of the base as a choice, {median(known):.0f} when the "
-                  f"ladder was begun: {self.stretch:.2f} times its minutes",
-                  flush=True)  # fmt: skip
 
     def read(self) -> Ladder:
         """Return all that is known so far."""
@@ -238,35 +181,35 @@ class Climber:
         is_whole = len(self.rungs) == len(RUNGS) or is_rehearsal(self.record.terms, self.seeds)
         if is_whole and state.is_decided and not state.missing:
             finals = list(dict.fromkeys([(), state.accepted]))
-        wanted: list[tuple[Kind, list[Recipe], Sequence[int]]] = [
-            ("choice", state.missing, self.seeds),
+        # Base and recipe take turns by the clock: both meet the same changes of the machine.
+        wanted: list[tuple[Kind, Sequence[Recipe], Sequence[int]]] = [
+            ("choice", state.missing[:1], self.seeds),
             ("final", finals, self.seeds),
             ("hour", finals[-1:], self.seeds[:1]),
         ]
         for kind, recipes, seeds in wanted:
             done = self.record.runs(kind)
-            for recipe in recipes:
-                for seed in seeds:
+            for seed in seeds:
+                for recipe in recipes:
                     if seed not in done.get(recipe, {}):
                         return kind, recipe, seed
         return None
 
-    def minutes_left_at_most(self, ladder: Ladder) -> float:
-        """Return how long all missing runs take if every rung is accepted."""
-        final, state = self.record.runs("final"), ladder.state
-        counts: dict[Kind, int] = {
-            "choice": runs_left_at_most(
-                self.rungs, values(self.record.runs("choice")), self.seeds, state
-            ),
-            "final": sum(
-                seed not in final.get(recipe, {}) for recipe in {(), state.accepted}
-                for seed in self.seeds
-            ),
-            "hour": 1,
-        }  # fmt: skip
-        return self.stretch * sum(
-            number * (self.minutes[kind] + AROUND_MINUTES) for kind, number in counts.items()
+    def left_at_most(self, ladder: Ladder) -> str:
+        """Say how long all missing runs take if every rung is accepted, once that is known."""
+        if self.seconds_per_update is None:
+            return ""
+        final, terms = self.record.runs("final"), self.record.terms
+        num_choices = runs_left_at_most(
+            self.rungs, values(self.record.runs("choice")), self.seeds, ladder.state
         )
+        num_finals = sum(
+            seed not in final.get(recipe, {}) for recipe in {(), ladder.state.accepted}
+            for seed in self.seeds
+        )  # fmt: skip
+        seconds = num_choices * self.seconds_per_update * terms.choice_updates
+        seconds += 60 * (num_finals + HOUR) * terms.minutes
+        return f"  (at most {format_duration(seconds)} left)"
 
     def make_run(self, kind: Kind, recipe: Recipe, seed: int) -> Score:
         """Train from the start and score; of a run that is killed, nothing counts.
@@ -274,27 +217,28 @@ class Climber:
         Raises:
             ValueError: The run was killed.
         """
-        folder = self.out / kind / ("+".join(recipe) or "base") / f"seed-{seed}"
+        folder = self.out / kind / name_of(recipe) / f"seed-{seed}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        is_whole = kind in {"final", "hour"}
+        is_whole, terms, cost = kind != "choice", self.record.terms, None
         cache = (folder if is_whole else self.out) / "cache"
-        if not is_whole and recipe not in self.is_compiled:
-            # So that all choices find compiled code: in their minutes it would weigh too much.
-            train = self.command(folder / "first", recipe, seed, self.texts.part, 1 / 60)
-            call(train, folder / "first.log", cache)
-            self.is_compiled.add(recipe)
+        if is_whole:
+            minutes = HOUR * terms.minutes if kind == "hour" else terms.minutes
+            limit: tuple[Any, ...] = ("--max-minutes", minutes)
+        else:
+            cost = self.cost_of(recipe)
+            steps = max(1, round(terms.choice_updates / cost))
+            limit = ("--max-minutes", None, "--max-steps", steps)
         text = self.texts.whole if is_whole else self.texts.part
-        minutes = self.minutes[kind] * self.stretch
-        train = self.command(folder / "run", recipe, seed, text, minutes)
+        train = self.command(folder / "run", recipe, seed, text, limit)
         evaluate = [
             sys.executable, SCRIPTS / "evaluate.py", folder / "run", "--text",
             self.valid_text if is_whole else self.texts.tenth, "--json", "--dtype", "float32",
         ]  # fmt: skip
+        start = time.monotonic()
         bits, steps, failure = None, 0, call(train, folder / "train.log", cache)
         if not failure:
             steps = int(read_metrics(folder / "run" / "metrics.jsonl")[-1]["step"])
-        if not failure and kind != "speed":
             failure = call(evaluate, folder / "evaluation.json", cache)
             if not failure:
                 told = (folder / "evaluation.json").read_text(encoding="utf-8")
@@ -302,21 +246,49 @@ class Climber:
         if is_whole:
             shutil.rmtree(cache, ignore_errors=True)
         else:
+            self.seconds_per_update = (time.monotonic() - start) / terms.choice_updates
             # The weights of all runs would fill a disk.
             shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
         today = datetime.datetime.now().astimezone().date().isoformat()
         return Score(
             kind=kind, recipe=recipe, seed=seed, bits_per_byte=bits, steps=steps, date=today,
-            failure=failure, stretch=round(self.stretch, 3), settings=settings_of(recipe),
+            failure=failure, cost=cost, settings=settings_of(recipe),
         )  # fmt: skip
 
+    def cost_of(self, recipe: Recipe) -> float:
+        """Return the time of an update, in updates of the base; it is measured once.
+
+        Raises:
+            ValueError: It cannot be measured.
+        """
+        if not recipe:
+            return 1.0
+        for score in self.record.runs("choice").get(recipe, {}).values():
+            if score.cost is not None:
+                return score.cost
+        print(f"measuring how long an update takes with {name_of(recipe)}", flush=True)
+        folders = [self.out / "cost" / name_of(one) for one in ((), recipe)]
+        for folder, one in zip(folders, ((), recipe), strict=True):
+            folder.mkdir(parents=True, exist_ok=True)
+            settings = settings_of(one) | {
+                "train_text": self.texts.part, "valid_text": self.texts.tenth, "max_minutes": None,
+                "max_steps": self.record.terms.choice_updates,
+            }  # fmt: skip
+            preset = PRESETS[self.record.terms.preset][1]
+            RunFolder(folder).write_config(preset.replace(**settings))
+        answer = folders[1] / "cost.json"
+        measure = [sys.executable, SCRIPTS / "maintain" / "update_cost.py", *folders]
+        if failure := call(measure, answer, self.out / "cache"):
+            raise ValueError(f"the time of an update with {name_of(recipe)}: {failure}")
+        return json.loads(answer.read_text(encoding="utf-8").splitlines()[-1])["cost"]
+
     def command(
-        self, folder: Path, recipe: Recipe, seed: int, text: Path, minutes: float
+        self, folder: Path, recipe: Recipe, seed: int, text: Path, limit: Sequence[Any]
     ) -> list[Any]:
         """Return the command of a training, which never sees the validation text."""
         return [
             sys.executable, SCRIPTS / "train.py", self.record.terms.preset,
-            "--max-minutes", minutes, *flags(settings_of(recipe)), "--seed", seed,
+            *limit, *flags(settings_of(recipe)), "--seed", seed,
             "--run-dir", folder, "--train-text", text, "--valid-text", self.texts.tenth,
             "--num-samples", 0, "--sample-tokens", 0, "--no-page",
         ]  # fmt: skip
@@ -328,6 +300,11 @@ class Climber:
             if isinstance(block, Picture):
                 write_atomically(home / block.name, block.png)
         write_atomically(home / "record.md", to_markdown(TITLE, document).encode())
+
+
+def name_of(recipe: Recipe) -> str:
+    """Return a name for folders and printed lines."""
+    return "+".join(recipe) or "base"
 
 
 def end(number: int, frame: object) -> None:  # noqa: ARG001

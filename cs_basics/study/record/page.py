@@ -18,14 +18,14 @@ from cs_basics.study.record.statistics import P, difference_of, is_lower, p_valu
 
 TITLE = "The record: bits per byte in a few minutes"
 PICTURE, PICTURE_SHOWS = "pictures/record.png", "Bits per byte, rung by rung"
-MINUTES, CHOICE_MINUTES, CHOICE_STORIES, SEEDS, PRESET = 10.0, 2.0, 2, 5, "stories"
+MINUTES, CHOICE_UPDATES, CHOICE_STORIES, SEEDS, PRESET = 10.0, 1000, 2, 5, "stories"
 """What a measurement has at least (one story in so many at most); less is a rehearsal."""
 NOT_YET = "not measured yet"
 
 
 def is_rehearsal(terms: Terms, seeds: Sequence[int]) -> bool:
     """Tell whether a ladder is too short to be reported."""
-    is_short = terms.minutes < MINUTES or terms.choice_minutes < CHOICE_MINUTES
+    is_short = terms.minutes < MINUTES or terms.choice_updates < CHOICE_UPDATES
     is_small = terms.choice_stories > CHOICE_STORIES or len(seeds) < SEEDS
     return is_short or is_small or terms.preset != PRESET
 
@@ -50,8 +50,9 @@ def blocks(ladder: Ladder) -> list[Block]:
         *([Paragraph(_rehearsal(ladder))] if is_rehearsal(terms, ladder.seeds) else []),
         Paragraph(
             f"The base is the preset {terms.preset} with {_settings(BASE)}. A rung is chosen by "
-            f"runs of {_choice(terms)}; what is chosen is then trained for {terms.minutes:g} "
-            "minutes on all of it, compiling included. Seeds "
+            f"runs of {_choice(terms)}, or of fewer or more where an update takes longer or "
+            f"shorter; what is chosen is then trained for {terms.minutes:g} minutes on all of it, "
+            "compiling included. Seeds "
             f"{', '.join(map(str, ladder.seeds))}. {num_decided} of {len(ladder.rungs)} rungs are "
             f"decided. {_measured_on(ladder)}"
         ),
@@ -73,7 +74,7 @@ def blocks(ladder: Ladder) -> list[Block]:
         *_longer(ladder),
         Heading("The recipes"),
         Table(
-            ["recipe", "bits per byte", "updates", "seeds", "failed"],
+            ["recipe", "bits per byte", "time of an update", "updates", "seeds", "failed"],
             [_recipe(ladder, recipe) for recipe in chosen],
         ),
         Heading("Rules"),
@@ -88,7 +89,7 @@ def _settings(settings: Mapping[str, object]) -> str:
 
 def _choice(terms: Terms) -> str:
     share = f"one story in {terms.choice_stories}" if terms.choice_stories > 1 else "every story"
-    return f"{terms.choice_minutes:g} minutes on {share} of the training text"
+    return f"{terms.choice_updates:,} updates on {share} of the training text"
 
 
 def _rehearsal(ladder: Ladder) -> str:
@@ -96,27 +97,19 @@ def _rehearsal(ladder: Ladder) -> str:
     return (
         f"A rehearsal: preset {terms.preset}, {terms.minutes:g} minutes, choices by "
         f"{_choice(terms)}, seeds: {len(ladder.seeds)}. A measurement has preset {PRESET}, at "
-        f"least {MINUTES:g} minutes, choices of at least {CHOICE_MINUTES:g} minutes on one story "
+        f"least {MINUTES:g} minutes, choices of at least {CHOICE_UPDATES:,} updates on one story "
         f"in {CHOICE_STORIES}, and {SEEDS} seeds. These figures show that everything runs, and "
         "nothing else."
     )
 
 
 def _measured_on(ladder: Ladder) -> str:
-    scores = [score for score in ladder.record.scores if score.kind != "speed"]
+    scores = ladder.record.scores
     if not scores:
         return "Nothing is measured yet."
     dates = sorted({score.date for score in scores})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    others = [score.stretch for score in scores if score.stretch != 1]
-    longer = ""
-    if others:
-        factors = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (min(others), max(others))))
-        longer = (
-            f" {len(others)} of them, on a machine of another speed, took {factors} times their "
-            "minutes."
-        )
-    return f"{len(scores)} runs, {when}, begun on {ladder.record.terms.machine}.{longer}"
+    return f"{len(scores)} runs, {when}, begun on {ladder.record.terms.machine}."
 
 
 def _row(ladder: Ladder, rung: Rung) -> list[str]:
@@ -161,7 +154,8 @@ def _recipe(ladder: Ladder, recipe: Recipe) -> list[str]:
     failures = "; ".join(sorted({score.failure for score in of_seeds.values()} - {""}))
     score = str(interval_of(_scores(ladder, recipe))) if _scores(ladder, recipe) else "-"
     steps = f"{median(s.steps for s in of_seeds.values()):,.0f}" if of_seeds else "-"
-    return [_name(recipe), score, steps, ", ".join(map(str, sorted(of_seeds))), failures or "none"]
+    cost, seeds = next(iter(of_seeds.values())).cost or 1.0, ", ".join(map(str, sorted(of_seeds)))
+    return [_name(recipe), score, f"{cost:.2f}", steps, seeds, failures or "none"]
 
 
 def _result(ladder: Ladder) -> list[Block]:
@@ -227,21 +221,23 @@ def _rules(terms: Terms) -> list[str]:
         "test ignores this pairing, which makes it conservative. A rung that does nothing is "
         f"accepted with a probability of {P / 2:g}.",
         "Every run is a process of scripts/train.py with at most two threads, and "
-        "scripts/evaluate.py scores all of them, in float32. In the long runs the cache of "
-        "compiled code is empty; for choices it is filled, or compiling would take a third of "
-        "their time.",
-        "Why a measurement chooses on half of the stories or more: on a fifth of them, two minutes "
-        "read each as often as ten minutes read all, and the base only learns by heart "
-        "(docs/log.md, 2026-11-25).",
+        "scripts/evaluate.py scores all of them, in float32.",
+        f"Equal time for a choice: {terms.choice_updates:,} updates of the base, and of a recipe "
+        "whose update takes 1.25 times as long, a 1.25th of them. How much longer an update takes "
+        "is measured once for each recipe, by short trainings of it and of the base in turns "
+        "(scripts/maintain/update_cost.py). So a machine that is faster on one day than on another "
+        "changes nothing, but what compiling and evaluating cost is left out.",
+        "The long runs follow the clock, compiling included, with an empty cache of compiled code; "
+        "base and recipe take turns, seed by seed.",
+        "Why a measurement chooses on half of the stories or more: on a fifth of them, the base "
+        "only learns by heart (docs/log.md, 2026-11-25). On half of them, a thousand updates read "
+        "the text about as often as the two thousand that two slow cores make in ten minutes read "
+        "all of it.",
         "Choices have fewer updates than the long runs. A rung that costs updates, or that holds "
         "back overfitting, may lose as a choice and win in a long run: the result says what the "
         "accepted rungs do there, and nothing here says what the others would. The preset own-text "
         "has Muon, dropout, tied embeddings, value residual and a bias of the output head for what "
         "they gained in such runs (docs/log.md).",
-        "All are runs by the clock, in minutes of the machine on which the ladder was begun. On "
-        "another machine they are longer or shorter by its speed, which is measured at each start "
-        "by half a minute of the base, and if that differs, by a whole run of it (not so before "
-        "2026-11-26).",
         "The peer, transformers' model with PyTorch's optimizers, is not on this ladder: "
         "docs/performance.md compares with it at equal time, with AdamW and with Muon.",
         "Texts (SHA-256): " + ", ".join(f"{n} {value}" for n, value in terms.texts.items()) + ".",

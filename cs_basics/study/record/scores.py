@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from cs_basics.run.atomic import write_atomically
 
-Kind = Literal["speed", "choice", "final", "hour"]
-"""speed: the base for half a minute, to see how fast the machine is; choice: a recipe on part of
-the text, judged by the third text; final: on all of it, judged by the validation text;
-hour: the same, six times as long."""
+Kind = Literal["choice", "final", "hour"]
+"""choice: a recipe on part of the text, for the time of so many updates of the base, judged by the
+third text; final: on all of it by the clock, judged by the validation text; hour: the same, six
+times as long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,9 @@ class Terms:
     preset: str
     minutes: float
     """Of a final run, all included."""
-    choice_minutes: float
-    """Of a run that decides about a rung, compiled code cached."""
+    choice_updates: int
+    """Of the base in a run that decides about a rung; other recipes make as many as fit into their
+    time."""
     choice_stories: int
     """Such a run is trained on one story in so many."""
     settings: dict[str, Any]
@@ -48,10 +49,10 @@ class Score:
     date: str
     failure: str = ""
     """The last line that a failed run wrote."""
-    stretch: float = 1.0
-    """Minutes that it took for one of the ladder's: on a machine of half the speed, 2."""
-    settings: dict[str, Any] | None = None
-    """Those of the recipe's rungs; None in rows from before they were kept."""
+    settings: dict[str, Any]
+    """Those of the recipe's rungs."""
+    cost: float | None = None
+    """Of a choice: the time of an update, in updates of the base. Other runs follow the clock."""
 
     @property
     def value(self) -> float:
@@ -95,7 +96,7 @@ class Record:
             ) from None
         if changed := _changed(begun, terms):
             raise ValueError(f"{path} was begun with another {changed}: move it away first")
-        record.terms = begun  # Its machine is the one that all minutes are counted by.
+        record.terms = begun
         return record
 
     def add(self, score: Score) -> None:

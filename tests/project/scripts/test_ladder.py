@@ -1,7 +1,6 @@
 """scripts/ladder.py: what each run is given, stopped, resumed, refused; trainings are acted."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cs_basics.run.folder import RunFolder
 from cs_basics.study.record.texts import checksum
 
 GAIN = {"": 0.0, "linear": -0.1, "noise": 0.2}
@@ -21,12 +21,12 @@ def acted(monkeypatch):
 
     def act(command, *, env, stdout, stderr, **_):
         calls.append(SimpleNamespace(command=command, env=env))
+        if "update_cost.py" in str(command[1]):
+            noise = {"noise": 1.25}.get(Path(command[3]).name, 1.0)
+            stdout.write(f"a line that is logged\n{json.dumps({'cost': noise})}\n".encode())
+            return SimpleNamespace(returncode=int(env.get("COST_FAILS", "0")))
         if "--run-dir" in command:
-            in_half_a_minute = int(os.environ.get("LADDER_STEPS", "12"))
-            minutes = float(after(command, "--max-minutes"))
-            # A choice is slower than its first half a minute, where a test says so.
-            slower = float(os.environ.get("LADDER_SLOWER", "1")) if minutes > 0.5 else 1
-            steps = round(2 * minutes * in_half_a_minute / slower)
+            steps = after(command, "--max-steps") if "--max-steps" in command else 5
             run = Path(command[command.index("--run-dir") + 1])
             run.mkdir()
             (run / "checkpoints").mkdir()
@@ -60,8 +60,8 @@ def ladder(script, texts, tmp_path):
             0,
             1,
             2,
-            "--choice-minutes",
-            4,
+            "--choice-updates",
+            100,
             "--choice-stories",
             1,
         ]
@@ -71,8 +71,8 @@ def ladder(script, texts, tmp_path):
 
 
 def is_run(call):
-    """Whether it is a training that counts, not one that compiles."""
-    return "--run-dir" in call.command and after(call.command, "--run-dir").endswith("run")
+    """Whether it is a training."""
+    return "--run-dir" in call.command
 
 
 def after(command, flag):
@@ -86,23 +86,36 @@ def test_rungs_are_chosen_without_the_validation_text_and_the_winner_gets_all(
     assert result.code == 0, result.err
     assert "accepted: linear" in result.out
     trained = [call for call in acted if is_run(call)]
-    judged = [call.command for call in acted if "--run-dir" not in call.command]
-    # The speed; base, linear, noise, linear + noise; base and linear again; linear for an hour.
-    assert [after(call.command, "--max-minutes") for call in trained] == (
-        ["0.5"] + 12 * ["4.0"] + 6 * ["10.0"] + ["60.0"]
-    )
+    judged = [call.command for call in acted if "evaluate.py" in str(call.command[1])]
+    costs = [call for call in acted if "update_cost.py" in str(call.command[1])]
+    # Base, linear, noise on top of it and alone; base and linear again, in turns; then an hour.
+    updates = [after(call.command, "--max-steps") for call in trained[:12]]
+    assert updates == 9 * ["100"] + 3 * ["80"]
+    assert {after(call.command, "--max-minutes") for call in trained[:12]} == {"None"}
+    minutes = [after(call.command, "--max-minutes") for call in trained[12:]]
+    assert minutes == 6 * ["10.0"] + ["60.0"]
+    assert not any("--max-steps" in call.command for call in trained[12:])
+    schedules = [after(call.command, "--schedule") for call in trained[12:]]
+    assert schedules == 3 * ["cosine", "linear"] + ["linear"]
     valid, out = str(texts[1]), tmp_path / "out"
     assert not any(valid in call.command for call in trained)
     assert [valid in command for command in judged] == [False] * 12 + [True] * 7
-    for call in trained[:13]:
+    for call in trained[:12]:
         part = out / "texts" / checksum(texts[0]) / "part-1.txt"
         assert after(call.command, "--train-text") == str(part)
         assert call.env["TORCHINDUCTOR_CACHE_DIR"] == str(out / "cache")
-    for call in trained[13:]:
+    for call in trained[12:]:
         assert after(call.command, "--train-text") == str(texts[0])
         assert not Path(call.env["TORCHINDUCTOR_CACHE_DIR"]).exists()
-    # Each recipe was compiled once before it was measured.
-    assert len(acted) - len(trained) - len(judged) == 4
+    # The time of an update is measured once for each recipe, against the base.
+    assert [tuple(path.name for path in map(Path, call.command[2:])) for call in costs] == [
+        ("base", "linear"), ("base", "linear+noise"), ("base", "noise")
+    ]  # fmt: skip
+    measured = [RunFolder(Path(path)).read_config() for path in costs[1].command[2:]]
+    assert [(c.optim.schedule, c.data.token_noise) for c in measured] == [
+        ("cosine", 0.0), ("linear", 0.1)
+    ]  # fmt: skip
+    assert {c.data.train_text for c in measured} == {part}
     for call in acted:
         assert int(call.env["OMP_NUM_THREADS"]) <= 2
     page = (out / "record.md").read_text()
@@ -114,94 +127,24 @@ def test_rungs_are_chosen_without_the_validation_text_and_the_winner_gets_all(
     acted.clear()
     assert ladder().code == 0
     assert not acted
-    # A run that was killed left no score; it alone is repeated, after the speed was measured.
+    # A run that was killed left no score; it alone is repeated, and for the same time.
     scores = out / "record.jsonl"
     noise = '"choice", "recipe": ["noise"], "seed": 1,'
     kept = [line for line in scores.read_text().splitlines() if noise not in line]
     scores.write_text("\n".join(kept))
     assert ladder().code == 0
-    assert [after(call.command, "--seed") for call in acted if is_run(call)] == ["0", "1"]
+    assert [after(call.command, "--seed") for call in acted if is_run(call)] == ["1"]
+    assert after(acted[0].command, "--max-steps") == "80"
     assert noise in scores.read_text()
 
 
-def test_on_a_slower_machine_a_run_takes_longer(acted, ladder, monkeypatch, tmp_path):
-    for seed, steps, minutes, final in ((0, 100, 4, 10), (1, 50, 8, 20), (2, 400, 1, 2.5)):
-        acted.clear()
-        monkeypatch.setenv("LADDER_STEPS", str(steps))
-        result = ladder("--seeds", *range(seed + 1))
-        assert result.code == 0, result.err
-        assert (f"{steps} updates in half a minute, 100 when" in result.out) == (seed > 0)
-        lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
-        hour = str(6.0 * final)
-        num_speeds = 3 if seed else 1  # A difference is measured twice more.
-        assert lengths[: num_speeds + 1] == ["0.5"] * num_speeds + [str(float(minutes))]
-        assert {*lengths[num_speeds + 1 :]} - {hour} == {str(float(minutes)), str(float(final))}
-        assert ("updates of the base as a choice, 800 when" in result.out) == (seed > 0)
-    for steps in (0, 24, 401):
-        acted.clear()
-        monkeypatch.setenv("LADDER_STEPS", str(steps))
-        result = ladder("--seeds", 0, 1, 2, 3)
-        assert (result.code, result.err.count("\n")) == (2, 1)
-        assert f"makes {steps} updates in half a minute, and 100 were made when" in result.err
-        assert len([call for call in acted if is_run(call)]) == 3
-    written = (tmp_path / "out" / "record.jsonl").read_text()
-    assert '"seed": 3' not in written
-    assert [written.count(f'"stretch": {stretch}') > 0 for stretch in (1.0, 2.0, 0.25)] == [
-        True
-    ] * 3
-
-
-def test_a_whole_run_of_the_base_corrects_the_half_minute(acted, ladder, monkeypatch):
-    monkeypatch.setenv("LADDER_STEPS", "100")
-    assert ladder("--seeds", 0).code == 0
-    acted.clear()
-    monkeypatch.setenv("LADDER_STEPS", "50")
-    monkeypatch.setenv("LADDER_SLOWER", "1.25")
-    result = ladder("--seeds", 0, 1)
-    lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
-    assert lengths[:5] == ["0.5", "0.5", "0.5", "8.0", "10.0"]
-    assert "640 updates of the base as a choice, 800 when the ladder was begun: 2.50" in result.out
-
-
-def test_a_base_that_fails_on_another_machine_ends_the_ladder(acted, ladder, monkeypatch):
-    monkeypatch.setenv("LADDER_STEPS", "100")
-    assert ladder("--seeds", 0).code == 0
-    monkeypatch.setenv("LADDER_STEPS", "50")
-    monkeypatch.setenv("LADDER_FAILS", "2")
-    monkeypatch.setenv("LADDER_FAILS_WITH", "8.0")
-    monkeypatch.setenv("LADDER_SAYS", "error: loss is nan. Try a lower lr than 0.003\n")
-    acted.clear()
-    result = ladder("--seeds", 0, 1)
+@pytest.mark.usefixtures("acted")
+def test_a_time_that_cannot_be_measured_ends_the_ladder(ladder, monkeypatch, tmp_path):
+    monkeypatch.setenv("COST_FAILS", "2")
+    result = ladder()
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "the base cannot be trained: " in result.err
-    assert after([call for call in acted if is_run(call)][-1].command, "--max-minutes") == "8.0"
-
-
-def test_without_a_base_of_the_first_machine_the_half_minute_has_to_do(
-    acted, ladder, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("LADDER_STEPS", "100")
-    assert ladder("--seeds", 0).code == 0
-    scores = tmp_path / "out" / "record.jsonl"
-    scores.write_text(scores.read_text().replace('"stretch": 1.0', '"stretch": 1.5'))
-    acted.clear()
-    monkeypatch.setenv("LADDER_STEPS", "50")
-    result = ladder("--seeds", 0, 1)
-    assert result.code == 0, result.err
-    assert "as a choice" not in result.out
-    lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
-    assert lengths[:5] == ["0.5", "0.5", "0.5", "8.0", "8.0"]
-
-
-def test_a_difference_of_speed_that_is_chance_changes_nothing(acted, ladder, monkeypatch):
-    monkeypatch.setenv("LADDER_STEPS", "100")
-    assert ladder("--seeds", 0).code == 0
-    acted.clear()
-    monkeypatch.setenv("LADDER_STEPS", "92")
-    result = ladder("--seeds", 0, 1)
-    assert "updates in half a minute" not in result.out
-    lengths = [after(call.command, "--max-minutes") for call in acted if is_run(call)]
-    assert lengths[:2] == ["0.5", "4.0"]
+    assert "linear failed, and counts for nothing" in result.err
+    assert "linear" not in (tmp_path / "out" / "record.jsonl").read_text().split("\n", 1)[1]
 
 
 def test_two_ladders_at_once_are_refused(acted, ladder, tmp_path):
@@ -280,7 +223,7 @@ def test_a_folder_is_not_continued_with_another_length(ladder):
         (("--seeds", -1), "seeds=(-1,): each must be 0 or greater"),
         (("--max-minutes", 0), "max_minutes=0.0 must be greater than 0"),
         (("--choice-stories", 0), "choice_stories=0 must be at least 1"),
-        (("--choice-minutes", 0), "max_minutes=0.0 must be greater than 0"),
+        (("--choice-updates", 0), "choice_updates=0 must be at least 1"),
         (("--choice-stories", 1000), "no tenth can be held back: at least 10000 are needed"),
         (("--rungs", "moun"), "there is no rung 'moun'"),
         (("--valid-text", "nowhere.txt"), "nowhere.txt does not exist"),

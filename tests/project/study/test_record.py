@@ -150,13 +150,14 @@ def test_a_rung_brings_what_it_needs_and_an_unknown_one_is_refused():
 
 
 TERMS = Terms(
-    preset="stories", minutes=10.0, choice_minutes=2.0, choice_stories=2,
+    preset="stories", minutes=10.0, choice_updates=1000, choice_stories=2,
     settings={"lr": 0.1, "seed": 0}, texts={"training": "12ab"}, machine="a machine",
 )  # fmt: skip
 
 
 def score_of(**changed):
-    given = {"kind": "choice", "recipe": (), "seed": 0, "bits_per_byte": 1.0, "steps": 7}
+    given = {"kind": "choice", "recipe": (), "seed": 0, "bits_per_byte": 1.0, "steps": 7,
+             "settings": {}, "cost": 1.25}  # fmt: skip
     return Score(**given | {"date": "2026-01-02"} | changed)
 
 
@@ -171,10 +172,8 @@ def ladder_of(scores, seeds=SEEDS):
 
 def test_the_page_says_what_is_not_measured_and_that_it_was_a_rehearsal():
     page = to_markdown("", blocks(ladder_of(scores_of(base=1.0, a=0.9))))
-    assert (
-        "A rehearsal: preset stories, 10 minutes, choices by 2 minutes on one story in 2 of" in page
-    )
-    assert "by runs of 2 minutes on one story in 2 of the training text;" in page
+    assert "A rehearsal: preset stories, 10 minutes, choices by 1,000 updates on one" in page
+    assert "by runs of 1,000 updates on one story in 2 of the training text, or" in page
     assert "1 of 3 rungs are decided" in page
     assert "2026-01-02, begun on a machine" in page
     rows = {line.split(":")[0]: line for line in page.splitlines() if line.startswith("| ")}
@@ -196,24 +195,23 @@ def test_the_page_has_the_result_and_the_hour():
     ladder.record.scores.append(finals[-1])
     page = to_markdown("", blocks(ladder))
     assert "| base + a | 0.8510 |" in page
+    assert "| base + a | 0.901 \N{PLUS-MINUS SIGN} 0.0025 | 1.25 | 7 | 0, 1, 2 | none |" in page
     assert "better than the base on the validation text" in page
     assert "## The same in 60 minutes\n\nNot measured yet." in page
     ladder.record.scores.append(score_of(kind="hour", recipe=("a",), bits_per_byte=0.75))
     page = to_markdown("", blocks(ladder))
     assert "| base + a | 0 | 0.7500 | 7 |" in page
     assert "an exception" not in page
-    assert "another speed" not in page
-    ladder.record.scores.append(score_of(kind="hour", recipe=("b",), stretch=1.88))
+    ladder.record.scores.append(score_of(kind="hour", recipe=("b",)))
     page = to_markdown("", blocks(ladder))
     assert "an exception" in page
-    assert "1 of them, on a machine of another speed, took 1.88 times" in page
 
 
 @pytest.mark.parametrize(
     ("changes", "seeds"),
     [
         ({"minutes": 9.0}, 5),
-        ({"choice_minutes": 1.0}, 5),
+        ({"choice_updates": 999}, 5),
         ({"choice_stories": 3}, 5),
         ({"preset": "debug"}, 5),
         ({}, 4),
@@ -228,7 +226,7 @@ def test_scores_come_back_and_a_damaged_line_is_named(tmp_path):
     path = tmp_path / "record.jsonl"
     record = Record.open(path, TERMS)
     failed = score_of(recipe=("a", "b"), bits_per_byte=None, failure="error: diverged")
-    record.add(score_of(kind="speed", bits_per_byte=None))
+    record.add(score_of(kind="final"))
     record.add(failed)
     again = Record.open(path, TERMS)
     assert again.scores == record.scores
@@ -250,7 +248,7 @@ def test_a_record_is_not_continued_under_other_terms(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             Record.open(path, replace(TERMS, **changes))
-    # Another machine's speed is measured: its minutes are made longer or shorter.
+    # Another machine makes the same updates.
     Record.open(path, replace(TERMS, machine="another"))
     # A setting that has come since is at its default, which changes nothing.
     Record.open(path, replace(TERMS, settings={**TERMS.settings, "new": 1}))
