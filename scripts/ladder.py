@@ -32,15 +32,13 @@ from cs_basics.run.presets import PRESETS
 from cs_basics.study.record.climb import Recipe, climb, runs_left_at_most
 from cs_basics.study.record.page import TITLE, Ladder, blocks, is_rehearsal
 from cs_basics.study.record.rungs import BASE, RUNGS, choose_rungs, settings_of
-from cs_basics.study.record.scores import Kind, Record, Score, Terms, values
+from cs_basics.study.record.scores import HOUR, Kind, Record, Score, Terms, values
 from cs_basics.study.record.texts import Texts, checksum, split
 from cs_basics.study.timing import machine
 
 SCRIPTS = Path(__file__).parent
 DOCS = SCRIPTS.parent / "docs"
 MAX_THREADS = 2
-HOUR = 6
-"""The longest run takes so many times the minutes of a final one."""
 DIVERGED = "Try a lower lr"
 """What a training says that diverged; other failures say nothing about a recipe."""
 

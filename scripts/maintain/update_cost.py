@@ -3,8 +3,9 @@
 python scripts/maintain/update_cost.py runs/stories runs/stories-2
 
 In turns of a few updates, both meet the same changes of the machine's speed. Each goes through a
-whole run in small, so that what happens in a part of a run only is included; evaluations and
-checkpoints are not. The runs themselves stay as they are.
+whole run in small, and the median turn counts: dropout from three tenths of the run on is included,
+a mean over its last fifth is not, nor are evaluations and checkpoints. The runs themselves stay as
+they are.
 """
 
 import json
@@ -28,32 +29,37 @@ from cs_basics.run.trainer import Trainer
 from cs_basics.study.timing import alternating_times
 from cs_basics.training import Update, train
 
-TURNS, UPDATES = 15, 4
-"""Turns of each training that count, and updates of a turn."""
+UPDATES = 4
+"""Of a turn."""
 
 
 def main(
-    base: Annotated[Path, tyro.conf.Positional], other: Annotated[Path, tyro.conf.Positional]
+    base: Annotated[Path, tyro.conf.Positional],
+    other: Annotated[Path, tyro.conf.Positional],
+    turns: int = 15,
 ) -> None:
     """Print the ratio of the median times as a line of JSON: {"cost": 1.08}.
 
     Args:
         base: Folder of the run to compare with; its config.json is enough.
         other: Folder of the run to measure.
+        turns: Turns of four updates for each, of which the median counts.
     """
+    if turns < 1:
+        raise ValueError(f"turns={turns} must be at least 1")
     keep_freed_memory()
-    trainers = [trainer_of(RunFolder(path)) for path in (base, other)]
-    of_base, of_other = alternating_times([partial(make_updates, t) for t in trainers], TURNS)
+    trainers = [trainer_of(RunFolder(path), turns) for path in (base, other)]
+    of_base, of_other = alternating_times([partial(make_updates, t) for t in trainers], turns)
     print(json.dumps({"cost": round(of_other / of_base, 4)}))
 
 
-def trainer_of(folder: RunFolder) -> Trainer:
+def trainer_of(folder: RunFolder, turns: int) -> Trainer:
     """Return a training, compiled and ready for its first update."""
     config = folder.read_config()
     corpus = prepare_corpus(config, folder)
     config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
     # One turn more: the first does not count.
-    trainer = Trainer(config, folder, corpus, Clock((TURNS + 1) * UPDATES, None))
+    trainer = Trainer(config, folder, corpus, Clock((turns + 1) * UPDATES, None))
     if trainer.is_fast:
         trainer.compile()
     return trainer

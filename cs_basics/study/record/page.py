@@ -13,7 +13,7 @@ from cs_basics.run.document import Block, Heading, Items, Paragraph, Picture, Ta
 from cs_basics.study.claims.interval import interval_of
 from cs_basics.study.record.climb import Climb, Recipe, Trial
 from cs_basics.study.record.rungs import BASE, Rung
-from cs_basics.study.record.scores import Kind, Record, Terms
+from cs_basics.study.record.scores import HOUR, Kind, Record, Terms
 from cs_basics.study.record.statistics import P, difference_of, is_lower, p_value
 
 TITLE = "The record: bits per byte in a few minutes"
@@ -70,7 +70,7 @@ def blocks(ladder: Ladder) -> list[Block]:
         ),
         Heading("The result"),
         *_result(ladder),
-        Heading(f"The same in {6 * terms.minutes:g} minutes"),
+        Heading(f"The same in {HOUR * terms.minutes:g} minutes"),
         *_longer(ladder),
         Heading("The recipes"),
         Table(
@@ -222,11 +222,11 @@ def _rules(terms: Terms) -> list[str]:
         f"accepted with a probability of {P / 2:g}.",
         "Every run is a process of scripts/train.py with at most two threads, and "
         "scripts/evaluate.py scores all of them, in float32.",
-        f"Equal time for a choice: {terms.choice_updates:,} updates of the base, and of a recipe "
-        "whose update takes 1.25 times as long, a 1.25th of them. How much longer an update takes "
-        "is measured once for each recipe, by short trainings of it and of the base in turns "
+        f"Equal time for a choice: {terms.choice_updates:,} updates of the base; of a recipe whose "
+        f"update takes 1.25 times as long, {terms.choice_updates / 1.25:,.0f}. How much longer it "
+        "takes is measured once for each recipe, by short trainings of it and of the base in turns "
         "(scripts/maintain/update_cost.py). So a machine that is faster on one day than on another "
-        "changes nothing, but what compiling and evaluating cost is left out.",
+        "changes nothing. What compiling and evaluating cost is left out.",
         "The long runs follow the clock, compiling included, with an empty cache of compiled code; "
         "base and recipe take turns, seed by seed.",
         "Why a measurement chooses on half of the stories or more: on a fifth of them, the base "

@@ -11,8 +11,10 @@ from cs_basics.run.atomic import write_atomically
 
 Kind = Literal["choice", "final", "hour"]
 """choice: a recipe on part of the text, for the time of so many updates of the base, judged by the
-third text; final: on all of it by the clock, judged by the validation text; hour: the same, six
+third text; final: on all of it by the clock, judged by the validation text; hour: the same, HOUR
 times as long."""
+HOUR = 6
+"""The longest run takes so many times the minutes of a final one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,11 @@ def test_equal_runs_cost_the_same_and_what_begins_late_is_met(costs, monkeypatch
     assert max(late) == 1
 
 
-def test_a_folder_without_a_run_is_named(script, tmp_path):
-    result = script("maintain/update_cost", tmp_path, tmp_path)
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [((), "holds no run: there is no config.json in it"), (("--turns", 0), "turns=0 must be at")],
+)
+def test_bad_input_is_one_line(script, tmp_path, more, message):
+    result = script("maintain/update_cost", tmp_path, tmp_path, *more)
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert f"{tmp_path} holds no run: there is no config.json in it" in result.err
+    assert message in result.err
