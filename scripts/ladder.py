@@ -143,8 +143,8 @@ class Climber:
                     f"{record.path}: the rungs of {'+'.join(score.recipe)} have changed since "
                     f"{score.date}: delete its lines to train it again"
                 )
-        self.seconds_per_update: float | None = None
-        """Of the base, as the last choice took them; None: there was none since the start."""
+        self.seconds_per_choice: float | None = None
+        """What the last one took; None: there was none since the start."""
 
     def climb(self) -> None:
         """Make run after run, and write the page after each."""
@@ -195,7 +195,7 @@ class Climber:
 
     def left_at_most(self, ladder: Ladder) -> str:
         """Say how long all missing runs take if every rung is accepted, once that is known."""
-        if self.seconds_per_update is None:
+        if self.seconds_per_choice is None:
             return ""
         final, terms = self.record.runs("final"), self.record.terms
         num_choices = runs_left_at_most(
@@ -205,7 +205,7 @@ class Climber:
             seed not in final.get(recipe, {}) for recipe in {(), ladder.state.accepted}
             for seed in self.seeds
         )  # fmt: skip
-        seconds = num_choices * self.seconds_per_update * terms.choice_updates
+        seconds = num_choices * self.seconds_per_choice
         seconds += 60 * (num_finals + HOUR) * terms.minutes
         return f"  (at most {format_duration(seconds)} left)"
 
@@ -244,7 +244,7 @@ class Climber:
         if is_whole:
             shutil.rmtree(cache, ignore_errors=True)
         else:
-            self.seconds_per_update = (time.monotonic() - start) / terms.choice_updates
+            self.seconds_per_choice = time.monotonic() - start
             # The weights of all runs would fill a disk.
             shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
         today = datetime.datetime.now().astimezone().date().isoformat()

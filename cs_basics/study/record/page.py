@@ -154,8 +154,9 @@ def _recipe(ladder: Ladder, recipe: Recipe) -> list[str]:
     failures = "; ".join(sorted({score.failure for score in of_seeds.values()} - {""}))
     score = str(interval_of(_scores(ladder, recipe))) if _scores(ladder, recipe) else "-"
     steps = f"{median(s.steps for s in of_seeds.values()):,.0f}" if of_seeds else "-"
-    cost, seeds = next(iter(of_seeds.values())).cost or 1.0, ", ".join(map(str, sorted(of_seeds)))
-    return [_name(recipe), score, f"{cost:.2f}", steps, seeds, failures or "none"]
+    cost, seeds = next(iter(of_seeds.values())).cost, ", ".join(map(str, sorted(of_seeds)))
+    told = "-" if cost is None else f"{cost:.2f}"
+    return [_name(recipe), score, told, steps, seeds, failures or "none"]
 
 
 def _result(ladder: Ladder) -> list[Block]:

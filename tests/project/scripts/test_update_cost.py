@@ -39,7 +39,7 @@ def test_equal_runs_cost_the_same_and_what_begins_late_is_met(costs, monkeypatch
     result, _ = costs(average_from=0.8)
     assert 0.5 < json.loads(result.out.splitlines()[-1])["cost"] < 2
     late = [progress for start, progress in seen if start == 0.8]
-    assert len(late) == 64
+    assert len(late) == 248
     assert max(late) == 1
 
 
