@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from process import keep_freed_memory  # isort: split
@@ -136,15 +137,16 @@ class Climber:
         self.out, self.record, self.seeds = out, record, seeds
         self.texts, self.valid_text = texts, valid_text
         tried = {name for score in record.scores for name in score.recipe}
-        self.rungs = choose_rungs([*rungs, *sorted(tried)]) if rungs else RUNGS
+        known = {rung.name for rung in RUNGS}
         for score in record.scores:
-            if score.settings != settings_of(score.recipe):
+            if not known.issuperset(score.recipe) or score.settings != settings_of(score.recipe):
                 raise ValueError(
                     f"{record.path}: the rungs of {'+'.join(score.recipe)} have changed since "
                     f"{score.date}: delete its lines to train it again"
                 )
-        self.seconds_per_choice: float | None = None
-        """What the last one took; None: there was none since the start."""
+        self.rungs = choose_rungs([*rungs, *sorted(tried)]) if rungs else RUNGS
+        self.seconds: list[float] = []
+        """What each choice took since the start, with the measurement of its update."""
 
     def climb(self) -> None:
         """Make run after run, and write the page after each."""
@@ -195,19 +197,18 @@ class Climber:
 
     def left_at_most(self, ladder: Ladder) -> str:
         """Say how long all missing runs take if every rung is accepted, once that is known."""
-        if self.seconds_per_choice is None:
+        if not self.seconds:
             return ""
-        final, terms = self.record.runs("final"), self.record.terms
+        state, final = ladder.state, self.record.runs("final")
         num_choices = runs_left_at_most(
-            self.rungs, values(self.record.runs("choice")), self.seeds, ladder.state
+            self.rungs, values(self.record.runs("choice")), self.seeds, state
         )
-        num_finals = sum(
-            seed not in final.get(recipe, {}) for recipe in {(), ladder.state.accepted}
-            for seed in self.seeds
-        )  # fmt: skip
-        seconds = num_choices * self.seconds_per_choice
-        seconds += 60 * (num_finals + HOUR) * terms.minutes
-        return f"  (at most {format_duration(seconds)} left)"
+        num_recipes = len({(), state.accepted}) if state.is_decided else 2
+        num_finals = num_recipes * len(self.seeds) - sum(map(len, final.values()))
+        num_hours = HOUR * (not self.record.runs("hour"))
+        seconds = num_choices * fmean(self.seconds)
+        seconds += 60 * self.record.terms.minutes * (num_finals + num_hours)
+        return f"  (at most about {format_duration(seconds)} left)"
 
     def make_run(self, kind: Kind, recipe: Recipe, seed: int) -> Score:
         """Train from the start and score; of a run that is killed, nothing counts.
@@ -219,6 +220,7 @@ class Climber:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         is_whole, terms, cost = kind != "choice", self.record.terms, None
+        start = time.monotonic()
         cache = (folder if is_whole else self.out) / "cache"
         if is_whole:
             minutes = HOUR * terms.minutes if kind == "hour" else terms.minutes
@@ -233,10 +235,10 @@ class Climber:
             sys.executable, SCRIPTS / "evaluate.py", folder / "run", "--text",
             self.valid_text if is_whole else self.texts.tenth, "--json", "--dtype", "float32",
         ]  # fmt: skip
-        start = time.monotonic()
-        bits, steps, failure = None, 0, call(train, folder / "train.log", cache)
+        bits, failure = None, call(train, folder / "train.log", cache)
+        rows = read_metrics(folder / "run" / "metrics.jsonl")
+        steps = int(rows[-1]["step"]) if rows else 0
         if not failure:
-            steps = int(read_metrics(folder / "run" / "metrics.jsonl")[-1]["step"])
             failure = call(evaluate, folder / "evaluation.json", cache)
             if not failure:
                 told = (folder / "evaluation.json").read_text(encoding="utf-8")
@@ -244,7 +246,7 @@ class Climber:
         if is_whole:
             shutil.rmtree(cache, ignore_errors=True)
         else:
-            self.seconds_per_choice = time.monotonic() - start
+            self.seconds.append(time.monotonic() - start)
             # The weights of all runs would fill a disk.
             shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
         today = datetime.datetime.now().astimezone().date().isoformat()
@@ -332,7 +334,7 @@ def call(command: Sequence[Any], log: Path, cache: Path) -> str:
         "OMP_NUM_THREADS": str(torch.get_num_threads()),
         "TORCHINDUCTOR_CACHE_DIR": str(cache.resolve()),
     }
-    path = log.with_name("errors.log")
+    path = log.with_suffix(".errors.log")
     with log.open("wb") as out, path.open("wb") as errors:
         code = subprocess.run(
             list(map(str, command)), env=os.environ | settings, stdout=out, stderr=errors,

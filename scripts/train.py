@@ -25,6 +25,7 @@ from cs_basics.run.config import SECTIONS, TrainConfig
 from cs_basics.run.distributed import World, join, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.stopping import TrainingStoppedError
 from cs_basics.run.training_run import train_run
@@ -132,7 +133,9 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     )
     print(f"whole validation text ({result.num_tokens:,} tokens)\n")
     best, best_loss = folder.read_best()
-    if best is not None and best_loss is not None and best_loss < OVERFITTED * result.loss:
+    # Both on the same part of the text.
+    losses = [row["val/loss"] for row in read_metrics(folder.metrics) if "val/loss" in row]
+    if best and best_loss is not None and losses and best_loss < OVERFITTED * losses[-1]:
         step = int(best.stem.removeprefix("step-"))
         print(f"The run has overfitted: at step {step:,} the loss was {best_loss:.4f} on part of")
         print("that text. --checkpoint best takes the model of that step.\n")
@@ -191,6 +194,8 @@ def resumed_config(
         # The text may have had fewer pairs to merge than the run was started with.
         is_kept = value == was[name] or (name == "vocab_size" and value > was[name])
         if is_kept or not is_given:
+            if value != was[name] and name in names:
+                logging.info("%s=%s: the run keeps its tokenizer, of %s", name, value, was[name])
             continue
         if name not in FREE_ON_RESUME:
             raise ValueError(

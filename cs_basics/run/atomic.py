@@ -90,7 +90,7 @@ def lock(file: IO[bytes]) -> None:
     Not with `flock`, whose lock is inherited by children and outlives a killed parent process.
 
     Raises:
-        ValueError: Another process has locked it.
+        ValueError: Another process has locked it, or did until it deleted or renamed it.
     """
     try:
         import fcntl
@@ -102,6 +102,13 @@ def lock(file: IO[bytes]) -> None:
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             return
         raise ValueError(f"{file.name} is being written by another process") from None
+    # Opened before its last holder let it go, it may be a file that nobody else will find.
+    try:
+        is_found = os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
+    except FileNotFoundError:
+        is_found = False
+    if not is_found:
+        raise ValueError(f"{file.name} was finished by another process just now: call this again")
 
 
 def _sync_folder(folder: Path) -> None:

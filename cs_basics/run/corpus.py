@@ -47,8 +47,8 @@ def prepare_corpus(
 
     Raises:
         FileNotFoundError: A text is missing.
-        ValueError: A text is empty or shorter than one context, or a token file is of another text
-            or tokenizer.
+        ValueError: A text is empty or shorter than one context, or a token file is of a text of
+            another size or of another tokenizer.
     """
     parts = (folder.path, folder.corpus, folder.tokenizer, folder.tokens)
     missing = [path for path in parts if not path.exists()]

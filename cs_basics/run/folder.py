@@ -174,7 +174,9 @@ class RunFolder:
         best, best_loss = self.read_best()
         if best not in past:
             best, best_loss = None, None
-        if validation_loss is not None and (best_loss is None or validation_loss < best_loss):
+        # Weights that were written anew have lost the loss that was measured before.
+        has_to_win = best_loss is not None and best != self.checkpoint_of(step)
+        if validation_loss is not None and not (has_to_win and validation_loss >= best_loss):
             best = self.checkpoint_of(step)
             content = {"checkpoint": best.name, "validation_loss": validation_loss}
             write_atomically(self.best, json.dumps(content).encode() + b"\n")

@@ -212,6 +212,9 @@ def _console_line(row: Row) -> str:
         parts.append(f"SPIKE: the training loss jumped to {row['train/spike']:.3f}")
     if "val/loss" in row:
         parts.append(f"validation {row['val/loss']:.3f} = {row['val/bits_per_byte']:.3f} bits/byte")
+    if "final/loss" in row:
+        found = f"{row['final/loss']:.3f} = {row['final/bits_per_byte']:.3f} bits/byte"
+        parts.append(f"whole validation text {found}")
     if "optim/lr" in row:
         parts.append(f"lr {row['optim/lr']:.1e}")
     if "perf/tokens_per_s" in row:

@@ -127,11 +127,12 @@ def report_blocks(
 def _table(rows: list[Row]) -> Table:
     """Make a table of the latest value of each metric."""
     latest: Row = {name: value for row in rows for name, value in row.items()}
+    judged = "final" if "final/loss" in latest else "val"
     named = [
         ("step", "step", "{:,.0f}"),
         ("training loss", "train/loss", "{:.4f}"),
-        ("validation loss", "val/loss", "{:.4f}"),
-        ("bits per byte", "val/bits_per_byte", "{:.4f}"),
+        ("validation loss", f"{judged}/loss", "{:.4f}"),
+        ("bits per byte", f"{judged}/bits_per_byte", "{:.4f}"),
         ("tokens/s", "perf/tokens_per_s", "{:,.0f}"),
         ("gradient norm", "optim/grad_norm", "{:.3g}"),
     ]

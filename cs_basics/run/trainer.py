@@ -188,7 +188,7 @@ class Trainer:
                 saved.
             TrainingStoppedError: A signal asked for it; the state is saved.
         """
-        config = self.config
+        config, first = self.config, self.step + 1
         self.speed.restart()
         try:
             train(
@@ -199,7 +199,7 @@ class Trainer:
                 loss_of=self.loss_of,
                 clip=lambda: self.layout.clip(self.optimizer, config.optim.max_grad_norm),
                 grad_accum_steps=config.run.grad_accum_steps,
-                first_step=self.step + 1,
+                first_step=first,
                 on_update=lambda update: self.after(update, log, report),
             )
             is_over = self.clock.progress(self.step) >= 1
@@ -207,7 +207,8 @@ class Trainer:
             if is_over:
                 self.average.swap()
                 if self.step not in self.validated or self.average.is_swapped:
-                    self.validate(None, config.run.eval_tokens)
+                    # A finished run that is resumed has this row already.
+                    self.validate(log if self.step >= first else None, config.run.eval_tokens)
                     is_to_save = True
             if is_to_save:
                 self.save(log)
@@ -226,7 +227,8 @@ class Trainer:
     def lr_at(self, step: int) -> float:
         """Return the learning rate of a step."""
         optim = self.config.optim
-        min_lr, length = optim.lr * optim.min_lr_ratio, self.clock.expected_steps(step)
+        # The schedule is over one step after the last one, which would have a rate of 0 otherwise.
+        min_lr, length = optim.lr * optim.min_lr_ratio, self.clock.expected_steps(step) + 1
         return SCHEDULES[optim.schedule](step, optim.lr, min_lr, optim.warmup_steps, length)
 
     def after(self, update: Update, log: MetricsLog, report: Report | None) -> None:
@@ -257,7 +259,8 @@ class Trainer:
             if report is not None:
                 report.refresh()
             self.speed.restart()
-        if self.step % run.checkpoint_every == 0:
+        # The last state is saved by `run`, which may put the mean of the weights into it.
+        if self.step % run.checkpoint_every == 0 and self.clock.progress(self.step) < 1:
             self.save(log)
             self.speed.restart()
 
@@ -318,7 +321,11 @@ class Trainer:
         max_tokens: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> Evaluation:
-        """Evaluate on the validation text, or the first max_tokens of it; log that if asked to."""
+        """Evaluate on the first max_tokens of the validation text; log that if asked to.
+
+        On all of it (None) it is the final result, which has names of its own in the log: the mean
+        of another text does not continue the curve.
+        """
         check_unchanged(self.corpus.valid)
         self.dropout.rest()
         result = evaluate(
@@ -333,12 +340,10 @@ class Trainer:
             self.data_world,
         )
         if log is not None:
-            log.log(
-                step=self.step,
-                elapsed_s=self.clock.elapsed_s,
-                val__loss=result.loss,
-                val__bits_per_byte=result.bits_per_byte,
-            )
+            part = "final" if max_tokens is None else "val"
+            found = {"loss": result.loss, "bits_per_byte": result.bits_per_byte}
+            values = {f"{part}__{name}": value for name, value in found.items()}
+            log.log(step=self.step, elapsed_s=self.clock.elapsed_s, **values)
         self.validated = {self.step: result.loss} if math.isfinite(result.loss) else {}
         return result
 

@@ -57,6 +57,8 @@ def generate_rows(
             is_end=is_end,
         )
         return
+    if not prompts:
+        raise ValueError("there is no prompt: give at least one")
     # `generate` reads nothing of a model but its sizes and its logits.
     model = cast(TransformerLM, model)
     for row, prompt in enumerate(prompts):

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cs_grader.entries.statistics import p_value
+from cs_grader.outputs.markdown import code, escape
 from cs_grader.result import printable, write_atomically
 
 HEADER = """\
@@ -109,10 +110,10 @@ def page(entries: list[Verified], source: str) -> str:
 def _row(entry: Verified, before: list[Verified]) -> str:
     best = best_before(entry, before)
     p = f"{p_value(entry.bits_per_byte, best.bits_per_byte):.3g}" if best else ""
-    said = [entry.name, entry.author, entry.command]
+    # Whoever hands in an entry chooses its words.
     name, author, command = (
-        printable(one, 200).replace("\\", "\\\\").replace("|", "\\|") for one in said
+        printable(text, 200) for text in (entry.name, entry.author, entry.command)
     )
-    cells = [f"{entry.mean:.4f}", str(len(entry.bits_per_byte)), name, author, p]
-    cells += [f"{entry.seconds:.0f}", entry.date, f"`{command}`"]
+    cells = [f"{entry.mean:.4f}", str(len(entry.bits_per_byte)), escape(name), escape(author), p]
+    cells += [f"{entry.seconds:.0f}", entry.date, code(command)]
     return f"| {' | '.join(cells)} |"

@@ -126,7 +126,7 @@ class RunFiles:
         claimed = None
         for line in self._bytes("metrics.jsonl").splitlines():
             try:
-                claimed = float(json.loads(line).get("val/bits_per_byte", claimed))
+                claimed = float(json.loads(line).get("final/bits_per_byte", claimed))
             except (ValueError, TypeError, AttributeError):
                 continue
         if claimed is None:

@@ -10,6 +10,7 @@ Recipe = tuple[str, ...]
 """Names of rungs, in the order of the ladder; () is the base."""
 Scores = Mapping[Recipe, Mapping[int, float]]
 """Bits per byte on the third text, by recipe and seed; infinite for a run that failed."""
+NOT_YET = "not measured yet"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Trial:
     def verdict(self) -> str:
         """The outcome in a few words."""
         if not self.is_done:
-            return "not measured yet"
+            return NOT_YET
         if self.is_accepted:
             return "better"
         return "worse" if self.p < P else "not seen"
@@ -74,7 +75,7 @@ def climb(rungs: Sequence[Rung], scores: Scores, seeds: Sequence[int]) -> Climb:
         state.is_decided = on_top.is_done
         if on_top.is_accepted:
             state.accepted = on_top.with_it
-    # The staircase first: what a rung does alone decides nothing.
+    # Trials on top first: only they decide which rungs are accepted.
     state.missing = list(dict.fromkeys([*state.missing, *missing_alone]))
     return state
 

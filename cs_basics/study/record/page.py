@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from cs_basics.run.document import Block, Heading, Items, Paragraph, Picture, Table
 from cs_basics.study.claims.interval import interval_of
-from cs_basics.study.record.climb import Climb, Recipe, Trial
+from cs_basics.study.record.climb import NOT_YET, Climb, Recipe, Trial
 from cs_basics.study.record.rungs import BASE, Rung
 from cs_basics.study.record.scores import HOUR, Kind, Record, Terms
 from cs_basics.study.record.statistics import P, difference_of, is_lower, p_value
@@ -20,7 +20,6 @@ TITLE = "The record: bits per byte in a few minutes"
 PICTURE, PICTURE_SHOWS = "pictures/record.png", "Bits per byte, rung by rung"
 MINUTES, CHOICE_UPDATES, CHOICE_STORIES, SEEDS, PRESET = 10.0, 1000, 2, 5, "stories"
 """What a measurement has at least (one story in so many at most); less is a rehearsal."""
-NOT_YET = "not measured yet"
 
 
 def is_rehearsal(terms: Terms, seeds: Sequence[int]) -> bool:
@@ -109,7 +108,8 @@ def _measured_on(ladder: Ladder) -> str:
         return "Nothing is measured yet."
     dates = sorted({score.date for score in scores})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return f"{len(scores)} runs, {when}, begun on {ladder.record.terms.machine}."
+    runs = f"{len(scores)} run{'s' * (len(scores) > 1)}"
+    return f"{runs}, {when}, begun on {ladder.record.terms.machine}."
 
 
 def _row(ladder: Ladder, rung: Rung) -> list[str]:
@@ -153,7 +153,7 @@ def _recipe(ladder: Ladder, recipe: Recipe) -> list[str]:
     of_seeds = ladder.record.runs("choice")[recipe]
     failures = "; ".join(sorted({score.failure for score in of_seeds.values()} - {""}))
     score = str(interval_of(_scores(ladder, recipe))) if _scores(ladder, recipe) else "-"
-    steps = f"{median(s.steps for s in of_seeds.values()):,.0f}" if of_seeds else "-"
+    steps = f"{median(score.steps for score in of_seeds.values()):,.0f}"
     cost, seeds = next(iter(of_seeds.values())).cost, ", ".join(map(str, sorted(of_seeds)))
     told = "-" if cost is None else f"{cost:.2f}"
     return [_name(recipe), score, told, steps, seeds, failures or "none"]

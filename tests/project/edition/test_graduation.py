@@ -123,4 +123,5 @@ def test_everything_runs(filled, inside, texts, tmp_path):
 def losses_of(run_dir):
     """Training and validation losses in the order in which they were logged."""
     rows = map(json.loads, (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    return [row[name] for row in rows for name in ("train/loss", "val/loss") if name in row]
+    names = ("train/loss", "val/loss", "final/loss")
+    return [row[name] for row in rows for name in names if name in row]

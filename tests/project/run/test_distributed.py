@@ -80,7 +80,7 @@ def assert_same_curve(folder, wanted):
     rows = read_metrics(folder.metrics)
     assert [row["step"] for row in rows] == [row["step"] for row in wanted]
     for row, other in zip(rows, wanted, strict=True):
-        for name in ("train/loss", "val/loss", "val/bits_per_byte", "optim/grad_norm", "optim/lr"):
+        for name in ("train/loss", "val/loss", "final/loss", "optim/grad_norm", "optim/lr"):
             assert (name in row) == (name in other)
             if name in row:
                 assert row[name] == pytest.approx(other[name], abs=1e-4), (row["step"], name)

@@ -291,3 +291,13 @@ def test_a_wrong_argument_does_not_cost_what_was_done(tokenizer, text, tmp_path)
     with pytest.raises(ValueError, match="num_workers=0"):
         encode_file(tokenizer, text, tmp_path / "out", 0)
     assert (tmp_path / "out.part").exists()
+
+
+@pytest.mark.parametrize("let_go", [Path.unlink, lambda path: path.rename(path.with_suffix(".x"))])
+def test_a_lock_on_a_file_that_its_last_holder_took_away_is_none(tmp_path, let_go):
+    pytest.importorskip("fcntl")
+    path = tmp_path / "lock"
+    with path.open("ab") as late:
+        let_go(path)
+        with pytest.raises(ValueError, match="finished by another process just now"):
+            lock(late)

@@ -229,7 +229,37 @@ def test_only_what_was_validated_is_the_best_and_the_end_always_is_validated(tin
     rows = read_metrics(folder.metrics)
     losses = {row["step"]: row["val/loss"] for row in rows if "val/loss" in row}
     assert sorted(losses) == [7, 14, 20]
-    assert note["validation_loss"] == pytest.approx(losses[20], rel=0.05)  # Of part of the text.
+    assert note["validation_loss"] == losses[20]
+
+
+@pytest.mark.parametrize("average_from", [1.0, 0.0])
+def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights(tiny_config, average_from):
+    """The mean of all weights is worse than the last ones, which it replaces in the checkpoint."""
+    config = tiny_config.replace(lr=1e-2, average_from=average_from, keep_checkpoints=1)
+    train_run(config)
+    folder = RunFolder(config.run.run_dir)
+    _, stored = folder.read_best()
+    rows = read_metrics(folder.metrics)
+    judged = [(row["step"], row["val/loss"]) for row in rows if "val/loss" in row]
+    assert [step for step, _ in judged] == [10, 20, 20][: 2 if average_from else 3]
+    if not average_from:
+        assert judged[2][1] > judged[1][1]
+    weights = {number: loss for number, loss in judged}
+    assert stored == min(weights.values())
+    assert folder.best_checkpoint() == folder.checkpoint_of(min(weights, key=weights.get))
+    # A resumed run that is finished says nothing twice.
+    train_run(config, resume=True)
+    assert [row["step"] for row in read_metrics(folder.metrics)] == [row["step"] for row in rows]
+
+
+def test_weights_that_are_written_anew_lose_the_loss_of_those_before(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.checkpoints.mkdir()
+    for step, loss, best in ((1, 3.0, 1), (2, 2.0, 2), (2, 4.0, 2), (3, 5.0, 2), (4, 3.5, 4)):
+        folder.checkpoint_of(step).touch()
+        folder.prune_checkpoints(step, 1, loss)
+        assert folder.best_checkpoint() == folder.checkpoint_of(best)
+    assert folder.read_best()[1] == 3.5
 
 
 DAMAGED_NOTES = {

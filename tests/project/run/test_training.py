@@ -93,7 +93,7 @@ def test_a_run_leaves_everything_in_its_folder(tiny_config):
     assert folder.plot.read_bytes().startswith(b"\x89PNG")
     rows = read_metrics(folder.metrics)
     assert [row["step"] for row in rows if "train/loss" in row] == [1, 5, 10, 15, 20]
-    assert rows[-1]["val/loss"] == result.loss
+    assert rows[-1]["final/loss"] == result.loss
     assert final_state(tiny_config)["iteration"] == 20
     assert [path.name for path in folder.all_checkpoints()] == [
         "step-00000015.pt",
@@ -163,10 +163,11 @@ def test_a_run_makes_the_updates_of_the_loop_in_the_book(tiny_config):
     updates = []
 
     def lr_at(step):
-        return cosine_schedule(step, config.optim.lr, 0.0, config.optim.warmup_steps, 20)
+        return cosine_schedule(step, config.optim.lr, 0.0, config.optim.warmup_steps, 21)
 
     batches = (get_batch(tokens, 4, 32, "cpu") for _ in range(20))
     train(model, optimizer, batches, lr_at, on_update=updates.append)
+    assert updates[-1].lr > 0, "the last update is made for nothing"
     assert_same_bits(model.state_dict(), folder.load_model().state_dict())
     rows = [row for row in read_metrics(folder.metrics) if "train/loss" in row]
     assert [row["train/loss"] for row in rows] == [update.loss for update in updates]
@@ -186,8 +187,8 @@ def test_a_finished_run_holds_the_mean_of_its_last_weights_and_goes_on_from_the_
         # Updates 16 to 20: progress is at least 0.8 from the 16th on.
         mean = torch.stack([weights[name].double() for weights in read[15:]]).mean(dim=0)
         torch.testing.assert_close(weight.double(), mean, rtol=1e-5, atol=1e-7)
-    assert result.loss == read_metrics(RunFolder(averaged.run.run_dir).metrics)[-1]["val/loss"]
-    assert result.loss != read_metrics(folder.metrics)[-1]["val/loss"]
+    assert result.loss == read_metrics(RunFolder(averaged.run.run_dir).metrics)[-1]["final/loss"]
+    assert result.loss != read_metrics(folder.metrics)[-1]["final/loss"]
     # Longer runs have another schedule, so only what they begin with can be compared.
     for run in (config, averaged):
         train_run(run.replace(max_steps=21, average_from=1.0, min_lr_ratio=1.0), resume=True)
@@ -332,6 +333,16 @@ def test_the_log_holds_speed_memory_and_the_share_of_the_peak(tiny_config):
     ]
     assert all(0 < row["perf/mfu"] < 1 for row in rows)
     assert all(50 < row["perf/peak_memory_mb"] < 50_000 for row in rows)
+
+
+def test_the_operations_of_a_token_are_those_of_its_products(tiny_config):
+    config = tiny_config.replace(vocab_size=300, d_model=32, d_ff=64, num_layers=2, num_heads=4)
+    corpus = SimpleNamespace(train=SimpleNamespace(tokens=np.zeros(99, dtype=np.int64)))
+    trainer = Trainer(config, RunFolder(config.run.run_dir), corpus, Clock(1, None))
+    # A product takes two operations per weight; a score and a weighted value, two per feature each.
+    length = config.model.context_length
+    block = 2 * (4 * 32 * 32 + 3 * 32 * 64) + 2 * 2 * 32 * length
+    assert trainer.flops_per_token() == 3 * (2 * block + 2 * 32 * 300)
 
 
 def test_bfloat16_products_give_nearly_the_same_loss_and_float32_weights(tiny_config):

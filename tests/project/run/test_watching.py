@@ -152,8 +152,8 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
     last = read_metrics(folder.metrics)[-1]
     for words in (
         "State: finished",
-        f"<td>{last['val/loss']:.4f}</td>",
-        f"<td>{last['val/bits_per_byte']:.4f}</td>",
+        f"<td>{last['final/loss']:.4f}</td>",
+        f"<td>{last['final/bits_per_byte']:.4f}</td>",
         "Step 10: ",
         "Step 20: ",
         "&quot;d_model&quot;: 32",

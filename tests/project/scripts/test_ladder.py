@@ -118,6 +118,10 @@ def test_rungs_are_chosen_without_the_validation_text_and_the_winner_gets_all(
     assert {c.data.train_text for c in measured} == {part}
     for call in acted:
         assert int(call.env["OMP_NUM_THREADS"]) <= 2
+    # Ten minutes of the base and of what is accepted, for each seed, and the hour.
+    assert "(at most about 2h 00m left)" in result.out
+    assert "(at most about 1h 10m left)" in result.out
+    assert "(at most about 1h 00m left)" in result.out
     page = (out / "record.md").read_text()
     assert "rehearsal" in page
     assert "better than the base on the validation text" in page
@@ -176,6 +180,10 @@ def test_rungs_that_have_changed_are_trained_again(ladder, tmp_path):
     result = ladder()
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "noise have changed since" in result.err
+    scores.write_text(scores.read_text().replace('"noise"', '"gone"'))
+    result = ladder()
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "gone have changed since" in result.err
 
 
 @pytest.mark.usefixtures("acted")
@@ -196,6 +204,8 @@ def test_a_rung_whose_run_fails_is_not_accepted(ladder, monkeypatch, tmp_path):
     assert result.code == 0, result.err
     assert "accepted: nothing" in result.out
     assert "a run failed" in (tmp_path / "out" / "record.md").read_text()
+    rows = map(json.loads, (tmp_path / "out" / "record.jsonl").read_text().splitlines()[1:])
+    assert {row["steps"] for row in rows if row["failure"]} == {100}
 
 
 @pytest.mark.parametrize("code", [-9, 130, 143])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shlex
 import shutil
 import subprocess
@@ -116,8 +117,8 @@ def test_train_generate_evaluate(train, script, texts, tmp_path):
     assert measured.code == 0, measured.err
     row = json.loads(measured.out)
     last = read_metrics(folder / "metrics.jsonl")[-1]
-    assert row["loss"] == pytest.approx(last["val/loss"], rel=1e-5)
-    assert row["bits_per_byte"] == pytest.approx(last["val/bits_per_byte"], rel=1e-5)
+    assert row["loss"] == pytest.approx(last["final/loss"], rel=1e-5)
+    assert row["bits_per_byte"] == pytest.approx(last["final/bits_per_byte"], rel=1e-5)
     assert row["tokens_per_s"] > 0
     for_people = script("evaluate", folder, "--text", texts[1], "--dtype", "float32")
     assert f"bits per byte  {row['bits_per_byte']:.4f}" in for_people.out
@@ -131,12 +132,28 @@ def test_a_run_that_was_better_before_its_end_says_so(train, trained):
     assert "overfitted: at step 6 the loss was 0.5000" in result.out
 
 
+def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(train, texts, tmp_path):
+    noise = bytes(random.Random(0).choices(range(33, 127), k=100_000)).decode()
+    mixed = tmp_path / "mixed.txt"
+    mixed.write_text(Path(texts[1]).read_text() + noise)
+    result = train("--valid-text", mixed, "--lr", "0.02")
+    assert result.code == 0, result.err
+    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    parts = [row["val/loss"] for row in rows if "val/loss" in row]
+    assert parts == sorted(parts, reverse=True)
+    assert parts[0] < 0.97 * rows[-1]["final/loss"]
+    assert "overfitted" not in result.out
+
+
 def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
     assert_one_line(train(), "already holds a run", "--resume")
     assert_one_line(train("--resume", "--lr", "0.5"), "lr=0.5", "started with lr=0.003")
     assert_one_line(train("--resume", "--d-ff", "96"), "d_ff=96", "started with d_ff=64")
     preset = str(PRESETS["debug"][1].model.d_ff)
     assert_one_line(train("--resume", "--d-ff", preset), f"d_ff={preset}", "with d_ff=64")
+    assert "vocab_size=8192: the run keeps its tokenizer, of 300" in (
+        train("--resume", "--vocab-size", "8192").out
+    )
     more = ("--max-steps", "15", "--device", "cpu", "--keep-checkpoints", "5")
     result = script("train", "debug", "--run-dir", trained, *more, "--resume")
     assert result.code == 0, result.err

@@ -50,6 +50,10 @@ def test_nothing_is_claimed_of_one_seed_of_equal_scores_or_of_a_run_that_failed(
     assert p_value([1.0, 1.0], [1.0, 1.0]) == 1
     assert p_value([1.0, 1.1], [math.inf, 3.0]) == 1
     assert is_lower([1.0, 1.0], [2.0, 2.0])
+    # p = 0.037 and p = 0.004: what counts is 0.01.
+    scores = [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert not is_lower(scores, [score + 2.5 for score in scores])
+    assert is_lower(scores, [score + 4.0 for score in scores])
     assert not is_lower([2.0, 2.0], [1.0, 1.0])
 
 

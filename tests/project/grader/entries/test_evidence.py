@@ -98,6 +98,10 @@ def test_the_page_has_the_best_first_and_p_against_what_was_there_before(tmp_pat
     rows = [line for line in board.with_suffix(".md").read_text().splitlines() if "A \\| B" in line]
     assert [row.split(" | ")[2] for row in rows] == ["fast", "mid", "slow"]
     assert [row.replace("\\|", "").split(" | ")[4].strip() for row in rows] == ["0.167", "1", ""]
+    add(board, verified("<img src=x onerror=alert(1)> [here](there) `|", 0.7))
+    text = board.with_suffix(".md").read_text()
+    assert "&lt;img src=x onerror=alert(1)&gt; \\[here\\](there) \\`\\|" in text
+    assert "<img" not in text
     board.write_text(json.dumps({"name": "x"}) + "\n")
     with pytest.raises(ValueError, match="line 1 is not a verified entry"):
         read_leaderboard(board)

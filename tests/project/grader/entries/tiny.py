@@ -63,7 +63,7 @@ class Workshop:
         for place, text in recipe.code.items():
             write(entry / "code" / "cs_basics" / place, text)
         self.train(entry / "run", recipe)
-        claimed = rows_of(entry)[-1]["val/bits_per_byte"]
+        claimed = rows_of(entry)[-1]["final/bits_per_byte"]
         self.sign(entry, recipe, claimed)
         return entry
 
@@ -144,9 +144,9 @@ def grammar_texts(folder):
 
 
 def rows_of(entry):
-    """Return the rows of metrics of an entry that have a validation loss."""
+    """Return the rows of metrics of an entry that have the final result."""
     lines = (entry / "run" / "metrics.jsonl").read_text().splitlines()
-    return [row for row in map(json.loads, lines) if "val/bits_per_byte" in row]
+    return [row for row in map(json.loads, lines) if "final/bits_per_byte" in row]
 
 
 def copied(entry, name):
