@@ -61,7 +61,7 @@ def main(
     folder.
 
     Args:
-        train_text: Text to train on, a tenth of which is held back to choose the rungs.
+        train_text: Text to train on, a tenth of which is held out to choose the rungs.
         valid_text: Text for the final scores alone.
         rungs: Names of rungs to try; what they need is added (none: all).
         seeds: Every recipe is trained once with each; fewer than five are a rehearsal.

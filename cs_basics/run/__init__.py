@@ -8,7 +8,7 @@ training_run.py, trainer.py        a whole run; the book's loop with logging, ev
 optimizer.py                       the optimizer: its groups of weights, and their rates
 batches.py, epochs.py              the batches, drawn at random or from end to end
 schedules.py, averaging.py         learning rates by name; the mean of the last weights
-evaluation.py                      the loss, in training, too, and bits per byte of a text
+evaluation.py                      the loss to train with; loss and bits per byte of a text
 layout.py                          model and batches shared out over the processes:
 distributed.py, fsdp.py            ... DDP, FSDP
 tensor_parallel.py                 ... or shares of every matrix product (parallel_layers.py)

@@ -104,7 +104,7 @@ def lock(file: IO[bytes]) -> None:
         raise ValueError(f"{file.name} is being written by another process") from None
     # Opened before its last holder let it go, it may be a file that nobody else will find.
     try:
-        is_found = os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
+        is_found = os.path.samestat(os.fstat(file.fileno()), Path(file.name).stat())
     except FileNotFoundError:
         is_found = False
     if not is_found:

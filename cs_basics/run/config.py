@@ -35,7 +35,8 @@ class DataConfig:
     """Sequences per update."""
     order: Literal["random", "epochs"] = "random"
     """How sequences are drawn; random: at random positions, with replacement; epochs: side by side,
-    each once per pass over the text and in a random order; up to two, at its ends, are left out."""
+    each once per pass over the text and in a random order; a pass leaves out less than two
+    sequences, at the ends of the text."""
 
     token_noise: float = 0.0
     """Share of the input tokens that are replaced by random ones while training; never in an

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 from collections.abc import Generator
 from pathlib import Path
 from typing import Literal
@@ -174,9 +175,9 @@ class RunFolder:
         best, best_loss = self.read_best()
         if best not in past:
             best, best_loss = None, None
-        # Weights that were written anew have lost the loss that was measured before.
-        has_to_win = best_loss is not None and best != self.checkpoint_of(step)
-        if validation_loss is not None and not (has_to_win and validation_loss >= best_loss):
+        if best_loss is None or best == self.checkpoint_of(step):
+            best_loss = math.inf  # That of a checkpoint that was written anew is of other weights.
+        if validation_loss is not None and validation_loss < best_loss:
             best = self.checkpoint_of(step)
             content = {"checkpoint": best.name, "validation_loss": validation_loss}
             write_atomically(self.best, json.dumps(content).encode() + b"\n")

@@ -1,7 +1,7 @@
 """The ladder to the lowest loss in a few minutes: which ideas help, alone and on top of others.
 
 rungs.py      the ideas: settings of a training run, and who proposed them
-texts.py      the third text, on which rungs are judged
+texts.py      the held-out tenth of the training text, which chooses the rungs
 scores.py     record.jsonl: what all runs have in common, and the score of each
 statistics.py whether one set of scores is lower than another
 climb.py      which recipes have to be trained, and which rungs are accepted

@@ -9,7 +9,7 @@ from cs_basics.study.record.statistics import P, is_lower, p_value
 Recipe = tuple[str, ...]
 """Names of rungs, in the order of the ladder; () is the base."""
 Scores = Mapping[Recipe, Mapping[int, float]]
-"""Bits per byte on the third text, by recipe and seed; infinite for a run that failed."""
+"""Bits per byte on the held-out tenth, by recipe and seed; infinite for a run that failed."""
 NOT_YET = "not measured yet"
 
 

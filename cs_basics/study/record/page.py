@@ -48,20 +48,21 @@ def blocks(ladder: Ladder) -> list[Block]:
     return [
         *([Paragraph(_rehearsal(ladder))] if is_rehearsal(terms, ladder.seeds) else []),
         Paragraph(
-            f"The base is the preset {terms.preset} with {_settings(BASE)}. A rung is chosen by "
-            f"runs of {_choice(terms)}, or of fewer or more where an update takes longer or "
-            f"shorter; what is chosen is then trained for {terms.minutes:g} minutes on all of it, "
-            "compiling included. Seeds "
+            f"The base is the preset {terms.preset} with {_settings(BASE)}. Rungs are "
+            f"chosen by runs of {_choice(terms)}; a recipe whose update takes longer than that of "
+            "the base makes fewer, so that all take the same time. The recipe of all accepted "
+            f"rungs is then trained for {terms.minutes:g} minutes on the whole text, compiling "
+            "included. Seeds "
             f"{', '.join(map(str, ladder.seeds))}. {num_decided} of {len(ladder.rungs)} rungs are "
             f"decided. {_measured_on(ladder)}"
         ),
         *([Picture(PICTURE, PICTURE_SHOWS, staircase(ladder))] if chosen else []),
         Heading("The rungs"),
         Paragraph(
-            "Bits per byte on the tenth of the training text that is held back: difference to the "
-            "same recipe without the rung with its 95 % interval (below 0 is better), and p. On "
-            "top: on all rungs above it that were accepted. Alone: on the base and what the rung "
-            "needs."
+            "The difference in bits per byte to the same recipe without the rung, with its 95 % "
+            "interval (below 0 is better), and p, on the held-out tenth of the training text. On "
+            "top: added to all rungs above it that were accepted. Alone: added to the base and "
+            "what the rung needs."
         ),
         Table(
             ["rung", "on top", "p", "accepted", "alone", "p", "changes", "source"],
@@ -214,8 +215,8 @@ def _longer(ladder: Ladder) -> list[Block]:
 
 def _rules(terms: Terms) -> list[str]:
     return [
-        "Every tenth story of the training text is held back, and decides; the final run gets it "
-        "back. Until every rung is decided, only the checksum of the validation text is taken.",
+        "Every tenth story of the training text is held out, and chooses the rungs; the final runs "
+        "train on all of it. Until every rung is decided, the validation text is not used.",
         f"A rung is accepted if it is better on top of those before it with p < {P} by Welch's "
         "two-sided t-test over the seeds. The test takes scores as independent and roughly normal, "
         "and lets each recipe have a variance of its own. All recipes share their seeds; the "
@@ -271,7 +272,7 @@ def staircase(ladder: Ladder) -> bytes:
     for (start, level), (end, below) in pairwise(stairs):
         axes.plot([start, end, end], [level, level, below], color="C0", linewidth=1)
     axes.set_xticks(range(len(points)), [name for name, _, _ in points], rotation=40, ha="right")
-    axes.set_ylabel("bits per byte on the tenth that is held back")
+    axes.set_ylabel("bits per byte on the held-out tenth")
     terms = ladder.record.terms
     axes.set_title(
         f"{_choice(terms)}, "

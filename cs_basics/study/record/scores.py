@@ -10,9 +10,10 @@ from typing import Any, Literal
 from cs_basics.run.atomic import write_atomically
 
 Kind = Literal["choice", "final", "hour"]
-"""choice: a recipe on part of the text, for the time of so many updates of the base, judged by the
-third text; final: on all of it by the clock, judged by the validation text; hour: the same, HOUR
-times as long."""
+"""choice: a short run on part of the training text, judged by the held-out tenth. The base makes a
+fixed number of updates, any other recipe as many as take the same time.
+final: so many minutes by the clock on all of the training text, judged by the validation text.
+hour: the same, HOUR times as long."""
 HOUR = 6
 """The longest run takes so many times the minutes of a final one."""
 

@@ -1,4 +1,7 @@
-"""The third text: a fixed tenth of the training text, for choices that the final run gets back."""
+"""The texts of the ladder: a fixed tenth of the training text is held out to choose the rungs.
+
+The final runs train on all of it.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -8,7 +11,7 @@ from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.config import END_OF_TEXT
 
 TENTH = 10
-"""One story of so many is held back: the tenth, the twentieth, ..."""
+"""One story of so many is held out: the tenth, the twentieth, ..."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def split(whole: Path, folder: Path, every: int = 1) -> Texts:
     stories[-1] = stories[-1].removesuffix(mark)
     if len(stories) < (least := TENTH * every):
         raise ValueError(
-            f"{whole} has {len(stories)} stories, of which no tenth can be held back: at least "
+            f"{whole} has {len(stories)} stories, of which no tenth can be held out: at least "
             f"{least} are needed, separated by {END_OF_TEXT}"
         )
     held = range(TENTH - 1, len(stories), TENTH)

@@ -244,7 +244,7 @@ def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights(tiny_config, ave
     assert [step for step, _ in judged] == [10, 20, 20][: 2 if average_from else 3]
     if not average_from:
         assert judged[2][1] > judged[1][1]
-    weights = {number: loss for number, loss in judged}
+    weights = dict(judged)
     assert stored == min(weights.values())
     assert folder.best_checkpoint() == folder.checkpoint_of(min(weights, key=weights.get))
     # A resumed run that is finished says nothing twice.

@@ -234,7 +234,7 @@ def test_a_folder_is_not_continued_with_another_length(ladder):
         (("--max-minutes", 0), "max_minutes=0.0 must be greater than 0"),
         (("--choice-stories", 0), "choice_stories=0 must be at least 1"),
         (("--choice-updates", 0), "choice_updates=0 must be at least 1"),
-        (("--choice-stories", 1000), "no tenth can be held back: at least 10000 are needed"),
+        (("--choice-stories", 1000), "no tenth can be held out: at least 10000 are needed"),
         (("--rungs", "moun"), "there is no rung 'moun'"),
         (("--valid-text", "nowhere.txt"), "nowhere.txt does not exist"),
     ],

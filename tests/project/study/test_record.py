@@ -1,4 +1,4 @@
-"""The ladder: its statistics, its third text, its decisions, and that each rung trains."""
+"""The ladder: its statistics, its held-out tenth, its decisions, and that each rung trains."""
 
 import math
 from dataclasses import replace
@@ -177,7 +177,7 @@ def ladder_of(scores, seeds=SEEDS):
 def test_the_page_says_what_is_not_measured_and_that_it_was_a_rehearsal():
     page = to_markdown("", blocks(ladder_of(scores_of(base=1.0, a=0.9))))
     assert "A rehearsal: preset stories, 10 minutes, choices by 1,000 updates on one" in page
-    assert "by runs of 1,000 updates on one story in 2 of the training text, or" in page
+    assert "by runs of 1,000 updates on one story in 2 of the training text; a" in page
     assert "1 of 3 rungs are decided" in page
     assert "2026-01-02, begun on a machine" in page
     rows = {line.split(":")[0]: line for line in page.splitlines() if line.startswith("| ")}
