@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -228,6 +229,16 @@ def test_a_finished_run_can_be_resumed_with_more_steps(tiny_config):
     assert final_state(tiny_config)["iteration"] == 30
 
 
+def test_a_run_does_not_go_on_with_a_text_of_another_size(tiny_config, texts, tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_bytes(Path(texts[0]).read_bytes())
+    config = tiny_config.replace(train_text=own, max_steps=2)
+    train_run(config)
+    own.write_bytes(own.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"train\.bin was encoded from .* delete the token file"):
+        train_run(config, resume=True)
+
+
 def test_a_loss_that_is_not_finite_stops_before_the_update(tiny_config):
     config = tiny_config.replace(lr=1e30, warmup_steps=0, checkpoint_every=1)
     with pytest.raises(TrainingDivergedError, match=r"step \d+: loss .*lower lr"):
@@ -289,7 +300,12 @@ def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_confi
     write_token_file(path, [(num_tokens * 3, ids)], vocab_size=300, tokenizer_checksum="none")
     text = open_token_file(path)
     loss_of = make_loss_function(model, torch.float32)
-    result = evaluate(loss_of, text, 32, 4, torch.device("cpu"))
+    told = []
+    result = evaluate(
+        loss_of, text, 32, 4, torch.device("cpu"), on_progress=lambda *now: told.append(now[2:])
+    )
+    assert (told[0], told[-1]) == ((0, num_tokens - 1), (num_tokens - 1, num_tokens - 1))
+    assert told == sorted(set(told))
     total = 0.0
     for begin in range(0, num_tokens - 1, 32):
         window = torch.from_numpy(ids[begin : begin + 33]).long()
