@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+import sysconfig
 import tomllib
 import traceback
 from collections import Counter
@@ -97,8 +98,15 @@ def message(error: BaseException) -> str:
 def place_of_error(error: BaseException) -> str:
     """The last line outside of libraries; the last of all if there is none, as for a fixture."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.name != "stop"]
-    frame = next((f for f in reversed(frames) if "site-packages" not in f.filename), frames[-1])
+    own = [f for f in frames if not is_of_a_library(Path(f.filename))]
+    frame = (own or frames)[-1]
     return f"{Path(frame.filename).name}, line {frame.lineno}"
+
+
+def is_of_a_library(path: Path) -> bool:
+    """Tell packages, Python's own modules and the examination's probes from a submission."""
+    is_pythons = path.is_relative_to(sysconfig.get_path("stdlib")) or str(path).startswith("<")
+    return is_pythons or "site-packages" in path.parts or path.parent == PROBES
 
 
 def why_not_imported(error: Exception, root: Path) -> str:

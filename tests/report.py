@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from compare import id_of
 from points import MAIN, claim_of, points
 
 Row = Mapping[str, Any]
@@ -24,6 +25,8 @@ TRIVIAL = frozenset(
 )
 
 # What failure.message says of an exception: its class, its text, the line.
+SENTENCE = re.compile(r"This is what comes out when (.*)")
+"""What compare.report says of a known mistake."""
 RAISED = re.compile(r"(\w+): .*?\(([^()]+, line \d+)\)", re.DOTALL)
 
 OUTCOMES = ("passed", "failed", "error", "not_started")
@@ -65,9 +68,18 @@ def causes_of(problem: str, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
         if row["problem"] == problem and row["outcome"] in ("failed", "error"):
-            named = (row["diagnosis"] or "").replace("-", " ")
-            groups.setdefault(named or unnamed(problem, row), []).append(row)
+            groups.setdefault(named(row) or unnamed(problem, row), []).append(row)
     return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def named(row: Row) -> str:
+    """Return the diagnosis as the message words it, or its id if the message has other words."""
+    if not row["diagnosis"]:
+        return ""
+    told = (sentence.removesuffix(".") for sentence in SENTENCE.findall(row["message"]))
+    causes = (cause for sentence in told for cause in sentence.split(", or when "))
+    own = (cause for cause in causes if id_of(cause) == row["diagnosis"])
+    return re.split(r"[:;] ", next(own, row["diagnosis"].replace("-", " ")))[0]
 
 
 def unnamed(problem: str, row: Row) -> str:
@@ -115,7 +127,7 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     causes = causes_of(following, rows)
     number = sum(len(failures) for _, failures in causes)
     title = RUBRIC[following]["title"]
-    lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'cause')}"]
+    lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'group')}"]
     lines += [f"  {len(rows):>4} x {cause}" for cause, rows in causes[:MOST_CAUSES]]
     lines += [f"       and {len(causes) - MOST_CAUSES} more"] * (len(causes) > MOST_CAUSES)
     failure = most_telling([row for _, rows in causes for row in rows])
@@ -128,10 +140,15 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
 
 
 def most_telling(failures: Sequence[Row]) -> Row:
-    """Choose the failure to show: one with a diagnosis; if there is none, one of the main claim."""
+    """Choose the failure to show, given the largest group first: one that says more than values.
+
+    That is a diagnosis or an exception; if there is none, one of the main claim.
+    """
 
     def rank(row: Row) -> tuple[bool, bool]:
-        return not row["diagnosis"], claim_of(RUBRIC[row["problem"]], row["item"]) != MAIN
+        return not (row["diagnosis"] or row["outcome"] == "error"), claim_of(
+            RUBRIC[row["problem"]], row["item"]
+        ) != MAIN
 
     return min(failures, key=rank)
 
@@ -189,9 +206,10 @@ def is_untouched(counter: Counter[str]) -> bool:
 
 
 def first(counts: Mapping[str, Counter[str]], state: State) -> str | None:
-    """The first problem in this state whose foundations are not in it."""
+    """The smallest problem in this state whose foundations are not in it."""
     those = [problem for problem in counts if state(counts[problem])]
-    return next((p for p in those if not foundations(p) & set(those)), None)
+    ready = [problem for problem in those if not foundations(problem) & set(those)]
+    return min(ready, key=lambda problem: RUBRIC[problem]["points"], default=None)
 
 
 def foundations(problem: str) -> set[str]:

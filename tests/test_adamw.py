@@ -1,5 +1,8 @@
 """AdamW."""
 
+import contextlib
+import functools
+
 import numpy as np
 import pytest
 from compare import expect, expect_close, noting
@@ -14,6 +17,11 @@ pytestmark = pytest.mark.problem("adamw")
 # Decay before or after the update and either placement of eps stay below 1e-5 with these.
 OPTIONS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.3}
 TOLERANCE = 1e-5
+
+LIKE_A_LIST = {
+    "generator": "any iterable may be given, here a generator",
+    "groups": 'groups may be given, too: dicts with "params" and options of their own',
+}
 
 
 def draw(rng, shapes, steps, missing=(), size=1.0):
@@ -115,29 +123,25 @@ def flat(trail):
 
 def examine(observe, groups, options, gradients, rates=None, changes=None, **how):
     case = {"groups": groups, "options": options, "gradients": gradients, "rates": rates}
-    given_as = how.get("given_as", "list")
-    has_missing = any(g is None for row in gradients for g in row)
-    with (
-        noting(
-            f"with a list of parameters; any iterable may be given, here a {given_as}",
-            lambda: observe(optimize, **case, changes=changes) if given_as != "list" else 1 / 0,
-        ),
-        noting(
-            "if every parameter has a gradient; one without has to be skipped",
-            lambda: (
-                observe(optimize, **{**case, "gradients": complete(gradients, groups)})
-                if has_missing
-                else 1 / 0
-            ),
-        ),
-    ):
-        seen = observe(optimize, **case, changes=changes, **how)
+    asked = {**case, "changes": changes, **how}
+    given_as, others = how.get("given_as"), {}
+    if how.get("added_after") is None and given_as in LIKE_A_LIST:
+        others[f"with a list of parameters; {LIKE_A_LIST[given_as]}"] = {"given_as": "list"}
+    if how.get("added_after") is not None:
+        others["if all groups are given at the start; add_param_group may bring another one"] = {
+            "added_after": None
+        }
+    if any(g is None for row in gradients for g in row):
+        others["if every parameter has a gradient; one without has to be skipped"] = {
+            "gradients": complete(gradients, groups)
+        }
+    with contextlib.ExitStack() as stack:
+        for difference, other in others.items():
+            control = functools.partial(observe, optimize, **{**asked, **other})
+            stack.enter_context(noting(difference, control))
+        seen = observe(optimize, **asked)
     expected = oracles.adamw(**case, changes=changes)
     starts = [array for group in groups for array in group["params"]]
-    expect(
-        not seen["gradients_changed"],
-        "AdamW.step() changed a gradient in place; logging and clipping still need it",
-    )
     for step, row in enumerate(expected):
         for place, parameter in enumerate(row):
 
@@ -151,9 +155,7 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
                     if is_whole(seen["trail"], trail)
                 }
                 is_first = place < len(groups[0]["params"])
-                if is_first:
-                    answers["nothing is updated"] = starts[place]
-                elif how.get("added_after") is not None:
+                if not is_first and how.get("added_after") is not None:
                     answers["a group that is added later is not updated"] = starts[place]
                 answers |= {
                     what: trail[step][place]
@@ -174,6 +176,11 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
                 mistakes=wrong,
                 trials=lambda: trials(observe),
             )
+    # After the values: L2 that is added to the gradient itself is known by them.
+    expect(
+        not seen["gradients_changed"],
+        "AdamW.step() changed p.grad; logging and clipping still need it as it was",
+    )
 
 
 def is_whole(observed, trail):

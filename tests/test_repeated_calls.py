@@ -109,4 +109,5 @@ def test_output_is_the_same_each_time(observe, rng, function, make):
         " is kept from one call to the next.",
         "output-is-random",
     )
-    expect_close(seen[0]["output"], expected, function, tolerance=1e-4)
+    either = ["float32", "float64"]  # Which of them is right is examined elsewhere.
+    expect_close(seen[0]["output"], expected, function, dtypes=either, tolerance=1e-4)

@@ -21,6 +21,7 @@ from cs_basics.run.document import (
 )
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, Row, format_duration
+from cs_basics.run.samples import NO_STORY
 
 logger = logging.getLogger(__name__)
 
@@ -155,5 +156,5 @@ def _sample_blocks(samples: list[tuple[int, str]]) -> list[Block]:
     stride = -(-len(samples) // MAX_SAMPLES)
     blocks: list[Block] = [Heading("What it writes")]
     for step, text in samples[::-1][::stride]:
-        blocks.append(Paragraph(f"Step {step:,}: {text}"))
+        blocks.append(Paragraph(f"Step {step:,}: {text or NO_STORY}"))
     return blocks

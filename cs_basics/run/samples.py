@@ -13,6 +13,7 @@ from cs_basics.variants.ensemble import Ensemble
 
 SAMPLE_TOKENS = 300
 SAMPLING = Sampling(temperature=0.3, top_p=0.95)
+NO_STORY = "(Nothing: the model ended the story at once, as it may after little training.)"
 
 
 def write_samples(
@@ -34,7 +35,7 @@ def write_samples(
     ]
     settings = f"Temperature {SAMPLING.temperature}, top-p {SAMPLING.top_p}."
     heading = f"# Samples\n\n{settings}\n"
-    parts = [f"\n## {number}\n\n{story}\n" for number, story in enumerate(stories, start=1)]
+    parts = [f"\n## {number}\n\n{story or NO_STORY}\n" for number, story in enumerate(stories, 1)]
     write_atomically(path, (heading + "".join(parts)).encode())
     return stories
 

@@ -56,7 +56,12 @@ def scaled_attention(q: Array, k: Array, v: Array, mask: Array | None = None) ->
     return (
         answers
         | {
-            "the mask is inverted: True means may attend": attention(q, k, v, ~seen),
+            # A query that sees nothing by it has nan, the mean, or zeros.
+            "the mask is inverted: True means may attend": [
+                softmax(np.where(seen, -np.inf, scores), -1) @ v,
+                softmax(np.where(seen, -1e30, scores), -1) @ v,
+                attention(q, k, v, ~seen),
+            ],
             "the mask is ignored": attention(q, k, v),
             "the mask is added to the scores as 0 and 1": softmax(scores + seen, -1) @ v,
             "the mask is multiplied after the softmax: the rest no longer sums to 1": (

@@ -35,6 +35,9 @@ def adamw(
         "the two betas are swapped": "swapped",
         "the decay is not multiplied by the learning rate": "decay without rate",
         "the decay uses the bias-corrected rate: use lr itself": "corrected decay",
+        "no parameter changes: p = p - ... makes a new tensor, so update in place (p.sub_)": (
+            "frozen"
+        ),
         "there is no weight decay": "no decay",
         "weight decay has the wrong sign": "growing",
         "eps is added inside the root": "eps inside",
@@ -111,7 +114,7 @@ def faulty_adamw(
             s["t"] = 0 if fault == f"restart {step}" else s["t"]
             if g is None and fault == "zero gradient":
                 g = np.zeros_like(s["p"])
-            if g is None or s["is idle"]:
+            if g is None or s["is idle"] or fault == "frozen":
                 s["t"] += fault == "count missing"
                 continue
             lr = s["lr"] if rates is None or fault == "defaults only" else rates[step]

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import failure
 import pytest
 import report
 import test_encoding_streams
@@ -346,6 +347,8 @@ def test_the_table_says_what_to_do_first():
         "It may explain: Scaled dot-product attention."
     )
     assert advice(linear="passed", softmax="not_started").startswith("Start next: Softmax")
+    # The smallest first: nobody begins with the tokenizer's fifteen points.
+    assert advice(**dict.fromkeys(report.RUBRIC, "not_started")).startswith("Start next: Linear")
     assert advice(linear="passed").startswith("Nothing is left to do.")
 
 
@@ -490,9 +493,47 @@ def test_failures_with_one_diagnosis_or_of_one_line_have_one_cause():
         failed("ValueError: size (4) (norms.py, line 9)"),
         failed("ValueError: size (4) (norms.py, line 9)", "eps-is-outside"),
         failed("asked for it\nvalues differ", outcome="failed"),
+        failed(
+            "values differ\n  This is what comes out when the pairs are (i, i + d/2): see RoPE.",
+            "the-pairs-are-i",
+            outcome="failed",
+        ),
+        failed(
+            "values differ\n  This is what comes out when eps is lost, or when it is -1 always.",
+            "it-is-1-always",
+            outcome="failed",
+        ),
     ]
     found = {cause: len(failures) for cause, failures in report.causes_of("rmsnorm", rows)}
     assert found == {
         "ValueError from norms.py, line 7": 2, "ValueError from norms.py, line 9": 1,
         "eps is outside": 1, "no known mistake": 1,
+        # As the message words it: an id has lost the signs.
+        "the pairs are (i, i + d/2)": 1, "it is -1 always": 1,
     }  # fmt: skip
+
+
+def test_the_largest_group_is_shown_if_it_is_an_exception():
+    row = {"problem": "rmsnorm", "item": "tests/test_rmsnorm.py::test_x"}
+    raised = row | {"outcome": "error", "message": "ValueError: no (x.py, line 3)"}
+    named = row | {"outcome": "failed", "message": "differs", "diagnosis": "eps-is-outside"}
+    told = report.first_failures([named, *([raised | {"diagnosis": None}] * 2)])
+    assert "RMSNorm: 3 failures, 2 groups" in told
+    assert "  ValueError: no (x.py, line 3)" in told
+    assert "  differs" not in told
+
+
+def test_the_line_of_an_error_is_one_of_the_submission():
+    def parse():
+        import json
+
+        return json.loads("{")
+
+    def of_a_package():
+        return torch.linalg.inv(torch.zeros(2, 3, dtype=torch.int64))
+
+    for run in (parse, of_a_package):
+        with pytest.raises(Exception) as caught:  # noqa: PT011  Of any class.
+            run()
+        found = failure.place_of_error(caught.value)
+        assert found.startswith("test_examination.py, line "), found

@@ -103,6 +103,13 @@ def causal_by_default(q, k, v, mask):
     return attention(q, k, v, mask)
 
 
+@fault(SDPA, "the mask is inverted, and a query that sees nothing gets nan", "inverted")
+@attend
+def banned_where_true(q, k, v, mask):
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    return (scores if mask is None else scores.masked_fill(mask, -math.inf)).softmax(-1) @ v
+
+
 @fault(SDPA, "the mask is inverted in place", "in place")
 @attend
 def mask_changed(q, k, v, mask):

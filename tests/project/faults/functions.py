@@ -399,6 +399,12 @@ def flattened(logits, targets):
     return each_loss(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)).mean()
 
 
+@variant("cross_entropy", "in float64, which it returns")
+@loss
+def in_float64(logits, targets):
+    return each_loss(logits.double(), targets).mean()
+
+
 @variant("cross_entropy", "one-hot targets")
 @loss
 def with_one_hot_targets(logits, targets):

@@ -183,6 +183,13 @@ fault("silu", "the sigmoid is of -x", "sigmoid is of -x")(silu_of(lambda x: x * 
 fault("silu", "exp(x) / (1 + exp(x)) overflows", "exp overflows")(
     silu_of(lambda x: x * (x.exp() / (1 + x.exp())))
 )
+fault("silu", "the branch that is not taken overflows in the gradient", "worst at [0]: got nan")(
+    silu_of(
+        lambda x: torch.where(
+            x >= 0, x / (1 + torch.exp(-x)), x * torch.exp(x) / (1 + torch.exp(x))
+        )
+    )
+)
 fault("silu", "it is cut off below -8", "small values are cut off")(
     silu_of(lambda x: torch.where(x < -8, torch.zeros_like(x), silu(x)))
 )

@@ -80,13 +80,13 @@ class L2(PlainAdamW):
         return 0
 
 
-@fault("adamw", "the decay is added to .grad itself", "gradient in place")
+@fault("adamw", "the decay is added to .grad itself", "Adam with L2")
 class L2InPlace(L2):
     def gradient(self, p, group):
         return None if p.grad is None else p.grad.add_(p, alpha=group["weight_decay"])
 
 
-@fault("adamw", "step() sets the gradients to zero", "gradient in place")
+@fault("adamw", "step() sets the gradients to zero", "changed p.grad")
 class ZeroesGradients(PlainAdamW):
     def update(self, p, gradient, group):
         super().update(p, gradient, group)
@@ -289,6 +289,12 @@ class CountOutsideState(PlainAdamW):
 class NeedsList(PlainAdamW):
     def __init__(self, params, **options):
         super().__init__(params if isinstance(params[0], dict) else list(params), **options)
+
+
+@fault("adamw", "p = p - ... changes nothing", "no parameter changes")
+class ChangesNothing(PlainAdamW):
+    def update(self, p, gradient, group):
+        super().update(p.clone(), gradient, group)
 
 
 @fault("adamw", "only matrices are decayed", "only matrices are decayed")

@@ -209,6 +209,12 @@ def test_a_report_that_cannot_be_written_is_told_of_once(tmp_path, caplog):
     assert caplog.text.count("report.html is not written") == 1
 
 
+def test_a_sample_that_is_empty_is_said_to_be():
+    page = to_html("", report_blocks("running", CONFIG, [], [(1, "Once."), (2, "")]))
+    assert "Step 1: Once." in page
+    assert "Step 2: (Nothing: the model ended the story at once" in page
+
+
 def test_the_report_escapes_everything_and_loads_nothing():
     hostile = "</p><script>alert(1)</script><img src=http://x/y>"
     config = CONFIG.replace(train_text=hostile, valid_text=hostile)
