@@ -336,6 +336,13 @@ def by_swapped_pairs(x, positions, theta, d_k):
     return (x * angle.cos() + swapped * angle.sin()).to(x.dtype)
 
 
+@variant("rope", "frequencies by a reciprocal")
+@rope
+def by_reciprocal(x, positions, theta, d_k):
+    frequencies = 1.0 / theta ** (torch.arange(0, d_k, 2).float() / d_k)
+    return rotate(x, torch.einsum("...,i->...i", positions.float(), frequencies))
+
+
 @variant("rope", "frequencies by exp and log")
 @rope
 def by_exp_and_log(x, positions, theta, d_k):

@@ -239,6 +239,11 @@ def softmax_in_place(x, dim):
     return powers / powers.sum(dim, keepdim=True)
 
 
+def softmax_by_powers(x, dim):
+    powers = torch.exp2((x - x.max(dim, keepdim=True).values) / math.log(2))
+    return powers / powers.sum(dim, keepdim=True)
+
+
 variant("softmax", "torch's own softmax")(softmax_of(torch.softmax))
 variant("softmax", "over the last axis after a transposition")(
     softmax_of(lambda x, dim: softmax(x.transpose(dim, -1), -1).transpose(dim, -1))
@@ -248,6 +253,9 @@ variant("softmax", "computed in float32 and cast back")(
 )
 variant("softmax", "the exponential of log-softmax")(
     softmax_of(lambda x, dim: torch.log_softmax(x, dim).exp())
+)
+variant("softmax", "powers of two")(
+    softmax_of(lambda x, dim: softmax_by_powers(x.float(), dim).to(x.dtype))
 )
 variant("softmax", "the maximum is detached")(
     softmax_of(lambda x, dim: torch.softmax(x - x.detach().amax(dim, keepdim=True), dim))

@@ -154,6 +154,13 @@ fault("embedding", "view() needs contiguous ids", "on contiguous tensors")(
 )
 
 variant("embedding", "torch's own embedding")(embedding_layer(functional.embedding))
+variant("embedding", "gather")(
+    embedding_layer(
+        lambda ids, t: t.gather(0, ids.reshape(-1, 1).expand(-1, t.shape[1])).view(
+            *ids.shape, t.shape[1]
+        )
+    )
+)
 variant("embedding", "index_select")(
     embedding_layer(lambda ids, t: t.index_select(0, ids.flatten()).view(*ids.shape, t.shape[1]))
 )

@@ -211,6 +211,23 @@ def three_axes_only(x, num_heads):
 variant(PLAIN, "written out")(plain())
 
 
+class Triangular(nn.Module):
+    """Attention that makes its mask where the input is."""
+
+    def __init__(self, weights, num_heads):
+        super().__init__()
+        self.weights, self.num_heads = nn.ParameterList(weights), num_heads
+
+    def forward(self, x):
+        square = torch.ones(2 * x.shape[-2:-1], dtype=torch.bool, device=x.device)
+        return multihead(x, list(self.weights), self.num_heads, mask=lambda _: torch.tril(square))
+
+
+@variant(PLAIN, "a module that makes its mask where the input is")
+def triangular(num_heads, in_features, **given):
+    return Triangular(projections(**only_weights(given)), num_heads)(in_features)
+
+
 @variant(PLAIN, "one fused QKV weight")
 def fused_qkv(num_heads, in_features, q_proj_weight, k_proj_weight, v_proj_weight, **given):
     weight = parameter(torch.cat([q_proj_weight, k_proj_weight, v_proj_weight]))
@@ -471,6 +488,14 @@ def rope_as_an_argument(
     return module(in_features, positions, [rope])
 
 
+def turned_by_complex_numbers(z, turn):
+    angle = angles(turn.positions[..., None, :], turn.d_head, turn.theta)
+    pairs = torch.view_as_complex(z.float().reshape(*z.shape[:-1], -1, 2).contiguous())
+    turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle))
+    return turned.flatten(-2).to(z.dtype)
+
+
+variant(WITH_ROPE, "RoPE by complex numbers")(both_turned_by(turned_by_complex_numbers))
 # Only differences of positions count in attention.
 variant(WITH_ROPE, "positions count from 1")(
     both_turned_by(

@@ -406,6 +406,43 @@ class DecayAfterwards(PlainAdamW):
         p.mul_(1 - group["lr"] * group["weight_decay"])
 
 
+@variant("adamw", "new tensors for the moments, copied into the parameter")
+class OutOfPlace(PlainAdamW):
+    def update(self, p, gradient, group):
+        memory, (beta1, beta2) = self.memory(p), group["betas"]
+        t = self.count(memory)
+        memory["m"] = torch.lerp(memory["m"], gradient, 1 - beta1)
+        memory["v"] = torch.addcmul(memory["v"] * beta2, gradient, gradient, value=1 - beta2)
+        root = torch.sqrt(memory["v"] / (1 - beta2**t)) + group["eps"]
+        kept = p * (1 - group["lr"] * group["weight_decay"])
+        p.copy_(torch.addcdiv(kept, memory["m"] / (1 - beta1**t), root, value=-group["lr"]))
+
+
+@variant("adamw", "all parameters of a group at once, by torch._foreach")
+class AtOnce(PlainAdamW):
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for group in self.param_groups:
+            present = [p for p in group["params"] if p.grad is not None]
+            if present:
+                self.update_all(present, [p.grad for p in present], group)
+        return loss
+
+    def update_all(self, present, gradients, group):
+        memories, (beta1, beta2) = [self.memory(p) for p in present], group["betas"]
+        first, second = ([memory[name] for memory in memories] for name in "mv")
+        torch._foreach_mul_(first, beta1)
+        torch._foreach_add_(first, gradients, alpha=1 - beta1)
+        torch._foreach_mul_(second, beta2)
+        torch._foreach_addcmul_(second, gradients, gradients, value=1 - beta2)
+        torch._foreach_mul_(present, 1 - group["lr"] * group["weight_decay"])
+        for p, memory in zip(present, memories, strict=True):
+            t = self.count(memory)
+            root = (memory["v"] / (1 - beta2**t)).sqrt_().add_(group["eps"])
+            p.addcdiv_(memory["m"], root, value=-group["lr"] / (1 - beta1**t))
+
+
 @variant("adamw", "the step is a tensor")
 class TensorStep(PlainAdamW):
     def count(self, memory):
