@@ -125,7 +125,8 @@ def finish(graded: Sequence[Graded], out: Path | None, names: Sequence[ClusterNa
     if out is not None:
         for line in batch.write_gradebook(graded, out, names):
             print_result(line)
-        print_result(f"{out / 'gradebook.csv'}: the points of {len(graded)} submissions")
+        whose = "1 submission" if len(graded) == 1 else f"{len(graded)} submissions"
+        print_result(f"{out / 'gradebook.csv'}: the points of {whose}")
         print_result(f"{out / 'index.html'}: what they got wrong, and how many of them")
     if any(one.result is None for one in graded):
         sys.exit(1)
