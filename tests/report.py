@@ -146,9 +146,8 @@ def most_telling(failures: Sequence[Row]) -> Row:
     """
 
     def rank(row: Row) -> tuple[bool, bool]:
-        return not (row["diagnosis"] or row["outcome"] == "error"), claim_of(
-            RUBRIC[row["problem"]], row["item"]
-        ) != MAIN
+        says_more = bool(row["diagnosis"]) or row["outcome"] == "error"
+        return not says_more, claim_of(RUBRIC[row["problem"]], row["item"]) != MAIN
 
     return min(failures, key=rank)
 
