@@ -22,7 +22,7 @@ import a_package_that_nobody_has
 import a_package_that_nobody_has.deep as deep
 from a_package_that_nobody_has import Base, decorate
 
-print("printed at import")
+print("printed at import", flush=True)  # Whoever is killed later writes nothing more.
 BOXED = os.path.expanduser("~") == "/tmp"
 SOURCE = "mine"
 os.makedirs("runs", exist_ok=True)
