@@ -1,5 +1,6 @@
 """The examination as a whole: its rubric, its options, its report, its table."""
 
+import codecs
 import importlib.metadata
 import json
 import os
@@ -532,7 +533,10 @@ def test_the_line_of_an_error_is_one_of_the_submission():
     def of_a_package():
         return torch.linalg.inv(torch.zeros(2, 3, dtype=torch.int64))
 
-    for run in (parse, of_a_package):
+    def of_a_frozen_module():
+        return codecs.getincrementaldecoder("utf-8")().decode(b"\xff")
+
+    for run in (parse, of_a_package, of_a_frozen_module):
         with pytest.raises(Exception) as caught:  # noqa: PT011  Of any class.
             run()
         found = failure.place_of_error(caught.value)
