@@ -32,7 +32,7 @@ from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.record.climb import Recipe, climb, runs_left_at_most
 from cs_basics.study.record.page import TITLE, Ladder, blocks, is_rehearsal
-from cs_basics.study.record.rungs import BASE, RUNGS, choose_rungs, settings_of
+from cs_basics.study.record.rungs import BASE, RUNGS, choose_rungs, settings_of, work_of
 from cs_basics.study.record.scores import HOUR, Kind, Record, Score, Terms, values
 from cs_basics.study.record.texts import Texts, checksum, split
 from cs_basics.study.timing import machine
@@ -258,13 +258,16 @@ class Climber:
     def cost_of(self, recipe: Recipe) -> float:
         """Return the time of an update, in updates of the base; it is measured once.
 
+        Rungs that leave the work of an update as it is share one measurement, and its error.
+
         Raises:
             ValueError: It cannot be measured.
         """
+        recipe = work_of(recipe)
         if not recipe:
             return 1.0
-        for score in self.record.runs("choice").get(recipe, {}).values():
-            if score.cost is not None:
+        for score in self.record.scores:
+            if work_of(score.recipe) == recipe and score.cost is not None:
                 return score.cost
         print(f"measuring how long an update takes with {name_of(recipe)}", flush=True)
         folders = [self.out / "cost" / name_of(one) for one in ((), recipe)]

@@ -226,8 +226,10 @@ def _rules(terms: Terms) -> list[str]:
         "scripts/evaluate.py scores all of them, in float32.",
         f"Equal time for a choice: {terms.choice_updates:,} updates of the base; of a recipe whose "
         f"update takes 1.25 times as long, {terms.choice_updates / 1.25:,.0f}. How much longer it "
-        "takes is measured once for each recipe, by short trainings of it and of the base in turns "
-        "(scripts/maintain/update_cost.py). So a machine that is faster on one day than on another "
+        "takes is measured once, by short trainings of the recipe and of the base in turns "
+        "(scripts/maintain/update_cost.py), to about a percent; rungs that leave the work of an "
+        "update as it is (epochs, linear, rate-2) share the measurement of the recipe without "
+        "them. So a machine that is faster on one day than on another "
         "changes nothing. What compiling and evaluating cost is left out.",
         "The long runs follow the clock, compiling included, with an empty cache of compiled code; "
         "base and recipe take turns, seed by seed.",

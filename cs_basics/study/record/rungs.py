@@ -21,6 +21,8 @@ class Rung:
     """Who proposed it, or where it was seen before."""
     needs: tuple[str, ...] = ()
     """Rungs that it needs; its trial by itself is run on top of these alone."""
+    is_free: bool = False
+    """Whether an update does the same work with it, so that its time need not be measured."""
 
 
 BASE: dict[str, Any] = {
@@ -46,11 +48,11 @@ RUNGS = (
     ),
     Rung(
         "epochs", "the text once per pass, cut into windows anew each time", {"order": "epochs"},
-        "common practice",
+        "common practice", is_free=True,
     ),
     Rung(
         "linear", "the rate falls in a straight line", {"schedule": "linear"},
-        "Defazio et al. 2023, arXiv 2310.07831",
+        "Defazio et al. 2023, arXiv 2310.07831", is_free=True,
     ),
     Rung(
         "head-bias", "a bias of the output head that starts at the tokens' shares",
@@ -61,7 +63,7 @@ RUNGS = (
         "Zhou et al. 2024, arXiv 2410.17897",
     ),
     # What else was thought of.
-    Rung("rate-2", "twice the rate", {"lr": 6e-3}, "a sweep"),
+    Rung("rate-2", "twice the rate", {"lr": 6e-3}, "a sweep", is_free=True),
     Rung(
         "muon-2-steps", "Muon with two steps of Newton-Schulz", {"muon_steps": 2},
         "polynomials of Amsel et al. 2025, arXiv 2505.16932", ("muon",),
@@ -117,6 +119,12 @@ def choose_rungs(names: Sequence[str]) -> tuple[Rung, ...]:
             raise ValueError(f"there is no rung {name!r}: choose from {', '.join(known)}")
     wanted = {needed for name in names for needed in (name, *known[name].needs)}
     return tuple(rung for rung in RUNGS if not names or rung.name in wanted)
+
+
+def work_of(recipe: Sequence[str]) -> tuple[str, ...]:
+    """Return the rungs of a recipe on which the time of an update depends."""
+    free = {rung.name for rung in RUNGS if rung.is_free}
+    return tuple(name for name in recipe if name not in free)
 
 
 def settings_of(recipe: Sequence[str]) -> dict[str, Any]:
