@@ -24,9 +24,9 @@ TRIVIAL = frozenset(
     tomllib.loads(RUBRIC_FILE.with_name("trivial.toml").read_text(encoding="utf-8"))["items"]
 )
 
-# What failure.message says of an exception: its class, its text, the line.
+# What compare.report says of a known mistake.
 SENTENCE = re.compile(r"This is what comes out when (.*)")
-"""What compare.report says of a known mistake."""
+# What failure.message says of an exception: its class, its text, the line.
 RAISED = re.compile(r"(\w+): .*?\(([^()]+, line \d+)\)", re.DOTALL)
 
 OUTCOMES = ("passed", "failed", "error", "not_started")

@@ -122,7 +122,7 @@ class RunFiles:
 
     @once
     def claimed(self) -> float:
-        """The last bits per byte on the validation text in metrics.jsonl."""
+        """The last bits per byte on the whole validation text in metrics.jsonl."""
         claimed = None
         for line in self._bytes("metrics.jsonl").splitlines():
             try:
@@ -130,7 +130,7 @@ class RunFiles:
             except (ValueError, TypeError, AttributeError):
                 continue
         if claimed is None:
-            raise RefusedError("metrics.jsonl has no bits per byte on the validation text")
+            raise RefusedError("metrics.jsonl has no final/bits_per_byte, as a finished run has")
         return claimed
 
     def _bytes(self, name: str) -> bytes:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from cs_basics.run.document import Block, Heading, Items, Paragraph, Picture, Table
 from cs_basics.study.claims.interval import interval_of
 from cs_basics.study.record.climb import NOT_YET, Climb, Recipe, Trial
-from cs_basics.study.record.rungs import BASE, Rung
+from cs_basics.study.record.rungs import BASE, RUNGS, Rung
 from cs_basics.study.record.scores import HOUR, Kind, Record, Terms
 from cs_basics.study.record.statistics import P, difference_of, is_lower, p_value
 
@@ -214,6 +214,7 @@ def _longer(ladder: Ladder) -> list[Block]:
 
 
 def _rules(terms: Terms) -> list[str]:
+    free = ", ".join(rung.name for rung in RUNGS if rung.is_free)
     return [
         "Every tenth story of the training text is held out, and chooses the rungs; the final runs "
         "train on all of it. Until every rung is decided, the validation text is not used.",
@@ -228,9 +229,8 @@ def _rules(terms: Terms) -> list[str]:
         f"update takes 1.25 times as long, {terms.choice_updates / 1.25:,.0f}. How much longer it "
         "takes is measured once, by short trainings of the recipe and of the base in turns "
         "(scripts/maintain/update_cost.py), to about a percent; rungs that leave the work of an "
-        "update as it is (epochs, linear, rate-2) share the measurement of the recipe without "
-        "them. So a machine that is faster on one day than on another "
-        "changes nothing. What compiling and evaluating cost is left out.",
+        f"update as it is ({free}) share the measurement of the recipe without them. So a machine "
+        "that is faster on one day than on another changes nothing. What compiling and evaluating cost is left out.",
         "The long runs follow the clock, compiling included, with an empty cache of compiled code; "
         "base and recipe take turns, seed by seed.",
         "Why a measurement chooses on half of the stories or more: on a fifth of them, the base "
