@@ -230,7 +230,8 @@ def _rules(terms: Terms) -> list[str]:
         "takes is measured once, by short trainings of the recipe and of the base in turns "
         "(scripts/maintain/update_cost.py), to about a percent; rungs that leave the work of an "
         f"update as it is ({free}) share the measurement of the recipe without them. So a machine "
-        "that is faster on one day than on another changes nothing. What compiling and evaluating cost is left out.",
+        "that is faster on one day than on another changes nothing. What compiling and evaluating "
+        "cost is left out.",
         "The long runs follow the clock, compiling included, with an empty cache of compiled code; "
         "base and recipe take turns, seed by seed.",
         "Why a measurement chooses on half of the stories or more: on a fifth of them, the base "

@@ -20,7 +20,8 @@ examination knows no name for the mistake. `@variant(problem, name)` declares ho
     modules.py      what fresh modules start from and save
     functions.py    RMSNorm, softmax, cross-entropy
     attention.py    scaled dot-product attention, RoPE
-    multihead.py    multi-head self-attention, with and without RoPE
+    multihead.py    multi-head self-attention
+    multihead_rope.py  the same with RoPE
     transformer.py  the block and the model
     optimizers.py   AdamW
     schedules.py    gradient clipping, learning rate schedule

@@ -36,6 +36,7 @@ FILES = (
     "functions",
     "attention",
     "multihead",
+    "multihead_rope",
     "transformer",
     "optimizers",
     "schedules",
