@@ -179,13 +179,14 @@ class Climber:
         finals: list[Recipe] = []
         # The validation text waits until all rungs are decided, not only those asked for.
         is_whole = len(self.rungs) == len(RUNGS) or is_rehearsal(self.record.terms, self.seeds)
-        if is_whole and state.is_decided and not state.missing:
+        if is_whole and state.is_decided:
             finals = list(dict.fromkeys([(), state.accepted]))
         # Base and recipe take turns by the clock: both meet the same changes of the machine.
+        # Trials of rungs by themselves come last: no result depends on them.
         wanted: list[tuple[Kind, Sequence[Recipe], Sequence[int]]] = [
-            ("choice", state.missing[:1], self.seeds),
             ("final", finals, self.seeds),
             ("hour", finals[-1:], self.seeds[:1]),
+            ("choice", state.missing[:1], self.seeds),
         ]
         for kind, recipes, seeds in wanted:
             done = self.record.runs(kind)
