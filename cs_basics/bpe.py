@@ -74,7 +74,8 @@ def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[
     """Merge the most frequent pair of neighbours, again and again.
 
     Equal pre-tokens are handled once, with their count. For each pair, `indices` names the
-    pre-tokens that contain it: after a merge, only their pairs are counted anew.
+    pre-tokens that contain it, and some that did before a merge: when the pair is merged, only
+    their pairs are counted anew.
 
     Args:
         pretoken_counts: Occurrences of each pre-token.

@@ -51,7 +51,8 @@ def load_checkpoint(
 
     Raises:
         FileNotFoundError: There is no such file.
-        RuntimeError: The weights do not fit the model; the message names them.
+        RuntimeError: The file is cut off, or the weights do not fit the model; then the message
+            names them, and those that fit are loaded.
         ValueError: The parameter groups do not fit the optimizer; the model is loaded by then.
         EOFError, KeyError, pickle.UnpicklingError: The file is not such a checkpoint.
     """

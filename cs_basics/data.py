@@ -31,7 +31,7 @@ def get_batch(
         device: Where the result goes.
 
     Returns:
-        Inputs and targets; the targets are the inputs shifted by one.
+        Inputs and targets; the targets are the inputs shifted by one. On a CPU they share memory.
 
     Raises:
         TypeError: The dataset does not hold integers.

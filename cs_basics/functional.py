@@ -93,7 +93,7 @@ def scaled_dot_product_attention(
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     if mask is None:
         return softmax(scores, dim=-1) @ v
-    # The lowest finite score, not -inf: a row without any key would be -inf - (-inf) = nan.
+    # The lowest finite score, not -inf: softmax of a row of -inf is -inf - (-inf) = nan.
     lowest = torch.finfo(scores.dtype).min
     probabilities = softmax(scores.masked_fill(~mask, lowest), dim=-1)
     return probabilities.masked_fill(~mask, 0.0) @ v

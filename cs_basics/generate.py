@@ -33,7 +33,7 @@ class Sampling:
     repetition_penalty: float = 1.0
     """Scores of tokens that the text already contains are divided by it if positive and multiplied
     by it if negative (after Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858, who
-    divide both); above 1 the text repeats itself less."""
+    divide both); above 1 the text repeats itself less. Of a prompt, only what is read counts."""
     when_full: Literal["slide", "stop"] = "slide"
     """When the context is full: forget its first half and go on, or end the text."""
 
@@ -77,7 +77,8 @@ def generate(
         Token ids.
 
     Raises:
-        ValueError: The prompt is empty or holds ids that the model does not know.
+        ValueError: The prompt is empty or holds ids that the model does not know; raised when the
+            first token is asked for.
     """
     text = checked_prompt(model, prompt)
     begin = 0  # The model is shown text[begin:].
@@ -128,7 +129,7 @@ def sample(
         before = ordered.cumsum(dim=-1) - ordered
         is_enough = before >= sampling.top_p * ordered.sum(dim=-1, keepdim=True)
         # Dropped probabilities become 1, so that the minimum below is that of the kept ones.
-        ordered = ordered.masked_fill(is_enough, 1.0)
+        ordered = ordered.masked_fill(is_enough & (before > 0), 1.0)
     threshold = ordered.amin(dim=-1, keepdim=True)
     return draw(probabilities.masked_fill(probabilities < threshold, 0), uniform)
 
@@ -148,7 +149,7 @@ def draw(
 
 
 def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
-    """Return the last context_length - 1 tokens of a prompt, to leave room for a new one.
+    """Return the last context_length - 1 tokens of a prompt: then a new one fits in.
 
     Raises:
         ValueError: The prompt is empty or holds ids that the model does not know.
@@ -170,12 +171,12 @@ def draw_uniforms(
 
 
 def seen_tokens(
-    model: TransformerLM, context: Sequence[int], sampling: Sampling
+    model: TransformerLM, text: Sequence[int], sampling: Sampling
 ) -> Bool[Tensor, " vocab_size"] | None:
     """Mark the tokens that a text contains; return None if there is no repetition penalty."""
     if sampling.repetition_penalty == 1:
         return None
     device = next(model.parameters()).device
     seen = torch.zeros(model.vocab_size, dtype=torch.bool, device=device)
-    seen[torch.tensor(context, device=device)] = True
+    seen[torch.tensor(text, device=device)] = True
     return seen

@@ -17,7 +17,8 @@ class Linear(nn.Module):
     """Multiply the last axis by a weight matrix.
 
     Initialised from N(0, 2 / (d_in + d_out)), truncated at three standard deviations (the variance
-    of Glorot and Bengio 2010, eq. 12: activations and gradients keep their scale).
+    of Glorot and Bengio 2010, eq. 12, between those that keep the scale of activations, 1 / d_in,
+    and of gradients, 1 / d_out).
 
     Args:
         d_in: Size of the last axis of the input.
@@ -73,7 +74,7 @@ class Embedding(nn.Module):
         nn.init.trunc_normal_(self.weight, std=1.0, a=-3.0, b=3.0)
 
     def forward(self, token_ids: Int[Tensor, "..."]) -> Float[Tensor, "... {self.d_model}"]:
-        """Return the vectors of the ids, (...) -> (..., d_model)."""
+        """Return the vectors of the ids, (...) -> (..., d_model); id -1 is the last."""
         return self.weight[token_ids]
 
     def extra_repr(self) -> str:

@@ -18,6 +18,8 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 class SGD(Optimizer):
     """Gradient descent with a rate that falls as lr / sqrt(t + 1), t = 0, 1, 2, ...
 
+    A pattern for AdamW.
+
     Args:
         params: Parameters or parameter groups.
         lr: Rate of the first step.
@@ -51,16 +53,16 @@ class SGD(Optimizer):
 class AdamW(Optimizer):
     """Adam with decoupled weight decay.
 
-    Loshchilov and Hutter 2019 (https://arxiv.org/abs/1711.05101), after algorithm 2. Every
-    parameter counts its own steps; rate, betas, eps and decay are read from its group at every
-    step.
+    Loshchilov and Hutter 2019, algorithm 2 (https://arxiv.org/abs/1711.05101), with two changes:
+    the decay is multiplied by lr, and eps is added before the bias correction (Kingma and Ba 2015,
+    end of sec. 2, https://arxiv.org/abs/1412.6980). Every parameter counts its own steps; rate,
+    betas, eps and decay are read from its group at every step.
 
     Args:
         params: Parameters or parameter groups.
         lr: Learning rate.
         betas: Fractions of the running mean and the running mean square that a step keeps.
-        eps: Added to the root of the running mean square, outside the root and before the bias
-            correction.
+        eps: Added to the root of the running mean square.
         weight_decay: Each step also subtracts lr * weight_decay * p.
 
     Raises:
@@ -177,7 +179,8 @@ def cosine_schedule(
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     """Scale all gradients, in place, so that their joint L2 norm is at most max_norm.
 
-    Pascanu et al. 2013, algorithm 1 (https://arxiv.org/abs/1211.5063).
+    Pascanu et al. 2013, algorithm 1 (https://arxiv.org/abs/1211.5063): a norm above max_norm is
+    scaled by max_norm / (norm + 1e-6). The 1e-6 is not in the paper.
 
     Args:
         parameters: Parameters; those without a gradient are skipped.

@@ -19,7 +19,7 @@ class RotaryPositionalEmbedding(nn.Module):
     saved: they can be computed again. One instance serves all blocks of a model.
 
     Args:
-        theta: Base of the wavelengths, which grow from 2 pi to almost 2 pi theta positions.
+        theta: Base of the wavelengths, from 2 pi to 2 pi theta^(1 - 2 / d_head) positions.
         d_head: Size of the last axis, even.
         max_seq_len: Number of positions for which angles are kept.
         device: Where the tables live.
@@ -47,7 +47,7 @@ class RotaryPositionalEmbedding(nn.Module):
         self.register_buffer("sin", sin.to(device), persistent=False)
 
     def _tables(self) -> tuple[Tensor, Tensor]:
-        # In float64 on the CPU: at position 100,000 a float32 angle would be off by 0.01 radians.
+        # In float64 on the CPU: at position 100,000 a float32 angle may be off by 0.01 radians.
         exponents = torch.arange(0, self.d_head, 2, dtype=torch.float64, device="cpu") / self.d_head
         positions = torch.arange(self.max_seq_len, dtype=torch.float64, device="cpu")
         angles = torch.outer(positions, self.theta**-exponents)

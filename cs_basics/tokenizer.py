@@ -38,7 +38,7 @@ class Tokenizer:
         vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
         merges: Pairs of tokens in the order in which they were learned. Copied.
         special_tokens: Strings that are always one token; of overlapping ones the longest wins.
-            Those that the vocabulary lacks get the next free ids.
+            Those that the vocabulary lacks get new ids above the highest.
 
     Raises:
         TypeError: vocab does not map int to bytes, or special_tokens is not a list of strings.
@@ -146,7 +146,7 @@ class Tokenizer:
             return b"".join(self.vocab[i] for i in ids).decode("utf-8", "replace")
         except KeyError as error:
             raise ValueError(
-                f"token id {error.args[0]} is not in the vocabulary of {self.vocab_size} tokens"
+                f"token id {error.args[0]} is not in the vocabulary of {len(self.vocab)} tokens"
             ) from None
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -181,6 +181,12 @@ class Tokenizer:
         special_tokens: Sequence[str] | None = None,
     ) -> "Tokenizer":
         """Read a vocabulary and merges in GPT-2's format, in which bytes are printable characters.
+
+        Args:
+            vocab_path: A vocab.json.
+            merges_path: A merges.txt.
+            special_tokens: Those in the special_tokens.json beside them, which is not read here;
+                text is split at no others.
 
         Raises:
             OSError: A file is missing or cannot be read.

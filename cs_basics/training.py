@@ -33,7 +33,7 @@ class Update:
 
 
 class TrainingDivergedError(ValueError):
-    """A loss, a gradient or a weight is not finite."""
+    """A number of the training is not finite."""
 
 
 def train(
@@ -55,11 +55,13 @@ def train(
         model: The language model.
         optimizer: Its parameter groups may hold an `lr_ratio`, which multiplies their rate.
         batches: One for each update; the training ends when there are no more.
-        lr_at: The learning rate of a step, for example by `cosine_schedule`.
+        lr_at: The learning rate of step 1, 2, 3, ... The last step of `cosine_schedule` has its
+            minimum: with 0, let cycle_steps be one more than the number of updates.
         loss_of: Mean loss of inputs and targets; None: the cross-entropy of the model's logits.
         clip: Bounds the gradients and returns their norm; None: `clip_grad_norm`.
         max_grad_norm: The norm to which `clip_grad_norm` clips; unused if `clip` is given.
-        grad_accum_steps: Parts into which a batch is split to save memory; their gradients add up.
+        grad_accum_steps: Equal parts into which a batch is split to save memory; the sum of their
+            gradients is that of the batch.
         first_step: Number of the first update; above 1 in a run that is resumed.
         on_update: Called after each update.
 

@@ -29,7 +29,7 @@ class GroupedQueryAttention(CausalSelfAttention):
         dtype: Float type of the weights.
         num_kv_heads: Heads of keys and values, a divisor of num_heads; None: num_heads.
         qk_norm: RMSNorm over every head of the queries and keys before the rotation, so that no
-            score can outgrow sqrt(d_head) times the gains (Henry et al. 2020, sec. 2.3,
+            score exceeds sqrt(d_head) times the product of the gains (Henry et al. 2020, sec. 2.3,
             https://arxiv.org/abs/2010.04245, with RMSNorm in place of their l2 norm).
         qk_norm_class: RMSNorm or LlamaRMSNorm, which differ in the order of cast and gain.
         d_head: Size of a head; None: d_model / num_heads.
@@ -101,9 +101,9 @@ class GroupedQueryAttention(CausalSelfAttention):
             rearrange(part, "... seq (heads d) -> ... heads seq d", d=self.d_head) for part in parts
         )
         q, k = self.q_norm(q), self.k_norm(k)
-        places = torch.arange(x.shape[-2], device=x.device)
+        indices = torch.arange(x.shape[-2], device=x.device)
         if self.rope is not None:
-            positions = places if positions is None else positions.unsqueeze(-2)
+            positions = indices if positions is None else positions.unsqueeze(-2)
             q, k = self.rope(q, positions), self.rope(k, positions)
         # Heads of queries that share keys and values are neighbours.
         group = self.num_heads // self.num_kv_heads
@@ -111,10 +111,10 @@ class GroupedQueryAttention(CausalSelfAttention):
             repeat(part, "... heads seq d -> ... (heads group) seq d", group=group)
             for part in (k, v)
         )
-        is_visible = places <= places.unsqueeze(-1)
+        is_visible = indices <= indices.unsqueeze(-1)
         attended = scaled_dot_product_attention(q, k, v, is_visible)
-        found = rearrange(attended, "... heads seq d -> ... seq (heads d)")
-        return self.output_proj(self.head_norm(found, x))
+        joined = rearrange(attended, "... heads seq d -> ... seq (heads d)")
+        return self.output_proj(self.head_norm(joined, x))
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""

@@ -94,6 +94,8 @@ class ModelConfig:
             )
         if not 0 < self.rope_theta < math.inf:
             raise ValueError(f"rope_theta={self.rope_theta} must be greater than 0, and finite")
+        if self.positions == "none":
+            require_default(self, "rope_theta", because_of="positions")
         self._check_norm()
         self._check_heads()
         if self.value_residual and self.placement != "pre":

@@ -2,8 +2,8 @@
 
 Lakshminarayanan et al. 2017, sec. 2.4 (https://arxiv.org/abs/1612.01474). Each member learns by
 itself, from the loss of its own predictions, but gradients are clipped by their joint norm; members
-differ in their first weights and in what dropout hides from them. What one has learned by heart of
-a small text, the other has not.
+differ in their first weights and in what dropout hides from them. Each learns other details of a
+small text by heart, and in the mean each detail weighs less.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -97,8 +97,9 @@ def exchange_parts(
         # An empty Sequential returns what it is given.
         norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
         setattr(block, name, norm)
-    is_books = config.num_kv_heads is None is config.head_dim and not config.qk_norm
-    if not is_books or config.head_norm != "none" or config.value_residual:
+    has_other_heads = config.num_kv_heads is not None or config.head_dim is not None
+    has_norms = config.qk_norm or config.head_norm != "none"
+    if has_other_heads or has_norms or config.value_residual:
         block.attn = GroupedQueryAttention(
             config.d_model,
             config.num_heads,

@@ -12,8 +12,8 @@ from torch import Tensor
 from cs_basics.optim import AdamW, call_closure
 
 MARGIN = 1.02
-"""Factor by which the interval of a step ends above the largest value that can reach the step: just
-above it such a polynomial grows steeply, and a value that bfloat16 rounds up would diverge."""
+"""The interval of a step ends by this factor above the largest value that the step before returns.
+Beyond its interval a polynomial grows steeply, and bfloat16 may round a value up."""
 
 Coefficients = Sequence[tuple[float, float, float]]
 """For each step a, b and c of the polynomial a x + b x^3 + c x^5."""
@@ -23,7 +23,7 @@ class Muon(AdamW):
     """Muon for the matrices of some groups, AdamW for all other groups.
 
     Jordan et al. 2024 (https://kellerjordan.github.io/posts/muon): the update is the momentum with
-    its singular values replaced by ones, so that directions with small gradients are learned as
+    its singular values moved close to 1, so that directions with small gradients are learned as
     fast as those with large ones. It is scaled by 0.2 sqrt(max(d_out, d_in)), the size of AdamW's
     updates, so that AdamW's rate and decay fit (Liu et al. 2025, sec. 2.2,
     https://arxiv.org/abs/2502.16982). The momentum is Nesterov's, as in Jordan et al.
@@ -108,7 +108,7 @@ def orthogonalised(x: Tensor, coefficients: Coefficients) -> Tensor:
     """
     if x.shape[-2] > x.shape[-1]:
         return orthogonalised(x.mT, coefficients).mT
-    # No singular value exceeds the root of the sum of their squares; rounding might.
+    # No singular value exceeds the Frobenius norm; 1.01 leaves room for rounding.
     x = x / (1.01 * torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     for a, b, c in coefficients:
         gram = x @ x.mT

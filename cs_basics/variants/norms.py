@@ -68,8 +68,7 @@ class PartialRMSNorm(RMSNorm):
     """Estimate the root mean square from the first coordinates and divide all coordinates by it.
 
     pRMSNorm, Zhang and Sennrich 2019, sec. 5 (https://arxiv.org/abs/1910.07467): the first
-    ceil(fraction * d_model) coordinates. Their experiments use 6.25 %; code that is passed
-    around often uses d_model / 8, which is 12.5 %.
+    ceil(fraction * d_model) coordinates. Their experiments use 6.25 %.
 
     Args:
         d_model: Size of the last axis.

@@ -123,6 +123,8 @@ def test_top_p_keeps_the_token_that_crosses():
     found = shares(PROBABILITIES.log(), top_p=0.6)
     torch.testing.assert_close(found, expected, atol=0.03, rtol=0)
     assert shares(PROBABILITIES.log(), top_p=0.01)[1] == 1
+    # 0 in float32: the likeliest token is kept all the same.
+    assert shares(PROBABILITIES.log(), top_p=1e-50)[1] == 1
     assert shares(PROBABILITIES.log(), top_p=1.0).count_nonzero() == 4
 
 

@@ -42,6 +42,7 @@ DEBUG = PRESETS["debug"][1]
         ({"train_text": Path("a.txt")}, "go together"),
         ({"average_decay": 0.9}, "average_decay=0.9 has no effect with average_from=1.0"),
         ({"norm_fraction": 0.5}, "norm_fraction=0.5 has no effect with norm=rmsnorm"),
+        ({"positions": "none", "rope_theta": 5e5}, "rope_theta=500000.0 has no effect with posi"),
         ({"norm": "partial-rmsnorm", "norm_groups": 4}, "norm_groups=4 has no effect with norm=pa"),
     ],
 )
