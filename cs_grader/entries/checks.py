@@ -52,22 +52,27 @@ def judge(case: Case, checks: Mapping[str, Check] | None = None) -> Iterator[Fin
             yield Finding(name, "not judged", "refused above: no further seeds are run")
             continue
         try:
-            yield Finding(name, "ok", check(case))
+            yield Finding(name, "ok", _told(check(case)))
         except NotJudgedError as error:
-            yield Finding(name, "not judged", str(error))
+            yield Finding(name, "not judged", _told(error))
         except RefusedError as error:
             is_refused = True
             # Several checks may need a value that cannot be had: only the first names the reason.
             first = named.setdefault(error, name)
             if first == name:
-                yield Finding(name, "refused", str(error))
+                yield Finding(name, "refused", _told(error))
             else:
                 told = f"not possible: {first!r} has refused what this needs"
                 yield Finding(name, "not judged", told)
         except Exception as error:
             is_refused = True
             # A check that stumbles over an entry, in whatever way, refuses it.
-            yield Finding(name, "refused", printable(f"{type(error).__name__}: {error}", 200))
+            yield Finding(name, "refused", _told(f"{type(error).__name__}: {error}"))
+
+
+def _told(text: object) -> str:
+    """Return a text on one line; names of files in an entry may hold anything."""
+    return " ".join(printable(str(text), 2_000).split())
 
 
 def is_accepted(findings: list[Finding]) -> bool:

@@ -139,8 +139,9 @@ def _judge_import(folders: Folders, tell: Tell, ready_made: frozenset[str]) -> J
         package = str(args[0]).partition(".")[0]
         if package in IMPORTS:
             tell(IMPORTS[package], *calling_place(frame))
-        if package in ready_made and args[1]:
-            raise ImportError(f"{package} does the work of this problem and is not there")
+        # A loader may be asked for compiled code by any name: its folder tells whose it is.
+        if args[1] and (found := ready_made & {package, *Path(str(args[1])).parts}):
+            raise ImportError(f"{min(found)} does the work of this problem and is not there")
 
     return judge
 

@@ -16,7 +16,7 @@ stream was read) are only as good as this check.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -79,6 +79,12 @@ def _state_of(name: str, module: ModuleType) -> State:
     looks: list[tuple[str, Callable[[], object]]] = []
     for word, value in names.items():
         looks.append((f"{name}.{word}", _entry(names, word)))
+        if isinstance(value, type):
+            looks += [
+                (f"{name}.{word}.{part}", _entry(vars(value), part))
+                for part, one in vars(value).items()
+                if isinstance(one, FunctionType)
+            ]
         for function in _functions(value):
             where = f"{name}.{function.__qualname__}"
             looks += [
@@ -92,7 +98,7 @@ def _state_of(name: str, module: ModuleType) -> State:
     return [(where, look, look()) for where, look in looks]
 
 
-def _entry(names: dict[str, Any], word: str) -> Callable[[], object]:
+def _entry(names: Mapping[str, Any], word: str) -> Callable[[], object]:
     return lambda: names.get(word)
 
 

@@ -80,6 +80,7 @@ class Server:
         self.slow_imports: set[str] = set()
         """What each host would import anew at a cost of seconds."""
         self.failure: wire.Plain = None
+        self.has_died_before = False
         """What an import of the submission ended with, if it fails whatever the problem."""
 
     def serve(self) -> None:
@@ -141,6 +142,9 @@ class Server:
                 self.workplace.remember()
                 return None
             self.end_host()
+            if outcome["ended"] == "died" and not self.has_died_before:
+                self.has_died_before = True  # Perhaps the machine was at fault: once more.
+                continue
             missing = outcome.pop("missing_package", None)
             known = [entry["package"] for entry in self.absent]
             if missing is None or missing["package"] in known or len(known) == MOST_ABSENT:

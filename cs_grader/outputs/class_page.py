@@ -200,10 +200,16 @@ def _mistakes(data: Class) -> Html:
 
 
 def _to_review(data: Class) -> Html:
-    found = [(result, finding) for result in data.results for finding in result.policy]
+    found = [
+        (finding.rule != reading.NEEDS_REVIEW, place, result, finding)
+        for result in data.results
+        for place, finding in enumerate(result.policy)
+    ]
     if not found:
         return Html()
-    found.sort(key=lambda entry: entry[1].rule != reading.NEEDS_REVIEW)
+    # The first findings of each submission: none pushes out the others.
+    shown = sorted(found, key=lambda entry: entry[:2])[:MAX_FINDINGS]
+    shown.sort(key=lambda entry: (entry[0], natural_order(entry[2]), entry[1]))
     rows = [
         element(
             "tr",
@@ -215,7 +221,7 @@ def _to_review(data: Class) -> Html:
             element("td", element("code", one_line(finding.operator))),
             element("td", f"{one_line(finding.file)}, line {finding.line}"),
         )
-        for result, finding in found[:MAX_FINDINGS]
+        for _, _, result, finding in shown
     ]
     heads = [(text, "") for text in ("submission", "rule", "problem", "what", "where")]
     more = f"... and {len(found) - MAX_FINDINGS} more." if len(found) > MAX_FINDINGS else ""

@@ -60,5 +60,6 @@ def number(value: float) -> str:
 
 def _cell(text: str) -> str:
     """A text that no spreadsheet takes for a formula, on one line."""
-    text = one_line(text, NOTE_CHARS)
+    # Where spreadsheets separate by semicolons, one would begin a cell.
+    text = one_line(text, NOTE_CHARS).replace(";", ",")
     return f"'{text}" if text.startswith(FORMULA) else text

@@ -108,7 +108,10 @@ def _policy(findings: Sequence[Finding]) -> Html:
         for finding in findings[:MAX_ITEMS]
     ]
     heads = [(text, "") for text in ("rule", "problem", "what", "where", "")]
-    return join(element("h2", "Use of what the assignment asks to write"), table(heads, rows))
+    left_out = len(findings) - MAX_ITEMS
+    more = f"... and {left_out} more, in result.json." if left_out > 0 else ""
+    title = element("h2", "Use of what the assignment asks to write")
+    return join(title, table(heads, rows), element("p", more))
 
 
 def _items(result: Result, problem: Problem, is_open: bool) -> Html:

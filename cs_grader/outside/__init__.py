@@ -10,7 +10,7 @@ Read it in this order.
     sandbox.py      the wall around a submission, and its limits
     tiers.py        which walls work here: bubblewrap, another user, or a plain process
     connection.py   sends a probe into the sandbox and checks what comes back
-    idle.py         how long a submission may keep the grader waiting
+    watch.py        ends a sandbox that waits for too long or uses too much
     hidden.py       hidden inputs, drawn from a secret
     charges.py      which problems have paid for a forbidden operator
     examiner.py     the pytest plugin that runs the examination with its probes sent inside

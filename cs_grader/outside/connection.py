@@ -21,10 +21,10 @@ from cs_grader.inside.audit import KNOWN as KNOWN_CODE
 from cs_grader.inside.forbidden import FUNCTIONS, KERNELS
 from cs_grader.inside.ledger import KINDS, Entry
 from cs_grader.outside import sandbox
-from cs_grader.outside.idle import IdleTime
 from cs_grader.outside.sandbox import Limits
 from cs_grader.outside.stage import Stage
 from cs_grader.outside.terms import NOT_ASKED, time_is_up
+from cs_grader.outside.watch import Watch
 from cs_grader.result import printable
 
 DEFAULT_CPU_S = 10
@@ -38,6 +38,8 @@ PATIENCE, IMPATIENT_CPU_S = 2, 2
 WALL = 5
 STARTING_S = 120
 IMPORTING_S = 150
+# A probe that began before the time for all of them was up may go on for so long.
+OVERTIME_S = 10
 FORBIDDEN_NAMES = {
     *(name for names in KERNELS.values() for name in names.values()),
     *(name for names in FUNCTIONS.values() for name in names),
@@ -106,7 +108,7 @@ class Connection:
         self.more = more
         self.budget_s = budget_s
         self.deadline = time.monotonic() + budget_s
-        self.idle = IdleTime(limits.total_idle_s)
+        self.watch = Watch(limits)
         self.output = Output()
         self.over_time: dict[str, int] = {}
         self.process: subprocess.Popen[bytes] | None = None
@@ -161,15 +163,17 @@ class Connection:
     def _ask(self, head: dict[str, Any], payload: bytes) -> Answer:
         if time.monotonic() > self.deadline:
             return _died(time_is_up(self.budget_s))
-        if self.idle.is_used_up:
-            return _died(f"{NOT_ASKED}{self._waited()}")
+        if self.watch.is_used_up:
+            waited = f"waited for {self.limits.total_idle_s:g} s in total"
+            return _died(f"{NOT_ASKED}{waited} without computing anything")
         try:
             channel = self.channel or self._start()
         except (OSError, wire.WireError) as error:
             raise SandboxError(f"the sandbox does not start: {error}") from None
         deadline = time.monotonic() + IMPORTING_S + 2 * head["wall_s"]
+        deadline = min(deadline, max(self.deadline, time.monotonic()) + OVERTIME_S)
         try:
-            with self.idle.counted(self._kill):
+            with self.watch.during(self._kill):
                 wire.send(channel, wire.encode(head | {"limit": wire.MAX_BYTES}), deadline)
                 wire.send(channel, payload, deadline)
                 frame, seen = (wire.receive(channel, deadline) for _ in range(2))
@@ -179,14 +183,16 @@ class Connection:
         except wire.WireError as error:
             how = str(error)
         except TimeoutError:
-            how = "no answer: the sandbox hangs"
+            is_up = time.monotonic() > self.deadline
+            how = time_is_up(self.budget_s) if is_up else "no answer: the sandbox hangs"
         except OSError:
             how = "ended the whole sandbox"
+        except BaseException:
+            # An alarm or Ctrl-C: the answer still to come must not be taken for the next one.
+            self._end()
+            raise
         self._end()
-        return _died(f"no answer: {self._waited()}" if self.idle.is_used_up else how)
-
-    def _waited(self) -> str:
-        return f"waited for {self.idle.limit_s:g} s in total without computing anything"
+        return _died(self.watch.excess or how)
 
     def _kill(self) -> None:
         if self.process is not None:

@@ -26,6 +26,8 @@ from cs_grader.outside.stage import Stage, copy_inside
 TIERS = ("bubblewrap", "uid", "process")
 LEAST_WALL = "uid"
 PACKAGE = Path(__file__).parents[1]
+# No submission may read the grader, the reference or the examination.
+CLOSED = (PACKAGE, PACKAGE.parent / "cs_basics", PACKAGE.parent / "tests")
 
 # Does to itself what the worker does, then looks around: what is within reach?
 PROBE = """
@@ -47,7 +49,8 @@ def connect():
         one.settimeout(0.2)
         one.connect(("192.0.2.1", 9))
 import ctypes, numpy
-print(json.dumps({"network": can(connect), "reads": can(lambda: os.listdir(sys.argv[3]))}))
+open_ones = [path for path in sys.argv[3:] if can(lambda: os.listdir(path))]
+print(json.dumps({"network": can(connect), "open": open_ones}))
 """
 
 
@@ -109,7 +112,7 @@ def _closed_to_others(folders: Sequence[Path]) -> Path | None:
 def _try(tier: str, stage: Stage) -> str:
     """Look around from the inside."""
     settings = sandbox.settings_of(tier, stage, sandbox.Limits())
-    arguments = [str(stage.root), json.dumps(settings), str(PACKAGE)]
+    arguments = [str(stage.root), json.dumps(settings), *map(str, CLOSED)]
     python = [sandbox.interpreter(), "-P", "-s", "-B", "-c", PROBE]
     command = [*sandbox.wall(tier, stage, sandbox.Limits()), *python]
     try:
@@ -131,6 +134,7 @@ def _try(tier: str, stage: Stage) -> str:
         return lines[-1]
     if seen["network"]:
         return "the network can be reached from the inside"
-    if seen["reads"]:
-        return f"{PACKAGE} can be read from the inside: take the right to read it from others"
+    if seen["open"]:
+        which = " and ".join(seen["open"])
+        return f"{which} can be read from the inside: take the right to read it from others"
     return ""

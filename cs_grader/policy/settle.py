@@ -57,7 +57,7 @@ def settle(
         ]
     mine = [f for f in policy.review if f.problem in problems or not f.problem]
     noticed = _noticed({problem: notes.get(problem, ()) for problem in problems}, mine)
-    return tuple(dict.fromkeys((*findings, *mine, *noticed)))
+    return tuple(dict.fromkeys((*findings, *noticed, *mine)))
 
 
 def _noticed(

@@ -28,6 +28,7 @@ from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission, find_submissions, passed_over
 from cs_grader.outside.terms import Terms, check_tests, rubric_of
 from cs_grader.outside.tiers import choose_tier
+from cs_grader.result import printable
 
 
 def main(
@@ -80,7 +81,8 @@ def main(
         raise ValueError(f"--out {out} lies among the submissions: choose another folder")
     names = read_names(out)
     if is_batch and (others := passed_over(submission)):
-        print_result(f"not graded, neither folders nor archives: {', '.join(others)}")
+        told = printable(", ".join(others), 2_000)
+        print_result(f"not graded, neither folders nor archives: {told}")
 
     def folder_of(one: Submission) -> Path:
         return out / one.name if is_batch else out

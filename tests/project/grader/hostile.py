@@ -139,6 +139,18 @@ def drip(in_features):
         piece = b"1"
         time.sleep(0.2)
 
+def begin_an_answer_and_hoard(in_features):
+    import mmap
+    for handle in range(3, 30):
+        try:
+            os.write(handle, b"c")
+        except OSError:
+            pass
+    shared = mmap.mmap(-1, 5 * 2**29)
+    for _ in range(5 * 2**9):
+        shared.write(bytes(2**20))
+    time.sleep(1e6)
+
 class Liar(torch.Tensor):
     @classmethod
     def __torch_function__(cls, *args, **kwargs):
@@ -184,6 +196,7 @@ ACTIONS = {
     29: rewrite,
     30: hoard,
     31: share,
+    32: begin_an_answer_and_hoard,
 }
 """
 

@@ -16,6 +16,7 @@ import sample_results
 from sample_results import SECRET, everyone, finding, item, result
 
 from cs_grader.outputs import reading
+from cs_grader.outputs.class_page import class_page
 from cs_grader.outputs.github import github_result
 from cs_grader.outputs.gradebook import gradebook_csv
 from cs_grader.outputs.gradescope import results_json
@@ -315,3 +316,16 @@ def test_what_was_slow_on_public_inputs_leaves_hidden_ones_their_time(monkeypatc
     over_time["train_bpe"] = 1
     Examiner.prepare(examiner, item, True)
     assert over_time == {"train_bpe": 1}
+
+
+def test_many_findings_hide_neither_their_number_nor_those_of_others():
+    many = [finding(line=line, operator="torch.many") for line in range(1, 301)]
+    loud, quiet = (
+        result([item()], "loud", policy=many),
+        result([item()], "quiet", policy=[finding()]),
+    )
+    assert "... and 240 more, in result.json." in str(student_page(loud, Reader.INSTRUCTOR))
+    page = str(class_page([loud, quiet]))
+    assert page.count("torch.many") == 199
+    assert page.count("torch.nn.functional.linear") == 1
+    assert "... and 101 more." in page

@@ -133,6 +133,9 @@ def test_no_spreadsheet_takes_a_cell_for_a_formula(name):
     assert row[0].startswith("'")
     assert row[4].startswith("'")
     assert not row[0][1:].isspace()
+    # Where semicolons separate, too.
+    text = gradebook_csv([result([item()], note=f"a;{name}")])
+    assert all(not cell.startswith(("=", "+", "-", "@")) for cell in text.split(";")[1:])
 
 
 def test_huge_texts_are_cut_and_say_so():

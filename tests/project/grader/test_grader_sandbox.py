@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from hostile import ADAPTERS, TIERS, act, ask, connected, silu, staged
 
 from cs_grader.inside.wire import WireError
-from cs_grader.outside import idle, sandbox, tiers
+from cs_grader.inside.worker import Server
+from cs_grader.outside import sandbox, tiers, watch
 from cs_grader.outside.connection import Connection, answer_of
 from cs_grader.outside.copying import own_names
+from cs_grader.outside.terms import time_is_up
 
 
 @pytest.fixture(scope="module", params=TIERS)
@@ -104,12 +107,12 @@ def test_who_hangs_again_and_again_is_not_waited_for(connection):
 def test_processes_that_end_take_no_time_from_those_that_compute(monkeypatch, cpu, is_idle):
     """What has been queued sums over living processes, and falls when some of them end."""
     used, queued = itertools.count(0, cpu), itertools.chain([8.0], itertools.repeat(0.0))
-    monkeypatch.setattr(idle, "cpu_below", lambda: next(used))
-    monkeypatch.setattr(idle, "queued_below", lambda: next(queued))
+    monkeypatch.setattr(watch, "cpu_below", lambda: next(used))
+    monkeypatch.setattr(watch, "queued_below", lambda: next(queued))
     waits = iter([False, False, True])
-    watched = idle.IdleTime(limit_s=30)
+    watched = watch.Watch(sandbox.Limits())
     watched._watch(SimpleNamespace(wait=lambda _: next(waits)), lambda: None)
-    assert watched.used_s == (1 if is_idle else 0)
+    assert watched.waited_s == (1 if is_idle else 0)
 
 
 @pytest.mark.parametrize("action", [6, 26, 27])
@@ -127,6 +130,62 @@ def test_waiting_is_bounded_in_total_whatever_is_done_to_the_server(tmp_path, ti
     assert silu(own).text.startswith("not run: waited for 3 s in total")
     assert time.monotonic() - started < 20
     own.close()
+
+
+def test_memory_is_bounded_by_whoever_has_begun_an_answer(connection):
+    connection.over_time.clear()
+    answer = act(connection, 32)
+    assert (answer.ended, answer.text) == ("died", "over 1 GB")
+    assert silu(connection).ended == "returned"
+
+
+def test_an_alarm_while_an_answer_is_awaited_puts_no_answer_in_the_place_of_another(
+    connection, monkeypatch
+):
+    def alarm(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cs_grader.outside.connection.wire.receive", alarm)
+        with pytest.raises(KeyboardInterrupt):
+            act(connection, 24)
+    answer = silu(connection)
+    np.testing.assert_allclose(answer.value["output"]["values"][0], 0)
+    assert answer.value["output"]["values"].shape == (3,)
+
+
+def test_a_probe_that_begins_in_time_may_not_go_on_for_long_after_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("cs_grader.outside.connection.OVERTIME_S", 1)
+    stage = staged(tmp_path)
+    limits = sandbox.Limits(idle_s=60, total_idle_s=60)
+    more = {"own_names": own_names(stage.submission)}
+    own = Connection("process", stage, limits, more, budget_s=600)
+    assert silu(own).ended == "returned"
+    own.deadline = time.monotonic() + 1
+    assert act(own, 6).text == time_is_up(600)
+    own.close()
+
+
+def test_one_accident_while_a_submission_is_imported_costs_nothing():
+    endings = iter(["died", "imported"])
+    server = SimpleNamespace(
+        failure=None, host=None, has_died_before=False, absent=[], noted=[],
+        end_host=lambda: None, workplace=SimpleNamespace(renew=str, remember=str),
+        shared=SimpleNamespace(ledger=SimpleNamespace(take=list)),
+        import_in_host=lambda _: {"ended": next(endings), "how": "crashed with SIGKILL"},
+    )  # fmt: skip
+    assert Server.start(server, None) is None
+    endings = iter(["died", "died"])
+    assert Server.start(server, None)["how"] == "crashed with SIGKILL"
+    assert next(endings) == "died"  # Twice would be no accident: it is not tried again.
+
+
+def test_a_wall_that_leaves_something_open_is_none(monkeypatch):
+    if reason := tiers.why_not("bubblewrap"):
+        pytest.skip(reason)
+    monkeypatch.setattr(tiers, "CLOSED", (*tiers.CLOSED, Path("/usr")))
+    told = "/usr can be read from the inside: take the right to read it from others"
+    assert tiers.why_not("bubblewrap") == told
 
 
 def test_a_flood_is_drained_and_cut(connection):

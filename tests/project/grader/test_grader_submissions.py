@@ -288,6 +288,20 @@ def test_submissions_of_a_class_have_names_of_their_own(tmp_path):
         copy_submission(found[-1].source, tmp_path / "copy")
 
 
+def test_a_folder_that_cannot_be_read_stops_nobody_else(tmp_path, monkeypatch):
+    write(tmp_path / "ann")
+    write(tmp_path / "bob")
+    exists = Path.exists
+
+    def refuse(path):
+        if "ann" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert [submission.name for submission in find_submissions(tmp_path)[0]] == ["ann", "bob"]
+
+
 def test_the_folders_of_moodle_hold_a_zip_each(tmp_path):
     for name in ("Ann_1_file_", "Bob_2_file_"):
         (tmp_path / name).mkdir()

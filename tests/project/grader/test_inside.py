@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from probes import model, training
+from probes import model, text, training
 
 from cs_grader.inside.absent import Absent, AbsentModule, stand_in_for
 from cs_grader.inside.observers import Observers
@@ -54,6 +54,12 @@ def test_what_a_probe_works_with_is_watched_through_its_imports(monkeypatch, nam
     assert not observers.replaced("probes.renamed")
 
 
+def test_a_method_that_is_replaced_is_noticed(monkeypatch):
+    observers = Observers()
+    monkeypatch.setattr(text.Counter, "__missing__", lambda *_: 0)
+    assert observers.replaced("probes.text") == "probes.text.Counter.__missing__"
+
+
 def test_a_stand_in_takes_the_place_of_a_package_that_is_installed(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
@@ -78,7 +84,7 @@ import sys
 from cs_grader.inside import audit
 audit.listen(audit.Folders("/none", "/none", ()), lambda *_: None, {package})
 try:
-    import tokenizers
+    {load}
 except ImportError as error:
     print(error)
 else:
@@ -86,13 +92,21 @@ else:
 """
 
 
+BY_ANOTHER_NAME = """
+    import _imp, glob, types
+    (file,) = glob.glob(sys.prefix + "/lib/python*/site-packages/tokenizers/*.so")
+    _imp.create_dynamic(types.SimpleNamespace(name="x.tokenizers", origin=file))
+"""
+
+
+@pytest.mark.parametrize("load", ["import tokenizers", BY_ANOTHER_NAME.strip()])
 @pytest.mark.parametrize(
     ("package", "said"),
     [("tokenizers", "tokenizers does the work of this problem and is not there"), ("", "imported")],
 )
-def test_compiled_code_of_a_ready_made_package_is_refused_without_a_finder(package, said):
+def test_compiled_code_of_a_ready_made_package_is_refused_without_a_finder(package, said, load):
     pytest.importorskip("tokenizers")
-    program = READY_MADE.format(package=repr([package]))
+    program = READY_MADE.format(package=repr([package]), load=load)
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -239,6 +239,14 @@ def test_an_error_of_any_kind_is_the_entry_s_verdict():
     assert (finding.verdict, finding.reason) == ("refused", "MemoryError: too much")
 
 
+def test_a_reason_is_one_line_without_commands_for_a_terminal():
+    def refuses(_case):
+        raise RefusedError("code/\x1b[2J\naccepted")
+
+    (finding,) = judge(None, {"files": refuses})
+    assert finding.reason == "code/ accepted"
+
+
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_further_seeds_are_not_run_for_what_is_refused_already(is_refused):
     class CaseOfSeeds:
