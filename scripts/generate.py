@@ -4,6 +4,7 @@ python scripts/generate.py runs/stories --prompt "Once upon a time" --num-sample
 python scripts/generate.py runs/stories --num-samples 64 --batch-size 16
 """
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from cli import print_result, progress_printer, run
 from process import keep_freed_memory, pack_weights
 
 from cs_basics.generate import Sampling
-from cs_basics.run.config import END_OF_TEXT
+from cs_basics.run.config import END_OF_TEXT, MAX_SEED
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device
 from cs_basics.run.samples import SAMPLING
@@ -72,6 +73,10 @@ def main(
     for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name}={value} must be at least 1")
+    if seed is not None and not 0 <= seed <= MAX_SEED:
+        raise ValueError(f"seed={seed} must be 0 to {MAX_SEED}")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # A prompt may hold any bytes.
     sampling = Sampling(
         temperature=temperature,
         top_k=top_k,

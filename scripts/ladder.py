@@ -273,7 +273,8 @@ class Climber:
         print(f"measuring how long an update takes with {name_of(recipe)}", flush=True)
         folders = [self.out / "cost" / name_of(one) for one in ((), recipe)]
         for folder, one in zip(folders, ((), recipe), strict=True):
-            folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)  # It may be of another text.
+            folder.mkdir(parents=True)
             settings = settings_of(one) | {
                 "train_text": self.texts.part, "valid_text": self.texts.tenth, "max_minutes": None,
                 "max_steps": self.record.terms.choice_updates,

@@ -4,13 +4,13 @@ It holds the code that tests/adapters.py may import, and no file that the grader
 """
 
 import ast
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from cli import check_can_write, run
+
+from cs_basics.run.atomic import atomic_writer
 
 ROOT = Path(__file__).parents[1]
 ADAPTERS = Path("tests/adapters.py")
@@ -156,21 +156,13 @@ def beside_adapters(root: Path) -> Iterator[Path]:
 
 
 def write_zip(out: Path, root: Path, places: list[Path]) -> None:
-    """Write the zip under a temporary name, then rename it."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            for place in places:
-                entry = zipfile.ZipInfo(place.as_posix(), DATE)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, (root / place).read_bytes())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(out)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    """Write the zip; an error leaves what was there before."""
+    with atomic_writer(out) as file, zipfile.ZipFile(file, "w") as archive:
+        for place in places:
+            entry = zipfile.ZipInfo(place.as_posix(), DATE)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, (root / place).read_bytes())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
 from cs_basics.run.config import SECTIONS, TrainConfig
-from cs_basics.run.distributed import World, join, num_restarts
+from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
@@ -38,6 +38,7 @@ FREE_ON_RESUME = {
     *("run_dir", "max_steps", "max_minutes", "device", "fast", "wandb"),
     *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "keep_checkpoints"),
     *("sample_tokens", "num_samples", "grad_accum_steps", "parallel"),
+    *("train_text", "valid_text"),  # They may have moved; other texts are refused by their size.
 }
 """Settings that may be changed when a run is resumed."""
 
@@ -96,12 +97,14 @@ def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
     config = command.config()
-    if world.size > 1 and config.run.run_dir is None:
-        raise ValueError("several processes need --run-dir: where do they keep their run?")
+    if config.run.run_dir is None and (world.size > 1 or launch()):
+        raise ValueError("torchrun's processes need --run-dir: where do they keep their run?")
     run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
     config = config.replace(run_dir=run_dir)
-    # After a process has died, torchrun restarts all of them; the run then resumes by itself.
-    resume = command.resume or (num_restarts() > 0 and RunFolder(run_dir).config.exists())
+    # After a process has died, torchrun restarts all of them; the run that they began then resumes
+    # by itself.
+    is_begun = num_restarts() > 0 and RunFolder(run_dir).launch() == launch()
+    resume = command.resume or bool(world.from_first(is_begun))
     if resume:
         stored = RunFolder(run_dir).read_config()
         config = resumed_config(stored, config, command.preset, names_in(sys.argv[1:]))

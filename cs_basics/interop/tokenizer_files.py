@@ -118,7 +118,7 @@ def _check_supported(content: Mapping[str, Any], model: Mapping[str, Any]) -> No
         raise _UnsupportedError("splits text by another pattern than GPT-2's (pre_tokenizer)")
 
 
-def tiktoken_arguments(tokenizer: Tokenizer, name: str = "cs_basics") -> dict[str, Any]:
+def tiktoken_arguments(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return arguments with which `tiktoken.Encoding(**arguments)` gives our ids.
 
     tiktoken has no merges: it joins the two neighbours whose bytes together are the token with the
@@ -142,7 +142,7 @@ def tiktoken_arguments(tokenizer: Tokenizer, name: str = "cs_basics") -> dict[st
     if len(ordinary) != len(SINGLE_BYTES) + len(products) or len(ids) < len(tokenizer.vocab):
         raise ValueError("not every token is a byte or made by one merge, which tiktoken needs")
     return {
-        "name": name,
+        "name": "cs_basics",
         "pat_str": PRETOKEN.pattern,
         "mergeable_ranks": ordinary,
         "special_tokens": specials,

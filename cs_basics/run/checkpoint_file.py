@@ -22,8 +22,6 @@ from cs_basics.run.atomic import atomic_writer
 
 FORMAT_VERSION = 3
 FOOTER_BYTES = 256
-BEFORE_FORMAT_3 = b"sha256:"
-"""Bytes near the end of checkpoints written by cs_basics 0.1."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +164,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 
 
 def _read_footer(path: Path, raw: bytes) -> dict[str, Any]:
-    if raw[:-64].endswith(BEFORE_FORMAT_3):
-        raise ValueError(f"{path} was written by cs_basics 0.1: read it with that version")
     try:
         footer = json.loads(raw)
         version = footer["cs_basics checkpoint"]

@@ -231,8 +231,6 @@ class TrainConfig:
         Raises:
             ValueError: A key is unknown or a value has the wrong type or size.
         """
-        if "d_model" in values:
-            raise ValueError("written by cs_basics 0.1: read it with that version, or train anew")
         unknown = sorted(set(values) - set(SECTIONS))
         read: dict[str, Any] = {}
         for section, kind in SECTIONS.items():

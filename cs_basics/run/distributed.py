@@ -121,6 +121,12 @@ def join(device: str = "auto") -> Generator[World]:
     time.sleep(0.2)
 
 
+def launch() -> str | None:
+    """Return what tells this call of torchrun from others, and None without torchrun."""
+    run_id = os.environ.get("TORCHELASTIC_RUN_ID")
+    return None if run_id is None else f"{run_id} {os.getppid()}"
+
+
 def num_restarts() -> int:
     """Return how often torchrun has restarted the processes because one of them died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

@@ -257,7 +257,8 @@ def _unfinished(path: Path) -> Generator[IO[bytes]]:
     Raises:
         ValueError: Another process has it open.
     """
-    with path.open("r+b" if path.exists() else "w+b") as file:
+    path.touch()  # To open it by "w+b" would empty what another process is writing.
+    with path.open("r+b") as file:
         lock(file)
         try:
             yield file

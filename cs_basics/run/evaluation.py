@@ -5,7 +5,7 @@ Tested by `make test ARGS="-k evaluation"`.
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,10 +19,9 @@ from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.metrics import bits_per_byte
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile
-from cs_basics.variants.ensemble import mean_of, members_of
+from cs_basics.variants.ensemble import LossFunction, mean_of, members_of
 
 Loss = Float[Tensor, ""]
-LossFunction = Callable[[Int[Tensor, "batch seq"], Int[Tensor, "batch seq"]], Loss]
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def evaluate(
     """
     tokens = text.tokens[:max_tokens]
     if len(tokens) < 2:
-        raise ValueError(f"{text.path} holds {len(tokens)} tokens: there is nothing to predict")
+        raise ValueError(f"the text has {len(tokens)} tokens and nothing to predict: give a longer")
     start = time.monotonic()
     total, num_tokens = 0.0, 0
     if on_progress is not None:

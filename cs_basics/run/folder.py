@@ -86,6 +86,12 @@ class RunFolder:
         provenance = read_json(self.config).get("provenance") or {}
         return provenance.get("imported_from")
 
+    def launch(self) -> str | None:
+        """Return which call of torchrun has begun this run, or resumed it; None: none has."""
+        if not self.config.exists():
+            return None
+        return (read_json(self.config).get("provenance") or {}).get("launch")
+
     def read_config(self) -> TrainConfig:
         """Read config.json.
 
@@ -153,14 +159,15 @@ class RunFolder:
             ValueError: All checkpoints are damaged.
         """
         *earlier, latest = self.all_checkpoints() or [self.latest_checkpoint()]
+        advice = ": restore them from a copy, or start another run"
         for path in (latest, *reversed(earlier)):
             try:
                 return read_checkpoint(path)
             except ValueError as error:
                 if not earlier:
-                    raise
+                    raise ValueError(f"{error}, and there is no other{advice}") from None
                 logger.warning("%s: skipped", error)
-        raise ValueError(f"{latest} and all checkpoints before it are damaged: start another run")
+        raise ValueError(f"{latest} and all checkpoints before it are damaged{advice}")
 
     def prune_checkpoints(self, step: int, num_kept: int, validation_loss: float | None) -> None:
         """Delete old checkpoints, after that of a step has been written.

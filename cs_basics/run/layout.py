@@ -36,6 +36,13 @@ def check_layout(config: TrainConfig, world: World) -> None:
                     f"--parallel tp does not know how to share out --{flag}: use ddp or fsdp, or "
                     f"--no-{flag}"
                 )
+        if parallel == "tp":
+            from cs_basics.run.tensor_parallel import check
+
+            # Without memory: what cannot be shared out is known from the shapes.
+            model = build_model(config.model, "meta")
+            assert isinstance(model, TransformerLM)
+            check(model, world)
         if config.optim.average_from < 1:
             raise ValueError(
                 f"--average-from needs whole weights, and with --parallel {parallel} each process "

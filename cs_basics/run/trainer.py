@@ -94,6 +94,7 @@ class Trainer:
         self.spikes = SpikeDetector()
         self.speed = Speed()
         self.saved_step: int | None = None
+        self.is_asked_to_stop = False
         self.validated: dict[int, float] = {}
         """The step that was last validated, and its loss: only its checkpoint can be the best."""
         self.num_metrics_bytes = 0
@@ -203,6 +204,12 @@ class Trainer:
                 on_update=lambda update: self.after(update, log, report),
             )
             is_over = self.clock.progress(self.step) >= 1
+            if is_over and self.step == 0:
+                raise ValueError(
+                    f"--max-minutes {config.run.max_minutes:g} were over before the first update: "
+                    "preparing the text and compiling takes part of them. --resume with more "
+                    "minutes goes on from here"
+                )
             is_to_save = self.saved_step != self.step
             if is_over:
                 self.average.swap()
@@ -216,7 +223,7 @@ class Trainer:
             raise TrainingDivergedError(
                 f"{error}. Try a lower lr than {config.optim.lr:g}"
             ) from None
-        if not is_over:
+        if not is_over or self.is_asked_to_stop:
             raise TrainingStoppedError(self.step, stop.received or signal.SIGTERM)
 
     def batches(self, stop: StopSignals) -> Iterator[Batch]:
@@ -266,12 +273,12 @@ class Trainer:
 
     def goes_on(self, stop: StopSignals) -> bool:
         """Whether there is to be another update; all processes get the same answer."""
-        is_asked_to_stop = bool(stop.received)
+        self.is_asked_to_stop = bool(stop.received)
         if self.world.size > 1:
             elapsed_s = self.clock.read_s() if self.world.is_first else 0.0
-            self.clock.agreed_s, num_asked = self.world.sum([elapsed_s, is_asked_to_stop])
-            is_asked_to_stop = num_asked > 0
-        return self.clock.progress(self.step) < 1 and not is_asked_to_stop
+            self.clock.agreed_s, num_asked = self.world.sum([elapsed_s, self.is_asked_to_stop])
+            self.is_asked_to_stop = num_asked > 0
+        return self.clock.progress(self.step) < 1 and not self.is_asked_to_stop
 
     def performance(self, seconds_per_step: float) -> dict[str, float]:
         """Return speed, time left, memory, and speed as a share of the peak (MFU)."""

@@ -11,7 +11,7 @@ import torch
 from cs_basics.run.clock import Clock
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import Corpus, prepare_corpus
-from cs_basics.run.distributed import ALONE, World
+from cs_basics.run.distributed import ALONE, World, launch
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
@@ -95,6 +95,7 @@ def _prepare_and_train(
             torch=torch.__version__,
             git_commit=_git_commit(),
             imported_from=folder.imported_from(),
+            launch=launch(),
         )
     if run.max_steps is not None and config.optim.warmup_steps >= run.max_steps:
         logger.warning(
@@ -131,7 +132,7 @@ def _prepare(
     if world.is_first:
         folder.remove_leftovers()
         if not resume:
-            folder.write_config(config)
+            folder.write_config(config, launch=launch())
     else:
         world.wait()
     try:

@@ -97,7 +97,7 @@ class _Guide:
         self.stops.insert(self.entered[name], stop)
 
 
-def as_text(stops: list[Stop], width: int = 100) -> str:
+def as_text(stops: list[Stop]) -> str:
     """Return the walk as lines for a terminal."""
     lines: list[str] = []
     for stop in stops:
@@ -107,7 +107,7 @@ def as_text(stops: list[Stop], width: int = 100) -> str:
             size = f"RMS {stop.rms_in:.3g} -> {stop.rms_out:.3g}"
         shapes = f"{_shape(stop.shape_in)} -> {_shape(stop.shape_out)}"
         lines.append(f"{indent}{stop.part} ({stop.kind}): {shapes}, {size}")
-        lines.append(f"{indent}    {stop.file}:{stop.line}  {stop.source}"[:width])
+        lines.append(f"{indent}    {stop.file}:{stop.line}  {stop.source}"[:100])
     return "\n".join(lines)
 
 

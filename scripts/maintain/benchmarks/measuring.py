@@ -1,8 +1,8 @@
 """Rows, clocks and the machine: what every benchmark shares."""
 
 import datetime
-import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from typing import Any
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.study.timing import ROUNDS, alternating_times, machine
+from cs_grader.inside.processes import descendants, memory_of
 
 
 @dataclass(frozen=True)
@@ -114,26 +115,9 @@ def peak_memory_of(
         stdin.write(text)
     peak = 0.0
     while process.poll() is None:
-        peak = max(peak, sum(resident_megabytes(pid) for pid in with_children(process.pid)))
+        processes = [process.pid, *descendants(process.pid)]
+        peak = max(peak, memory_of(processes, enough=sys.maxsize) / 1e6)
         time.sleep(0.02)
     if process.returncode:
         raise ValueError(f"exit code {process.returncode} from {' '.join(command)}")
     return peak
-
-
-def with_children(pid: int) -> list[int]:
-    """Return a process and all its descendants (Linux)."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return [pid]
-    return [pid, *(known for child in children for known in with_children(int(child)))]
-
-
-def resident_megabytes(pid: int) -> float:
-    """Return the resident memory of a process, 0 if it is gone."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

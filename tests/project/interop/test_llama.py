@@ -319,14 +319,6 @@ def assert_refused(result, out, *words):
     assert not list(out.parent.glob(f"{out.name}*"))
 
 
-def test_a_run_of_an_older_version_is_refused_in_one_line(script, make_run, tmp_path):
-    run = make_run()
-    settings = {"d_model": 32, "compile": False}
-    run.config.write_text(json.dumps({"settings": settings, "provenance": {}}))
-    result = script("export", run.path, "--out", tmp_path / "llama")
-    assert_refused(result, tmp_path / "llama", "config.json", "cs_basics 0.1")
-
-
 def change_config(**changes):
     def change(folder):
         path = folder / "config.json"

@@ -250,24 +250,6 @@ def test_something_else_is_refused_by_what_is_wrong_with_it(tmp_path, content, m
         read_checkpoint(path)
 
 
-def test_a_checkpoint_of_version_0_1_is_refused_by_the_name_of_the_version(tmp_path):
-    path = tmp_path / "old.pt"
-    # An archive whose comment is its checksum: two bytes of length, then the comment.
-    archive = saved({"model": {}, "optimizer": {}, "iteration": 3})
-    comment = f"sha256:{hashlib.sha256(archive).hexdigest()}".encode()
-    path.write_bytes(archive[:-2] + len(comment).to_bytes(2, "little") + comment)
-    with pytest.raises(ValueError, match=r"old\.pt was written by cs_basics 0\.1: read it with th"):
-        read_checkpoint(path)
-
-
-def test_a_run_of_version_0_1_is_refused_in_one_line(tmp_path):
-    folder = RunFolder(tmp_path)
-    old = {"settings": {"vocab_size": 300, "d_model": 64}, "provenance": {}}
-    folder.config.write_text(json.dumps(old))
-    with pytest.raises(ValueError, match=r"config\.json cannot be read: written by cs_basics 0\.1"):
-        folder.read_config()
-
-
 def test_a_configuration_that_asks_for_more_than_the_checkpoint_holds_is_refused(path):
     folder = RunFolder(path.parent)
     folder.checkpoints.mkdir()

@@ -131,12 +131,6 @@ def test_an_unknown_section_is_refused():
         TrainConfig.from_json(DEBUG.to_json() | {"modle": {}})
 
 
-def test_a_flat_configuration_of_version_0_1_is_refused_by_the_name_of_the_version():
-    old = {"vocab_size": 300, "d_model": 64, "compile": True, "max_steps": 5}
-    with pytest.raises(ValueError, match=r"^written by cs_basics 0\.1: read it with that version"):
-        TrainConfig.from_json(old)
-
-
 def test_an_integer_serves_as_a_float():
     assert TrainConfig.from_json(changed_json("optim", lr=1)).optim.lr == 1.0
 

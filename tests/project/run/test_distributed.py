@@ -147,11 +147,53 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_prepare
     assert not other.exists()
 
 
-def test_without_a_folder_several_processes_are_refused(script, monkeypatch):
-    monkeypatch.setattr("cs_basics.run.distributed.ALONE", World(0, 2))
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_without_a_folder_torchrun_is_refused(script, monkeypatch, num_processes):
+    """A single process, too: restarted, it would take the next free folder."""
+    monkeypatch.setattr("cs_basics.run.distributed.ALONE", World(0, num_processes))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "a run")
     result = script("train", "debug")
     assert result.code == 2
-    assert "several processes need --run-dir" in result.err
+    assert "torchrun's processes need --run-dir" in result.err
+
+
+@pytest.mark.parametrize("run_id", ["mine", "another"])
+def test_a_restart_goes_on_with_the_run_that_torchrun_began_and_with_no_other(
+    script, config, monkeypatch, run_id
+):
+    folder = config.run.run_dir.with_name(f"begun-{run_id}")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
+    given = ["--train-text", config.data.train_text, "--valid-text", config.data.valid_text]
+    given += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 16, "--no-page"]
+    assert script("train", "debug", *given, "--max-steps", 3).code == 0
+    # It is restarted, or another is started there, refused, and then restarted.
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", run_id)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    result = script("train", "debug", *given, "--max-steps", 5)
+    newest = RunFolder(folder).all_checkpoints()[-1]
+    if run_id == "mine":
+        assert (result.code, newest) == (0, RunFolder(folder).checkpoint_of(5))
+    else:
+        assert (result.code, newest) == (2, RunFolder(folder).checkpoint_of(3))
+        assert "already holds a run" in result.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_heads": 3, "d_model": 48}, "cannot share out 3 heads among 2 processes"),
+        ({"ffn_bias": True}, "share out w1.bias of BiasedSwiGLU"),
+    ],
+)
+def test_a_model_that_cannot_be_shared_out_is_refused_before_anything_is_prepared(
+    config, changes, message
+):
+    other = config.run.run_dir.with_name("refused")
+    plain = {"value_residual": False, "head_bias": False}
+    changed = config.replace(run_dir=other, parallel="tp", **plain, **changes)
+    with pytest.raises(ValueError, match=message):
+        train_run(changed, world=World(0, 2))
+    assert not other.exists()
 
 
 @pytest.mark.parametrize("number", ["2", None])

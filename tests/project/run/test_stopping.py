@@ -327,6 +327,25 @@ def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(tiny_config, before_
     assert final_state(tiny_config)["iteration"] == 5
 
 
+def test_a_signal_during_the_last_update_stops_the_run_too(tiny_config, whole, before_update):
+    before_update(tiny_config.run.max_steps, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(TrainingStoppedError, match=f"after step {tiny_config.run.max_steps}"):
+        train_run(tiny_config)
+    assert "final/loss" not in read_metrics(RunFolder(tiny_config.run.run_dir).metrics)[-1]
+    train_run(tiny_config, resume=True)
+    assert_same_bits(final_state(whole), final_state(tiny_config))
+    assert timeless_rows(whole) == timeless_rows(tiny_config)
+
+
+def test_minutes_that_are_over_before_the_first_update_are_no_result(tiny_config):
+    short = tiny_config.replace(max_minutes=1e-6)
+    with pytest.raises(ValueError, match="--max-minutes 1e-06 were over before the first update"):
+        train_run(short)
+    assert not RunFolder(short.run.run_dir).all_checkpoints()
+    train_run(short.replace(max_minutes=None), resume=True)
+    assert final_state(tiny_config)["iteration"] == tiny_config.run.max_steps
+
+
 def test_a_folder_that_cannot_be_written_ends_a_run(tiny_config, before_update):
     folder = RunFolder(tiny_config.run.run_dir)
 

@@ -165,6 +165,27 @@ def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
     assert RunFolder(trained).read_config().run.keep_checkpoints == int(as_in_preset)
 
 
+def test_a_prompt_may_hold_any_bytes(trained):
+    command = [sys.executable, ROOT / "scripts/generate.py", trained, "--max-tokens", "2"]
+    # As a terminal hands it over: the bytes, which are not UTF-8.
+    finished = subprocess.run([*command, "--prompt", b"caf\xe9"], capture_output=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.startswith(b"caf\\udce9")
+
+
+def test_a_run_goes_on_with_texts_that_have_moved_and_not_with_others(
+    script, trained, texts, tmp_path
+):
+    moved = [tmp_path / f"moved-{path.name}" for path in texts]
+    for old, new in zip(texts, moved, strict=True):
+        new.write_bytes(old.read_bytes())
+    given = ("--train-text", moved[0], "--valid-text", moved[1], "--run-dir", trained, "--resume")
+    result = script("train", "debug", *given, "--max-steps", "13")
+    assert result.code == 0, result.err
+    moved[0].write_bytes(texts[0].read_bytes() + b"More.")
+    assert_one_line(script("train", "debug", *given), "was encoded from", "train.txt")
+
+
 def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = ["--train-text", texts[0], "--valid-text", texts[1], *TINY]
@@ -288,6 +309,8 @@ def test_a_folder_without_a_run_is_one_line(script, texts, tmp_path):
 def test_bad_sampling_settings_are_one_line(script, trained):
     assert_one_line(script("generate", trained, "--top-p", "0"), "top_p=0")
     assert_one_line(script("generate", trained, "--num-samples", "0"), "num_samples=0")
+    too_large = str(2**63)
+    assert_one_line(script("generate", trained, "--seed", too_large), f"seed={too_large} must be 0")
 
 
 def test_with_fast_off_the_book_writes_and_evaluates(script, trained, texts, monkeypatch):
