@@ -74,7 +74,8 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
                 f"{url}: the server answers {error.code} {error.reason}"
             ) from None
         headers = redirects.headers | {k.lower(): v for k, v in error.headers.items()}
-        total = done
+        whole = re.fullmatch(r"bytes \*/(\d+)", headers.get("content-range", ""))
+        total = int(whole[1]) if whole else done
     except (OSError, HTTPException) as error:
         if isinstance(error, OSError) and (error.filename or error.errno in _NO_ROOM):
             raise  # of the disk, not of the network

@@ -37,7 +37,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if wanted and self.has_ranges:
             start = int(wanted[1])
             if start >= len(CONTENT):
-                self.send_error(416)
+                self.send_response(416)
+                self.send_header("Content-Range", f"bytes */{len(CONTENT)}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
                 return
         self.server.starts.append(start)
         self.send_response(206 if start else 200)
@@ -94,6 +97,13 @@ def test_what_had_already_come_whole_is_only_verified(server, tmp_path):
     (tmp_path / "file.txt.part").write_bytes(CONTENT)
     download(f"{server.url}/file.txt", tmp_path / "file.txt")
     assert (tmp_path / "file.txt").read_bytes() == CONTENT
+
+
+def test_more_than_the_server_has_is_of_another_file(server, tmp_path):
+    (tmp_path / "blob.part").write_bytes(CONTENT + b"more")
+    with pytest.raises(ValueError, match="were announced; start again"):
+        download(f"{server.url}/blob", tmp_path / "blob")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_bytes_are_refused_and_deleted(server, tmp_path):
