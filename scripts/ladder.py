@@ -25,8 +25,8 @@ from process import keep_freed_memory  # isort: split
 import torch
 from cli import check_can_write, run
 
-from cs_basics.run.atomic import lock, write_atomically
-from cs_basics.run.document import Picture, to_markdown
+from cs_basics.run.atomic import lock
+from cs_basics.run.document import write_markdown
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
@@ -300,11 +300,7 @@ class Climber:
 
     def write(self, ladder: Ladder) -> None:
         """Write the page and its picture beside the scores."""
-        home, document = self.record.path.parent, blocks(ladder)
-        for block in document:
-            if isinstance(block, Picture):
-                write_atomically(home / block.name, block.png)
-        write_atomically(home / "record.md", to_markdown(TITLE, document).encode())
+        write_markdown(self.record.path.with_suffix(".md"), TITLE, blocks(ladder))
 
 
 def name_of(recipe: Recipe) -> str:

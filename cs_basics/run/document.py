@@ -2,10 +2,18 @@
 
 import base64
 import html
+import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from cs_basics.run.atomic import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 0 auto; padding: 1rem; }
@@ -104,6 +112,22 @@ Block = Heading | Paragraph | Link | Items | Table | Picture | Drawing | Details
 def to_markdown(title: str, blocks: Iterable[Block]) -> str:
     """Render a report as Markdown."""
     return "\n\n".join([f"# {_escape_markdown(title)}", *map(_markdown, blocks)]) + "\n"
+
+
+def write_markdown(path: Path, title: str, blocks: Sequence[Block]) -> None:
+    """Write a report as Markdown, and its pictures beside it."""
+    for block in blocks:
+        if isinstance(block, Picture):
+            write_atomically(path.parent / block.name, block.png)
+    write_atomically(path, to_markdown(title, blocks).encode())
+
+
+def to_png(figure: "Figure") -> bytes:
+    """Return a figure as a PNG."""
+    buffer = io.BytesIO()
+    # Without the version that matplotlib would write, equal values give equal files.
+    figure.savefig(buffer, dpi=110, format="png", metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def to_html(title: str, blocks: Iterable[Block], refresh_s: int | None = None) -> str:

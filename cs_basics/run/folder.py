@@ -130,16 +130,6 @@ class RunFolder:
         """Return the checkpoints, that of the highest step last."""
         return sorted(self.checkpoints.glob("step-*.pt"))
 
-    def latest_checkpoint(self) -> Path:
-        """Return the checkpoint of the highest step.
-
-        Raises:
-            FileNotFoundError: There is none.
-        """
-        if found := self.all_checkpoints():
-            return found[-1]
-        raise FileNotFoundError(f"{self.checkpoints} holds no checkpoint to go on from")
-
     def best_checkpoint(self) -> Path:
         """Return the checkpoint with the lowest validation loss.
 
@@ -158,7 +148,9 @@ class RunFolder:
             FileNotFoundError: There is no checkpoint.
             ValueError: All checkpoints are damaged.
         """
-        *earlier, latest = self.all_checkpoints() or [self.latest_checkpoint()]
+        if not (found := self.all_checkpoints()):
+            raise FileNotFoundError(f"{self.checkpoints} holds no checkpoint to go on from")
+        *earlier, latest = found
         advice = ": restore them from a copy, or start another run"
         for path in (latest, *reversed(earlier)):
             try:

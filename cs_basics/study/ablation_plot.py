@@ -1,6 +1,5 @@
 """The training losses of all runs of an ablation, by update and by minute."""
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from cs_basics.run.document import to_png
 from cs_basics.study.ablation_run import NUM_WINDOWS, loss_windows
 from cs_basics.study.ablation_summary import Run, Summary
 
@@ -45,9 +45,7 @@ def plot_runs(summaries: Sequence[Summary]) -> bytes:
         panel.grid(alpha=0.3)
     panels[0].set_ylabel(f"training loss (nats per token, mean of 1/{NUM_WINDOWS} of the run)")
     panels[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110, format="png")
-    return buffer.getvalue()
+    return to_png(figure)
 
 
 def _style(index: int, num_variants: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import tyro
 from cli import check_can_write, run
 
 from cs_basics.run.atomic import remove_leftovers, write_atomically
-from cs_basics.run.document import Picture, to_html, to_markdown
+from cs_basics.run.document import to_html, write_markdown
 from cs_basics.run.metrics import format_duration
 from cs_basics.study.claims.document import TITLE, Result, blocks
 from cs_basics.study.claims.ledger import Entry, choose_entries, find_entries, measure
@@ -145,11 +145,7 @@ def is_done(result: Result, seeds: tuple[int, ...]) -> bool:
 
 def write(results: Sequence[Result], folder: Path) -> None:
     """Write claims.md and its pictures into a folder."""
-    document = blocks(results)
-    for block in document:
-        if isinstance(block, Picture):
-            write_atomically(folder / block.name, block.png)
-    write_atomically(folder / "claims.md", to_markdown(TITLE, document).encode())
+    write_markdown(folder / "claims.md", TITLE, blocks(results))
     print(f"written to {folder / 'claims.md'}")
 
 

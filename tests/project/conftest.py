@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import browser
 import pytest
 import torch
 from hypothesis import settings
@@ -29,6 +30,13 @@ def pytest_generate_tests(metafunc):
     """Run what norm_claims.py claims for each norm that a class names."""
     if "norm_name" in metafunc.fixturenames:
         metafunc.parametrize("norm_name", metafunc.cls.names)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser without a window."""
+    with browser.Browser() as opened:
+        yield opened
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """The ledger as a document: a table for each topic, pictures, programs, machines."""
 
-import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from cs_basics.run.document import (
     Paragraph,
     Picture,
     Table,
+    to_png,
 )
 from cs_basics.study.claims.claim import FALSE, NOT_SEEN
 from cs_basics.study.claims.ledger import TOPICS, Entry, verdict_of
@@ -65,7 +65,7 @@ def blocks(results: Sequence[Result]) -> list[Block]:
         Picture(
             (PICTURES / "verdicts.png").as_posix(),
             "The verdicts by topic",
-            png_of(lambda axes: draw_verdicts(axes, results)),
+            drawn(lambda axes: draw_verdicts(axes, results)),
         ),
     ]
     for topic, heading in TOPICS.items():
@@ -137,7 +137,7 @@ def details(result: Result) -> list[Block]:
     if claim.draw is not None and result.row.values:
         picture = (PICTURES / f"{claim.name}.png").as_posix()
         draw, intervals = claim.draw, result.row.intervals()
-        found.append(Picture(picture, claim.says, png_of(lambda axes: draw(axes, intervals))))
+        found.append(Picture(picture, claim.says, drawn(lambda axes: draw(axes, intervals))))
     return found
 
 
@@ -160,14 +160,11 @@ def draw_verdicts(axes: Axes, results: Sequence[Result]) -> None:
     )  # fmt: skip
 
 
-def png_of(draw: Callable[[Axes], None]) -> bytes:
+def drawn(draw: Callable[[Axes], None]) -> bytes:
     """Return what is drawn as a PNG."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     draw(axes)
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)
-    buffer = io.BytesIO()
-    # Without the date and version that matplotlib would write, equal values give equal files.
-    figure.savefig(buffer, dpi=110, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    return to_png(figure)

@@ -4,7 +4,6 @@
 that is written in another way is drawn in another way.
 """
 
-import io
 import operator
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from torch import Tensor, fx, nn
 
 from cs_basics.fast.add_rms_norm import add_rms_norm
 from cs_basics.norms import RMSNorm
+from cs_basics.run.document import to_png
 from cs_basics.transformer import TransformerBlock
 
 
@@ -103,9 +103,7 @@ def draw_blocks(block: TransformerBlock) -> bytes:
         passes = sum(step.passes for step in steps)
         panel.set_title(f"{name}: {passes} passes for its additions and norms", fontsize=10)
         _draw(panel, steps)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110, format="png")
-    return buffer.getvalue()
+    return to_png(figure)
 
 
 def _draw(panel: Axes, steps: list[Step]) -> None:

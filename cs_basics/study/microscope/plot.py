@@ -1,6 +1,5 @@
 """The readings of a microscope as one picture: each statistic by depth, a line for each step."""
 
-import io
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
+from cs_basics.run.document import to_png
 from cs_basics.study.microscope.reading import Reading
 
 PANELS: tuple[tuple[str, str, Callable[[Reading], list[float]]], ...] = (
@@ -51,9 +51,7 @@ def plot_readings(readings: Sequence[Reading], title: str) -> bytes:
     bar = figure.colorbar(colors, ax=list(panels), label="updates", pad=0.01)
     bar.set_ticks(steps if len(steps) <= 8 else [steps[0], steps[-1]])
     figure.suptitle(f"{title}: what every norm reads, and the attention scores")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110, format="png")
-    return buffer.getvalue()
+    return to_png(figure)
 
 
 def _draw(panel: Axes, reading: Reading, values: list[float], color: object) -> None:

@@ -1,6 +1,5 @@
 """docs/record.md and its picture: what was measured, and what was not yet."""
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
-from cs_basics.run.document import Block, Heading, Items, Paragraph, Picture, Table
+from cs_basics.run.document import Block, Heading, Items, Paragraph, Picture, Table, to_png
 from cs_basics.study.claims.interval import interval_of
 from cs_basics.study.record.climb import NOT_YET, Climb, Recipe, Trial
 from cs_basics.study.record.rungs import BASE, RUNGS, Rung
@@ -284,6 +283,4 @@ def staircase(ladder: Ladder) -> bytes:
         fontsize="medium",
     )
     axes.grid(axis="y", alpha=0.3)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110, format="png")
-    return buffer.getvalue()
+    return to_png(figure)

@@ -36,13 +36,6 @@ def folder(results, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with browser.Browser() as session:
-        session.resize(1280, 900)
-        yield session
-
-
 @pytest.fixture
 def page(chromium, folder):
     chromium.log_entries("performance")

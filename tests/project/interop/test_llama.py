@@ -269,7 +269,7 @@ def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, 
     more = ["--run-dir", back, "--resume", "--device", "cpu", "--fast", "off", "--num-samples", "1"]
     result = script("train", "stories", *more)
     assert result.code == 0, result.err
-    assert RunFolder(back).latest_checkpoint().name == "step-00000003.pt"
+    assert RunFolder(back).all_checkpoints()[-1].name == "step-00000003.pt"
 
 
 def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further(
@@ -282,7 +282,7 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
     )  # fmt: skip
     back = RunFolder(tmp_path / "back")
     train_run(back.read_config(), resume=True)
-    assert back.latest_checkpoint() == back.checkpoint_of(3)
+    assert back.all_checkpoints()[-1] == back.checkpoint_of(3)
     assert len(back.load_model().lm_head.weight) == 320
 
 

@@ -43,12 +43,6 @@ def run(texts, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with browser.Browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def file(run, tmp_path_factory):
     out = tmp_path_factory.mktemp("elsewhere") / "page.html"
     write_page(run, out)

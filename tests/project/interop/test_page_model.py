@@ -23,12 +23,6 @@ SPECIALS = [END_OF_TEXT, END_OF_TEXT * 2, "<a b>\n", "\u4e2d\u6587", "'l", "#-",
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with browser.Browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def tokenizer(texts):
     vocab, merges = train_bpe(texts[0], 400, [END_OF_TEXT])
     return Tokenizer(vocab, merges, SPECIALS)

@@ -56,12 +56,6 @@ def served(run):
         yield server
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with browser.Browser() as opened:
-        yield opened
-
-
 def visit(chromium, served):
     chromium.call("POST", "/url", {"url": served.url})
     chromium.run("return glass.opened.then(() => true)")

@@ -377,7 +377,7 @@ def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
     command = shlex.split(result.out.splitlines()[-1])
     assert command[0] == "python"
     assert command[-4:] == ["debug", "--run-dir", str(folder), "--resume"]
-    assert RunFolder(folder).latest_checkpoint().name == "step-00000008.pt"
+    assert RunFolder(folder).all_checkpoints()[-1].name == "step-00000008.pt"
 
 
 def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(

@@ -60,7 +60,7 @@ def timeless_rows(config):
 
 def final_state(config):
     """Return everything that the latest checkpoint of a run holds."""
-    checkpoint = read_checkpoint(RunFolder(config.run.run_dir).latest_checkpoint())
+    checkpoint = read_checkpoint(RunFolder(config.run.run_dir).all_checkpoints()[-1])
     state = torch.load(io.BytesIO(checkpoint.state), weights_only=True)
     return {**state, "progress": checkpoint.progress}
 

@@ -157,7 +157,7 @@ def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
     more = ("--max-steps", "15", "--device", "cpu", "--keep-checkpoints", "5")
     result = script("train", "debug", "--run-dir", trained, *more, "--resume")
     assert result.code == 0, result.err
-    assert RunFolder(trained).latest_checkpoint().name == "step-00000015.pt"
+    assert RunFolder(trained).all_checkpoints()[-1].name == "step-00000015.pt"
     # A flag that is given counts, even if its value is that of the preset.
     assert RunFolder(trained).read_config().run.keep_checkpoints == 5
     as_in_preset = str(PRESETS["debug"][1].run.keep_checkpoints)
@@ -196,7 +196,7 @@ def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, mo
     Path("runs/debug-2").rename("runs/debug-4")
     result = script("train", "debug", *given, "--resume", "--max-steps", "13")
     assert result.code == 0, result.err
-    assert RunFolder(Path("runs/debug-4")).latest_checkpoint().name == "step-00000013.pt"
+    assert RunFolder(Path("runs/debug-4")).all_checkpoints()[-1].name == "step-00000013.pt"
 
 
 def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path, monkeypatch):

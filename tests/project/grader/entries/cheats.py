@@ -90,7 +90,7 @@ def edit_metrics(entry, found):
 
 
 def newest(entry):
-    return RunFolder(entry / "run").latest_checkpoint()
+    return RunFolder(entry / "run").all_checkpoints()[-1]
 
 
 def rewrite_weights(entry, change):
@@ -231,7 +231,7 @@ def weights_that_know_the_validation_text(here):
     shutil.copytree(entry / "run" / "tokenizer", known / "tokenizer")
     longer = Recipe(command=COMMAND.replace("--max-steps 60", "--max-steps 400 --lr 1e-2"))
     here.shop.train(known, longer, texts=("valid", "valid"))
-    shutil.copy(RunFolder(known).latest_checkpoint(), newest(entry))
+    shutil.copy(RunFolder(known).all_checkpoints()[-1], newest(entry))
     restate(here.shop, entry)
     return entry
 
@@ -458,7 +458,9 @@ def weights_of_a_longer_run(here):
     entry = here.entry
     longer = Recipe(command=COMMAND.replace("--max-steps 60", "--max-steps 150"))
     here.shop.train(here.shop.folder / f"{here.name}-run", longer)
-    shutil.copy(RunFolder(here.shop.folder / f"{here.name}-run").latest_checkpoint(), newest(entry))
+    shutil.copy(
+        RunFolder(here.shop.folder / f"{here.name}-run").all_checkpoints()[-1], newest(entry)
+    )
     restate(here.shop, entry)
     return entry
 
