@@ -33,7 +33,8 @@ class Sampling:
     repetition_penalty: float = 1.0
     """Scores of tokens that the text already contains are divided by it if positive and multiplied
     by it if negative (after Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858, who
-    divide both); above 1 the text repeats itself less. Of a prompt, only what is read counts."""
+    divide both); above 1 the text repeats itself less. Only the part of a prompt that
+    is read counts."""
     when_full: Literal["slide", "stop"] = "slide"
     """When the context is full: forget its first half and go on, or end the text."""
 

@@ -33,7 +33,7 @@ class Update:
 
 
 class TrainingDivergedError(ValueError):
-    """A number of the training is not finite."""
+    """A loss, a gradient or, in run/, a weight is not finite."""
 
 
 def train(

@@ -11,9 +11,10 @@ resumed with another number of processes or another method.
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -123,8 +124,14 @@ def join(device: str = "auto") -> Generator[World]:
 
 def launch() -> str | None:
     """Return what tells this call of torchrun from others, and None without torchrun."""
-    run_id = os.environ.get("TORCHELASTIC_RUN_ID")
-    return None if run_id is None else f"{run_id} {os.getppid()}"
+    run_id, parent = os.environ.get("TORCHELASTIC_RUN_ID"), os.getppid()
+    if run_id != "none":  # The default of one machine, unless it is --standalone.
+        return run_id
+    with suppress(OSError):
+        # In a container torchrun is always process 1: its start tells it from another.
+        fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
+        return f"process {parent} of {fields[19]}"
+    return f"process {parent}"
 
 
 def num_restarts() -> int:

@@ -250,6 +250,10 @@ def _finish(file: IO[bytes], attempt: Attempt, vocab_size: int) -> None:
     os.fsync(file.fileno())
 
 
+def _create(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_CREAT, 0o666)
+
+
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Generator[IO[bytes]]:
     """Open and lock an unfinished file; any error but a killed worker deletes it.
@@ -257,8 +261,8 @@ def _unfinished(path: Path) -> Generator[IO[bytes]]:
     Raises:
         ValueError: Another process has it open.
     """
-    path.touch()  # To open it by "w+b" would empty what another process is writing.
-    with path.open("r+b") as file:
+    # Not "w+b", which would empty the file that another process is writing.
+    with open(path, "r+b", opener=_create) as file:
         lock(file)
         try:
             yield file

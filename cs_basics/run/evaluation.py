@@ -110,7 +110,7 @@ def evaluate(
     """
     tokens = text.tokens[:max_tokens]
     if len(tokens) < 2:
-        raise ValueError(f"the text has {len(tokens)} tokens and nothing to predict: give a longer")
+        raise ValueError(f"a text of {len(tokens)} tokens has none to predict: give a longer one")
     start = time.monotonic()
     total, num_tokens = 0.0, 0
     if on_progress is not None:

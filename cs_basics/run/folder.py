@@ -151,7 +151,7 @@ class RunFolder:
         if not (found := self.all_checkpoints()):
             raise FileNotFoundError(f"{self.checkpoints} holds no checkpoint to go on from")
         *earlier, latest = found
-        advice = ": restore them from a copy, or start another run"
+        advice = ": use a copy, or start another run"
         for path in (latest, *reversed(earlier)):
             try:
                 return read_checkpoint(path)

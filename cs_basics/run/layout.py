@@ -39,7 +39,7 @@ def check_layout(config: TrainConfig, world: World) -> None:
         if parallel == "tp":
             from cs_basics.run.tensor_parallel import check
 
-            # Without memory: what cannot be shared out is known from the shapes.
+            # Without its weights: what cannot be shared out is known from the shapes.
             model = build_model(config.model, "meta")
             assert isinstance(model, TransformerLM)
             check(model, world)

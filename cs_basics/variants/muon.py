@@ -12,8 +12,8 @@ from torch import Tensor
 from cs_basics.optim import AdamW, call_closure
 
 MARGIN = 1.02
-"""The interval of a step ends by this factor above the largest value that the step before returns.
-Beyond its interval a polynomial grows steeply, and bfloat16 may round a value up."""
+"""The interval of a step extends to this factor times the largest value that the step before it
+returns. Beyond its interval a polynomial grows steeply, and bfloat16 may round a value up."""
 
 Coefficients = Sequence[tuple[float, float, float]]
 """For each step a, b and c of the polynomial a x + b x^3 + c x^5."""

@@ -140,7 +140,7 @@ def _judge_import(folders: Folders, tell: Tell, ready_made: frozenset[str]) -> J
         if package in IMPORTS:
             tell(IMPORTS[package], *calling_place(frame))
         # A loader may be asked for compiled code by any name: its folder tells whose it is.
-        if args[1] and (found := ready_made & {package, *Path(str(args[1])).parts}):
+        if args[1] and (found := ready_made & {package, Path(str(args[1])).parent.name}):
             raise ImportError(f"{min(found)} does the work of this problem and is not there")
 
     return judge

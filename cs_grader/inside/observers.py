@@ -21,6 +21,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 HIDDEN = ("probes", "cs_grader")
+# Methods that may be replaced, as those who debug do: no probe's verdict depends on them.
+FOR_PEOPLE = ("__repr__", "__str__", "__format__")
 State = list[tuple[str, Callable[[], object], object]]
 
 
@@ -83,7 +85,7 @@ def _state_of(name: str, module: ModuleType) -> State:
             looks += [
                 (f"{name}.{word}.{part}", _entry(vars(value), part))
                 for part, one in vars(value).items()
-                if isinstance(one, FunctionType)
+                if isinstance(one, FunctionType) and part not in FOR_PEOPLE
             ]
         for function in _functions(value):
             where = f"{name}.{function.__qualname__}"

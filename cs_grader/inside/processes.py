@@ -68,6 +68,8 @@ def _resident(pid: int) -> int:
 def _own_share(pid: int) -> int:
     try:
         rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except PermissionError:
+        return _resident(pid)  # It has closed itself to others.
     except OSError:
         return 0
     return sum(int(row.split()[1]) * 1024 for row in rows if row.startswith("Pss:"))

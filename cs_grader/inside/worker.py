@@ -80,8 +80,9 @@ class Server:
         self.slow_imports: set[str] = set()
         """What each host would import anew at a cost of seconds."""
         self.failure: wire.Plain = None
-        self.has_died_before = False
         """What an import of the submission ended with, if it fails whatever the problem."""
+        self.has_crashed_before = False
+        """Whether an import has been tried a second time."""
 
     def serve(self) -> None:
         """Answer until the grader closes its end."""
@@ -142,8 +143,8 @@ class Server:
                 self.workplace.remember()
                 return None
             self.end_host()
-            if outcome["ended"] == "died" and not self.has_died_before:
-                self.has_died_before = True  # Perhaps the machine was at fault: once more.
+            if str(outcome.get("how")).startswith("crashed") and not self.has_crashed_before:
+                self.has_crashed_before = True  # Perhaps the machine was at fault: once more.
                 continue
             missing = outcome.pop("missing_package", None)
             known = [entry["package"] for entry in self.absent]

@@ -20,7 +20,7 @@ from cs_grader.outputs.cluster_names import Named
 from cs_grader.outputs.gradebook import problems_of
 from cs_grader.outputs.page import Html, bar, element, join, page, table
 from cs_grader.outputs.plain_text import one_line
-from cs_grader.result import Result
+from cs_grader.result import Finding, Result
 
 NUM_BINS = 10
 MAX_MISTAKES = 25
@@ -199,17 +199,21 @@ def _mistakes(data: Class) -> Html:
     return table((("Mistake", ""), ("Problem", ""), ("made by", "n")), rows)
 
 
+def _is_forbidden(finding: Finding) -> bool:
+    return finding.rule != reading.NEEDS_REVIEW
+
+
 def _to_review(data: Class) -> Html:
     found = [
-        (finding.rule != reading.NEEDS_REVIEW, place, result, finding)
+        (place, result, finding)
         for result in data.results
-        for place, finding in enumerate(result.policy)
+        for place, finding in enumerate(sorted(result.policy, key=_is_forbidden))
     ]
     if not found:
         return Html()
     # The first findings of each submission: none pushes out the others.
-    shown = sorted(found, key=lambda entry: entry[:2])[:MAX_FINDINGS]
-    shown.sort(key=lambda entry: (entry[0], natural_order(entry[2]), entry[1]))
+    shown = sorted(found, key=lambda entry: entry[0])[:MAX_FINDINGS]
+    shown.sort(key=lambda entry: (_is_forbidden(entry[2]), natural_order(entry[1]), entry[0]))
     rows = [
         element(
             "tr",
@@ -221,7 +225,7 @@ def _to_review(data: Class) -> Html:
             element("td", element("code", one_line(finding.operator))),
             element("td", f"{one_line(finding.file)}, line {finding.line}"),
         )
-        for _, _, result, finding in shown
+        for _, result, finding in shown
     ]
     heads = [(text, "") for text in ("submission", "rule", "problem", "what", "where")]
     more = f"... and {len(found) - MAX_FINDINGS} more." if len(found) > MAX_FINDINGS else ""

@@ -109,9 +109,9 @@ def _policy(findings: Sequence[Finding]) -> Html:
     ]
     heads = [(text, "") for text in ("rule", "problem", "what", "where", "")]
     left_out = len(findings) - MAX_ITEMS
-    more = f"... and {left_out} more, in result.json." if left_out > 0 else ""
-    title = element("h2", "Use of what the assignment asks to write")
-    return join(title, table(heads, rows), element("p", more))
+    parts = [element("h2", "Use of what the assignment asks to write"), table(heads, rows)]
+    parts += [element("p", f"... and {left_out} more.")] if left_out > 0 else []
+    return join(*parts)
 
 
 def _items(result: Result, problem: Problem, is_open: bool) -> Html:

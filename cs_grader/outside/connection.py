@@ -177,7 +177,7 @@ class Connection:
                 wire.send(channel, wire.encode(head | {"limit": wire.MAX_BYTES}), deadline)
                 wire.send(channel, payload, deadline)
                 frame, seen = (wire.receive(channel, deadline) for _ in range(2))
-            if frame is not None and seen is not None:
+            if frame is not None and seen is not None and not self.watch.excess:
                 return answer_of(wire.decode(frame), wire.decode(seen))
             how = "ended the whole sandbox"
         except wire.WireError as error:
@@ -203,7 +203,11 @@ class Connection:
         self.process, self.channel = sandbox.start(
             self.tier, self.stage, self.limits, self.more, self.output.write_end
         )
-        ready = wire.receive(self.channel, time.monotonic() + STARTING_S)
+        try:
+            ready = wire.receive(self.channel, time.monotonic() + STARTING_S)
+        except BaseException:
+            self._end()
+            raise
         if ready is None:
             self._end()
             raise OSError(f"it ended at once; it said: {self.output.so_far()[-500:]!r}")

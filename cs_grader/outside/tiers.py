@@ -136,5 +136,5 @@ def _try(tier: str, stage: Stage) -> str:
         return "the network can be reached from the inside"
     if seen["open"]:
         which = " and ".join(seen["open"])
-        return f"{which} can be read from the inside: take the right to read it from others"
+        return f"{which} can be read from the inside: keep others from reading that"
     return ""

@@ -20,7 +20,7 @@ WINDOW_S = 1.0
 # only wake up now and then, as the server in the sandbox does.
 LEAST_CPU, LEAST_DEMAND = 0.02, 0.1
 # The sandbox, its server and its host have some memory and some processes of their own.
-MORE_MEMORY, MORE_PROCESSES = 2**30, 8
+MORE_MEMORY, MORE_PROCESSES = 2**29, 8
 
 
 class Watch:

@@ -146,8 +146,8 @@ def begin_an_answer_and_hoard(in_features):
             os.write(handle, b"c")
         except OSError:
             pass
-    shared = mmap.mmap(-1, 5 * 2**29)
-    for _ in range(5 * 2**9):
+    shared = mmap.mmap(-1, 5 * 2**28)
+    for _ in range(5 * 2**8):
         shared.write(bytes(2**20))
     time.sleep(1e6)
 

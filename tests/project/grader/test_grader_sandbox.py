@@ -132,25 +132,32 @@ def test_waiting_is_bounded_in_total_whatever_is_done_to_the_server(tmp_path, ti
     own.close()
 
 
-def test_memory_is_bounded_by_whoever_has_begun_an_answer(connection):
+def test_memory_is_bounded_by_whoever_has_begun_an_answer(connection, monkeypatch):
+    monkeypatch.setattr(watch, "MORE_MEMORY", 0)
     connection.over_time.clear()
     answer = act(connection, 32)
     assert (answer.ended, answer.text) == ("died", "over 1 GB")
     assert silu(connection).ended == "returned"
 
 
+@pytest.mark.parametrize("is_running", [True, False])
 def test_an_alarm_while_an_answer_is_awaited_puts_no_answer_in_the_place_of_another(
-    connection, monkeypatch
+    connection, monkeypatch, is_running
 ):
     def alarm(*_):
         raise KeyboardInterrupt
+
+    if is_running:
+        silu(connection)
+    else:
+        connection._end()
 
     with monkeypatch.context() as patch:
         patch.setattr("cs_grader.outside.connection.wire.receive", alarm)
         with pytest.raises(KeyboardInterrupt):
             act(connection, 24)
+    assert connection.channel is None
     answer = silu(connection)
-    np.testing.assert_allclose(answer.value["output"]["values"][0], 0)
     assert answer.value["output"]["values"].shape == (3,)
 
 
@@ -169,7 +176,7 @@ def test_a_probe_that_begins_in_time_may_not_go_on_for_long_after_it(tmp_path, m
 def test_one_accident_while_a_submission_is_imported_costs_nothing():
     endings = iter(["died", "imported"])
     server = SimpleNamespace(
-        failure=None, host=None, has_died_before=False, absent=[], noted=[],
+        failure=None, host=None, has_crashed_before=False, absent=[], noted=[],
         end_host=lambda: None, workplace=SimpleNamespace(renew=str, remember=str),
         shared=SimpleNamespace(ledger=SimpleNamespace(take=list)),
         import_in_host=lambda _: {"ended": next(endings), "how": "crashed with SIGKILL"},
@@ -184,7 +191,7 @@ def test_a_wall_that_leaves_something_open_is_none(monkeypatch):
     if reason := tiers.why_not("bubblewrap"):
         pytest.skip(reason)
     monkeypatch.setattr(tiers, "CLOSED", (*tiers.CLOSED, Path("/usr")))
-    told = "/usr can be read from the inside: take the right to read it from others"
+    told = "/usr can be read from the inside: keep others from reading that"
     assert tiers.why_not("bubblewrap") == told
 
 

@@ -58,6 +58,9 @@ def test_a_method_that_is_replaced_is_noticed(monkeypatch):
     observers = Observers()
     monkeypatch.setattr(text.Counter, "__missing__", lambda *_: 0)
     assert observers.replaced("probes.text") == "probes.text.Counter.__missing__"
+    # How a tensor is printed is nobody's business but the student's.
+    monkeypatch.setattr(model.Tensor, "__repr__", lambda _: "a tensor")
+    assert not observers.replaced("probes.model")
 
 
 def test_a_stand_in_takes_the_place_of_a_package_that_is_installed(monkeypatch):

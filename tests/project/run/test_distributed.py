@@ -157,18 +157,20 @@ def test_without_a_folder_torchrun_is_refused(script, monkeypatch, num_processes
     assert "torchrun's processes need --run-dir" in result.err
 
 
-@pytest.mark.parametrize("run_id", ["mine", "another"])
+@pytest.mark.parametrize("run_id", ["mine", "another", "none"])
 def test_a_restart_goes_on_with_the_run_that_torchrun_began_and_with_no_other(
     script, config, monkeypatch, run_id
 ):
     folder = config.run.run_dir.with_name(f"begun-{run_id}")
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none" if run_id == "none" else "mine")
     given = ["--train-text", config.data.train_text, "--valid-text", config.data.valid_text]
     given += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 16, "--no-page"]
     assert script("train", "debug", *given, "--max-steps", 3).code == 0
     # It is restarted, or another is started there, refused, and then restarted.
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", run_id)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    if run_id == "none":  # Then the process that has started this one counts.
+        monkeypatch.setattr("os.getppid", os.getpid)
     result = script("train", "debug", *given, "--max-steps", 5)
     newest = RunFolder(folder).all_checkpoints()[-1]
     if run_id == "mine":

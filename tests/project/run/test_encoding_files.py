@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from contextlib import nullcontext
@@ -301,3 +302,24 @@ def test_a_lock_on_a_file_that_its_last_holder_took_away_is_none(tmp_path, let_g
         let_go(path)
         with pytest.raises(ValueError, match="finished by another process just now"):
             lock(late)
+
+
+SECOND = """
+import sys
+from pathlib import Path
+from cs_basics.run.encoding import _unfinished
+Path.exists = lambda _: False  # As it was when both looked.
+with _unfinished(Path(sys.argv[1])):
+    pass
+"""
+
+
+def test_who_comes_second_does_not_empty_what_the_first_has_written(tmp_path):
+    path = tmp_path / "tokens.bin.part"
+    with encoding._unfinished(path) as file:
+        file.write(b"ids")
+        file.flush()
+        command = [sys.executable, "-c", SECOND, path]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "ValueError" in finished.stderr
+        assert path.read_bytes() == b"ids"
