@@ -169,6 +169,6 @@ def _read_footer(path: Path, raw: bytes) -> dict[str, Any]:
         version = footer["cs_basics checkpoint"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ValueError(f"{path} is damaged or not a checkpoint of cs_basics") from None
-    if version != FORMAT_VERSION:
+    if not isinstance(version, int) or version != FORMAT_VERSION:  # 3.0 is none of ours.
         raise ValueError(f"{path} has format version {version!r}, not {FORMAT_VERSION}")
     return footer

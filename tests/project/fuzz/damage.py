@@ -207,6 +207,8 @@ def change_checkpoint_footer(path: Path, rng: random.Random) -> None:
             )
         case _:
             footer = _changed(footer, rng)
+            if isinstance(footer, dict):
+                footer.pop("more", None)  # Which would do no harm.
     path.write_bytes(body + _footer(footer))
 
 
