@@ -31,7 +31,8 @@ def get_batch(
         device: Where the result goes.
 
     Returns:
-        Inputs and targets; the targets are the inputs shifted by one. On a CPU they share memory.
+        Inputs and targets; the targets are the inputs shifted by one. On a CPU they share
+        memory: change neither in place.
 
     Raises:
         TypeError: The dataset does not hold integers.

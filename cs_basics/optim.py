@@ -18,7 +18,7 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 class SGD(Optimizer):
     """Gradient descent with a rate that falls as lr / sqrt(t + 1), t = 0, 1, 2, ...
 
-    A pattern for AdamW.
+    The simplest optimizer, in the form that AdamW has, too.
 
     Args:
         params: Parameters or parameter groups.
@@ -179,8 +179,8 @@ def cosine_schedule(
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     """Scale all gradients, in place, so that their joint L2 norm is at most max_norm.
 
-    Pascanu et al. 2013, algorithm 1 (https://arxiv.org/abs/1211.5063): a norm above max_norm is
-    scaled by max_norm / (norm + 1e-6). The 1e-6 is not in the paper.
+    Pascanu et al. 2013, algorithm 1 (https://arxiv.org/abs/1211.5063): gradients with a norm
+    above max_norm are multiplied by max_norm / (norm + 1e-6). The 1e-6 is not in the paper.
 
     Args:
         parameters: Parameters; those without a gradient are skipped.

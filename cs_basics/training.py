@@ -33,7 +33,7 @@ class Update:
 
 
 class TrainingDivergedError(ValueError):
-    """A loss, a gradient or, in run/, a weight is not finite."""
+    """Training has come to a number that is not finite."""
 
 
 def train(
@@ -55,8 +55,8 @@ def train(
         model: The language model.
         optimizer: Its parameter groups may hold an `lr_ratio`, which multiplies their rate.
         batches: One for each update; the training ends when there are no more.
-        lr_at: The learning rate of step 1, 2, 3, ... The last step of `cosine_schedule` has its
-            minimum: with 0, let cycle_steps be one more than the number of updates.
+        lr_at: The learning rate of step 1, 2, 3, ... If it is `cosine_schedule` with min_lr=0, make
+            cycle_steps one more than the number of updates, or the last update has rate 0.
         loss_of: Mean loss of inputs and targets; None: the cross-entropy of the model's logits.
         clip: Bounds the gradients and returns their norm; None: `clip_grad_norm`.
         max_grad_norm: The norm to which `clip_grad_norm` clips; unused if `clip` is given.

@@ -11,6 +11,7 @@ from probes import model, text, training
 
 from cs_grader.inside.absent import Absent, AbsentModule, stand_in_for
 from cs_grader.inside.observers import Observers
+from cs_grader.inside.processes import memory_of
 from cs_grader.outside import sandbox
 from cs_grader.outside.sandbox import empty_shared_memory, own_uid
 
@@ -114,6 +115,18 @@ def test_compiled_code_of_a_ready_made_package_is_refused_without_a_finder(packa
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == said
+
+
+def test_a_process_that_closes_itself_to_others_still_holds_its_memory(monkeypatch):
+    read_text = Path.read_text
+
+    def refuse(path, *more, **options):
+        if path.name == "smaps_rollup":
+            raise PermissionError(13, "Permission denied")
+        return read_text(path, *more, **options)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert memory_of([os.getpid()], enough=0) > 10 * 2**20
 
 
 @pytest.mark.skipif(

@@ -220,6 +220,16 @@ def test_a_run_that_is_killed_says_nothing_of_its_rung(ladder, monkeypatch, tmp_
 
 
 @pytest.mark.usefixtures("acted")
+def test_the_time_of_an_update_is_measured_in_a_fresh_folder(ladder, tmp_path):
+    """Tokens of another text would be refused there."""
+    left = tmp_path / "out" / "cost" / "noise" / "tokens"
+    left.mkdir(parents=True)
+    assert ladder().code == 0
+    assert left.parent.is_dir()
+    assert not left.exists()
+
+
+@pytest.mark.usefixtures("acted")
 def test_a_folder_is_not_continued_with_another_length(ladder):
     assert ladder().code == 0
     result = ladder("--max-minutes", 3)
