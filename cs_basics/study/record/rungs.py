@@ -104,6 +104,10 @@ RUNGS = (
         "two-models", "two models, half the updates each; the mean of their probabilities counts",
         {"num_models": 2}, "Lakshminarayanan et al. 2017, arXiv 1612.01474",
     ),
+    Rung(
+        "beta2", "squared gradients remembered for 100 updates instead of 20", {"beta2": 0.99},
+        "Marek et al. 2025, arXiv 2507.07101: small batches need a longer memory", is_free=True,
+    ),
 )  # fmt: skip
 
 
