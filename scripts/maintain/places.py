@@ -82,8 +82,9 @@ def accused_falsely(show: bool) -> tuple[int, str]:
         print(f"== {one.title}: {one.accused or 'nothing of it accused'}\n{one.said}\n")
     found = sum(one.is_found for one in spoiled)
     return len(false), (
-        f"right code broken from outside ({len(spoiled)} cases): one of its own lines is accused in"
-        f" {len(false)}, the line that broke it is named first in {found}"
+        f"in {len(spoiled)} further cases the implementation is right, and a wrapper around it "
+        "spoils what goes in or comes out: a line of the implementation is blamed in "
+        f"{len(false)} of them, the wrapper's line is named first in {found}"
     )
 
 

@@ -57,9 +57,11 @@ def blocks(results: Sequence[Result]) -> list[Block]:
         Paragraph(
             "Written by make claims. A value is a mean over seeds with its 95 % t interval; one "
             "without interval does not depend on a seed. Verdicts: true; true where ...; not seen "
-            "(the effect is not larger than its interval); false. The command stands in "
-            "scripts/maintain, the code in cs_basics/study/claims; times (ratios of medians of "
-            "runs in turn, in one process) are of a machine, see the end. docs/norms.md explains."
+            "(no effect beyond the interval, or one smaller than the claim says); false. Source "
+            '"circulates": texts repeat it without a measurement. The command stands in '
+            "scripts/maintain, the code in cs_basics/study/claims. A, B, C: the machines at the "
+            "end; times are ratios of medians of runs in turn, in one process. docs/norms.md "
+            "explains."
         ),
         Items(counted(results)),
         Picture(

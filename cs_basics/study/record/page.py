@@ -61,7 +61,8 @@ def blocks(ladder: Ladder) -> list[Block]:
             "The difference in bits per byte to the same recipe without the rung, with its 95 % "
             "interval (below 0 is better), and p, on the held-out tenth of the training text. On "
             "top: added to all rungs above it that were accepted. Alone: added to the base and "
-            "what the rung needs."
+            f"what the rung needs. Not seen: p is {P} or more. Worse: p is below {P}, and bits per "
+            "byte are higher with the rung."
         ),
         Table(
             ["rung", "on top", "p", "accepted", "alone", "p", "changes", "source"],

@@ -1,7 +1,7 @@
-"""Take solutions out of a module, by its syntax tree: no mark in the source can be forgotten.
+"""Take the solutions out of a module by parsing it, so that its source needs no marks.
 
-Of a definition that is asked for, signature, types and docstring stay. Of the rest of the module
-stays what is given by name; what is added to it tomorrow is not given away.
+Definitions that students write keep signature, types and docstring. Other definitions stay only if
+they are listed by name, so that code added later is not given away.
 """
 
 import ast

@@ -1,10 +1,10 @@
 """Write this repository anew under another contract: book, handout, examination.
 
 What comes out is what an edition is made from: its book is the reference of that contract, its
-tests hold the contract, and its handout asks for it. What each says under an option that is not the
-usual one stands in conventions/, a file for each convention: a list of edits by option, each naming
-a file, what stands there, and what is to stand there. Edits are made in the order of the contract's
-fields, so that one may find what an earlier one has left.
+tests hold the contract, and its handout asks for it. conventions/ has one file for each convention.
+It lists the edits that each option other than the usual one needs: the file, the old text, the new
+text. Edits are made in the order of the contract's fields, so that one may change what an earlier
+one wrote.
 """
 
 import functools

@@ -166,6 +166,24 @@ def test_a_row_is_kept_and_forgotten_when_its_file_changes(tmp_path):
         read_row(tmp_path, "a", "1")
 
 
+def test_a_rate_that_is_too_low_is_no_divergence():
+    measured = {
+        "pre-norm": (1.617, 1.258, 1.181, 1.385),
+        "no norm": (1.562, 1.201, 1.16, 8.0),
+    }
+    values = {
+        f"{kind}, {lr:g}": interval_of([loss])
+        for kind, losses in measured.items()
+        for lr, loss in zip((1e-3, 3e-3, 1e-2, 3e-2), losses, strict=True)
+    }
+    judge = ENTRIES["no-norm"].claim.verdict
+    assert judge(values) == "true where lr > 0.01 (with norms: 0.03)"
+    sound = {name: interval_of([1.2]) for name in values}
+    assert judge(sound) == NOT_SEEN
+    broken = {name: interval_of([8.0 if name[0] == "n" else 1.2]) for name in values}
+    assert judge(broken) == TRUE
+
+
 def test_names_choose_claims_files_and_folders():
     entries = list(ENTRIES.values())
     assert [e.name for e in choose_entries(entries, ("keepdim",))] == ["keepdim"]

@@ -35,14 +35,13 @@ def rates() -> dict[str, dict[str, object]]:
 
 
 def highest_rate(values: Intervals, kind: str) -> float:
-    """Return the highest rate up to which no run is broken; 0: all are."""
+    """Return the highest rate at which the run is not broken; 0: all are.
+
+    A rate that is too low also ends far above the best run, so lower rates say nothing.
+    """
     best = min(interval.mean for interval in values.values())
-    sound = 0.0
-    for lr in RATES:
-        if values[f"{kind}, {lr:g}"].mean > best + BROKEN:
-            break
-        sound = lr
-    return sound
+    sound = [lr for lr in RATES if values[f"{kind}, {lr:g}"].mean <= best + BROKEN]
+    return max(sound, default=0.0)
 
 
 def judge_no_norm(values: Intervals) -> str:

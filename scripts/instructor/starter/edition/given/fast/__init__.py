@@ -1,4 +1,4 @@
-"""The door to speed, here with torch.compile behind it and nothing else: your code is what runs."""
+"""Speed by torch.compile alone: nothing replaces your code, so your code is what runs."""
 
 import logging
 from collections.abc import Callable, Iterator
