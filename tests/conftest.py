@@ -311,8 +311,11 @@ def question_of(inputs: dict[str, Any]) -> str:
 
 def is_blank(error: Exception) -> bool:
     """Whether a blank to fill in raised this, not PyTorch for a dtype, a device or a `foward`."""
-    pytorchs = ("not implemented for", "missing the required", "Could not run", "meta tensor")
-    return isinstance(error, NotImplementedError) and not any(say in str(error) for say in pytorchs)
+    refusals = (
+        *("not implemented for", "missing the required", "Could not run", "meta tensor"),
+        *("not supported", "unsupported"),
+    )
+    return isinstance(error, NotImplementedError) and not any(say in str(error) for say in refusals)
 
 
 def adapter_in(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from probes.modules import construction
 from test_transformer import BLOCK, block_case, model_case
 from test_transformer import MODEL as LM
 
-MODEL = {"d_model": 96, "d_ff": 224, "vocab_size": 400, "num_layers": 1, "num_heads": 4}
+MODEL = {"d_model": 96, "d_ff": 224, "vocab_size": 400, "num_layers": 2, "num_heads": 4}
 # A normal distribution cut off at 3 sigma has 0.9866 of its standard deviation.
 CUT_OFF = 0.9866
 
@@ -78,6 +78,16 @@ def expect_cut_off_normal(weight, sigma, name, mistakes):
         f"{name}: a fresh weight has mean {mean:.4g}, expected 0",
         "wrong-initialisation",
     )
+
+
+def expect_all_different(fresh, name, question):
+    same = [
+        (i, j)
+        for j, weight in enumerate(fresh)
+        for i in range(j)
+        if fresh[i].shape == weight.shape and np.array_equal(fresh[i], weight)
+    ]
+    expect(not same, f"{name}: two fresh weights are equal: {question}", "wrong-initialisation")
 
 
 @pytest.mark.problem("linear")
@@ -151,26 +161,20 @@ def test_swiglu_starts_with_every_weight_drawn_by_itself(observe, rng):
             f"run_swiglu: nothing is written to {sum(is_empty)} of {len(fresh)} fresh weights",
             "wrong-initialisation",
         )
-        same = [
-            (i, j)
-            for j, weight in enumerate(fresh)
-            for i in range(j)
-            if fresh[i].shape == weight.shape and np.array_equal(fresh[i], weight)
-        ]
-        expect(
-            not same,
-            "run_swiglu: two fresh weights are equal: is the generator seeded in a constructor?",
-            "wrong-initialisation",
-        )
+        expect_all_different(fresh, "run_swiglu", "is the generator seeded in a constructor?")
 
 
 @pytest.mark.problem("transformer_lm")
 def test_model_starts_with_all_weights_drawn(observe, rng):
     case = model_case(rng, batch=1, length=2, **MODEL)
     modules = observe(construction, function=LM, arguments=case)
+    given = list(case["weights"].values())
+    head_sigma = math.sqrt(2 / 496)
     for module in (module for module in modules if module["is_loading"]):
-        for parameter in module["parameters"]:
-            weight = parameter["values"]
+        weights = [parameter["values"] for parameter in module["parameters"]]
+        # Some are loaded already where an adapter loads one layer after the other.
+        fresh = [w for w in weights if not any(np.array_equal(w, loaded) for loaded in given)]
+        for weight in fresh:
             name = f"{LM}: as weights are loaded, a parameter of shape {weight.shape}"
             expect(
                 not np.isnan(weight).any(),
@@ -179,19 +183,34 @@ def test_model_starts_with_all_weights_drawn(observe, rng):
             )
             is_table = 400 in weight.shape
             sigma = max(embedding_sigma(), 1.0) if is_table else math.sqrt(2 / sum(weight.shape))
+            # A table is the embedding or the output head, whose weights are smaller.
+            least = min(embedding_sigma(), head_sigma) if is_table else sigma
             expect(
-                weight.ndim != 2 or weight.std() <= 3 * sigma,
+                not is_matrix(weight) or least / 3 <= weight.std() <= 3 * sigma,
                 f"{name} has standard deviation {weight.std():.3g}, expected about {sigma:.3g}",
                 "wrong-initialisation",
             )
         # Embedding and output head have one shape, and the head is a linear layer.
-        tables = [p["values"].std() for p in module["parameters"] if 400 in p["values"].shape]
+        tables = [weight.std() for weight in fresh if 400 in weight.shape]
         expect(
-            len(tables) < 2 or min(tables) <= 3 * math.sqrt(2 / 496),
+            len(tables) < 2 or min(tables) <= 3 * head_sigma,
             f"{LM}: as weights are loaded, the output head has standard deviation"
-            f" {min(tables, default=0):.3g}, expected about {math.sqrt(2 / 496):.3g}",
+            f" {min(tables, default=0):.3g}, expected about {head_sigma:.3g}",
             "wrong-initialisation",
         )
+        expect(
+            len(tables) < 2 or max(tables) >= embedding_sigma() / 3,
+            f"{LM}: as weights are loaded, the embedding has standard deviation"
+            f" {max(tables, default=0):.3g}, expected about {embedding_sigma():.3g}",
+            "wrong-initialisation",
+        )
+        question = "is the generator seeded in a constructor, or a block copied?"
+        expect_all_different(list(filter(is_matrix, fresh)), LM, question)
+
+
+def is_matrix(weight):
+    """Whether a parameter is a matrix, not the gain of a norm, of shape (1, d_model) perhaps."""
+    return weight.ndim == 2 and min(weight.shape) > 1
 
 
 @pytest.mark.problem("rmsnorm")

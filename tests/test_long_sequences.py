@@ -11,16 +11,17 @@ from test_transformer import BLOCK, MODEL, block_case, model_arguments, model_ca
 LONG = 40  # Where nothing says how long a sequence may be, some make a mask for 64.
 
 
-def examine(observe, function, case, key, expected):
+def examine(observe, function, case, key, expected, tolerance=1e-4):
     short = {**case, key: case[key][:, :5]}
     if "token_positions" in case:
         short["token_positions"] = case["token_positions"][:5]
     with noting(
-        f"with 5 positions; here there are {LONG}, which is allowed",
+        f"with 5 positions; here there are {case[key].shape[1]}, which is allowed",
         control=lambda: observe(forward, function=function, arguments=short),
     ):
         seen = observe(forward, function=function, arguments=case)
-    expect_close(seen["output"], expected, f"{function} of {LONG} positions", tolerance=1e-4)
+    name = f"{function} of {case[key].shape[1]} positions"
+    expect_close(seen["output"], expected, name, tolerance=tolerance)
 
 
 @pytest.mark.problem("multihead_self_attention")
@@ -49,5 +50,8 @@ def test_block_takes_a_long_sequence(observe, rng):
 
 @pytest.mark.problem("transformer_lm")
 def test_model_takes_a_long_sequence(observe, rng):
-    case = {**model_case(rng, batch=1, length=LONG), "context_length": LONG}
-    examine(observe, MODEL, case, "in_indices", oracles.transformer_lm(*model_arguments(case)))
+    # Here context_length says it; some make a mask for 1,024 whatever it says.
+    case = {**model_case(rng, batch=1, length=1100, vocab_size=5), "context_length": 1100}
+    expected = oracles.transformer_lm(*model_arguments(case))
+    # Angles of float32 are exact to 6e-5 there.
+    examine(observe, MODEL, case, "in_indices", expected, tolerance=1e-3)

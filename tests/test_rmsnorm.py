@@ -13,7 +13,7 @@ from compare import (
 from contract import current
 from mistakes import functions as mistakes
 from oracles import model as oracles
-from probes.model import backward, forward
+from probes.model import backward, forward, forward_if_supported
 from strided import forward_strided
 from trials import ask, once
 
@@ -131,8 +131,8 @@ def test_rmsnorm_computes_in_float32_and_returns_the_dtype_of_its_input(
     if shift >= one_rounding / 8:
         finding = f"run_rmsnorm of {dtype}: whole rows are off by up to {shift:.1e} of their length"
         cause = (
-            "squares or their mean are kept in low precision: compute in float32 and cast the"
-            " result back"
+            "squares, their mean or its root are kept in low precision: compute in float32 and cast"
+            " only the result back"
         )
         is_right_in_float32 = all(trial.is_right for trial in trials(observe))
         report(finding, [cause] if is_right_in_float32 else [], "")
@@ -141,9 +141,11 @@ def test_rmsnorm_computes_in_float32_and_returns_the_dtype_of_its_input(
 def test_rmsnorm_keeps_float64(observe, rng):
     case = rmsnorm_case(rng, (3,))
     dtypes = dict.fromkeys(["in_features", "weights"], "float64")
-    seen = observe(forward, function="run_rmsnorm", arguments=case, dtypes=dtypes)["output"]
+    seen = observe(forward_if_supported, function="run_rmsnorm", arguments=case, dtypes=dtypes)
+    if seen is None:
+        return
     expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
-    expect_close(seen, expected, "run_rmsnorm", dtypes="float64", tolerance=1e-6)
+    expect_close(seen["output"], expected, "run_rmsnorm", dtypes="float64", tolerance=1e-6)
 
 
 def test_rmsnorm_does_not_overflow_in_float16(observe, rng):

@@ -83,7 +83,8 @@ def _words_of(line: Line, forms: list[str], kinds: Kinds) -> Iterator[Word]:
             continue
         for adjective in _listed(adjectives, line, kinds):
             full = f"{adjective} {word}"
-            yield Word(word, **vars(word) | row | {"full": full, "a": with_article(full)})
+            a = with_article(full)
+            yield Word(word, **vars(word) | row | {"full": full, "a": a, "A": capitalized(a)})
 
 
 def _listed(text: str, line: Line, kinds: Kinds) -> Iterator[Word]:

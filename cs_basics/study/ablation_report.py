@@ -104,7 +104,7 @@ def _blocks(
 
 
 def _table_of_variants(base: TrainConfig, summaries: Sequence[Summary], noise: Noise) -> Table:
-    reference = next((s for s in summaries if _changes(base, s) == "" and s.is_sound), None)
+    reference = _reference(base, summaries)
     reference_name = "base" if reference is None else reference.variant
     header = [
         *("variant", "bits per byte", "largest - smallest", f"to {reference_name}"),
@@ -240,6 +240,14 @@ def _status(summary: Summary) -> str:
     if len({run.status for run in summary.runs}) == 1:
         return summary.runs[0].status
     return "; ".join(f"seed {run.config.run.seed}: {run.status or 'sound'}" for run in summary.runs)
+
+
+def _reference(base: TrainConfig, summaries: Sequence[Summary]) -> Summary | None:
+    """Return the sound variant that changes only what all variants change, if there is one."""
+    changed = [set(_changes(base, summary).split(", ")) - {""} for summary in summaries]
+    by_all = set[str].intersection(*changed)
+    pairs = zip(summaries, changed, strict=True)
+    return next((s for s, own in pairs if own == by_all and s.is_sound), None)
 
 
 def _changes(base: TrainConfig, summary: Summary) -> str:

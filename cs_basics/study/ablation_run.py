@@ -110,6 +110,11 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
     """
     if config.run.run_dir is None:
         raise ValueError("run_dir is not set: where should the run be kept?")
+    if config.optim.average_from < 1 or config.model.num_models > 1:
+        raise ValueError(
+            f"average_from={config.optim.average_from} and num_models={config.model.num_models}: an"
+            " ablation trains one model and averages no weights: set both to 1"
+        )
     folder = RunFolder(config.run.run_dir)
     folder.path.mkdir(parents=True, exist_ok=True)
     corpus = prepare_corpus(config, shared, is_fast=config.run.fast == "auto")
@@ -130,6 +135,11 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
             trainer.save(log)
     rows = [row for row in log.rows if "train/loss" in row]
     if diverged_at is None:
+        if not rows:
+            raise ValueError(
+                f"max_minutes={config.run.max_minutes} was over before the first update:"
+                " give the run more time"
+            )
         diverged_at = first_diverged_step([row["train/loss"] for row in rows])
     result = RunResult(
         num_parameters=sum(p.numel() for p in trainer.model.parameters()),

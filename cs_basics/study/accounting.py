@@ -28,7 +28,7 @@ Parts = dict[str, int]
 
 
 def parameters(config: ModelConfig) -> Parts:
-    """Count the parameters of each part of the model, over all blocks.
+    """Count the parameters of each part of the model, over all blocks and models of an ensemble.
 
     Tied weights are counted once, as the embedding.
     """
@@ -38,7 +38,7 @@ def parameters(config: ModelConfig) -> Parts:
     value_scales = 2 * (num_layers - 1) if config.value_residual else 0
     head_norms = 2 * config.d_head if config.qk_norm else 0
     head_norms += config.d_q if config.head_norm != "none" else 0
-    return {
+    of_one = {
         "token embeddings": config.vocab_size * d_model,
         "attention": num_layers * d_model * attention_width(config) + value_scales,
         "feed-forward": num_layers
@@ -47,6 +47,12 @@ def parameters(config: ModelConfig) -> Parts:
         "output head": config.vocab_size
         * ((0 if config.tie_embeddings else d_model) + config.head_bias),
     }
+    return of_all(config, of_one)
+
+
+def of_all(config: ModelConfig, of_one: Parts) -> Parts:
+    """Return what all models of an ensemble count together."""
+    return {part: config.num_models * count for part, count in of_one.items()}
 
 
 def num_norms(config: ModelConfig) -> int:
@@ -83,13 +89,14 @@ def forward_flops(config: ModelConfig, seq_len: int | None = None) -> Parts:
     d_model, num_layers = config.d_model, config.num_layers
     pairs = num_layers * 2 * seq_len**2 * config.d_q
     ffn = num_layers * 2 * seq_len * num_ffn_matrices(config) * d_model * config.d_ff
-    return {
+    of_one = {
         "attention projections": num_layers * 2 * seq_len * d_model * attention_width(config),
         "attention scores": pairs,
         "attention-weighted values": pairs,
         "feed-forward": ffn,
         "output head": 2 * seq_len * d_model * config.vocab_size,
     }
+    return of_all(config, of_one)
 
 
 def training_flops(config: ModelConfig, batch_size: int) -> Parts:
@@ -122,7 +129,6 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     """
     tokens = batch_size * config.context_length
     stream, hidden = tokens * config.d_model, tokens * config.d_ff
-    num_parameters = total(parameters(config))
     # What the projections read; rotated queries and keys; values; what the output projection
     # reads. Keys and values are repeated for each head of queries that shares them.
     attention = stream + 4 * tokens * config.d_q
@@ -139,25 +145,29 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     # Each block's values before they are mixed.
     is_mixed = config.value_residual and config.num_layers > 1
     unmixed = config.num_layers * tokens * config.d_kv if is_mixed else 0
-    floats = {
+    num_parameters = total(parameters(config))
+    weights = {
         "weights": num_parameters,
         "gradients": num_parameters,
         "optimizer state": 2 * num_parameters,
+    }
+    activations = {
         "activations: attention": config.num_layers * attention + unmixed,
         "activations: feed-forward": config.num_layers * ffn,
         "activations: norms, head": num_norms(config) * per_norm * stream + output_head,
         "activations: logits and loss": 4 * tokens * config.vocab_size,
     }
+    floats = weights | of_all(config, activations)
     return {part: FLOAT32_BYTES * count for part, count in floats.items()}
 
 
 def inference_memory(config: ModelConfig) -> Parts:
     """Count the bytes that generating a text in float32 holds when the context is full, by part."""
-    values = {
-        "weights": total(parameters(config)),
+    text = {
         "KV cache": 2 * config.num_layers * config.context_length * config.d_kv,
         "logits": config.vocab_size,
     }
+    values = {"weights": total(parameters(config))} | of_all(config, text)
     return {part: FLOAT32_BYTES * count for part, count in values.items()}
 
 

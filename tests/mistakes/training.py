@@ -190,9 +190,8 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
     matrices = [g for g in present if g.ndim == 2]
     first, last = (places[0], places[-1]) if places else (0, 0)
     return {
-        "nothing is clipped (a generator of parameters can be walked through only once)": scaled(
-            lambda _: 1.0
-        ),
+        "nothing is clipped: p.grad * factor makes a new tensor, so scale in place (mul_); a"
+        " generator of parameters can be walked through only once": scaled(lambda _: 1.0),
         "each gradient is clipped by its own norm, not by the joint one": scaled(each),
         "values are clamped, not scaled": [
             None if g is None else np.clip(g, -max_l2_norm, max_l2_norm) for g in given

@@ -93,7 +93,7 @@ def forward(
 # How PyTorch, or a check of the submission's own, complains of tensors of different types and of
 # types that it cannot compute in; and of a -1 in view() or reshape() where a batch is empty.
 UNSUITABLE = ("dtype", "scalar type", "not implemented for", "can't be cast", "float", "Half")
-AMBIGUOUS = ("0 elements",)
+AMBIGUOUS = ("0 elements", "numel() == 0")
 
 
 def forward_if_supported(
@@ -105,15 +105,19 @@ def forward_if_supported(
 ) -> Plain | None:
     """Call one adapter with what it need not take; None if it raises one of these complaints.
 
-    Adapters may load any weights into modules of float32, and reshape by view(..., -1).
+    Adapters may load any weights into modules of float32, and reshape by view(..., -1). Whatever a
+    type raises that works in float32 is a refusal, too.
     """
     try:
         return forward(adapters, function, arguments, dtypes)
     except (RuntimeError, TypeError, ValueError, AssertionError) as error:
         # PyTorch raises NotImplementedError for a type, too; that of a blank to fill in is empty.
-        if not any(complaint in str(error) for complaint in complaints):
+        if any(complaint in str(error) for complaint in complaints):
+            return None
+        if not dtypes:
             raise
-        return None
+    forward(adapters, function, arguments)  # What runs in float32 was refused for its type.
+    return None
 
 
 def forward_in_turns(adapters: Any, function: str, cases: Sequence[Plain]) -> list[Plain]:

@@ -26,9 +26,11 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
     def look(module: nn.Module, is_loading: bool) -> None:
         if "_parameters" not in vars(module):
             return  # Its constructor ended with an exception before it had begun.
-        parameters = [plain(parameter) for parameter in module.parameters()]
-        saved = module.state_dict()
-        learned = {name for name, _ in module.named_parameters(remove_duplicate=False)}
+        # What lies on "meta" has no memory yet, and so no values.
+        parameters = [plain(p) for p in module.parameters() if not p.is_meta]
+        saved = {name: value for name, value in module.state_dict().items() if not value.is_meta}
+        named = module.named_parameters(remove_duplicate=False)
+        learned = {name for name, p in named if p.requires_grad}
         made.append(
             {
                 "is_loading": is_loading,

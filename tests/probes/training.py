@@ -104,6 +104,33 @@ def closure_step(adapters: Any, options: dict[str, Any]) -> Plain | None:
     }
 
 
+def takes_float64(adapters: Any, kind: str, inputs: Plain) -> bool:
+    """Tell whether a probe of this file runs with gradients of float64: they may be refused.
+
+    Args:
+        adapters: What is probed.
+        kind: "clip" or "optimize".
+        inputs: Arguments of the probe.
+    """
+    run = {"clip": clip, "optimize": optimize}[kind]
+    try:
+        run(adapters, **inputs)
+    except Exception:
+        # What runs in float32 was refused for its type; what does not is to be seen.
+        run(adapters, **in_float32(inputs))
+        return False
+    return True
+
+
+def in_float32(value: Any) -> Any:
+    """Return plain data with all of its arrays in float32."""
+    if isinstance(value, dict):
+        return {name: in_float32(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [in_float32(one) for one in value]
+    return value.astype(np.float32) if isinstance(value, np.ndarray) else value
+
+
 def make_optimizer(
     optimizer_class: Any, groups: list[dict[str, Any]], options: dict[str, Any], given_as: str
 ) -> torch.optim.Optimizer:
@@ -129,7 +156,8 @@ def restarted(
     for group in groups:
         group["params"] = [nn.Parameter(old.detach().clone()) for old in group["params"]]
     fresh = make_optimizer(optimizer_class, groups, options, given_as)
-    fresh.load_state_dict(torch.load(saved))
+    # A state of a class of its own is read, too: the file was written above.
+    fresh.load_state_dict(torch.load(saved, weights_only=False))
     return fresh
 
 
@@ -299,7 +327,10 @@ def checkpoint(
         model.train_step(optimizer, row)
     optimizer.param_groups[0]["lr"] = later_lr
     fresh = Regression(*(np.zeros_like(array) for array in parameters))
-    fresh_optimizer = torch.optim.AdamW(fresh.parameters(), lr=first_lr, foreach=False)
+    # Another decay: all options come from the checkpoint, not only the rate.
+    fresh_optimizer = torch.optim.AdamW(
+        fresh.parameters(), lr=first_lr, weight_decay=0.5, foreach=False
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "after step 5.ckpt"
         if place == "overwritten":

@@ -86,8 +86,8 @@ def counted(results: Sequence[Result]) -> list[str]:
 
 
 def kind_of(verdict: str) -> str:
-    """Return a verdict without its conditions."""
-    if verdict.startswith("not measured"):
+    """Return a verdict without its conditions; what one seed cannot judge is not measured."""
+    if verdict.startswith(("not measured", "not judged")):
         return NOT_MEASURED
     return verdict if verdict in (FALSE, NOT_SEEN) else AT_LEAST_PARTLY
 
@@ -134,7 +134,9 @@ def details(result: Result) -> list[Block]:
     claim, found = result.entry.claim, list[Block]()
     if claim.program:
         found.append(Paragraph(f'"{claim.says}" {result.verdict.capitalize()}. {claim.correct}'))
-        output = output_of(claim.program).splitlines() if result.row.values else []
+        # A row may come from a machine that has what the program needs.
+        can_run = result.row.values and not result.entry.missing
+        output = output_of(claim.program).splitlines() if can_run else []
         found.append(Code("\n".join([claim.program, *(f"# -> {line}" for line in output)])))
     if claim.draw is not None and result.row.values:
         picture = (PICTURES / f"{claim.name}.png").as_posix()

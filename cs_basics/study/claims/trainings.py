@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cs_basics.run.config import TrainConfig
+from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.token_file import open_token_file, tokenizer_checksum
@@ -103,6 +104,8 @@ class Trainings:
         if result is None:
             started = time.monotonic()
             folder.write_config(config)
+            # Of the base, so that the texts do not depend on which seed is trained first.
+            prepare_corpus(self.base, self.shared, is_fast=config.run.fast == "auto")
             result = run_variant(config, self.shared, keep_weights=True)
             self.seconds.append(time.monotonic() - started)
         elif folder.read_config().replace(run_dir=folder.path) != config:

@@ -1,5 +1,6 @@
 """Which recipes have to be trained, and which rungs are accepted: decided by the scores so far."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,8 @@ class Trial:
     is_done: bool
     p: float = 1.0
     is_accepted: bool = False
+    has_failed: bool = False
+    """Whether a training with the rung has no score."""
 
     @property
     def verdict(self) -> str:
@@ -30,6 +33,8 @@ class Trial:
             return NOT_YET
         if self.is_accepted:
             return "better"
+        if self.has_failed:
+            return "failed"
         return "worse" if self.p < P else "not seen"
 
 
@@ -61,7 +66,10 @@ def climb(rungs: Sequence[Rung], scores: Scores, seeds: Sequence[int]) -> Climb:
             return Trial(below, above, is_done=False)
         without, with_it = ([value for value in row if value is not None] for row in found)
         p, is_better = p_value(with_it, without), is_lower(with_it, without)
-        return Trial(below, above, is_done=True, p=p, is_accepted=is_better)
+        has_failed = not all(map(math.isfinite, with_it))
+        return Trial(
+            below, above, is_done=True, p=p, is_accepted=is_better, has_failed=has_failed
+        )
 
     for rung in rungs:
         state.alone[rung.name] = trial(rung.needs, rung, missing_alone)

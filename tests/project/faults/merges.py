@@ -407,6 +407,15 @@ class Printing(PlainTraining):
         return OrderedDict(vocab), merges
 
 
+@training_variant("it refuses a text without any pair")
+class RefusesNothing(PlainTraining):
+    def __call__(self, input_path, vocab_size, special_tokens):
+        vocab, merges = super().__call__(input_path, vocab_size, special_tokens)
+        if not merges and vocab_size > 256 + len(special_tokens):
+            raise ValueError("the text has no pair to merge")
+        return vocab, merges
+
+
 @training_variant("special tokens come first in the vocabulary")
 class SpecialsFirst(PlainTraining):
     def vocab(self, specials, merged):

@@ -184,6 +184,18 @@ fault("transformer_lm", "no weight is initialised", "whatever lay in memory")(
 fault("transformer_lm", "all weights start from N(0, 1)", "standard deviation")(
     model_from(lambda _, *shape: torch.randn(*shape))
 )
+fault("transformer_lm", "all weights start from N(0, 0.02^2)", "standard deviation 0.0")(
+    model_from(lambda _, *shape: 0.02 * torch.randn(*shape))
+)
+fault("transformer_lm", "the embedding starts like the output head", "the embedding has")(
+    model_from(lambda _, *shape: DRAWN(*shape))
+)
+fault("transformer_lm", "queries start from zero", "standard deviation 0,")(
+    model_from(lambda name, *shape: as_asked(name, *shape) * ("q_proj" not in name))
+)
+fault("transformer_lm", "each weight is drawn from the same seed", "two fresh weights")(
+    model_from(lambda name, *shape: (torch.manual_seed(0), as_asked(name, *shape))[1])
+)
 fault("transformer_lm", "the output head starts from N(0, 1)", "the output head has")(
     model_from(lambda name, *shape: as_asked(name.replace("head", "embeddings"), *shape))
 )
@@ -231,6 +243,31 @@ fault("rope", "the tables are saved in the state dict", "persistent=False")(
     rope_by_tables(is_saved=True)
 )
 variant("rope", "tables in buffers that are not saved")(rope_by_tables(is_saved=False))
+
+
+class FrozenTables(nn.Module):
+    """Tables that are parameters without a gradient, which a state dict holds."""
+
+    def __init__(self, angle):
+        super().__init__()
+        self.cos = nn.Parameter(angle.cos(), requires_grad=False)
+        self.sin = nn.Parameter(angle.sin(), requires_grad=False)
+
+    forward = Tables.forward
+
+
+@fault("rope", "the tables are frozen parameters, which are saved", "persistent=False")
+def frozen_tables(d_k, theta, max_seq_len, in_query_or_key, token_positions):
+    tables = FrozenTables(angles(torch.arange(max_seq_len), d_k, theta))
+    return tables(in_query_or_key, token_positions)
+
+
+@variant("linear", "a module without memory, which is given its weight")
+def made_on_meta(weights, in_features, **_):
+    with torch.device("meta"):
+        module = Learned(torch.empty(weights.shape))
+    module.load_state_dict({"weight": weights}, assign=True)
+    return in_features @ module.weight.T
 
 
 class Frequencies(nn.Module):

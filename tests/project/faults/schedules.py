@@ -83,6 +83,9 @@ fault(CLIPPING, "gradients are scaled to length 1", "max_l2_norm is forgotten")(
 fault(CLIPPING, "the gradient is replaced by a new tensor", "new tensor")(
     clipping(scale=lambda p, factor: setattr(p, "grad", p.grad * factor))
 )
+fault(CLIPPING, "the product is not kept", "scale in place (mul_)")(
+    clipping(scale=lambda p, factor: p.grad * factor)
+)
 fault(CLIPPING, "the parameters are scaled too", "changed a parameter")(
     clipping(scale=lambda p, factor: (p.grad.mul_(factor), p.mul_(factor)))
 )
@@ -93,6 +96,13 @@ fault(CLIPPING, "the norm leaves out what is no matrix", "leaves out what is no 
     clipping(lambda gs: joint_norm([g for g in gs if g.ndim == 2]))
 )
 fault(CLIPPING, "nothing is clipped", "nothing is clipped")(clipping(is_clipped=lambda *_: False))
+
+
+@variant(CLIPPING, "float64 is refused")
+def without_float64(parameters, max_l2_norm):
+    parameters = list(parameters)
+    assert all(p.dtype != torch.float64 for p in parameters)
+    clipping()(parameters, max_l2_norm)
 
 
 @fault(CLIPPING, "a parameter without a gradient is an error", "if every parameter has a gradient")

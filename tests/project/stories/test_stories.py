@@ -332,6 +332,11 @@ def test_article_is_chosen_by_sound(phrase, expected):
     assert expected.capitalize() == Word(phrase).A
 
 
+def test_a_word_with_an_adjective_starts_a_sentence_with_it(tmp_path):
+    words = read_text(read_words, tmp_path, "== toy / adjectives\nball / old, red")["toy"]
+    assert [word.A for word in words] == ["An old ball", "A red ball"]
+
+
 # Seeds and files
 
 

@@ -86,6 +86,14 @@ def test_variants_are_ranked_by_their_mean_and_compared_with_the_base(report):
     assert "norm=layernorm" in cells(markdown, "layernorm")[0]
 
 
+def test_what_all_variants_change_is_no_difference_between_them(report):
+    worse = dataclasses.replace(RESULT, bits_per_byte=1.5)
+    runs = [run_of("pre", ffn="relu"), run_of("post", result=worse, ffn="relu", placement="post")]
+    markdown, _ = report(runs)
+    assert cells(markdown, "variant")[0][3] == "to pre"
+    assert cells(markdown, "post")[0][3].startswith("+0.51")
+
+
 def test_neighbours_are_judged_in_sentences(report):
     markdown, page = report(RUNS)
     near = r"rmsnorm is 0\.0002 bits per byte ahead of layernorm: within noise"

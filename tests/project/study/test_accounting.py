@@ -171,6 +171,17 @@ def test_training_holds_four_numbers_per_parameter_besides_activations():
     assert memory["weights"] + memory["gradients"] + memory["optimizer state"] == 16 * count
 
 
+def test_the_models_of_an_ensemble_cost_that_many_times_as_much():
+    two = dataclasses.replace(PLAIN, num_models=2)
+    for count in (
+        accounting.parameters,
+        accounting.forward_flops,
+        accounting.inference_memory,
+        lambda config: accounting.training_memory(config, batch_size=3),
+    ):
+        assert total(count(two)) == 2 * total(count(PLAIN))
+
+
 def test_inference_memory_holds_the_cache_that_generation_makes(config):
     caches = decoding_model(build_model(config)).empty_caches(1, config.context_length)
     real = sum(keys.nbytes + values.nbytes for keys, values in caches)

@@ -201,6 +201,13 @@ def test_what_is_not_here_is_said(monkeypatch):
     assert ledger.verdict_of(ENTRIES["warmup"], row) == "not measured yet"
 
 
+def test_what_was_not_judged_is_not_counted_as_true():
+    row = Row(claim="mean-share", code="").with_values(0, {"a": 1.0}, 0.1, "2026-01-02", "here")
+    results = [document.Result(e, row) for e in ENTRIES.values() if not e.claim.is_exact][:2]
+    assert all(result.verdict.startswith("not judged") for result in results)
+    assert document.counted(results) == ["2 claims", "2 not measured"]
+
+
 def test_the_page_shows_values_programs_and_pictures():
     results = []
     for name in ("keepdim", "eps-place-gradients", "rmsnorm-scale", "bleu"):

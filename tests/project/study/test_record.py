@@ -121,6 +121,8 @@ def test_first_the_base_and_the_rungs_alone_then_on_top_of_what_won():
     assert state.is_decided
     assert [state.alone[name].verdict for name in "abc"] == ["better", "better", "worse"]
     assert [state.on_top[name].verdict for name in "abc"] == ["better", "not seen", "better"]
+    scores |= {("a", "b"): dict.fromkeys(SEEDS, math.inf)}
+    assert climb(rungs, scores, SEEDS).on_top["b"].verdict == "failed"
 
 
 def test_what_a_rung_needs_is_its_base_alone_and_must_be_accepted_for_the_top():

@@ -17,7 +17,7 @@ class BatchNorm(nn.Module):
     """Normalise each coordinate over all samples and positions (Ioffe and Szegedy, alg. 1 and 2).
 
     While training the statistics are the batch's, and a running mean of them is kept; afterwards
-    that running mean is used.
+    that running mean is used. (Algorithm 2 multiplies the variance by m / (m - 1) first.)
 
     Args:
         d_model: Size of the last axis.
