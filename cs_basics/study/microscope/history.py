@@ -27,7 +27,7 @@ class History:
     Args:
         folder: The run, finished or in progress.
         num_windows: Windows of its validation text that the model reads; readings of another number
-            are made again.
+            do not count here, but stay in the file.
 
     Raises:
         FileNotFoundError: The folder holds no run, or no validation text yet.
@@ -39,6 +39,8 @@ class History:
         self.config = folder.read_config()
         self.path = folder.path / "microscope.jsonl"
         self.token_ids = self._windows()
+        self.others: list[str] = []
+        """Lines of readings of other numbers of windows: they stay in the file."""
         self.readings = self._kept()
 
     def update(self, on_progress: OnProgress | None = None) -> bool:
@@ -108,6 +110,8 @@ class History:
                 row = json.loads(line)
                 if row.pop("windows") == self.num_windows:
                     readings[row["step"]] = Reading(**row)
+                else:
+                    self.others.append(line)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"{self.path} cannot be read ({error}): delete it, it is made again"
             raise ValueError(message) from None
@@ -115,4 +119,5 @@ class History:
 
     def _keep(self) -> None:
         rows = ({"windows": self.num_windows, **one.to_json()} for one in self.in_order())
-        write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+        lines = [*self.others, *map(json.dumps, rows)]
+        write_atomically(self.path, "".join(f"{line}\n" for line in lines).encode())

@@ -180,6 +180,15 @@ def test_readings_outlive_their_checkpoints(folder):
     assert [reading.step for reading in History(folder, 3).in_order()] == []
 
 
+def test_readings_of_another_number_of_windows_stay(folder):
+    history = History(folder, 2)
+    history.update()
+    folder.checkpoint_of(20).rename(folder.checkpoint_of(25))
+    assert History(folder, 3).update()
+    assert History(folder, 2).readings == history.readings
+    assert sorted(History(folder, 3).readings) == [0, 25]
+
+
 def test_step_0_is_what_the_run_began_with(folder, tiny_config):
     """Of a run without an update: its checkpoint holds the weights that it began with."""
     history = History(folder, 2)
