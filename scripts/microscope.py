@@ -72,11 +72,14 @@ def look(history: History, picture: Path, *, follow: bool) -> None:
     show = progress_printer()
     while True:
         has_ended = history.is_over()
-        if history.update(show) or not picture.exists():
+        if (history.update(show) or not picture.exists()) and history.readings:
             write_atomically(picture, plot_readings(history.in_order(), history.folder.path.name))
         if not follow or has_ended:
             break
         time.sleep(LOOK_EVERY_S)
+    if not history.readings:
+        path = history.folder.path
+        raise ValueError(f"{path} holds no checkpoint yet: add --follow to wait for the first")
     newest = history.in_order()[-1]
     for line in table(newest):
         print_result(line)

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import time
 
 import pytest
 import torch
@@ -235,6 +236,18 @@ def test_the_script_draws_follows_and_walks(script, folder, tmp_path):
     assert "x = x + self.attn(self.ln1(x))" in finished.out
     finished = script("microscope", folder.path, "--diagram", tmp_path / "flow.png")
     assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_first_checkpoint_is_asked_for_or_waited_for(script, folder, monkeypatch):
+    folder.write_config(folder.read_config(), imported_from="elsewhere")  # It has no step 0.
+    kept = folder.checkpoint_of(20).rename(folder.path / "kept.pt")
+    finished = script("microscope", folder.path)
+    assert (finished.code, finished.err.count("\n")) == (2, 1)
+    assert f"{folder.path} holds no checkpoint yet: add --follow to wait" in finished.err
+    monkeypatch.setattr(time, "sleep", lambda _: kept.rename(folder.checkpoint_of(20)))
+    finished = script("microscope", folder.path, "--follow")
+    assert finished.code == 0, finished.err
+    assert f"1 steps of {folder.path}, drawn in" in finished.out
 
 
 def test_of_a_run_on_a_gpu_no_step_0_is_drawn_again(folder):
