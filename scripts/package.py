@@ -47,11 +47,15 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
     check_adapters(root)
     packed: list[Path] = []
     left_out: list[tuple[Path, str]] = []
-    for path, reason in sorted(survey(root, out)):
+    needed = {ADAPTERS, *beside_adapters(root)}
+    for path, reason in sorted(survey(root, out, needed)):
         if reason:
             left_out.append((path, reason))
         else:
             packed.append(path)
+    if missing := sorted(needed.difference(packed)):
+        reason = dict(left_out).get(missing[0], "behind a link")
+        raise ValueError(f"{missing[0]}, which the examination needs, cannot be packed: {reason}")
     num_bytes = sum((root / path).stat().st_size for path in packed)
     if num_bytes > MAX_BYTES:
         largest = max(packed, key=lambda path: (root / path).stat().st_size)
@@ -95,15 +99,18 @@ def parse(root: Path, place: Path) -> ast.Module:
         raise ValueError(f"{place}: {error}") from error
 
 
-def survey(root: Path, out: Path) -> Iterator[tuple[Path, str]]:
-    """Yield files and folders in order, each with the reason to leave it out, or ""."""
+def survey(root: Path, out: Path, needed: set[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield files and folders in order, each with the reason to leave it out, or "".
+
+    Of tests/ only the needed files are packed.
+    """
     waiting = [root]
-    needed = {ADAPTERS, *beside_adapters(root)}
+    on_the_way = {folder for place in needed for folder in place.parents}
     while waiting:
         for path in waiting.pop().iterdir():
             place = path.relative_to(root)
             reason = reason_to_leave(path, place)
-            if place.parts == ("tests",) and path.is_dir() and not path.is_symlink():
+            if place in on_the_way and path.is_dir() and not path.is_symlink():
                 waiting.append(path)
             elif place.parts[0] == "tests":
                 yield place, "" if place in needed and not reason else reason or REASONS["tests"]
@@ -140,19 +147,33 @@ def beside_adapters(root: Path) -> Iterator[Path]:
     """Yield the files in tests/ that the adapters import, directly or indirectly."""
     waiting, seen = [ADAPTERS], {ADAPTERS}
     while waiting:
-        for node in ast.walk(parse(root, waiting.pop())):
+        importer = waiting.pop()
+        for node in ast.walk(parse(root, importer)):
             names: list[str] = []
+            folder = ADAPTERS.parent
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 base = node.module or ""
                 names = [base, *(f"{base}.{alias.name}".strip(".") for alias in node.names)]
+                if node.level:
+                    folder = importer.parents[min(node.level, len(importer.parents)) - 1]
             for name in names:
-                place = Path("tests", *name.removeprefix("tests.").split(".")).with_suffix(".py")
-                if place not in seen and (root / place).is_file():
-                    seen.add(place)
-                    waiting.append(place)
-                    yield place
+                for place in places_of(name, folder):
+                    if place not in seen and (root / place).is_file():
+                        seen.add(place)
+                        waiting.append(place)
+                        yield place
+
+
+def places_of(name: str, folder: Path) -> list[Path]:
+    """Return the places in tests/ where a module may be, and those of the packages around it."""
+    places: list[Path] = []
+    for part in name.removeprefix("tests.").split("."):
+        folder /= part
+        places.append(folder / "__init__.py")
+    places.append(folder.parent / f"{folder.name}.py")
+    return [place for place in places if place.parts[0] == ADAPTERS.parts[0]]
 
 
 def write_zip(out: Path, root: Path, places: list[Path]) -> None:

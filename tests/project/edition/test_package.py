@@ -82,6 +82,32 @@ def test_the_zip_holds_the_code_and_nothing_else(root, tmp_path, capsys):
         assert f"  {place} " in left_out
 
 
+def test_packages_beside_the_adapters_are_in_the_zip(root, tmp_path):
+    files = {
+        "tests/adapters.py": "import tests.helpers.glue\nfrom toolbox import z\n",
+        "tests/helpers/__init__.py": CODE,
+        "tests/helpers/glue.py": "from .deep import y\n",
+        "tests/helpers/deep.py": CODE,
+        "tests/helpers/unused.py": CODE,
+        "tests/toolbox/__init__.py": "from .inner import z\n",
+        "tests/toolbox/inner.py": CODE,
+    }
+    for place, text in files.items():
+        (root / place).parent.mkdir(exist_ok=True)
+        (root / place).write_text(text)
+    package.main(tmp_path / "out.zip", root)
+    packed = {name for name in names(tmp_path / "out.zip") if name.startswith("tests/")}
+    assert packed == files.keys() - {"tests/helpers/unused.py"}
+
+
+def test_what_the_adapters_import_and_cannot_be_packed_is_refused(root, tmp_path):
+    (root / "tests" / "glue.py").rename(tmp_path / "glue.py")
+    (root / "tests" / "glue.py").symlink_to(tmp_path / "glue.py")
+    with pytest.raises(ValueError, match=r"tests/glue\.py, which .* cannot be packed: a link"):
+        package.main(tmp_path / "out.zip", root)
+    assert not (tmp_path / "out.zip").exists()
+
+
 def test_the_same_code_makes_the_same_zip(root, tmp_path):
     for out in ("first.zip", "second.zip"):
         package.main(tmp_path / out, root)
