@@ -76,14 +76,16 @@ def main(
         eval_tokens=EVAL_TOKENS,
     )
     folder = out or RUNS / f"ablate-{suite}"
-    shared = RunFolder(folder / "shared")
-    base = shared_settings(given, folder, shared)
-    runs = [
-        find_run(name, config, folder / "runs" / f"{name}-seed{seed}", seed)
-        for seed in seeds
-        for name, config in variants_of(suite, base).items()
-    ]
-    finish_runs(suite, base, runs, folder, shared)
+    check_can_write(folder / "report.html")
+    with RunFolder(folder).claim():
+        shared = RunFolder(folder / "shared")
+        base = shared_settings(given, folder, shared)
+        runs = [
+            find_run(name, config, folder / "runs" / f"{name}-seed{seed}", seed)
+            for seed in seeds
+            for name, config in variants_of(suite, base).items()
+        ]
+        finish_runs(suite, base, runs, folder, shared)
     for summary in summarise(runs):
         score = f"{summary.mean:.4f}" if summary.scores else "-"
         states = "; ".join(sorted({run.status for run in summary.runs if run.status}))
@@ -114,8 +116,7 @@ def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> Trai
         }
         check_same(stored, given.replace(**resolved), folder)
         return stored
-    check_can_write(folder / "report.html")
-    if folder.exists() and {path.name for path in folder.iterdir()} - {"shared"}:
+    if {path.name for path in folder.iterdir()} - {"shared", "lock"}:
         raise ValueError(f"{folder} is not empty and holds no ablation: choose another --out")
     # A preparation that was killed may have left incomplete files.
     shutil.rmtree(shared.path, ignore_errors=True)

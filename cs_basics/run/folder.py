@@ -66,7 +66,7 @@ class RunFolder:
             except ValueError:
                 raise ValueError(
                     f"another process is training in {self.path}: wait for it, or choose another "
-                    "run_dir"
+                    "folder"
                 ) from None
             try:
                 yield

@@ -21,6 +21,7 @@ from cli import check_can_write, run
 
 from cs_basics.run.atomic import remove_leftovers, write_atomically
 from cs_basics.run.document import to_html, write_markdown
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import format_duration
 from cs_basics.study.claims.document import TITLE, Result, blocks
 from cs_basics.study.claims.ledger import Entry, choose_entries, find_entries, measure
@@ -68,17 +69,18 @@ def main(
     for path in (out / "claims.md", *([page] if page else [])):
         check_can_write(path)
     keep_freed_memory()
-    folder = out / "rows"
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(folder)
     chosen = [entry for entry in entries if entry.claim.cost == "quick" or not quick]
-    crashes = measure_all(chosen, seeds, folder, Trainings(out / "trainings", BASE))
-    results = [Result(e, read_row(folder, e.name, e.code)) for e in find_entries()]
-    for result in (r for r in results if r.entry in chosen):
-        print(f"{result.entry.name:<36}{result.verdict}")
-    write(results, out)
-    if set(SEEDS) <= set(seeds) and all(is_done(result, seeds) for result in results):
-        write(results, ROOT / "docs")
+    with RunFolder(out).claim():
+        folder = out / "rows"
+        folder.mkdir(exist_ok=True)
+        remove_leftovers(folder)
+        crashes = measure_all(chosen, seeds, folder, Trainings(out / "trainings", BASE))
+        results = [Result(e, read_row(folder, e.name, e.code)) for e in find_entries()]
+        for result in (r for r in results if r.entry in chosen):
+            print(f"{result.entry.name:<36}{result.verdict}")
+        write(results, out)
+        if set(SEEDS) <= set(seeds) and all(is_done(result, seeds) for result in results):
+            write(results, ROOT / "docs")
     if page is not None:
         write_atomically(page, to_html(TITLE, blocks(results)).encode())
     if crashes:

@@ -144,6 +144,25 @@ def test_a_folder_of_something_else_is_refused_and_kept(script, tmp_path, texts)
     assert (tmp_path / "runs").exists()
 
 
+HOLD = (
+    "import fcntl, sys; file = open(sys.argv[1], 'ab'); fcntl.lockf(file, fcntl.LOCK_EX); "
+    "print(flush=True); input()"
+)
+
+
+def test_a_suite_that_another_process_makes_is_left_alone(suite, script, texts):
+    shutil.rmtree(suite / "runs" / "rope-seed1")
+    before = results(suite)
+    call = [sys.executable, "-c", HOLD, suite / "lock"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(call, **pipes, text=True) as other:
+        other.stdout.readline()
+        result = script("ablate", *command(texts, suite))
+        other.communicate("\n")
+    assert_one_line(result, f"another process is training in {suite}")
+    assert results(suite) == before
+
+
 def test_a_crash_is_a_row_and_the_other_runs_go_on(suite, script, texts, monkeypatch):
     shutil.rmtree(suite / "runs" / "rope-seed0")
     shutil.rmtree(suite / "runs" / "no-positions-seed0")

@@ -87,6 +87,24 @@ def test_a_measurement_that_fails_costs_no_other(tmp_path, script, monkeypatch):
     assert ("same-on-centred", "0") not in kept(tmp_path)
 
 
+HOLD = (
+    "import fcntl, sys; file = open(sys.argv[1], 'ab'); fcntl.lockf(file, fcntl.LOCK_EX); "
+    "print(flush=True); input()"
+)
+
+
+def test_a_ledger_that_another_process_measures_is_left_alone(tmp_path, script):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    call = [sys.executable, "-c", HOLD, tmp_path / "lock"]
+    with subprocess.Popen(call, **pipes, text=True) as other:
+        other.stdout.readline()
+        result = script("maintain/claims", "keepdim", "--out", tmp_path)
+        other.communicate("\n")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"another process is training in {tmp_path}" in result.err
+    assert not (tmp_path / "rows").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
