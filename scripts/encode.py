@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
+from cs_basics.fast.text.blocks import share_of_file
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.token_file import open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import load_tokenizer
@@ -58,7 +59,7 @@ def main(
     loaded = load_tokenizer(tokenizer)
     for source, path in pairs:
         if path.exists() and not overwrite:
-            _check_finished(path, source, loaded, is_whole=not share)
+            _check_finished(path, source, loaded, **share)
             print(f"finished before {path}")
             continue
         started = time.monotonic()
@@ -70,7 +71,9 @@ def main(
         print(f"time            {elapsed_s:.1f} s, {tokens.num_bytes / elapsed_s / 1e6:.1f} MB/s")
 
 
-def _check_finished(path: Path, source: Path, tokenizer: Tokenizer, *, is_whole: bool) -> None:
+def _check_finished(
+    path: Path, source: Path, tokenizer: Tokenizer, *, rank: int = 0, num_shares: int = 1
+) -> None:
     """Check that an existing token file was made from this text or share by this tokenizer.
 
     Raises:
@@ -78,8 +81,11 @@ def _check_finished(path: Path, source: Path, tokenizer: Tokenizer, *, is_whole:
     """
     tokens = open_token_file(path, tokenizer_checksum(tokenizer))
     written = source.stat()
-    has_size = not is_whole or tokens.num_bytes == written.st_size
-    if not has_size or path.stat().st_mtime_ns < written.st_mtime_ns:
+    num_bytes = written.st_size
+    if num_bytes and num_shares > 1:
+        share = share_of_file(source, tokenizer.special_tokens, rank, num_shares)
+        num_bytes = share.end - share.start
+    if tokens.num_bytes != num_bytes or path.stat().st_mtime_ns < written.st_mtime_ns:
         raise ValueError(f"--out {path} is not of {source} as it is: add --overwrite to replace it")
 
 

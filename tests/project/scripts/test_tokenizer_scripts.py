@@ -258,6 +258,16 @@ def test_shares_of_one_text_are_joined_to_its_ids(tmp_path, text, tokenizer):
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
 
 
+def test_the_share_of_another_text_is_not_finished(tmp_path, text, tokenizer):
+    flags = ("encode.py", "--tokenizer", tokenizer, "--text", text, "--out", tmp_path / "tokens")
+    assert run(*flags, RANK=1, WORLD_SIZE=3).returncode == 0
+    text.write_bytes(2 * text.read_bytes())
+    os.utime(text, (1, 1))
+    done = run(*flags, RANK=1, WORLD_SIZE=3)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"tokens.00001-of-00003 is not of {text} as it is" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("rank", "world_size", "message"),
     [("2", "2", "RANK=2"), ("a", "2", "numbers"), ("0", "0", "=0")],
