@@ -12,6 +12,7 @@ import codecs
 import contextlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -151,10 +152,12 @@ def join_token_files(
 
     Raises:
         OSError: A file cannot be read or written.
-        ValueError: paths is empty, a file is not a token file, or the tokenizers differ.
+        ValueError: paths is empty, a file is not a token file, the tokenizers differ, or files
+            named as the shares of a text are not all of them in order.
     """
     if not paths:
         raise ValueError("paths is empty: name the token files to join")
+    _check_shares([Path(path).name for path in paths])
     first = open_token_file(paths[0])
     files = [open_token_file(path, first.tokenizer_checksum) for path in paths]
     header = TokenHeader(
@@ -172,6 +175,18 @@ def join_token_files(
                 source.seek(HEADER_BYTES)
                 shutil.copyfileobj(source, out, 1 << 20)
     return open_token_file(out_path)
+
+
+def _check_shares(names: list[str]) -> None:
+    """Refuse files named as shares of a text that are not all of its shares, once and in order."""
+    shares = (re.fullmatch(r"(.*\.)\d{5,}-of-(\d{5,})", name) for name in names)
+    if share := next(filter(None, shares), None):
+        in_order = [f"{share[1]}{rank:05}-of-{share[2]}" for rank in range(len(names))]
+        if names != in_order or len(names) != int(share[2]):
+            raise ValueError(
+                f"{share[0]} is one of {int(share[2])} shares of a text: join all of them, each "
+                "once and in order"
+            )
 
 
 def _check_paths(text_path: Path, out_path: Path) -> None:

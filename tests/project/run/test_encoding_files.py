@@ -245,6 +245,17 @@ def test_shares_that_do_not_exist_are_refused(tokenizer, text, tmp_path, rank, n
         encode_file(tokenizer, text, tmp_path / "out", rank=rank, num_shares=num_shares)
 
 
+@pytest.mark.parametrize("ranks", [(0, 1), (0, 1, 1), (1, 0, 2), (2,)])
+def test_shares_that_are_not_all_in_order_are_not_joined(tokenizer, text, tmp_path, ranks):
+    paths = [tmp_path / f"tokens.0000{rank}-of-00003" for rank in range(3)]
+    for path in paths:
+        encode_file(tokenizer, text, path)
+    with pytest.raises(ValueError, match=r"-of-00003 is one of 3 shares of a text: join all"):
+        join_token_files([paths[rank] for rank in ranks], tmp_path / "joined")
+    assert not (tmp_path / "joined").exists()
+    join_token_files(paths, tmp_path / "joined")
+
+
 def test_files_of_different_tokenizers_are_not_joined(tokenizer, text, tmp_path):
     encode_file(tokenizer, text, tmp_path / "one")
     encode_file(FastTokenizer(tokenizer.vocab, [], [EOT]), text, tmp_path / "two")
