@@ -29,7 +29,7 @@ import tyro
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts"))  # for cli.py
 
-from cli import print_result, progress_printer, run
+from cli import check_can_write, print_result, progress_printer, run
 
 from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stories
 from cs_grader.entries.case import CLASSES, Case, Terms, Texts
@@ -78,6 +78,10 @@ def main(
     if reason := why_not(require_isolation):
         hint = ", or take --require-isolation process for entries that you trust"
         raise ValueError(f"no isolation of {require_isolation} works here ({reason}){hint}")
+    if record:
+        if leaderboard.suffix == ".md":
+            raise ValueError(f"--leaderboard {leaderboard}: the page takes that name, use another")
+        check_can_write(leaderboard)
     before = read_leaderboard(leaderboard)
     terms = Terms(
         repository=ROOT,

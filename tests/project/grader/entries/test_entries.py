@@ -246,6 +246,8 @@ FLAGS = {
     "tolerance": ("--tolerance", "2", "--tolerance 2: use bits per byte"),
     "no text": ("--valid-text", "none.txt", "none.txt is not a file, or is empty"),
     "leaderboard": ("--leaderboard", "entry.toml", "line 1 is not a verified entry"),
+    "page": ("--record", "--leaderboard", "board.md", "board.md: the page takes that name"),
+    "no folder": ("--record", "--leaderboard", "entry.toml/board", "entry.toml is not a folder"),
 }
 
 
