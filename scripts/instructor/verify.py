@@ -147,13 +147,13 @@ def read_texts(
     train, valid, fresh = given
     if (train is None) != (valid is None):
         raise ValueError("--train-text and --valid-text go together: give both or neither")
+    paths = [path for path in given if path is not None]
+    for path in paths:
+        if not path.is_file() or not path.stat().st_size:
+            raise ValueError(f"{path} is not a file, or is empty")
+        if (size := path.stat().st_size) > MAX_TEXT_BYTES:
+            raise ValueError(f"{path} has {size:,} bytes: use at most {MAX_TEXT_BYTES:,}")
     if train is not None and valid is not None:
-        paths = [path for path in (train, valid, fresh) if path is not None]
-        for path in paths:
-            if not path.is_file() or not path.stat().st_size:
-                raise ValueError(f"{path} is not a file, or is empty")
-            if (size := path.stat().st_size) > MAX_TEXT_BYTES:
-                raise ValueError(f"{path} has {size:,} bytes: use at most {MAX_TEXT_BYTES:,}")
         read = [path.read_bytes() for path in paths]
         return Texts(train=read[0], valid=read[1], fresh=read[2] if len(read) > 2 else None)
     megabytes = corpus_megabytes(entry)

@@ -230,6 +230,15 @@ def test_the_first_refusal_is_the_reason(verify, shop, honest):
     )
 
 
+def test_an_empty_fresh_text_is_one_line(script, honest, tmp_path):
+    """Without other texts those of the grammar are written, and this one takes their place."""
+    (tmp_path / "fresh.txt").touch()
+    given = ["--fresh-text", tmp_path / "fresh.txt", "--leaderboard", tmp_path / "board.jsonl"]
+    result = script("instructor/verify", honest, *given, "--require-isolation", "process")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "fresh.txt is not a file, or is empty" in result.err
+
+
 ENTRY_TOML = {
     "no entry": (None, "there is no entry.toml"),
     "a broken file": ("seed = 0", "seed = ", "entry.toml cannot be read"),
