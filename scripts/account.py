@@ -32,6 +32,8 @@ from cs_basics.variants.config import FeedForwardKind, HeadNormKind, ModelConfig
 
 Preset = Annotated[Literal[*PRESETS] | None, tyro.conf.Positional]
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
+MAX_RATE = 1e15
+"""More 10^12 operations, or tokens, in a second than any hardware will do."""
 
 
 def main(
@@ -98,8 +100,8 @@ def main(
     batch_size = _batch_size(batch_size, train_config)
     tokens = _tokens(tokens, batch_size * config.context_length, train_config)
     for name, value in (("peak_tflops", peak_tflops), ("tokens_per_s", tokens_per_s)):
-        if value is not None and value <= 0:
-            raise ValueError(f"{name}={value} must be greater than 0")
+        if value is not None and not 0 < value <= MAX_RATE:
+            raise ValueError(f"{name}={value} must be greater than 0 and at most {MAX_RATE:g}")
     if tokens_per_s is not None and peak_tflops is None:
         raise ValueError("tokens_per_s needs peak_tflops beside it: a share of what peak?")
     if not 0 < mfu <= 1:

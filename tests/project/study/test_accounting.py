@@ -235,6 +235,9 @@ def test_script_starts_from_a_preset(script):
         (["stories", "--batch-size", "0"], "batch_size=0"),
         (["stories", "--tokens-per-s", "10"], "tokens_per_s needs peak_tflops"),
         (["stories", "--peak-tflops", "0"], "peak_tflops=0"),
+        (["stories", "--peak-tflops", "inf"], "peak_tflops=inf must be greater than 0 and at most"),
+        (["stories", "--peak-tflops", "1e300"], "peak_tflops=1e+300"),
+        (["stories", "--peak-tflops", "1", "--tokens-per-s", "nan"], "tokens_per_s=nan"),
         (["stories", "--peak-tflops", "1", "--mfu", "2"], "mfu=2"),
     ],
 )
