@@ -4,11 +4,11 @@ python scripts/write_stories.py --megabytes 10 --out data/stories.txt
 python scripts/write_stories.py --megabytes 1 --out data/stories-valid.txt --seed 1
 """
 
-import math
 from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
+from cs_basics.run.config import MAX_CORPUS_MEGABYTES
 from cs_basics.stories.grammar import write_stories
 
 
@@ -20,8 +20,9 @@ def main(*, megabytes: float, out: Path, seed: int = 0) -> None:
         out: File to write, atomically; an existing one is replaced.
         seed: Equal seeds give equal stories; use different ones for training and validation.
     """
-    if not 0 < megabytes < math.inf:
-        raise ValueError(f"--megabytes={megabytes} must be positive and finite")
+    if not 0 < megabytes <= MAX_CORPUS_MEGABYTES:
+        most = f"{MAX_CORPUS_MEGABYTES:,}"
+        raise ValueError(f"--megabytes={megabytes} must be positive and at most {most}")
     check_can_write(out)
     num_bytes = round(megabytes * 1e6)
     bytes_written = write_stories(out, num_bytes, seed, progress_printer())

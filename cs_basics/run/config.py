@@ -17,6 +17,7 @@ from cs_basics.variants.config import ModelConfig, require_default
 END_OF_TEXT = "<|endoftext|>"
 MAX_SEED = 2**63 - 1
 MIN_VOCAB_SIZE = 257
+MAX_CORPUS_MEGABYTES = 1_000_000
 MAX_MUON_STEPS = 8
 """More steps gain nothing: after five, no singular value above 0.001 is off by more than 0.14."""
 
@@ -44,6 +45,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "corpus_megabytes", "batch_size")
+        if self.corpus_megabytes > MAX_CORPUS_MEGABYTES:
+            most = f"must be at most {MAX_CORPUS_MEGABYTES:,}"
+            raise ValueError(f"corpus_megabytes={self.corpus_megabytes} {most}")
         if not 0 <= self.token_noise < 1:
             raise ValueError(f"token_noise={self.token_noise} must be at least 0 and below 1")
         if (self.train_text is None) != (self.valid_text is None):

@@ -405,6 +405,7 @@ def test_script_writes_the_file(script, tmp_path):
     [
         (["--megabytes", "0"], "megabytes=0"),
         (["--megabytes", "inf"], "megabytes=inf"),
+        (["--megabytes", "1e303"], "megabytes=1e+303 must be positive and at most 1,000,000"),
         (["--megabytes", "1", "--seed", "-3"], "seed=-3"),
     ],
 )
