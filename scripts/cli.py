@@ -32,10 +32,10 @@ CLEAR_LINE = "\r\x1b[K"
 def run(main: Callable[..., None]) -> None:
     """Call a script's main function with the flags of the command line.
 
-    A bad flag, a bad input (ValueError, TypeError, OSError), a program that fails and a function
-    that is still to be written (NotImplementedError) become one line on stderr and exit code 2,
-    Ctrl-C exit code 130. A reader that closes the pipe, such as `head`, ends the script quietly
-    where it prints; where it logs, it goes on (`log_to_stdout`).
+    A bad flag, a bad input (ValueError, TypeError, OSError; OverflowError: too large a number), a
+    program that fails and a function that is still to be written (NotImplementedError) become one
+    line on stderr and exit code 2, Ctrl-C exit code 130. A reader that closes the pipe, such as
+    `head`, ends the script quietly where it prints; where it logs, it goes on (`log_to_stdout`).
     """
     try:
         given, named = _read_flags(main)
@@ -44,7 +44,7 @@ def run(main: Callable[..., None]) -> None:
     except BrokenPipeError:
         _discard_output()
         sys.exit(141)
-    except (ValueError, TypeError, OSError, subprocess.CalledProcessError) as error:
+    except (ValueError, TypeError, OverflowError, OSError, subprocess.CalledProcessError) as error:
         notes: list[str] = getattr(error, "__notes__", [])
         message = " ".join(" ".join([str(error), *notes]).split())
         print(f"{_clear_line()}error: {message}", file=sys.stderr)

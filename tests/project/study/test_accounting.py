@@ -246,3 +246,10 @@ def test_script_refuses_in_one_line_what_makes_no_sense(script, arguments, findi
     assert (finished.code, finished.out) == (2, "")
     assert finding in finished.err
     assert len(finished.err.splitlines()) == 1
+
+
+def test_a_number_that_is_too_large_is_one_line(script):
+    finished = script("account", "stories", "--peak-tflops", "1", "--tokens", "9" * 400)
+    assert finished.code == 2
+    assert finished.err.startswith("error: ")
+    assert finished.err.count("\n") == 1
