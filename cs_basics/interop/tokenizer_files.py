@@ -99,6 +99,11 @@ def _check_supported(content: Mapping[str, Any], model: Mapping[str, Any]) -> No
         raise _UnsupportedError(f"has a model of type {model['type']}, not byte-level BPE")
     if content.get("normalizer"):
         raise _UnsupportedError("changes text before it splits it (normalizer)")
+    added = content["added_tokens"]
+    if any(token.get(flag) for token in added for flag in ("lstrip", "rstrip", "single_word")):
+        raise _UnsupportedError("looks at what is beside a token (lstrip, rstrip, single_word)")
+    if len({token["id"] for token in added}) < len(added):
+        raise _UnsupportedError("gives one id to two tokens (added_tokens)")
     if model.get("dropout") or model.get("ignore_merges"):
         raise _UnsupportedError("does not apply its merges in order (dropout, ignore_merges)")
     if (content.get("post_processor") or {}).get("type", "ByteLevel") != "ByteLevel":

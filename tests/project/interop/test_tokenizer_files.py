@@ -175,6 +175,14 @@ def steps(*before, use_regex=True):
         (steps(GPT2), "another pattern"),
         (steps(use_regex=False), "another pattern"),
         ({"post_processor": {"type": "TemplateProcessing"}}, "post_processor"),
+        *(
+            ({"added_tokens": [{"id": 256, "content": EOT, flag: True}]}, f"beside .*{flag}")
+            for flag in ("lstrip", "rstrip", "single_word")
+        ),
+        (
+            {"added_tokens": [{"id": 256, "content": EOT}, {"id": 256, "content": "<pad>"}]},
+            "one id to two tokens",
+        ),
     ],
 )
 def test_a_tokenizer_json_of_another_kind_is_refused(trained, tmp_path, change, message):
