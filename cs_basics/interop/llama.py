@@ -102,7 +102,7 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
     model.load_state_dict(weights)
     with atomic_folder(out) as temporary:
         run = RunFolder(temporary)
-        run.write_config(config.replace(run_dir=out), imported_from=folder.name)
+        run.write_config(config.replace(run_dir=out), imported_from=folder.resolve().name)
         save_tokenizer(tokenizer, run.tokenizer)
         # No progress is stored: a run that goes on from here begins with its first step.
         write_checkpoint(run.checkpoint_of(0), model, make_optimizer(model, config), 0)

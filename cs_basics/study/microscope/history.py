@@ -73,7 +73,8 @@ class History:
         paths = self.folder.all_checkpoints()
         steps = {int(path.stem.removeprefix("step-")) for path in paths}
         # A GPU draws other numbers from the same seed.
-        is_drawn_again = self.config.run.device == "cpu" and not self.folder.imported_from()
+        is_imported = self.folder.imported_from() is not None
+        is_drawn_again = self.config.run.device == "cpu" and not is_imported
         return sorted(steps | {0} if is_drawn_again else steps)
 
     def _model_at(self, step: int) -> TransformerLM | None:

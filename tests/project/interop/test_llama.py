@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -189,6 +190,12 @@ def test_a_trained_model_travels_there_and_back(llama, trained_run, tmp_path):
     assert_same_tokens(trained_run.load_model(), theirs)
     import_llama(tmp_path / "llama", tmp_path / "back")
     assert_same_logits(RunFolder(tmp_path / "back").load_model(), theirs)
+
+
+def test_the_folder_that_one_is_in_has_a_name(exported, tmp_path, monkeypatch):
+    monkeypatch.chdir(exported)
+    import_llama(Path(), tmp_path / "back")
+    assert RunFolder(tmp_path / "back").imported_from() == exported.name
 
 
 def test_the_best_checkpoint_can_be_exported(script, trained_run, tmp_path):

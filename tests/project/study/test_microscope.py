@@ -212,14 +212,15 @@ def test_step_0_of_weights_from_elsewhere_is_their_checkpoint(folder):
     assert imported.readings[0].rms == history.readings[20].rms != history.readings[0].rms
 
 
-def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder, tmp_path):
+@pytest.mark.parametrize("name", ["elsewhere", ""])
+def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder, tmp_path, name):
     run = RunFolder(tmp_path / "imported")
     shutil.copytree(folder.path, run.path)
     (run.path / "microscope.jsonl").unlink(missing_ok=True)
     config = run.read_config().replace(run_dir=run.path, max_steps=25, keep_checkpoints=2)
-    run.write_config(config, imported_from="elsewhere")
+    run.write_config(config, imported_from=name)
     train_run(config, resume=True)  # It writes config.json again.
-    assert run.imported_from() == "elsewhere"
+    assert run.imported_from() == name
     history = History(run, 2)
     history.update()
     assert [reading.step for reading in history.in_order()] == [20, 25]
