@@ -38,6 +38,8 @@ def run(main: Callable[..., None]) -> None:
     `head`, ends the script quietly where it prints; where it logs, it goes on (`log_to_stdout`).
     """
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # Texts may hold any letter.
         given, named = _read_flags(main)
         main(*given, **named)
         sys.stdout.flush()

@@ -4,7 +4,6 @@ python scripts/generate.py runs/stories --prompt "Once upon a time" --num-sample
 python scripts/generate.py runs/stories --num-samples 64 --batch-size 16
 """
 
-import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,8 +74,6 @@ def main(
             raise ValueError(f"{name}={value} must be at least 1")
     if seed is not None and not 0 <= seed <= MAX_SEED:
         raise ValueError(f"seed={seed} must be 0 to {MAX_SEED}")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # A prompt may hold any bytes.
     sampling = Sampling(
         temperature=temperature,
         top_k=top_k,

@@ -5,7 +5,6 @@ python scripts/instructor/grade.py submissions --out results --jobs 4
 python scripts/instructor/grade.py submissions --out results --pages    # after naming clusters
 """
 
-import io
 import sys
 import threading
 from collections.abc import Sequence
@@ -70,8 +69,6 @@ def main(
         minutes: Time limit for each submission.
         tests: Folder of the examination.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # Names may hold any letter.
     check_numbers(jobs, minutes)
     part, problems = part_of(shard), chosen(only, tests)
     if packages is not None and not packages.is_file():

@@ -70,6 +70,15 @@ def test_a_run_whose_reader_is_gone_goes_on_quietly():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_letter_that_stdout_does_not_have_is_escaped():
+    code = "import cli\ndef main():\n    print('caf\\u00e9')\ncli.run(main)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "scripts", capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"caf\\xe9\n", b"")
+
+
 def test_a_script_uses_the_package_beside_it_whatever_is_installed(tmp_path):
     run_folder = tmp_path / "cs_basics" / "run"
     for folder in (run_folder, tmp_path / "scripts"):
