@@ -65,6 +65,8 @@ def main(
     keep_freed_memory()
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise ValueError(f"seeds={seeds}: give one or more of 0 and above, each once")
+    if (train_text is None) != (valid_text is None):
+        raise ValueError("--train-text and --valid-text go together: give both or neither")
     if minutes_per_run is None and max_steps is None:
         minutes_per_run = DEFAULT_MINUTES
     _, preset_config = PRESETS[preset]

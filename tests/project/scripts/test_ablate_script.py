@@ -138,6 +138,13 @@ def test_a_missing_text_is_one_line_and_leaves_nothing(script, tmp_path, texts):
     assert not folder.exists() or not list(folder.iterdir())
 
 
+def test_one_text_without_the_other_is_one_line(script, tmp_path, texts):
+    """The preset has both: the other one would come from there."""
+    given = ["--preset", "tinystories", "--train-text", texts[0], "--out", tmp_path / "new"]
+    assert_one_line(script("ablate", "positions", *given), "--valid-text go together")
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_folder_of_something_else_is_refused_and_kept(script, tmp_path, texts):
     (tmp_path / "runs").mkdir()
     assert_one_line(script("ablate", *command(texts, tmp_path)), "holds no ablation")
