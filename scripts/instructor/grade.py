@@ -73,6 +73,12 @@ def main(
     part, problems = part_of(shard), chosen(only, tests)
     if packages is not None and not packages.is_file():
         raise ValueError(f"--packages {packages} is not a file")
+    ignored = {
+        "--resume": resume, "--jobs": jobs != 1, "--exam-seed": exam_seed is not None,
+        "--only": bool(only), "--packages": packages is not None,
+    }  # fmt: skip
+    if pages and (given := [flag for flag, is_given in ignored.items() if is_given]):
+        raise ValueError(f"--pages grades nothing: leave out {', '.join(given)}")
     submissions, is_batch = find_submissions(submission)
     if is_batch and out.resolve().is_relative_to(submission.resolve()):
         raise ValueError(f"--out {out} lies among the submissions: choose another folder")

@@ -193,7 +193,7 @@ def test_two_machines_share_a_folder_are_killed_and_end_with_the_same_gradebook(
         codes = [process.wait() for process in running]
     assert codes == [0, 0]
     assert not (out / "gradebook.csv").exists()
-    finished = grade(class_folder, *options, "--pages")
+    finished = grade(class_folder, "--out", out, "--pages")
     assert finished.returncode == 0, finished.stderr
     secrets = {result_of(out, name).secret for name in SUBMISSIONS}
     assert len(secrets) == 1
@@ -286,6 +286,7 @@ def test_one_submission_writes_its_report(class_folder, tmp_path):
         (["SUBMISSION", "--out", "o", "--shard", "3/2"], "--shard 3/2: use K/N with K from 1 to N"),
         (["SUBMISSION", "--out", "o", "--shard", "x"], "--shard x: use K/N with K from 1 to N"),
         (["SUBMISSION", "--out", "o", "--pages"], "--out o: there are no results"),
+        (["SUBMISSION", "--out", "o", "--pages", "--resume"], "nothing: leave out --resume"),
         (["SUBMISSION", "--out", "o", "--require-isolation", "x"], "--require-isolation"),
     ],
 )
