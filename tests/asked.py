@@ -39,7 +39,7 @@ def described(values: Inputs, how: Inputs) -> Iterator[str]:
             else:
                 kind = dtypes.get(name, value.dtype)
                 yield f"{shown}: {kind} of shape {value.shape}{layout}"
-        elif name in ("arguments", "settings", "options", "inputs") and value is not None:
+        elif name in ("arguments", "settings", "options") and value is not None:
             yield from described(value, how)
         elif name == "weights":
             yield f"weights: {len(value)} tensors"
@@ -165,6 +165,7 @@ QUESTIONS: dict[str, Callable[[Inputs], str]] = {
     "groups": steps,
     "options": lambda inputs: f"AdamW({', '.join(described(inputs, {}))}).step(closure)",
     "megabytes": lambda inputs: f"run_get_batch(a memory map of {inputs['megabytes']} MiB, ...)",
+    "kind": lambda inputs: question(inputs["inputs"]),
     "settings": rates,
     "max_l2_norm": clipping,
     "dataset": batch,

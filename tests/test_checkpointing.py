@@ -6,7 +6,7 @@ from compare import expect, expect_close, noting
 from contract import DEFAULT, under
 from oracles import training as oracles
 from oracles.model import rounded
-from probes.training import checkpoint, checkpoint_of_frozen
+from probes.training import OTHER_DECAY, checkpoint, checkpoint_of_frozen
 
 pytestmark = pytest.mark.problem("checkpointing")
 
@@ -107,7 +107,11 @@ def test_resuming_equals_never_having_stopped(observe, rng, place):
     parameters, gradients = draw(rng)
     seen = run(observe, parameters, gradients, place=place)
     expected = expected_after(parameters, gradients, len(gradients))
-    restarts = [expected_after_cold_restart(parameters, gradients, 5, lr) for lr in RATES]
+    restarts = [
+        expected_after_cold_restart(parameters, gradients, 5, lr, weight_decay)
+        for lr in RATES
+        for weight_decay in (0.01, OTHER_DECAY)
+    ]
     cold_parts = zip(*restarts, strict=True)
     saved = expected_after(parameters, gradients, 5)
     for name, got, wanted, cold, at_save in zip(
@@ -128,9 +132,11 @@ def test_resuming_equals_never_having_stopped(observe, rng, place):
         )
 
 
-def expected_after_cold_restart(parameters, gradients, save_after, lr=FIRST_LR):
+def expected_after_cold_restart(
+    parameters, gradients, save_after, lr=FIRST_LR, weight_decay=0.01
+):
     *middle, _ = expected_after(parameters, gradients, save_after)
-    options = {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+    options = {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": weight_decay}
     trail = oracles.adamw([{"params": middle}], options, gradients[save_after:])
     return [*trail[-1], np.array([float(len(gradients))])]
 

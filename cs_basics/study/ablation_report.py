@@ -245,7 +245,7 @@ def _status(summary: Summary) -> str:
 def _reference(base: TrainConfig, summaries: Sequence[Summary]) -> Summary | None:
     """Return the sound variant that changes only what all variants change, if there is one."""
     changed = [set(_changes(base, summary).split(", ")) - {""} for summary in summaries]
-    by_all = set[str].intersection(*changed)
+    by_all = set[str].intersection(*changed) if len(changed) > 1 else set[str]()
     pairs = zip(summaries, changed, strict=True)
     return next((s for s, own in pairs if own == by_all and s.is_sound), None)
 

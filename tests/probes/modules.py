@@ -27,8 +27,10 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
         if "_parameters" not in vars(module):
             return  # Its constructor ended with an exception before it had begun.
         # What lies on "meta" has no memory yet, and so no values.
-        parameters = [plain(p) for p in module.parameters() if not p.is_meta]
-        saved = {name: value for name, value in module.state_dict().items() if not value.is_meta}
+        learns = (p for p in module.parameters() if p.requires_grad)
+        parameters = [plain(p) for p in learns if not p.is_meta]
+        state = module.state_dict()
+        saved = {name: state[name] for name in state if not getattr(state[name], "is_meta", False)}
         named = module.named_parameters(remove_duplicate=False)
         learned = {name for name, p in named if p.requires_grad}
         made.append(

@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from probes.model import Array, Plain, plain, plain_gradient
 
+OTHER_DECAY = 0.5
+"""The decay of an optimizer that a checkpoint is loaded into; the saved one has 0.01."""
+
 
 def optimize(
     adapters: Any,
@@ -327,9 +330,9 @@ def checkpoint(
         model.train_step(optimizer, row)
     optimizer.param_groups[0]["lr"] = later_lr
     fresh = Regression(*(np.zeros_like(array) for array in parameters))
-    # Another decay: all options come from the checkpoint, not only the rate.
+    # All options come from the checkpoint, not only the rate.
     fresh_optimizer = torch.optim.AdamW(
-        fresh.parameters(), lr=first_lr, weight_decay=0.5, foreach=False
+        fresh.parameters(), lr=first_lr, weight_decay=OTHER_DECAY, foreach=False
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "after step 5.ckpt"

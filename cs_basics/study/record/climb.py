@@ -67,9 +67,7 @@ def climb(rungs: Sequence[Rung], scores: Scores, seeds: Sequence[int]) -> Climb:
         without, with_it = ([value for value in row if value is not None] for row in found)
         p, is_better = p_value(with_it, without), is_lower(with_it, without)
         has_failed = not all(map(math.isfinite, with_it))
-        return Trial(
-            below, above, is_done=True, p=p, is_accepted=is_better, has_failed=has_failed
-        )
+        return Trial(below, above, is_done=True, p=p, is_accepted=is_better, has_failed=has_failed)
 
     for rung in rungs:
         state.alone[rung.name] = trial(rung.needs, rung, missing_alone)

@@ -187,9 +187,6 @@ fault("transformer_lm", "all weights start from N(0, 1)", "standard deviation")(
 fault("transformer_lm", "all weights start from N(0, 0.02^2)", "standard deviation 0.0")(
     model_from(lambda _, *shape: 0.02 * torch.randn(*shape))
 )
-fault("transformer_lm", "the embedding starts like the output head", "the embedding has")(
-    model_from(lambda _, *shape: DRAWN(*shape))
-)
 fault("transformer_lm", "queries start from zero", "standard deviation 0,")(
     model_from(lambda name, *shape: as_asked(name, *shape) * ("q_proj" not in name))
 )
