@@ -7,8 +7,10 @@ import torch
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.distributed import World
 from cs_basics.run.epochs import epoch_batch
-from cs_basics.run.evaluation import Evaluation
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.presets import PRESETS
+from cs_basics.run.token_file import open_token_file
+from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 
 TOKENS = np.arange(1, 1 + 7 * 12 + 5, dtype=np.uint16)
@@ -68,6 +70,20 @@ def test_processes_share_each_batch_so_that_each_position_is_read_by_one(size):
         assert found == starts_of(step)
 
 
-def test_a_run_reads_in_epochs(tiny_config):
+def test_a_run_reads_in_epochs(tiny_config, monkeypatch):
     config = tiny_config.replace(order="epochs", num_samples=0)
-    assert isinstance(train_run(config), Evaluation)
+    batches = []
+    next_batch = Trainer.next_batch
+
+    def watch(trainer):
+        batches.append(next_batch(trainer))
+        return batches[-1]
+
+    monkeypatch.setattr(Trainer, "next_batch", watch)
+    train_run(config)
+    tokens = open_token_file(RunFolder(config.run.run_dir).tokens / "train.bin").tokens
+    assert len(batches) == config.run.max_steps
+    for step, (inputs, targets) in enumerate(batches):
+        wanted = epoch_batch(tokens, 4, 32, step, config.run.seed)
+        assert torch.equal(inputs, wanted[0])
+        assert torch.equal(targets, wanted[1])
