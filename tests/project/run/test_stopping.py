@@ -14,6 +14,7 @@ import torch
 from test_training import assert_same_bits, final_state, timeless_rows
 
 from cs_basics.run.checkpoint_file import read_checkpoint
+from cs_basics.run.clock import Clock
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
@@ -344,6 +345,15 @@ def test_minutes_that_are_over_before_the_first_update_are_no_result(tiny_config
     assert not RunFolder(short.run.run_dir).all_checkpoints()
     train_run(short.replace(max_minutes=None), resume=True)
     assert final_state(tiny_config)["iteration"] == tiny_config.run.max_steps
+
+
+def test_minutes_that_a_run_has_used_up_are_not_given_to_it_again(tiny_config, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Clock, "read_s", lambda _: 100.0)
+        train_run(tiny_config.replace(max_steps=5))
+    train_run(tiny_config.replace(max_minutes=1.5), resume=True)
+    assert final_state(tiny_config)["iteration"] == 5
+    assert read_metrics(RunFolder(tiny_config.run.run_dir).metrics)[-1]["elapsed_s"] >= 100
 
 
 def test_a_folder_that_cannot_be_written_ends_a_run(tiny_config, before_update):
