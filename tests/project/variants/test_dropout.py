@@ -1,13 +1,19 @@
 """Dropout: what is dropped, how often, and that nothing else changes."""
 
+import itertools
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from token_files import write_token_file
 from torch import nn
 
 from cs_basics.fast import accelerate, checkpoint_blocks
 from cs_basics.functional import cross_entropy
+from cs_basics.run.clock import Clock
+from cs_basics.run.distributed import World
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
@@ -134,16 +140,40 @@ def test_a_run_drops_while_it_trains_and_not_while_it_is_judged(tiny_config, tmp
         torch.testing.assert_close(auto.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
 
 
-def test_dropout_begins_at_its_share_of_the_run(tiny_config, monkeypatch):
+def test_dropout_begins_at_its_share_of_the_run_and_drops_other_values_in_each_update(
+    tiny_config, monkeypatch
+):
     monkeypatch.setattr(Trainer, "compile", lambda _: None)
-    dropped = []
+    dropped, drawn = [], []
     next_batch = Trainer.next_batch
 
     def watch(trainer):
         batch = next_batch(trainer)
         dropped.append(all(mask.min() == 0 for mask in trainer.dropout.masks))
+        drawn.append(torch.stack(trainer.dropout.masks))
         return batch
 
     monkeypatch.setattr(Trainer, "next_batch", watch)
     train_run(tiny_config.replace(dropout=0.3, dropout_from=0.25, max_steps=8, num_samples=0))
     assert dropped == [False] * 2 + [True] * 6
+    for one, other in itertools.combinations(drawn[2:], 2):
+        assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("parallel", "is_shared"), [("ddp", False), ("fsdp", False), ("tp", True)])
+def test_processes_that_compute_the_same_rows_drop_the_same_and_others_do_not(
+    tiny_config, tmp_path, monkeypatch, parallel, is_shared
+):
+    # There is no process group here that a model could be laid out over.
+    monkeypatch.setattr("cs_basics.run.trainer.lay_out", lambda *_: None)
+    ids, sizes = np.arange(200), {"vocab_size": 300, "tokenizer_checksum": "none"}
+    corpus = SimpleNamespace(train=write_token_file(tmp_path / "train.bin", [(600, ids)], **sizes))
+    config = tiny_config.replace(dropout=0.3, parallel=parallel)
+    masks = []
+    for rank in range(2):
+        folder = RunFolder(config.run.run_dir)
+        trainer = Trainer(config, folder, corpus, Clock(1, None), World(rank, 2))
+        trainer.next_batch()
+        masks.append(torch.stack(trainer.dropout.masks))
+        assert masks[rank].min() == 0
+    assert torch.equal(*masks) == is_shared
