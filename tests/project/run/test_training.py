@@ -175,6 +175,24 @@ def test_a_run_makes_the_updates_of_the_loop_in_the_book(tiny_config):
     assert [row["optim/lr"] for row in rows] == [update.lr for update in updates]
 
 
+@pytest.mark.parametrize(("is_tied", "ratio", "decay"), [(False, 10.0, 0.03), (True, 1.0, 0.3)])
+def test_each_group_of_weights_has_the_rate_the_betas_and_the_decay_that_are_asked_for(
+    tiny_config, is_tied, ratio, decay
+):
+    config = tiny_config.replace(
+        beta1=0.8, beta2=0.7, weight_decay=0.3, embedding_lr_ratio=10.0, tie_embeddings=is_tied,
+        head_bias=True,
+    )  # fmt: skip
+    model = build_model(config.model)
+    groups = make_optimizer(model, config).param_groups
+    assert groups[1]["params"] == [model.token_embeddings.weight]
+    assert groups[2]["params"] == [model.lm_head.bias]
+    assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
+    assert [group["lr_ratio"] for group in groups] == [1.0, ratio, 1.0]
+    assert [group["weight_decay"] for group in groups] == pytest.approx([0.3, decay, 0.0])
+    assert [group["betas"] for group in groups] == [(0.8, 0.7)] * 3
+
+
 def test_a_finished_run_holds_the_mean_of_its_last_weights_and_goes_on_from_the_last(tiny_config):
     config = tiny_config.replace(checkpoint_every=1, keep_checkpoints=30)
     train_run(config)
