@@ -15,7 +15,7 @@ from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import cosine_schedule
 from cs_basics.run.averaging import WeightAverage
-from cs_basics.run.batches import with_noise
+from cs_basics.run.batches import draw_batch, with_noise
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
@@ -227,6 +227,20 @@ def test_a_run_resumed_with_more_steps_averages_from_its_own_start():
     assert resumed.mean[0].equal(model.weight)
 
 
+def test_a_mean_with_a_decay_forgets_the_first_weights(tiny_config):
+    config = tiny_config.replace(average_from=0.5, average_decay=0.6)
+    corpus = SimpleNamespace(train=SimpleNamespace(tokens=np.zeros(99, dtype=np.int64)))
+    trainer = Trainer(config, RunFolder(config.run.run_dir), corpus, Clock(1, None))
+    for value in (1.0, 2.0, 4.0, 8.0):
+        for parameter in trainer.model.parameters():
+            torch.nn.init.constant_(parameter, value)
+        trainer.average.add(1.0)
+    assert len(trainer.average.mean) == len(list(trainer.model.parameters()))
+    for mean in trainer.average.mean:
+        # The second weights count for a half, later ones for 1 - 0.6: 1, 1.5, 2.5, 4.7.
+        torch.testing.assert_close(mean, torch.full_like(mean, 4.7))
+
+
 def test_noise_replaces_a_share_of_the_inputs_by_any_token():
     torch.manual_seed(0)
     ids = torch.zeros(100, 100, dtype=torch.int64)
@@ -236,9 +250,32 @@ def test_noise_replaces_a_share_of_the_inputs_by_any_token():
     assert not ids.any()
 
 
+def test_the_noise_of_a_run_is_in_its_inputs_and_never_in_its_targets(tiny_config):
+    drawn = []
+    for share in (0.0, 0.5):
+        config = tiny_config.replace(token_noise=share)
+        torch.manual_seed(0)
+        drawn.append(draw_batch(np.arange(200), config, 0, slice(0, 4), torch.device("cpu")))
+    (plain, wanted), (noisy, targets) = drawn
+    assert targets.equal(wanted)
+    assert (noisy != plain).float().mean().item() == pytest.approx(0.5, abs=0.2)
+
+
 def test_a_linear_schedule_rises_and_falls_in_straight_lines():
     rates = [linear_schedule(step, 1.0, 0.2, 2, 6) for step in range(8)]
     assert rates == pytest.approx([0, 0.5, 1.0, 0.8, 0.6, 0.4, 0.2, 0.2])
+
+
+def test_a_run_follows_the_schedule_and_the_lowest_rate_that_it_is_given(tiny_config):
+    config = tiny_config.replace(
+        schedule="linear", min_lr_ratio=0.2, max_steps=8, log_every=1, num_samples=0
+    )
+    train_run(config)
+    rows = read_metrics(RunFolder(config.run.run_dir).metrics)
+    lr = config.optim.lr
+    assert [row["optim/lr"] for row in rows if "optim/lr" in row] == [
+        linear_schedule(step, lr, lr * 0.2, 3, 9) for step in range(1, 9)
+    ]
 
 
 def test_a_finished_run_can_be_resumed_with_more_steps(tiny_config):
