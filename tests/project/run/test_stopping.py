@@ -320,10 +320,14 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(tiny_config, before_update, is_gone):
-    path = RunFolder(tiny_config.run.run_dir).tokens / "train.bin"
-    before_update(8, path.unlink if is_gone else lambda: os.truncate(path, 2_000))
-    with pytest.raises((FileNotFoundError, ValueError), match=r"train\.bin .*in use"):
+@pytest.mark.parametrize("name", ["train", "valid"])
+def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(
+    tiny_config, before_update, name, is_gone
+):
+    path = RunFolder(tiny_config.run.run_dir).tokens / f"{name}.bin"
+    # By a token: where nobody looks, reading beyond the last page would kill this process.
+    before_update(8, path.unlink if is_gone else lambda: os.truncate(path, path.stat().st_size - 2))
+    with pytest.raises((FileNotFoundError, ValueError), match=rf"{name}\.bin .*in use"):
         train_run(tiny_config)
     assert final_state(tiny_config)["iteration"] == 5
 
