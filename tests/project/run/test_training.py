@@ -406,6 +406,33 @@ def test_the_log_holds_speed_memory_and_the_share_of_the_peak(tiny_config):
     assert all(50 < row["perf/peak_memory_mb"] < 50_000 for row in rows)
 
 
+def test_the_speed_is_that_of_the_updates_alone(tiny_config, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("cs_basics.run.clock.time", SimpleNamespace(monotonic=lambda: now))
+
+    def slow_down(name, seconds):
+        method = getattr(Trainer, name)
+
+        def slow(*arguments, **named):
+            nonlocal now
+            now += seconds
+            return method(*arguments, **named)
+
+        monkeypatch.setattr(Trainer, name, slow)
+
+    slow_down("next_batch", 0.25)
+    for name in ("run", "validate", "save"):
+        slow_down(name, 100.0)
+    # No update is followed by both an evaluation and a checkpoint.
+    config = tiny_config.replace(
+        max_steps=9, log_every=1, eval_every=4, checkpoint_every=6, sample_tokens=0, num_samples=0
+    )
+    train_run(config)
+    rows = read_metrics(RunFolder(config.run.run_dir).metrics)
+    speeds = [row["perf/tokens_per_s"] for row in rows if "perf/tokens_per_s" in row]
+    assert speeds == [4 * 32 / 0.25] * 9
+
+
 def test_the_operations_of_a_token_are_those_of_its_products(tiny_config):
     config = tiny_config.replace(vocab_size=300, d_model=32, d_ff=64, num_layers=2, num_heads=4)
     corpus = SimpleNamespace(train=SimpleNamespace(tokens=np.zeros(99, dtype=np.int64)))
