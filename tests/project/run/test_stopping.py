@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shlex
 import shutil
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 import torch
 from test_training import assert_same_bits, final_state, timeless_rows
@@ -18,6 +20,7 @@ from cs_basics.run.clock import Clock
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.random_state import random_states, seed_all
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
@@ -79,15 +82,20 @@ def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
     assert timeless_rows(whole) == timeless_rows(tiny_config)
 
 
-def test_the_random_state_of_torch_goes_on_too(tiny_config, before_update):
-    before_update(8, lambda: torch.rand(7))
+def test_the_random_states_go_on_too(tiny_config, before_update):
+    def draw():
+        torch.rand(7)
+        np.random.rand(7)  # noqa: NPY002
+        random.random()
+
+    before_update(8, draw)
     train_run(tiny_config.replace(max_steps=10))
-    saved = final_state(tiny_config)["progress"]["random"]["torch"]
-    torch.manual_seed(99)
+    saved = final_state(tiny_config)["progress"]["random"]
+    seed_all(99)
     seen = []
-    before_update(11, lambda: seen.append(torch.get_rng_state()))
+    before_update(11, lambda: seen.append(random_states()))
     train_run(tiny_config, resume=True)
-    assert torch.equal(seen[0], saved)
+    assert_same_bits(seen[0], saved)
 
 
 def test_handlers_are_put_back_and_only_a_later_ctrl_c_ends_at_once(monkeypatch):
