@@ -1,5 +1,8 @@
 """Tokenizers on disk: whole or not there, and damaged ones refused by name."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from cs_basics.fast.text.tokenizer import FastTokenizer
@@ -96,3 +99,23 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(ValueError, match="not an ordinary file"), atomic_writer(tmp_path):
         pass
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_its_name_is(tmp_path, monkeypatch):
+    def seen(status):
+        return status.st_ino, status.st_size
+
+    fsync, replace, happened = os.fsync, Path.replace, []
+
+    def watch_fsync(descriptor):
+        fsync(descriptor)
+        happened.append(seen(os.fstat(descriptor)))
+
+    def watch_replace(path, target):
+        happened.append("renamed")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", watch_fsync)
+    monkeypatch.setattr(Path, "replace", watch_replace)
+    write_atomically(tmp_path / "file", b"whole")
+    assert happened == [seen((tmp_path / "file").stat()), "renamed", seen(tmp_path.stat())]
