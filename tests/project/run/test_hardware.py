@@ -1,4 +1,4 @@
-"""The dtype of the matrix products is the faster one, and an emulated one is found out quickly."""
+"""The best device that is there, the faster dtype, and an emulated one found out quickly."""
 
 import pytest
 import torch
@@ -13,6 +13,23 @@ def _forget_measurements():
     hardware.bfloat16_gain.cache_clear()
     yield
     hardware.bfloat16_gain.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("has_cuda", "has_mps", "chosen"),
+    [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")],
+)
+def test_the_device_is_cuda_or_else_mps_or_else_the_cpu(monkeypatch, has_cuda, has_mps, chosen):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: has_mps)
+    assert hardware.resolve_device("auto").type == chosen
+    assert hardware.resolve_device("cpu").type == "cpu"
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device=cuda: this machine"):
+        hardware.resolve_device("cuda")
 
 
 @pytest.mark.parametrize(
