@@ -15,7 +15,7 @@ from cs_basics.run.document import Paragraph, to_html
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
 from cs_basics.run.presets import PRESETS
-from cs_basics.run.report import Report, report_blocks
+from cs_basics.run.report import INTERVAL_S, Report, report_blocks
 from cs_basics.run.spikes import MIN_LOSSES, SpikeDetector
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
@@ -184,7 +184,9 @@ def test_the_report_of_a_run_whose_end_failed_says_why(tiny_config, monkeypatch)
     assert "State: no room for stories" in RunFolder(tiny_config.run.run_dir).report.read_text()
 
 
-def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path):
+def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("cs_basics.run.report.time", types.SimpleNamespace(monotonic=lambda: now))
     folder = RunFolder(tmp_path)
     with MetricsLog(folder.metrics, CONFIG) as log:
         report = Report(folder, CONFIG, log)
@@ -193,8 +195,14 @@ def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path):
         first = folder.report.read_bytes()
         assert b'http-equiv="refresh"' in first
         log.log(step=2, train__loss=1.0)
+        now += INTERVAL_S - 1
         report.refresh()
         assert folder.report.read_bytes() == first, "too soon"
+        now += 1
+        report.refresh()
+        second = folder.report.read_bytes()
+        assert second != first
+        assert b'http-equiv="refresh"' in second
         report.write("finished")
         assert b'http-equiv="refresh"' not in folder.report.read_bytes()
 
