@@ -272,6 +272,13 @@ def test_one_submission_writes_its_report(class_folder, tmp_path):
     assert not (tmp_path / "out" / "gradebook.csv").exists()
 
 
+def test_a_submission_that_takes_longer_than_its_minutes_is_ended(class_folder, tmp_path):
+    out = tmp_path / "out"
+    finished = grade(class_folder / "ann", "--out", out, *OPTIONS, "--minutes", 0.01)
+    assert finished.returncode == 0, finished.stderr
+    assert "the 0.01 minutes were used up before " in finished.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

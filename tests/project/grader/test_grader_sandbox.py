@@ -173,6 +173,15 @@ def test_a_probe_that_begins_in_time_may_not_go_on_for_long_after_it(tmp_path, m
     own.close()
 
 
+def test_when_the_time_of_a_submission_is_up_nothing_more_is_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "start", None)
+    own = Connection("process", staged(tmp_path), sandbox.Limits(), {}, budget_s=0.1)
+    time.sleep(0.2)
+    for answer in (own.import_adapters("silu"), silu(own)):
+        assert (answer.ended, answer.text) == ("died", time_is_up(0.1))
+    own.close()
+
+
 def test_one_accident_while_a_submission_is_imported_costs_nothing():
     endings = iter(["died", "imported"])
     server = SimpleNamespace(
