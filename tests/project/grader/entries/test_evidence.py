@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import json
+import math
 import os
 import random
 import struct
@@ -15,9 +16,10 @@ import numpy as np
 import pytest
 
 from cs_grader.entries import model, statistics
-from cs_grader.entries.checks import judge, seeds
+from cs_grader.entries.checks import CHECKS, judge, seeds
 from cs_grader.entries.entry import arguments_of
 from cs_grader.entries.evaluation import (
+    Reading,
     largest_shift,
     log_probabilities,
     read,
@@ -29,6 +31,8 @@ from cs_grader.entries.overlap import PIECE_BYTES, Overlap, pieces
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.rerun import STAND_IN_BYTES, stand_in
 from cs_grader.entries.run_files import BYTE_OF, MAX_TEXT_BYTES, RunFiles
+
+STORY = b"Once upon a time.<|endoftext|>\n"
 
 # --- statistics ---
 
@@ -264,6 +268,45 @@ def test_further_seeds_are_not_run_for_what_is_refused_already(is_refused):
         assert "no further seeds are run" in finding.reason
     else:
         assert (finding.verdict, finding.reason) == ("ok", "1.5000, 2.0000")
+
+
+def reading_of(bits):
+    """A text of equal stories, with what each of them costs a model."""
+    # An id for each story, after one that nothing predicts.
+    starts = np.concatenate([[0], np.arange(len(bits)) * len(STORY)])
+    none = np.empty(0)
+    return Reading(STORY * len(bits), none, bits * math.log(2), starts, none, none)
+
+
+def case_of(check, gain, spread):
+    """A case where others cost so many bits per byte more, some stories more of it than others."""
+    more = gain * len(STORY) + spread * np.resize([1.0, -1.0], 30)
+    if check == "order of stories":
+        order = np.random.default_rng(0).permutation(30)
+        bits = np.arange(30.0)
+        readings = [reading_of(bits), reading_of(bits[order] + more)]
+        return SimpleNamespace(readings=readings, shuffled_order=order.tolist())
+    valid, fresh = reading_of(np.full(30, 40.0)), reading_of(40.0 + more)
+    if check == "fresh text":
+        return SimpleNamespace(readings=[valid, None, fresh], num_compared=30)
+    return SimpleNamespace(rerun_readings=[valid, fresh], num_compared=30)
+
+
+@pytest.mark.parametrize(
+    ("check", "limit"),
+    [("order of stories", 0.01), ("fresh text", 0.03), ("fresh text again", 0.03)],
+)
+@pytest.mark.parametrize(
+    ("times", "spread", "verdict"),
+    [(1.5, 0.1, "refused"), (0.7, 0.1, "ok"), (1.5, 6.0, "ok")],
+    ids=["more", "less", "by chance"],
+)
+def test_a_text_that_is_easier_than_others_is_refused_unless_it_is_by_chance(
+    check, limit, times, spread, verdict
+):
+    (finding,) = judge(case_of(check, times * limit, spread), {check: CHECKS[check]})
+    assert finding.verdict == verdict, finding.reason
+    assert finding.reason.endswith("standard errors") == (verdict == "refused")
 
 
 def test_logits_are_normalised_by_the_verifier():
