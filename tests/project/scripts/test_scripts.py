@@ -247,6 +247,23 @@ def test_bad_input_to_training_is_one_line(train, tmp_path, name):
     assert left == set() or name == "diverging"
 
 
+def test_ctrl_c_while_the_text_is_prepared_leaves_nothing(train, tmp_path, monkeypatch):
+    encode_file = corpus.encode_file
+
+    def interrupted(tokenizer, text, out, **options):
+        if out.name == "valid.bin":
+            raise KeyboardInterrupt
+        return encode_file(tokenizer, text, out, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus, "encode_file", interrupted)
+        result = train()
+    assert result.code == 130
+    assert result.err.splitlines()[-1] == "interrupted"
+    assert not list((tmp_path / "run").glob("*"))
+    assert train().code == 0
+
+
 def test_cuda_where_there_is_none_is_one_line(train):
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")
