@@ -9,8 +9,9 @@ import torch
 from conftest import ROOT
 
 from cs_basics.functional import cross_entropy
+from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
 from cs_basics.run.config import TrainConfig
-from cs_basics.run.distributed import ALONE, World, join
+from cs_basics.run.distributed import ALONE, DDP, World, join
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
@@ -39,16 +40,33 @@ def config_of(name: str) -> TrainConfig:
     return PRESETS["debug"][1].replace(parallel="tp", max_grad_norm=0.05, lr=0.01, **settings)
 
 
-def updated(name: str, world: World) -> dict[str, torch.Tensor]:
-    """Make some updates; return losses, norms, and the whole weights and moments."""
-    config = config_of(name)
-    torch.manual_seed(5)
+def laid_out(
+    config: TrainConfig, world: World, seed: int
+) -> tuple[torch.nn.Module, torch.optim.Optimizer, DDP]:
+    """Make a model with the weights of a seed, its optimizer, and lay them out."""
+    torch.manual_seed(seed)
     model = build_model(config.model)
     optimizer = make_optimizer(model, config)
-    layout = lay_out(model, optimizer, config, world)
+    return model, optimizer, lay_out(model, optimizer, config, world)
+
+
+def updated(name: str, world: World, checkpoint: Path | None = None) -> dict[str, torch.Tensor]:
+    """Make some updates; return losses, norms, and the whole weights and moments.
+
+    If a checkpoint is named, it is written before the last update and read by another model.
+    """
+    config = config_of(name)
+    model, optimizer, layout = laid_out(config, world, seed=5)
     ids = torch.randint(259, (NUM_UPDATES, 4, 9), generator=torch.Generator().manual_seed(1))
     found: dict[str, torch.Tensor] = {}
     for number, batch in enumerate(ids):
+        if checkpoint is not None and number == NUM_UPDATES - 1:
+            whole = layout.whole(optimizer)
+            if world.is_first:
+                write_checkpoint(checkpoint, *whole, number)
+            world.wait()
+            model, optimizer, layout = laid_out(config, world, seed=6)
+            assert layout.load(optimizer, read_checkpoint(checkpoint)) == number
         optimizer.zero_grad()
         loss = cross_entropy(model(batch[:, :-1]), batch[:, 1:])
         loss.backward()
@@ -122,6 +140,8 @@ def test_parts_of_another_kind_are_refused():
 
 
 if __name__ == "__main__":
+    folder = Path(sys.argv[1])
     with join() as world:
         for name in MODELS:
-            torch.save(updated(name, world), f"{sys.argv[1]}/{name}-{world.rank}.pt")
+            found = updated(name, world, folder / f"{name}.checkpoint")
+            torch.save(found, folder / f"{name}-{world.rank}.pt")
