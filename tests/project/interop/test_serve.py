@@ -20,8 +20,10 @@ from page_cases import FORMS, make_run, without
 from cs_basics.bpe import train_bpe
 from cs_basics.fast.decoding import Decoder, generate
 from cs_basics.generate import GREEDY, Sampling
+from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.tokenizer import Tokenizer
 
 needed = "not installed: pip install -e '.[dev]'"
@@ -311,6 +313,24 @@ def test_what_finds_a_free_place_does_not_count_as_waiting(run, monkeypatch):
     with Served(run, num_places=3) as served:
         status, answer = served.ask("/v1/completions", {**TEXT, "n": 3})
         assert (status, len(answer["choices"])) == (200, 3)
+
+
+def test_the_best_checkpoint_is_served_if_it_is_asked_for(run, tmp_path):
+    copied = RunFolder(shutil.copytree(run.path, tmp_path / "run"))
+    note = {"checkpoint": copied.checkpoint_of(0).name, "validation_loss": 1.0}
+    copied.best.write_text(json.dumps(note))
+    # A later one, which expects the contrary.
+    model = copied.load_model()
+    model.lm_head.weight.detach().neg_()
+    optimizer = make_optimizer(model, copied.read_config())
+    write_checkpoint(copied.checkpoint_of(1), model, optimizer, 1)
+    written = {}
+    for which in ("latest", "best"):
+        with Served(copied, which=which) as served:
+            written[which] = texts_of(served.ask("/v1/completions", TEXT)[1])
+    expected = [written_by_generate(run, TEXT["prompt"], TEXT["max_tokens"])]
+    assert written["best"] == expected
+    assert written["latest"] != expected
 
 
 @pytest.mark.parametrize("form", ["grouped", "tied", "sandwich"])

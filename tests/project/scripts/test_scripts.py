@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,8 +16,10 @@ import torch
 from cs_basics.fast.attention import FlashSelfAttention
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import corpus, writing
+from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 
 ROOT = Path(__file__).parents[3]
@@ -130,6 +133,37 @@ def test_a_run_that_was_better_before_its_end_says_so(train, trained):
     result = train("--resume")
     assert result.code == 0, result.err
     assert "overfitted: at step 6 the loss was 0.5000" in result.out
+
+
+def test_the_best_checkpoint_is_taken_if_it_is_asked_for(script, trained, texts, tmp_path):
+    folder = RunFolder(trained)
+
+    def results(*flags):
+        asked = ["--temperature", "0", "--max-tokens", "8"]
+        written = script("generate", trained, *asked, *flags)
+        asked = ["--text", texts[1], "--json", "--dtype", "float32"]
+        measured = script("evaluate", trained, *asked, *flags)
+        shared = script("share", trained, "--out", tmp_path / "page.html", *flags)
+        assert (written.code, measured.code, shared.code) == (0, 0, 0)
+        page = (tmp_path / "page.html").read_text()
+        return {
+            "generate": written.out,
+            "evaluate": round(json.loads(measured.out)["loss"], 3),
+            "share": hash(re.search(r'id="weights">([^<]+)<', page)[1]),
+        }
+
+    alone = results()
+    note = {"checkpoint": folder.all_checkpoints()[-1].name, "validation_loss": 0.5}
+    folder.best.write_text(json.dumps(note))
+    # A later one, which expects the contrary.
+    model = folder.load_model()
+    model.lm_head.weight.detach().neg_()
+    optimizer = make_optimizer(model, folder.read_config())
+    write_checkpoint(folder.checkpoint_of(13), model, optimizer, 13)
+    latest = results()
+    assert results("--checkpoint", "best") == alone
+    for name, result in alone.items():
+        assert latest[name] != result, name
 
 
 def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(train, texts, tmp_path):
