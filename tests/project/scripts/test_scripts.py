@@ -75,17 +75,17 @@ def assert_one_line(result, *words):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_help_explains_every_option(script, name):
+def test_help_explains_every_option(script, name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")  # In a wider terminal there are two boxes in a line.
     arguments = ["debug", "--help"] if name == "train" else ["--help"]
     result = script(name, *arguments)
     assert result.code == 0
-    flags = [line for line in result.out.splitlines() if line.strip("│ ").startswith("--")]
-    assert flags or name == "maintain/bench"
-    # An option without an explanation shows its default or (required) right after its name.
-    text = " ".join(result.out.replace("│", " ").split())
-    for flag in {word for word in text.split() if word.startswith("--") and word != "--help"}:
-        after = text.split(flag, 1)[1].split()[:6]
-        assert not (after and after[0] in {"(default:", "(required)"}), flag
+    options = re.split(r"^[│ ] (?=--\w)", result.out, flags=re.MULTILINE)[1:]
+    assert options or name == "maintain/bench"
+    for option in options:
+        # Below the option, or two spaces to the right; "(default: 1)" and "(required)" end it.
+        invocation, explanation = re.split(r"\s{2,}", option.replace("│", " "), maxsplit=1)
+        assert not explanation.startswith("("), invocation
 
 
 def test_train_generate_evaluate(train, script, texts, tmp_path):
