@@ -466,6 +466,20 @@ def test_ctrl_c_ends_at_once_and_leaves_no_working_folder(class_folder, tmp_path
     assert all(int(folder.name.split("-")[1]) in alive for folder in folders)
 
 
+def test_what_killed_graders_have_left_is_gone_after_the_next_start(
+    class_folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    too_high = 2**22 + 1  # No process of Linux has this number.
+    left, used = (tmp_path / f"cs_grader-{pid}-x" for pid in (too_high, os.getpid()))
+    for folder in (left, used):
+        (folder / "stage").mkdir(parents=True)
+    finished = grade(class_folder / "ann", "--out", tmp_path / "out", *OPTIONS, "--minutes", 0.01)
+    assert finished.returncode == 0, finished.stderr
+    assert not left.exists()
+    assert used.exists()
+
+
 def test_remains_that_another_grader_removes_at_the_same_time_are_no_error(monkeypatch):
     """Its folder is seen, and gone before it is looked at."""
     folder = Path(tempfile.mkdtemp(prefix=f"cs_grader-{os.getpid()}-"))
