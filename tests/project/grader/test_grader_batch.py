@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -375,6 +376,20 @@ def test_a_failure_of_the_grader_is_no_verdict(tmp_path, monkeypatch):
     assert graded.result is None
     assert "ZeroDivisionError" in graded.fault
     assert not (tmp_path / "out" / "result.json").exists()
+
+
+def test_as_many_are_graded_at_the_same_time_as_there_are_jobs(tmp_path, monkeypatch):
+    both = threading.Barrier(2, timeout=10)
+
+    def meets_another(*_):
+        both.wait()
+        raise grading.GradingError("met another")
+
+    monkeypatch.setattr(batch, "mark", meets_another)
+    terms = Terms(tests=TESTS, tier="process", secret="", problems=("silu",))
+    submissions = [Submission(name, tmp_path) for name in ("ann", "bob")]
+    graded = batch.grade(submissions, lambda one: tmp_path / one.name, terms, jobs=2)
+    assert [one.fault for one in graded] == ["met another"] * 2
 
 
 class OddError(Exception):
