@@ -171,6 +171,7 @@ BAD = {
     "too long": ({"prompt": "a b " * 60}, "this model reads at most 47"),
     "a megabyte": ({"prompt": "a" * 900_000}, "it has 900000 characters, 47 tokens hold"),
     "max_tokens": ({"prompt": "a", "max_tokens": 0}, "max_tokens: Input should be greater than"),
+    "5001 tokens": ({"prompt": "a", "max_tokens": 5001}, "less than or equal to 5000, not 5001"),
     "a string": ({"prompt": "a", "seed": "1"}, "seed: Input should be a valid integer, not '1'"),
     "top_p": ({"prompt": "a", "top_p": 0}, "top_p: Input should be greater than 0, not 0"),
     "stop": (
@@ -390,6 +391,18 @@ def test_the_script_serves_until_it_is_interrupted(run):
             assert server.stderr.read().strip() == "interrupted"
         finally:
             server.kill()
+
+
+def test_the_script_lets_a_limited_number_connect(script, run, monkeypatch):
+    asked = {}
+
+    def config(_app, **settings):
+        asked.update(settings)
+        raise ValueError("not served")
+
+    monkeypatch.setattr("uvicorn.Config", config)
+    assert "not served" in script("serve", run.path, "--port", 0).err
+    assert asked["limit_concurrency"] == 64
 
 
 def test_serve_says_what_is_wrong_in_one_line(script, run, tmp_path, monkeypatch):
