@@ -155,8 +155,8 @@ def show_costs(config: ModelConfig, batch_size: int) -> None:
     generated = generation_flops(config, last)
     table(f"operations of generating the token at position {last}", generated, 1e6, "MFLOP")
     memory = training_memory(config, batch_size)
-    title = f"memory of a training step of {batch_size} sequences, float32, --fast off, AdamW, no dropout"
-    table(title, memory, 1e6, "MB")
+    title = f"memory of a training step of {batch_size} sequences"
+    table(f"{title}, float32, --fast off, AdamW, no dropout", memory, 1e6, "MB")
     table("memory of generating one text, float32", inference_memory(config), 1e6, "MB")
 
 
