@@ -132,9 +132,7 @@ def test_resuming_equals_never_having_stopped(observe, rng, place):
         )
 
 
-def expected_after_cold_restart(
-    parameters, gradients, save_after, lr=FIRST_LR, weight_decay=0.01
-):
+def expected_after_cold_restart(parameters, gradients, save_after, lr=FIRST_LR, weight_decay=0.01):
     *middle, _ = expected_after(parameters, gradients, save_after)
     options = {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": weight_decay}
     trail = oracles.adamw([{"params": middle}], options, gradients[save_after:])
