@@ -350,6 +350,13 @@ def by_exp_and_log(x, positions, theta, d_k):
     return rotate(x, positions[..., None].float() * frequencies)
 
 
+@variant("rope", "other types than float32 are refused without a word")
+@rope
+def float32_alone(x, positions, theta, d_k):
+    assert x.dtype == torch.float32
+    return rotate(x, angles(positions, d_k, theta))
+
+
 @variant("rope", "the result of a low precision stays in float32")
 @rope
 def float32_result(x, positions, theta, d_k):

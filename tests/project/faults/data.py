@@ -287,6 +287,15 @@ def only_rate(src, model, optimizer):
     return iteration
 
 
+@checkpoint_fault("of the optimizer all but the weight decay is restored")
+@loading
+def own_decay(src, model, optimizer):
+    decay = optimizer.param_groups[0]["weight_decay"]
+    iteration = load(src, model, optimizer)
+    optimizer.param_groups[0]["weight_decay"] = decay
+    return iteration
+
+
 @checkpoint_fault("a bytes buffer is not read", "binary file object may be given")
 @loading
 def from_paths_only(src, model, optimizer):

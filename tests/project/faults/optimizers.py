@@ -1,6 +1,7 @@
 """AdamW: the class that get_adamw_cls returns."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch.optim import AdamW, Optimizer
@@ -441,6 +442,33 @@ class AtOnce(PlainAdamW):
             t = self.count(memory)
             root = (memory["v"] / (1 - beta2**t)).sqrt_().add_(group["eps"])
             p.addcdiv_(memory["m"], root, value=-group["lr"] / (1 - beta1**t))
+
+
+@variant("adamw", "float64 is refused without a word")
+class Float32Alone(PlainAdamW):
+    def update(self, p, gradient, group):
+        assert p.dtype == torch.float32
+        super().update(p, gradient, group)
+
+
+@dataclass
+class Moments:
+    first: torch.Tensor
+    second: torch.Tensor
+    count: int = 0
+
+
+@variant("adamw", "the state is of a class of its own")
+class StateOfItsOwn(PlainAdamW):
+    def update(self, p, gradient, group):
+        moments = self.state[p].setdefault("own", Moments(p * 0, p * 0))
+        beta1, beta2 = group["betas"]
+        moments.count += 1
+        moments.first = torch.lerp(moments.first, gradient, 1 - beta1)
+        moments.second = torch.lerp(moments.second, gradient**2, 1 - beta2)
+        rate = group["lr"] * math.sqrt(1 - beta2**moments.count) / (1 - beta1**moments.count)
+        p.mul_(1 - group["lr"] * group["weight_decay"])
+        p.sub_(rate * moments.first / (moments.second.sqrt() + group["eps"]))
 
 
 @variant("adamw", "the step is a tensor")

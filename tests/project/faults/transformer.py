@@ -394,6 +394,13 @@ variant("transformer_lm", "positions and frequencies in float32 whatever the wei
 variant("transformer_lm", "written out")(model())
 
 
+@model_fault("the mask is made for 1,024 positions, whatever the context", "with 5 positions")
+def mask_of_1024(in_indices, **given):
+    length = in_indices.shape[-1]
+    causal(1024)[:length, :length].expand(length, length)
+    return REFERENCE.run_transformer_lm(in_indices=in_indices, **given)
+
+
 @variant("transformer_lm", "short texts are padded on the right")
 def padded_on_the_right(in_indices, context_length, **given):
     length = in_indices.shape[1]
