@@ -46,7 +46,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         require_positive(self, "corpus_megabytes", "batch_size")
         if self.corpus_megabytes > MAX_CORPUS_MEGABYTES:
-            most = f"must be at most {MAX_CORPUS_MEGABYTES:,}"
+            most = f"must be at most {MAX_CORPUS_MEGABYTES}"
             raise ValueError(f"corpus_megabytes={self.corpus_megabytes} {most}")
         if not 0 <= self.token_noise < 1:
             raise ValueError(f"token_noise={self.token_noise} must be at least 0 and below 1")

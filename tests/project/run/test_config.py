@@ -32,7 +32,7 @@ DEBUG = PRESETS["debug"][1]
         ({"eval_tokens": 1}, "eval_tokens=1 must be at least 2"),
         ({"seed": 2**63}, f"seed={2**63} must be at most {2**63 - 1}"),
         ({"lr": math.inf}, "lr=inf must be finite"),
-        ({"corpus_megabytes": 1e303}, "must be at most 1,000,000"),
+        ({"corpus_megabytes": 1e303}, "must be at most 1000000"),
         ({"weight_decay": math.inf}, "weight_decay=inf must be finite"),
         ({"rope_theta": math.nan}, "rope_theta=nan must be greater than 0, and finite"),
         ({"d_model": 60, "num_heads": 4, "positions": "none"}, "heads of odd size 15"),
