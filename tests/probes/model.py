@@ -107,7 +107,7 @@ def forward_if_supported(
     """Call one adapter with what it need not take; None if it raises one of these complaints.
 
     Adapters may load any weights into modules of float32, and reshape by view(..., -1). Whatever a
-    type raises that works in float32 is a refusal, too.
+    type raises that works in float32 is a refusal, too, unless memory ran out.
     """
     try:
         return forward(adapters, function, arguments, dtypes)
@@ -115,7 +115,8 @@ def forward_if_supported(
         # PyTorch raises NotImplementedError for a type, too; that of a blank to fill in is empty.
         if any(complaint in str(error) for complaint in complaints):
             return None
-        if not dtypes:
+        out_of_memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+        if out_of_memory or not dtypes:
             raise
     forward(adapters, function, arguments)  # What runs in float32 was refused for its type.
     return None
