@@ -95,6 +95,9 @@ def forward(
 # of the largest of no numbers.
 UNSUITABLE = ("dtype", "scalar type", "not implemented for", "can't be cast", "float", "Half")
 AMBIGUOUS = ("0 elements", "numel() == 0")
+# What checks of a type raise. Nobody refuses a type by an OSError, nor by using up the memory.
+REFUSALS = (TypeError, ValueError, RuntimeError, AssertionError, LookupError)
+OUT_OF_MEMORY = "can't allocate memory"
 
 
 def forward_if_supported(
@@ -106,8 +109,8 @@ def forward_if_supported(
 ) -> Plain | None:
     """Call one adapter with what it need not take; None if it raises one of these complaints.
 
-    Adapters may load any weights into modules of float32, and reshape by view(..., -1). Whatever a
-    type raises that works in float32 is a refusal, too, unless memory ran out.
+    Adapters may load any weights into modules of float32, and reshape by view(..., -1). What raises
+    one of REFUSALS in a type and works in float32 is refused, too, whatever the words.
     """
     try:
         return forward(adapters, function, arguments, dtypes)
@@ -115,8 +118,8 @@ def forward_if_supported(
         # PyTorch raises NotImplementedError for a type, too; that of a blank to fill in is empty.
         if any(complaint in str(error) for complaint in complaints):
             return None
-        out_of_memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
-        if out_of_memory or not dtypes:
+        is_refusal = isinstance(error, REFUSALS) and OUT_OF_MEMORY not in str(error)
+        if not dtypes or not is_refusal:
             raise
     forward(adapters, function, arguments)  # What runs in float32 was refused for its type.
     return None
