@@ -95,9 +95,8 @@ def forward(
 # of the largest of no numbers.
 UNSUITABLE = ("dtype", "scalar type", "not implemented for", "can't be cast", "float", "Half")
 AMBIGUOUS = ("0 elements", "numel() == 0")
-# What checks of a type raise. Nobody refuses a type by an OSError, nor by using up the memory.
+# What checks of a type raise.
 REFUSALS = (TypeError, ValueError, RuntimeError, AssertionError, LookupError)
-OUT_OF_MEMORY = "can't allocate memory"
 
 
 def forward_if_supported(
@@ -109,8 +108,8 @@ def forward_if_supported(
 ) -> Plain | None:
     """Call one adapter with what it need not take; None if it raises one of these complaints.
 
-    Adapters may load any weights into modules of float32, and reshape by view(..., -1). What raises
-    one of REFUSALS in a type and works in float32 is refused, too, whatever the words.
+    Adapters may load any weights into modules of float32, and reshape by view(..., -1). Whatever a
+    check of a type may raise is a refusal, too, if the same works in float32.
     """
     try:
         return forward(adapters, function, arguments, dtypes)
@@ -118,11 +117,15 @@ def forward_if_supported(
         # PyTorch raises NotImplementedError for a type, too; that of a blank to fill in is empty.
         if any(complaint in str(error) for complaint in complaints):
             return None
-        is_refusal = isinstance(error, REFUSALS) and OUT_OF_MEMORY not in str(error)
-        if not dtypes or not is_refusal:
+        if not dtypes or not is_refusal(error):
             raise
     forward(adapters, function, arguments)  # What runs in float32 was refused for its type.
     return None
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether a check of a type may raise this: no OSError, and not that memory ran out."""
+    return isinstance(error, REFUSALS) and "can't allocate memory" not in str(error)
 
 
 def forward_in_turns(adapters: Any, function: str, cases: Sequence[Plain]) -> list[Plain]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from probes.model import Array, Plain, plain, plain_gradient
+from probes.model import Array, Plain, is_refusal, plain, plain_gradient
 
 OTHER_DECAY = 0.5
 """The decay of an optimizer that a checkpoint is loaded into; the saved one has 0.01."""
@@ -118,7 +118,9 @@ def takes_float64(adapters: Any, kind: str, inputs: Plain) -> bool:
     run = {"clip": clip, "optimize": optimize}[kind]
     try:
         run(adapters, **inputs)
-    except Exception:
+    except Exception as error:
+        if not is_refusal(error):
+            raise
         # What runs in float32 was refused for its type; what does not is to be seen.
         run(adapters, **in_float32(inputs))
         return False

@@ -6,15 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import report
 import test_encoding_streams
 import torch
 from compare import WrongAnswer, id_of
 from fresh import Fresh
+from probes.model import forward_if_supported
 from submission import distribution_of
 
 TESTS = Path(__file__).parents[2]
@@ -437,3 +440,48 @@ def test_a_package_without_pyproject_can_ask_for_its_version(tmp_path):
     write_files(tmp_path, {"student_basics/__init__.py": "", "data/words.txt": ""})
     (found,) = importlib.metadata.distributions(path=[distribution_of(tmp_path)])
     assert (found.name, found.version) == ("student_basics", "0")
+
+
+class EndlessError(Exception):
+    """An error of a submission's own that says nothing of a type."""
+
+
+@pytest.mark.parametrize(
+    ("error", "is_honest"),
+    [
+        (TypeError("the layer is of float32"), True),
+        (AssertionError(), True),
+        (KeyError("double"), True),
+        (NotImplementedError("\"softmax_lastdim_kernel_impl\" not implemented for 'Half'"), True),
+        (EndlessError("Half"), True),
+        (EndlessError(), False),
+        (MemoryError(), False),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"), False),
+        (BlockingIOError("no more processes"), False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_a_type_is_refused_by_what_checks_raise_not_by_what_breaks(error, is_honest):
+    def run_softmax(in_features, dim):
+        if in_features.dtype == torch.float64:
+            raise error
+        return in_features.softmax(dim)
+
+    adapters = SimpleNamespace(run_softmax=run_softmax)
+    arguments = {"in_features": np.ones(3, np.float32), "dim": 0}
+    ask = partial(forward_if_supported, adapters, "run_softmax", arguments)
+    if is_honest:
+        assert ask({"in_features": "float64"}) is None
+    else:
+        with pytest.raises(type(error)):
+            ask({"in_features": "float64"})
+
+
+def test_what_fails_in_float32_too_refuses_no_type():
+    def run_softmax(**_):
+        raise ValueError("not so")
+
+    adapters = SimpleNamespace(run_softmax=run_softmax)
+    arguments = {"in_features": np.ones(3, np.float32), "dim": 0}
+    with pytest.raises(ValueError, match="not so"):
+        forward_if_supported(adapters, "run_softmax", arguments, {"in_features": "float64"})
