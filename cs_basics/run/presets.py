@@ -23,6 +23,7 @@ _STORIES = TrainConfig.of(
     order="epochs",
     lr=4e-3,
     schedule="linear",
+    beta2=0.99,
     embedding_lr_ratio=10.0,
 )
 
@@ -66,6 +67,7 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
             num_heads=8,
             max_minutes=10.0,
             lr=6e-3,
+            beta2=0.95,
             weight_decay=0.4,
             optimizer="muon",
             muon_lr_ratio=3.0,

@@ -28,6 +28,7 @@ class Rung:
 BASE: dict[str, Any] = {
     "d_model": 256, "d_ff": 688, "num_layers": 4, "num_heads": 8,
     "order": "random", "schedule": "cosine", "lr": 3e-3, "weight_decay": 0.4,
+    "beta2": 0.95,
 }  # fmt: skip
 """Settings without any rung, in the place of those that the preset has by now."""
 
