@@ -32,8 +32,24 @@ from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.record.climb import Recipe, climb, runs_left_at_most
 from cs_basics.study.record.page import TITLE, Ladder, blocks, is_rehearsal
-from cs_basics.study.record.rungs import BASE, RUNGS, choose_rungs, settings_of, work_of
-from cs_basics.study.record.scores import HOUR, Kind, Record, Score, Terms, values
+from cs_basics.study.record.rungs import (
+    BASE,
+    RUNGS,
+    choose_rungs,
+    flags,
+    name_of,
+    settings_of,
+    work_of,
+)
+from cs_basics.study.record.scores import (
+    HOUR,
+    Kind,
+    Record,
+    Score,
+    Terms,
+    check_unchanged,
+    values,
+)
 from cs_basics.study.record.texts import Texts, checksum, split
 from cs_basics.study.timing import machine
 
@@ -137,13 +153,7 @@ class Climber:
         self.out, self.record, self.seeds = out, record, seeds
         self.texts, self.valid_text = texts, valid_text
         tried = {name for score in record.scores for name in score.recipe}
-        known = {rung.name for rung in RUNGS}
-        for score in record.scores:
-            if not known.issuperset(score.recipe) or score.settings != settings_of(score.recipe):
-                raise ValueError(
-                    f"{record.path}: the rungs of {'+'.join(score.recipe)} have changed since "
-                    f"{score.date}: delete its lines to train it again"
-                )
+        check_unchanged(record)
         self.rungs = choose_rungs([*rungs, *sorted(tried)]) if rungs else RUNGS
         self.seconds: list[float] = []
         """What each choice took since the start, with the measurement of its update."""
@@ -204,9 +214,12 @@ class Climber:
         num_choices = runs_left_at_most(
             self.rungs, values(self.record.runs("choice")), self.seeds, state
         )
-        num_recipes = len({(), state.accepted}) if state.is_decided else 2
-        num_finals = num_recipes * len(self.seeds) - sum(map(len, final.values()))
-        num_hours = HOUR * (not self.record.runs("hour"))
+        recipes = {(), state.accepted} if state.is_decided else {()}
+        num_recipes = len(recipes) if state.is_decided else 2
+        made = sum(len(final.get(recipe, {})) for recipe in recipes)
+        num_finals = num_recipes * len(self.seeds) - made
+        has_hour = state.is_decided and state.accepted in self.record.runs("hour")
+        num_hours = 0 if has_hour else HOUR
         seconds = num_choices * fmean(self.seconds)
         seconds += 60 * self.record.terms.minutes * (num_finals + num_hours)
         return f"  (at most about {format_duration(seconds)} left)"
@@ -303,26 +316,9 @@ class Climber:
         write_markdown(self.record.path.with_suffix(".md"), TITLE, blocks(ladder))
 
 
-def name_of(recipe: Recipe) -> str:
-    """Return a name for folders and printed lines."""
-    return "+".join(recipe) or "base"
-
-
 def end(number: int, frame: object) -> None:  # noqa: ARG001
     """Leave, as after Ctrl-C."""
     sys.exit(128 + number)
-
-
-def flags(settings: dict[str, Any]) -> list[str]:
-    """Return settings as flags of train.py."""
-    told: list[str] = []
-    for setting, value in settings.items():
-        name = setting.replace("_", "-")
-        if isinstance(value, bool):
-            told.append(f"--{name}" if value else f"--no-{name}")
-        else:
-            told += [f"--{name}", str(value)]
-    return told
 
 
 def call(command: Sequence[Any], log: Path, cache: Path) -> str:

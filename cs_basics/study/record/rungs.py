@@ -1,10 +1,10 @@
 """The rungs of the ladder, in the order in which they are tried.
 
 Each idea is tried with one value: how much of it is best is left to sweeps (docs/log.md). The
-exception is the learning rate, on which the effect of most others depends.
+learning rate, on which the effect of most others depends, is a rung, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,7 +63,7 @@ RUNGS = (
         "value-residual", "values mixed with those of the first block", {"value_residual": True},
         "Zhou et al. 2024, arXiv 2410.17897",
     ),
-    # What else was thought of.
+    # What else was thought of; own-text has rate-2 and late-dropout by now, too.
     Rung("rate-2", "twice the rate", {"lr": 6e-3}, "a sweep", is_free=True),
     Rung(
         "muon-2-steps", "Muon with two steps of Newton-Schulz", {"muon_steps": 2},
@@ -139,3 +139,20 @@ def settings_of(recipe: Sequence[str]) -> dict[str, Any]:
     for name in recipe:
         settings |= known[name].settings
     return settings
+
+
+def name_of(recipe: Sequence[str]) -> str:
+    """Return a name for folders and printed lines."""
+    return "+".join(recipe) or "base"
+
+
+def flags(settings: Mapping[str, Any]) -> list[str]:
+    """Return settings as flags of train.py."""
+    told: list[str] = []
+    for setting, value in settings.items():
+        name = setting.replace("_", "-")
+        if isinstance(value, bool):
+            told.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            told += [f"--{name}", str(value)]
+    return told

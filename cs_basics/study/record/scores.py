@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cs_basics.run.atomic import write_atomically
+from cs_basics.study.record.rungs import RUNGS, name_of, settings_of
 
 Kind = Literal["choice", "final", "hour"]
 """choice: a short run on part of the training text, judged by the held-out tenth. The base makes a
@@ -136,3 +137,21 @@ def values(runs: Runs) -> dict[tuple[str, ...], dict[int, float]]:
         recipe: {seed: score.value for seed, score in of_seeds.items()}
         for recipe, of_seeds in runs.items()
     }
+
+
+def check_unchanged(record: Record) -> None:
+    """Refuse scores of rungs that have other settings by now.
+
+    Raises:
+        ValueError: There are such scores; the message says how to go on.
+    """
+    known = {rung.name for rung in RUNGS}
+    # A run had the settings of the terms, also those that BASE did not name yet.
+    terms = record.terms.settings
+    for score in record.scores:
+        is_known = known.issuperset(score.recipe)
+        if not is_known or terms | score.settings != terms | settings_of(score.recipe):
+            raise ValueError(
+                f"{record.path}: the rungs of {name_of(score.recipe)} have changed since "
+                f"{score.date}: delete its lines to train it again"
+            )

@@ -3,9 +3,10 @@
 It assumes that the scores of a recipe over its seeds are independent and roughly normal; their
 variance may differ from recipe to recipe. With five seeds an exact permutation test has p < 0.01
 only where no score of one recipe lies among those of the other (2/252), hence a test that assumes a
-distribution. All recipes share their seeds, and so part of their chance; the test ignores this,
-which makes it conservative. (The leaderboard compares entries of a few seeds each, of any
-distribution, by the permutation test: cs_grader/entries/leaderboard.py.)
+distribution. All recipes share their seeds, and so part of their chance; the test ignores this. A
+test of pairs does not, and is only reported: the rule was fixed before the runs. (The leaderboard
+compares entries of a few seeds each, of any distribution, by the permutation test:
+cs_grader/entries/leaderboard.py.)
 """
 
 import math
@@ -26,6 +27,17 @@ def p_value(one: Sequence[float], other: Sequence[float]) -> float:
     if error == 0:
         return 0.0 if difference else 1.0
     return two_sided(abs(difference) / error, degrees)
+
+
+def p_of_pairs(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return p of a t-test of pairs, scores of the same seeds in turn; 1 if it is unknown."""
+    if len(one) < 2 or len(one) != len(other) or not all(map(math.isfinite, [*one, *other])):
+        return 1.0
+    differences = [a - b for a, b in zip(one, other, strict=True)]
+    error = math.sqrt(variance(differences) / len(differences))
+    if error == 0:
+        return 0.0 if differences[0] else 1.0
+    return two_sided(abs(fmean(differences)) / error, len(differences) - 1)
 
 
 def difference_of(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:

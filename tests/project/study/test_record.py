@@ -1,5 +1,6 @@
 """The ladder: its statistics, its held-out tenth, its decisions, and that each rung trains."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,8 @@ from cs_basics.run.training_run import train_run
 from cs_basics.study.record.climb import climb, runs_left_at_most
 from cs_basics.study.record.page import Ladder, blocks, is_rehearsal
 from cs_basics.study.record.rungs import BASE, RUNGS, Rung, choose_rungs, settings_of
-from cs_basics.study.record.scores import Record, Score, Terms, values
-from cs_basics.study.record.statistics import difference_of, is_lower, p_value
+from cs_basics.study.record.scores import Record, Score, Terms, check_unchanged, values
+from cs_basics.study.record.statistics import difference_of, is_lower, p_of_pairs, p_value
 from cs_basics.study.record.texts import split
 from cs_basics.study.student_t import quantile_95, two_sided
 
@@ -43,6 +44,16 @@ def test_welch_takes_each_variance_as_it_is():
     one, other = (1.0, 2.0, 3.0), (2.0, 4.0, 6.0)
     assert p_value(one, other) == pytest.approx(two_sided(2 / math.sqrt(5 / 3), 50 / 17))
     assert p_value(one, other) == p_value(other, one)
+
+
+def test_pairs_are_judged_by_their_differences():
+    # Differences of -1, -2 and -3: t = 2 sqrt(3) with 2 degrees of freedom.
+    one, other = [1.0, 2.0, 3.0], [2.0, 4.0, 6.0]
+    t = 2 * math.sqrt(3)
+    assert p_of_pairs(one, other) == pytest.approx(1 - t / math.sqrt(t * t + 2), abs=1e-6)
+    assert p_of_pairs(one, [score + 1 for score in one]) == 0
+    assert p_of_pairs(one, one) == p_of_pairs(one, other[:2]) == p_of_pairs([1.0], [2.0]) == 1
+    assert p_of_pairs([1.0, math.inf], [1.0, 2.0]) == 1
 
 
 def test_nothing_is_claimed_of_one_seed_of_equal_scores_or_of_a_run_that_failed():
@@ -200,8 +211,12 @@ def test_the_page_has_the_result_and_the_hour():
     assert "final runs are missing" in to_markdown("", blocks(ladder))
     ladder.record.scores.append(finals[-1])
     page = to_markdown("", blocks(ladder))
-    assert "| base + a | 0.8510 |" in page
-    assert "| base + a | 0.901 \N{PLUS-MINUS SIGN} 0.0025 | 1.25 | 7 | 0, 1, 2 | none |" in page
+    assert (
+        "| base + a | 0.8510 | 0.8510 \N{PLUS-MINUS SIGN} 0.0025 | 7 | 0.8500, 0.8510, 0.8520 |"
+        in page
+    )
+    assert "part of no" not in page
+    assert "| base + a | 0.9010 \N{PLUS-MINUS SIGN} 0.0025 | 1.25 | 7 | 0, 1, 2 | none |" in page
     assert "better than the base on the validation text" in page
     assert "## The same in 60 minutes\n\nNot measured yet." in page
     ladder.record.scores.append(score_of(kind="hour", recipe=("a",), bits_per_byte=0.75))
@@ -211,6 +226,48 @@ def test_the_page_has_the_result_and_the_hour():
     ladder.record.scores.append(score_of(kind="hour", recipe=("b",)))
     page = to_markdown("", blocks(ladder))
     assert "an exception" in page
+
+
+def test_the_page_says_what_is_part_of_no_result_and_what_pairs_would_accept():
+    scores = scores_of(base=1.0, a=0.9, a_b=0.9)
+    # Each seed is better by 0.01, and the seeds lie far apart.
+    scores["a",] = {seed: 0.9 + 0.1 * seed for seed in SEEDS}
+    scores[()] = {seed: 0.91 + 0.1001 * seed for seed in SEEDS}
+    scores["c",] = scores["b",] = {seed: 2.0 + 0.1 * seed for seed in SEEDS}
+    ladder = ladder_of(scores)
+    assert ladder.state.accepted == ()
+    page = to_markdown("", blocks(ladder))
+    assert "part of no comparison: base + a + b, base + c." in page
+    assert "would also have accepted a (p = " in page
+    assert "2 rungs were tried on top of others: if none of them did anything, one or" in page
+    assert "--d-model 256" in page.split("To train the recipe")[1]
+    for recipe in ((), ("b",)):
+        ladder.record.scores += [
+            score_of(kind="final", recipe=recipe, seed=seed) for seed in SEEDS[: 3 - len(recipe)]
+        ]
+    page = to_markdown("", blocks(ladder))
+    assert "part of no result: base + b, seed 0, 1.0000; base + b, seed 1, 1.0000." in page
+
+
+def test_what_is_worse_than_the_base_is_called_worse():
+    ladder = ladder_of(scores_of(base=1.0, a=0.9, b=1.0, a_b=0.9))
+    ladder.record.scores += [
+        score_of(kind="final", recipe=recipe, seed=seed, bits_per_byte=mean + 0.001 * seed)
+        for recipe, mean in (((), 0.85), (("a",), 0.95))
+        for seed in SEEDS
+    ]
+    assert "together are worse than the base" in to_markdown("", blocks(ladder))
+
+
+def test_the_record_of_the_docs_goes_on_with_the_rungs_of_today():
+    path = Path(__file__).parents[3] / "docs" / "record.jsonl"
+    terms = json.loads(path.read_text().splitlines()[0])
+    record = Record.open(path, Terms(**terms))
+    assert len(record.scores) > 100
+    check_unchanged(record)
+    record.scores.append(score_of(recipe=("noise",), settings={"token_noise": 0.3}))
+    with pytest.raises(ValueError, match="the rungs of noise have changed since 2026-01-02"):
+        check_unchanged(record)
 
 
 @pytest.mark.parametrize(
