@@ -95,8 +95,9 @@ def forward(
 # of the largest of no numbers.
 UNSUITABLE = ("dtype", "scalar type", "not implemented for", "can't be cast", "float", "Half")
 AMBIGUOUS = ("0 elements", "numel() == 0")
-# What checks of a type raise.
+# What checks of a type raise; the names are of errors of beartype and typeguard.
 REFUSALS = (TypeError, ValueError, RuntimeError, AssertionError, LookupError)
+NAMES_OF_REFUSALS = ("BeartypeCallHintViolation", "TypeCheckError")
 
 
 def forward_if_supported(
@@ -114,6 +115,8 @@ def forward_if_supported(
     try:
         return forward(adapters, function, arguments, dtypes)
     except Exception as error:
+        if has_run_out(error):
+            raise
         # PyTorch raises NotImplementedError for a type, too; that of a blank to fill in is empty.
         if any(complaint in str(error) for complaint in complaints):
             return None
@@ -124,8 +127,22 @@ def forward_if_supported(
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether a check of a type may raise this: no OSError, and not that memory ran out."""
-    return isinstance(error, REFUSALS) and "can't allocate memory" not in str(error)
+    """Whether a check of a type may raise this."""
+    if has_run_out(error):
+        return False
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return (
+        isinstance(error, REFUSALS)
+        or not names.isdisjoint(NAMES_OF_REFUSALS)
+        or any(complaint in str(error) for complaint in UNSUITABLE)
+    )
+
+
+def has_run_out(error: Exception) -> bool:
+    """Whether there was no memory or no stack left, which refuses nothing."""
+    if isinstance(error, MemoryError | RecursionError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def forward_in_turns(adapters: Any, function: str, cases: Sequence[Plain]) -> list[Plain]:

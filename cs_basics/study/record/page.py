@@ -160,6 +160,8 @@ def _scores(ladder: Ladder, recipe: Recipe, kind: Kind = "choice") -> list[float
 def _interval(scores: Sequence[float]) -> str:
     """Return a mean and its interval with the same number of decimals."""
     found = interval_of(scores)
+    if found.half_width == 0:  # Of one seed, or of a run that failed: unknown.
+        return f"{found.mean:.4f}"
     return f"{found.mean:.4f} \N{PLUS-MINUS SIGN} {found.half_width:.4f}"
 
 
@@ -183,7 +185,7 @@ def _left_over(ladder: Ladder) -> list[Block]:
     trials = [trial for trial in (*state.alone.values(), *state.on_top.values()) if trial]
     used = {recipe for trial in trials for recipe in (trial.without, trial.with_it)}
     others = [recipe for recipe in ladder.record.runs("choice") if recipe not in used]
-    if not others:
+    if not others or not state.is_decided:
         return []
     names = ", ".join(map(_name, others))
     told = (
@@ -273,7 +275,7 @@ def _limits(ladder: Ladder) -> list[str]:
         p = p_of_pairs(with_it, without)
         if p < P and not trial.is_accepted and fmean(with_it) < fmean(without):
             by_pairs.append(f"{name} (p = {p:.2g})")
-    chance = 1 - (1 - P / 2) ** len(trials)
+    chance = min(1.0, len(trials) * P / 2)
     told = [
         "An update that takes longer costs updates: a rung may teach more with each and lose, as "
         "the column of updates shows. The final runs make more updates on their text than a choice "
@@ -287,15 +289,15 @@ def _limits(ladder: Ladder) -> list[str]:
         "(docs/leaderboard.md). What wins on the ladder is what helps early, by itself and for "
         "free.",
         f"{len(trials)} rungs were tried on top of others: if none of them did anything, one or "
-        f"more would be accepted with a probability of {100 * chance:.2g} %.",
+        f"more would be accepted with a probability of at most {100 * chance:.2g} %.",
         "Intervals are of seeds alone, not of other texts. All trials on top of the same recipe "
         "are compared with the same few runs of it. The order decides which rungs meet which.",
     ]
     if by_pairs:
         told.append(
-            "All recipes share their seeds. A t-test of the pairs would also have accepted "
-            f"{', '.join(by_pairs)}, and the climb would have gone on differently. The rule was "
-            "fixed before the runs, and stays."
+            "All recipes share their seeds. A t-test of the pairs would also accept, each on top "
+            f"of what was accepted here, {', '.join(by_pairs)}; after the first of them the climb "
+            "would have gone on differently. The rule was fixed before the runs, and stays."
         )
     return told
 

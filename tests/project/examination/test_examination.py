@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +17,7 @@ import torch
 from compare import WrongAnswer, id_of
 from fresh import Fresh
 from probes.model import forward_if_supported
+from probes.training import takes_float64
 from submission import distribution_of
 
 TESTS = Path(__file__).parents[2]
@@ -446,6 +446,10 @@ class EndlessError(Exception):
     """An error of a submission's own that says nothing of a type."""
 
 
+class BeartypeCallHintViolation(Exception):  # noqa: N818
+    """Called like that of beartype, which need not be installed."""
+
+
 @pytest.mark.parametrize(
     ("error", "is_honest"),
     [
@@ -454,8 +458,10 @@ class EndlessError(Exception):
         (KeyError("double"), True),
         (NotImplementedError("\"softmax_lastdim_kernel_impl\" not implemented for 'Half'"), True),
         (EndlessError("Half"), True),
+        (BeartypeCallHintViolation("violates type hint"), True),
         (EndlessError(), False),
-        (MemoryError(), False),
+        (MemoryError("Unable to allocate 50. GiB for data type float64"), False),
+        (RecursionError("maximum recursion depth exceeded"), False),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"), False),
         (BlockingIOError("no more processes"), False),
     ],
@@ -467,14 +473,22 @@ def test_a_type_is_refused_by_what_checks_raise_not_by_what_breaks(error, is_hon
             raise error
         return in_features.softmax(dim)
 
-    adapters = SimpleNamespace(run_softmax=run_softmax)
+    def run_gradient_clipping(parameters, **_):
+        if any(p.grad.dtype == torch.float64 for p in parameters):
+            raise error
+
+    adapters = SimpleNamespace(run_softmax=run_softmax, run_gradient_clipping=run_gradient_clipping)
     arguments = {"in_features": np.ones(3, np.float32), "dim": 0}
-    ask = partial(forward_if_supported, adapters, "run_softmax", arguments)
+    inputs = {"gradients": [np.ones(3)], "max_l2_norm": 1.0}
+    dtypes = {"in_features": "float64"}
     if is_honest:
-        assert ask({"in_features": "float64"}) is None
+        assert forward_if_supported(adapters, "run_softmax", arguments, dtypes) is None
+        assert not takes_float64(adapters, "clip", inputs)
     else:
         with pytest.raises(type(error)):
-            ask({"in_features": "float64"})
+            forward_if_supported(adapters, "run_softmax", arguments, dtypes)
+        with pytest.raises(type(error)):
+            takes_float64(adapters, "clip", inputs)
 
 
 def test_what_fails_in_float32_too_refuses_no_type():

@@ -134,7 +134,7 @@ softmax_does(
     10,
     "overflows the stack",
     f"{ONCE}\n    import sys\n    sys.setrecursionlimit(10**9)\n"
-    f"    def down(x):\n        return [down(x) for _ in x]\n    sorted([1], key=down)\n{RIGHT}",
+    f"    def down(x):\n        return sorted([x], key=down)\n    down(1)\n{RIGHT}",
     **ONE_ITEM,
 )
 
