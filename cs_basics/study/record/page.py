@@ -255,6 +255,21 @@ def _longer(ladder: Ladder) -> list[Block]:
     if not rows:
         return [Paragraph("Not measured yet.")]
     told: list[Block] = [Table(["recipe", "seed", "bits per byte", "updates"], rows)]
+    sooner = {one: median(_scores(ladder, one, "final") or [math.inf]) for one in of_hour}
+    worse = [
+        _name(one)
+        for one, of_seeds in of_hour.items()
+        if min(score.value for score in of_seeds.values()) > sooner[one]
+    ]
+    if worse:
+        told.append(
+            Paragraph(
+                f"Worse than after {ladder.record.terms.minutes:g} minutes: {', '.join(worse)}. "
+                "In so many passes the text is learnt by heart, and nothing that short runs choose "
+                "holds this back. The preset own-text has dropout for it; docs/running.md has its "
+                "hour."
+            )
+        )
     accepted = ladder.state.accepted if ladder.state.is_decided else None
     if early := [_name(recipe) for recipe in of_hour if recipe != accepted]:
         told.append(

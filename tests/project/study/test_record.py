@@ -224,9 +224,12 @@ def test_the_page_has_the_result_and_the_hour():
     page = to_markdown("", blocks(ladder))
     assert "| base + a | 0 | 0.7500 | 7 |" in page
     assert "an exception" not in page
+    assert "Worse than after" not in page
     ladder.record.scores.append(score_of(kind="hour", recipe=("b",)))
     page = to_markdown("", blocks(ladder))
     assert "an exception" in page
+    ladder.record.scores[-2:] = [score_of(kind="hour", recipe=("a",), bits_per_byte=0.8511)]
+    assert "Worse than after 10 minutes: base + a." in to_markdown("", blocks(ladder))
 
 
 def test_the_page_says_what_is_part_of_no_result_and_what_pairs_would_accept():
