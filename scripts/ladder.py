@@ -30,8 +30,8 @@ from cs_basics.run.document import write_markdown
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
-from cs_basics.study.record.climb import Recipe, climb, runs_left_at_most
-from cs_basics.study.record.page import TITLE, Ladder, blocks, is_rehearsal
+from cs_basics.study.record.climb import Ladder, Recipe, climb, runs_left_at_most
+from cs_basics.study.record.page import TITLE, blocks, is_rehearsal
 from cs_basics.study.record.rungs import (
     BASE,
     RUNGS,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cs_basics.study.record.rungs import Rung
+from cs_basics.study.record.scores import Kind, Record
 from cs_basics.study.record.statistics import P, is_lower, p_value
 
 Recipe = tuple[str, ...]
@@ -51,6 +52,22 @@ class Climb:
     """Recipes that can be trained now, the next one first."""
     is_decided: bool = True
     """Whether it is known of every rung if it is accepted."""
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """All that is known of a ladder."""
+
+    rungs: Sequence[Rung]
+    """All, also those that were not tried."""
+    state: Climb
+    record: Record
+    seeds: Sequence[int]
+
+    def scores(self, recipe: Recipe, kind: Kind = "choice") -> list[float]:
+        """Return the bits per byte of a recipe, in the order of the seeds."""
+        of_seeds = self.record.runs(kind).get(recipe, {})
+        return [of_seeds[seed].value for seed in self.seeds if seed in of_seeds]
 
 
 def climb(rungs: Sequence[Rung], scores: Scores, seeds: Sequence[int]) -> Climb:

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 
 from matplotlib.figure import Figure
 
 from cs_basics.run.document import Block, Heading, Items, Paragraph, Picture, Table, to_png
 from cs_basics.study.claims.interval import interval_of
-from cs_basics.study.record.climb import NOT_YET, Climb, Recipe, Trial
-from cs_basics.study.record.rungs import BASE, RUNGS, Rung, flags
-from cs_basics.study.record.scores import HOUR, Kind, Record, Terms
-from cs_basics.study.record.statistics import P, difference_of, is_lower, p_of_pairs, p_value
+from cs_basics.study.record.climb import NOT_YET, Ladder, Recipe, Trial
+from cs_basics.study.record.notes import limits, next_steps, rules
+from cs_basics.study.record.rungs import BASE, Rung
+from cs_basics.study.record.scores import HOUR, Terms
+from cs_basics.study.record.statistics import P, difference_of, is_lower, p_value
 
 TITLE = "The ladder: what lowers bits per byte in the same minutes"
 PICTURE, PICTURE_SHOWS = "pictures/record.png", "Bits per byte, rung by rung"
@@ -26,17 +26,6 @@ def is_rehearsal(terms: Terms, seeds: Sequence[int]) -> bool:
     is_short = terms.minutes < MINUTES or terms.choice_updates < CHOICE_UPDATES
     is_small = terms.choice_stories > CHOICE_STORIES or len(seeds) < SEEDS
     return is_short or is_small or terms.preset != PRESET
-
-
-@dataclass(frozen=True)
-class Ladder:
-    """All that is known of a ladder."""
-
-    rungs: Sequence[Rung]
-    """All, also those that were not tried."""
-    state: Climb
-    record: Record
-    seeds: Sequence[int]
 
 
 def blocks(ladder: Ladder) -> list[Block]:
@@ -85,11 +74,11 @@ def blocks(ladder: Ladder) -> list[Block]:
         ),
         *_left_over(ladder),
         Heading("How far this goes"),
-        Items(_limits(ladder)),
+        Items(limits(ladder)),
         Heading("To go on"),
-        Items(_next_steps(ladder)),
+        Items(next_steps(ladder)),
         Heading("Rules"),
-        Items(_rules(terms)),
+        Items(rules(terms)),
     ]
 
 
@@ -145,16 +134,11 @@ def _difference(ladder: Ladder, trial: Trial | None) -> list[str]:
     """Return the difference of the means with its interval, and its p."""
     if trial is None or not trial.is_done:
         return [NOT_YET, "-"]
-    without, with_it = (_scores(ladder, recipe) for recipe in (trial.without, trial.with_it))
+    without, with_it = (ladder.scores(recipe) for recipe in (trial.without, trial.with_it))
     if not all(map(math.isfinite, [*without, *with_it])):
         return ["a run failed", "-"]
     mean, half_width = difference_of(with_it, without)
     return [f"{mean:+.4f} \N{PLUS-MINUS SIGN} {half_width:.4f}", f"{trial.p:.2g}"]
-
-
-def _scores(ladder: Ladder, recipe: Recipe, kind: Kind = "choice") -> list[float]:
-    of_seeds = ladder.record.runs(kind).get(recipe, {})
-    return [of_seeds[seed].value for seed in ladder.seeds if seed in of_seeds]
 
 
 def _interval(scores: Sequence[float]) -> str:
@@ -172,7 +156,7 @@ def _name(recipe: Recipe) -> str:
 def _recipe(ladder: Ladder, recipe: Recipe) -> list[str]:
     of_seeds = ladder.record.runs("choice")[recipe]
     failures = "; ".join(sorted({score.failure for score in of_seeds.values()} - {""}))
-    score = _interval(_scores(ladder, recipe)) if _scores(ladder, recipe) else "-"
+    score = _interval(ladder.scores(recipe)) if ladder.scores(recipe) else "-"
     steps = f"{median(score.steps for score in of_seeds.values()):,.0f}"
     cost, seeds = next(iter(of_seeds.values())).cost, ", ".join(map(str, sorted(of_seeds)))
     told = "-" if cost is None else f"{cost:.2f}"
@@ -199,7 +183,7 @@ def _result(ladder: Ladder) -> list[Block]:
     if not ladder.state.is_decided:
         return [Paragraph("Not measured yet: the last rungs have to be decided first.")]
     recipes: list[Recipe] = list(dict.fromkeys([(), recipe]))
-    found = {one: _scores(ladder, one, "final") for one in recipes}
+    found = {one: ladder.scores(one, "final") for one in recipes}
     if any(len(scores) < len(ladder.seeds) for scores in found.values()):
         return [Paragraph("Not measured yet: final runs are missing.")]
     rows = [
@@ -255,7 +239,7 @@ def _longer(ladder: Ladder) -> list[Block]:
     if not rows:
         return [Paragraph("Not measured yet.")]
     told: list[Block] = [Table(["recipe", "seed", "bits per byte", "updates"], rows)]
-    sooner = {one: median(_scores(ladder, one, "final") or [math.inf]) for one in of_hour}
+    sooner = {one: median(ladder.scores(one, "final") or [math.inf]) for one in of_hour}
     worse = [
         _name(one)
         for one, of_seeds in of_hour.items()
@@ -281,84 +265,6 @@ def _longer(ladder: Ladder) -> list[Block]:
     return told
 
 
-def _limits(ladder: Ladder) -> list[str]:
-    """Say what the scores leave open."""
-    trials = {name: trial for name, trial in ladder.state.on_top.items() if trial and trial.is_done}
-    by_pairs = []
-    for name, trial in trials.items():
-        without, with_it = (_scores(ladder, recipe) for recipe in (trial.without, trial.with_it))
-        p = p_of_pairs(with_it, without)
-        if p < P and not trial.is_accepted and fmean(with_it) < fmean(without):
-            by_pairs.append(f"{name} (p = {p:.2g})")
-    chance = min(1.0, len(trials) * P / 2)
-    told = [
-        "An update that takes longer costs updates: a rung may teach more with each and lose, as "
-        "the column of updates shows. The final runs make more updates on their text than a choice "
-        "on its part, so a choice sees less overfitting than they do. A rung that costs updates, "
-        "or that holds back overfitting, may lose as a choice and win in a long run: nothing here "
-        "says what the rungs that were not accepted would do there.",
-        "So this recipe need not be the best. The preset own-text has eight rungs that the ladder "
-        "of docs/record.md did not accept (Muon, dropout late in the run, tied embeddings, twice "
-        "the rate falling in a straight line, a bias of the output head, mixed values), for what "
-        "they gained together in runs of ten minutes (docs/log.md), and is better on TinyStories "
-        "(docs/leaderboard.md). What wins on the ladder is what helps early, by itself and for "
-        "free.",
-        f"{len(trials)} rungs were tried on top of others: if none of them did anything, one or "
-        f"more would be accepted with a probability of at most {100 * chance:.2g} %.",
-        "Intervals are of seeds alone, not of other texts. All trials on top of the same recipe "
-        "are compared with the same few runs of it. The order decides which rungs meet which.",
-    ]
-    if by_pairs:
-        told.append(
-            "All recipes share their seeds. A t-test of the pairs would also accept, each on top "
-            f"of what was accepted here, {', '.join(by_pairs)}; after the first of them the climb "
-            "would have gone on differently. The rule was fixed before the runs, and stays."
-        )
-    return told
-
-
-def _next_steps(ladder: Ladder) -> list[str]:
-    """Say how to train the recipe and how to try an idea."""
-    settings, terms = dict(BASE), ladder.record.terms
-    for rung in ladder.rungs:
-        settings |= rung.settings if rung.name in ladder.state.accepted else {}
-    return [
-        f"To train the recipe: python scripts/train.py {terms.preset} --max-minutes "
-        f"{terms.minutes:g} {' '.join(flags(settings))} --train-text train.txt --valid-text "
-        "valid.txt",
-        "To try an idea: make it a setting of cs_basics/run/config.py, add a Rung to the end of "
-        "cs_basics/study/record/rungs.py, and call scripts/ladder.py, which tries what is new.",
-    ]
-
-
-def _rules(terms: Terms) -> list[str]:
-    free = ", ".join(rung.name for rung in RUNGS if rung.is_free)
-    return [
-        "Every tenth story of the training text is held out, and chooses the rungs; the final runs "
-        "train on all of it. Until every rung is decided, the validation text is not used.",
-        f"A rung is accepted if it is better on top of those before it with p < {P} by Welch's "
-        "two-sided t-test over the seeds. The test takes scores as independent and roughly normal, "
-        "and lets each recipe have a variance of its own; that all recipes share their seeds, it "
-        f"ignores. A rung that does nothing is accepted with a probability of {P / 2:g}.",
-        "Every run is a process of scripts/train.py with at most two threads, and "
-        "scripts/evaluate.py scores all of them, in float32.",
-        f"Equal time for a choice: {terms.choice_updates:,} updates of the base; of a recipe whose "
-        f"update takes 1.25 times as long, {terms.choice_updates / 1.25:,.0f}. How much longer it "
-        "takes is measured once, by short trainings of the recipe and of the base in turns "
-        "(scripts/maintain/update_cost.py), to about a percent; rungs that leave the work of an "
-        f"update as it is ({free}) share the measurement of the recipe without them. So a machine "
-        "that is faster on one day than on another changes nothing. What compiling and evaluating "
-        "cost is left out.",
-        "The long runs follow the clock, compiling included, with an empty cache of compiled code; "
-        "base and recipe take turns, seed by seed.",
-        "Why a measurement chooses on half of the stories or more: on a fifth of them, the base "
-        "only learns by heart (docs/log.md, 2026-11-25).",
-        "The peer, transformers' model with PyTorch's optimizers, is not on this ladder: "
-        "docs/performance.md compares with it at equal time, with AdamW and with Muon.",
-        "Texts (SHA-256): " + ", ".join(f"{n} {value}" for n, value in terms.texts.items()) + ".",
-    ]
-
-
 def staircase(ladder: Ladder) -> bytes:
     """Draw the recipes as steps down, and beside each step what was tried and not accepted."""
     figure = Figure(figsize=(11, 5), layout="constrained")
@@ -371,7 +277,7 @@ def staircase(ladder: Ladder) -> bytes:
     height = math.nan
     stairs: list[tuple[int, float]] = []
     for place, (_, recipe, is_step) in enumerate(points):
-        scores = _scores(ladder, recipe)
+        scores = ladder.scores(recipe)
         if not scores or not all(map(math.isfinite, scores)):
             continue  # A mean of the seeds that did not diverge would flatter it.
         interval = interval_of(scores)

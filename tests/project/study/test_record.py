@@ -11,8 +11,8 @@ from cs_basics.run.document import to_markdown
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
-from cs_basics.study.record.climb import climb, runs_left_at_most
-from cs_basics.study.record.page import Ladder, blocks, is_rehearsal
+from cs_basics.study.record.climb import Ladder, climb, runs_left_at_most
+from cs_basics.study.record.page import blocks, is_rehearsal
 from cs_basics.study.record.rungs import BASE, RUNGS, Rung, choose_rungs, settings_of
 from cs_basics.study.record.scores import Record, Score, Terms, check_unchanged, values
 from cs_basics.study.record.statistics import difference_of, is_lower, p_of_pairs, p_value
