@@ -300,6 +300,7 @@ def test_a_submission_that_takes_longer_than_its_minutes_is_ended(class_folder, 
 )
 def test_bad_usage_is_one_line(class_folder, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")  # A program that is missing is told after that.
     arguments = [str(class_folder / "ann") if a == "SUBMISSION" else a for a in arguments]
     finished = grade(*arguments)
     assert finished.returncode == 2

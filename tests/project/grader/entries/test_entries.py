@@ -13,6 +13,7 @@ from tiny import COMMAND, Recipe, Texts, Workshop, copied, write
 from cs_basics.run.folder import RunFolder
 from cs_grader.entries import rerun, wall
 from cs_grader.entries.checks import CHECKS, is_accepted, judge
+from cs_grader.outside import tiers
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="programs are forked, and /proc is read"
@@ -263,6 +264,7 @@ FLAGS = {
 @pytest.mark.parametrize("name", [*ENTRY_TOML, *FLAGS, "a link"])
 def test_bad_input_is_one_line(verify, honest, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tiers.shutil, "which", lambda _: None)  # Told after what is given.
     path, flags = tmp_path / "entry.toml", ()
     content = (honest / "entry.toml").read_text()
     *changed, words = ENTRY_TOML.get(name, ("is a link or too large",))
@@ -276,7 +278,7 @@ def test_bad_input_is_one_line(verify, honest, tmp_path, monkeypatch, name):
     if name == "a link":
         path = path.rename(tmp_path / "other.toml")
         (tmp_path / "entry.toml").symlink_to(path)
-    result = verify(tmp_path, *flags)
+    result = verify(tmp_path, *flags, "--require-isolation", "bubblewrap")
     assert result.code == 2, result.out
     lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
