@@ -180,7 +180,7 @@ OTHERWISE = (
 )  # fmt: skip
 TEACHERS_ONLY = (
     "basedpyright", "beartype", r"cs_basics\[serve", "hypothesis", "import-linter", "needs",
-    "openai", "transformers", "triton",
+    "openai", "pyyaml", "transformers", "triton",
 )  # fmt: skip
 
 
