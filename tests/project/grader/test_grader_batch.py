@@ -263,6 +263,7 @@ def test_nothing_runs_on_after_a_kill(class_folder, tmp_path):
         time.sleep(0.1)
 
 
+@pytest.mark.needs
 def test_one_submission_writes_its_report(class_folder, tmp_path):
     finished = grade(class_folder / "ann", "--out", tmp_path / "out", *OPTIONS)
     assert finished.returncode == 0
