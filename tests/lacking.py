@@ -37,20 +37,20 @@ def place_of_syntax(error: BaseException) -> tuple[str, int | None] | None:
 
 def text_of(error: BaseException) -> str:
     """Return the message; without the place, which Python adds to that of a SyntaxError."""
-    return error.msg if isinstance(error, SyntaxError) else str(error)
+    return error.msg if isinstance(error, SyntaxError) and place_of_syntax(error) else str(error)
 
 
 def what_to_do(error: BaseException) -> str:
     """End the line about an import that failed, if something is missing; "" for other errors."""
-    package = (getattr(error, "name", None) or "").partition(".")[0]
-    if isinstance(error, SyntaxError):
-        is_newer = sys.version_info < (3, 12) and (
-            OF_PYTHON_3_12.match(error.text or "") or error.msg.startswith("f-string")
-        )
+    if type(error) is SyntaxError and place_of_syntax(error):
+        is_newer = sys.version_info < (3, 12) and OF_PYTHON_3_12.match(error.text or "")
         return of_newer_python("3.12" if is_newer else "")
-    if isinstance(error, ImportError) and package in sys.stdlib_module_names:
+    if not isinstance(error, ImportError) or not error.name:
+        return ""
+    package = error.name.partition(".")[0]
+    if package in sys.stdlib_module_names:
         return of_newer_python("")
-    if isinstance(error, ModuleNotFoundError) and package:
+    if isinstance(error, ModuleNotFoundError):
         return f": if {package} is a package, install it: python -m pip install {package}"
     return ""
 
