@@ -307,7 +307,8 @@ def test_cuda_where_there_is_none_is_one_line(train):
 def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, tmp_path):
     text = tmp_path / "same.txt"
     text.write_text("ab " * 400)
-    given = ["--train-text", text, "--valid-text", text, "--run-dir", tmp_path / "run"]
+    (other := tmp_path / "other.txt").write_text("ab " * 399)
+    given = ["--train-text", text, "--valid-text", other, "--run-dir", tmp_path / "run"]
     result = script("train", "debug", *given, *TINY)
     assert result.code == 0, result.err
     assert RunFolder(tmp_path / "run").read_config().model.vocab_size < 300

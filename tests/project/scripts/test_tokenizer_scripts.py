@@ -103,8 +103,9 @@ def test_help_explains_every_flag(script):
         assert len(explanation) > 5
 
 
-TRAIN = ("train_tokenizer.py", "--text", "text.txt", "--vocab-size", "300", "--out", "new")
-ENCODE = ("encode.py", "--tokenizer", "tokenizer", "--text", "text.txt", "--out", "new")
+NEW = ("--text", "text.txt", "--out", "new", "--no-warn")
+TRAIN = ("train_tokenizer.py", "--vocab-size", "300", *NEW)
+ENCODE = ("encode.py", "--tokenizer", "tokenizer", *NEW)
 
 
 def changed(flags, **values):

@@ -236,7 +236,7 @@ def test_an_empty_fresh_text_is_one_line(script, honest, tmp_path):
     given = ["--fresh-text", tmp_path / "fresh.txt", "--leaderboard", tmp_path / "board.jsonl"]
     result = script("instructor/verify", honest, *given, "--require-isolation", "process")
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "fresh.txt is not a file, or is empty" in result.err
+    assert "fresh.txt is empty" in result.err
 
 
 ENTRY_TOML = {
@@ -253,7 +253,7 @@ ENTRY_TOML = {
 FLAGS = {
     "seeds": ("--seeds", "-1", "--seeds -1: use 0 to 11"),
     "tolerance": ("--tolerance", "2", "--tolerance 2: use bits per byte"),
-    "no text": ("--valid-text", "none.txt", "none.txt is not a file, or is empty"),
+    "no text": ("--valid-text", "none.txt", "none.txt does not exist"),
     "leaderboard": ("--leaderboard", "entry.toml", "line 1 is not a verified entry"),
     "page": ("--record", "--leaderboard", "board.md", "board.md: the page takes that name"),
     "no folder": ("--record", "--leaderboard", "entry.toml/board", "entry.toml is not a folder"),
