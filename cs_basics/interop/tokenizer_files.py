@@ -139,8 +139,8 @@ def tiktoken_arguments(tokenizer: Tokenizer) -> dict[str, Any]:
     for short, long in pairwise(sorted(tokenizer.special_tokens)):
         if long.startswith(short):
             raise ValueError(
-                f"the special token {long!r} begins with {short!r}: of these tiktoken takes either, "
-                "and ours the longer one"
+                f"the special token {long!r} begins with {short!r}: tiktoken may take either where "
+                "ours takes the longer one"
             )
     ids = {token: token_id for token_id, token in tokenizer.vocab.items()}
     products = [ids[left + right] for left, right in tokenizer.merges]

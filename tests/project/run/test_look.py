@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from cs_basics.run.look import look_at_text, shared, told_of_shared
 
 END = "<|endoftext|>"

@@ -94,6 +94,18 @@ def test_encoded_text_decodes_to_its_bytes(tmp_path, text, tokenizer, num_worker
     assert "encoding: 0.0 of 0.0 MB (100%)" in done.stderr
 
 
+@pytest.mark.parametrize("program", ["train_tokenizer.py", "encode.py"])
+@pytest.mark.usefixtures("text", "tokenizer")
+def test_what_is_odd_about_the_text_is_said_on_stderr_unless_it_is_not_asked_for(
+    tmp_path, monkeypatch, program
+):
+    monkeypatch.chdir(tmp_path)
+    quiet = next(flags for flags in (TRAIN, ENCODE) if flags[0] == program)
+    told = run(*(flag for flag in quiet if flag != "--no-warn"))
+    assert "warning: text.txt: 1 bytes are not UTF-8 (0.06%" in told.stderr
+    assert "warning" not in run(*quiet, "--overwrite").stderr
+
+
 @pytest.mark.parametrize("script", ["train_tokenizer.py", "encode.py"])
 def test_help_explains_every_flag(script):
     done = run(script, "--help")
