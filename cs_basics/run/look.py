@@ -177,8 +177,8 @@ def _oddities(pieces: Sequence[bytes]) -> Iterator[str]:
     num_read = sum(map(len, pieces))
     if num_invalid := sum(map(_num_invalid, pieces)):
         yield (
-            f"{num_invalid:,} bytes are not UTF-8 ({100 * num_invalid / num_read:.2g}%; of Latin-1, "
-            "iconv -f LATIN1 -t UTF-8 makes it)"
+            f"{num_invalid:,} bytes are not UTF-8 ({100 * num_invalid / num_read:.2g}%; "
+            "from Latin-1, iconv -f LATIN1 -t UTF-8 makes it)"
         )
     if num_zeros := sum(piece.count(0) for piece in pieces):
         yield f"{num_zeros:,} bytes are NUL ({100 * num_zeros / num_read:.2g}%)"

@@ -31,7 +31,7 @@ def said(tmp_path, caplog):
 
 ODD = {
     "Latin-1": (STORY.replace("cat", "p\xe2t\xe9").encode("latin-1"), "2 bytes are not UTF-8"),
-    "NUL": (STORY.encode() + b"\0\0\0", "3 bytes are NUL (4.2"),
+    "NUL": (STORY.encode() + b"\0\0\0", "3 bytes are NUL (4.3%)"),
     "no end of a story": (b"One story.\nAnother.\n", f"no {END}: stories never end"),
     "one line": (b"a cat " * 200_000 + END.encode(), "no line end in 65,536 bytes, at 2 of 2 plac"),
     "CRLF": (STORY.replace("\n", "\r\n").encode(), "all 3 line ends are CRLF"),
