@@ -36,7 +36,7 @@ CONTINUATION = bytes(range(0x80, 0xC0))
 
 WINDOW_BYTES = 32
 STRETCH_BYTES = 256
-"""Texts of one author share many windows honestly, but hardly any stretch (docs/running.md)."""
+"""Texts of one author share many windows honestly, but hardly any stretch."""
 MAX_SHARED = 0.02
 """Share of its stretches above which a text counts as standing in another one."""
 MAX_PLACES = 20_000
