@@ -15,7 +15,8 @@ from probes.text import (
     encode_stream,
     lazy_memory,
 )
-from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, tokenizer
+from test_encoding import trials as encoding_trials
+from texts import AWKWARD, CORPUS, END, OVERLAPPING, PLAIN, PROSE, STOP, WITH_STOP, tokenizer
 from trials import ask, once
 
 pytestmark = [pytest.mark.problem("tokenizer"), pytest.mark.usefixtures("rng")]
@@ -30,15 +31,15 @@ def the_end_is_missing(ids, expected):
 
 @once
 def trials(observe):
-    given = tokenizer([END])
+    given = tokenizer([STOP])
     for label, chunks in {
-        "all in one chunk": [f"the dog\n fox's  12{END}a \n\nb"],
-        "chunks of one letter": list(f"the lazy dog \n\n isn't{END} lower"),
+        "all in one chunk": [f"the dog\n fox's  12{STOP}a \n\nb"],
+        "chunks of one letter": list(f"the lazy dog \n\n isn't{STOP} lower"),
         "lines": ["the lazy dog\n", "  jumps over\n", "\n", " the newest\r\n", " fox's"],
         "pre-tokens": ["the", " lazy", " dog", " jumps", "  ", "over", "\n", "\n", "lower", "est"],
         "chunks that end in a space": ["the lazy ", "dog jumps ", "over the ", "low", "er fox "],
         "chunks that end in a line end": ["the dog\n", "\n  fox\n", " the\n", "\nlow", "er"],
-        "a special token in two chunks": ["the dog<|endof", "text|>fox", f" a{END}", "b"],
+        "a special token in two chunks": ["the dogST", "OPfox", f" a{STOP}", "b"],
     }.items():
         expected = oracles.encode("".join(chunks), given)
         yield ask(
@@ -67,13 +68,40 @@ def chunkings_of(text, rng):
     }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [*AWKWARD.values(), *WITH_SPECIALS.values(), CORPUS],
-    ids=[*AWKWARD.keys(), *WITH_SPECIALS.keys(), "corpus"],
-)
+def examine_lines(observe, given, text):
+    """Encode lines that may be encoded one by one."""
+    given, text = observe.fresh.tokenizer(given), observe.fresh.text(text)
+    chunks = text.splitlines(keepends=True)
+    (ids,) = observe(encode_chunks, tokenizer=given, chunkings=[chunks])
+    expected = oracles.encode(text, given)
+    expect_equal(
+        ids,
+        expected,
+        "encode_iterable",
+        given=chunks,
+        mistakes=lambda: mistakes.encoding(text, given),
+        trials=lambda: encoding_trials(observe),
+        hint=the_end_is_missing(ids, expected),
+    )
+
+
+@pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN.keys())
+def test_encode_iterable_yields_the_ids_of_each_line(observe, text):
+    examine_lines(observe, tokenizer([END]), text)
+
+
+def test_encode_iterable_keeps_special_tokens_whole(observe):
+    examine_lines(observe, tokenizer([STOP]), f"the dog{STOP}\n{STOP}fox {STOP} lower\n{STOP}")
+
+
+CUT = {**AWKWARD, **WITH_STOP, "corpus": CORPUS, "the longest": f"dog{STOP * 3} a{STOP}\n\n b"}
+
+
+@pytest.mark.parametrize("text", CUT.values(), ids=CUT.keys())
 def test_encode_iterable_does_not_depend_on_the_cuts(observe, rng, text):
-    given, text = observe.fresh.tokenizer(tokenizer(SPECIALS)), observe.fresh.text(text)
+    # The longest is listed first: that it wins wherever it is listed is asked elsewhere.
+    given = observe.fresh.tokenizer(tokenizer([*OVERLAPPING[::-1], "PAUSE"]))
+    text = observe.fresh.text(text)
     chunkings = chunkings_of(text, rng)
     seen = observe(encode_chunks, tokenizer=given, chunkings=list(chunkings.values()))
     expected = oracles.encode(text, given)
@@ -117,10 +145,10 @@ def test_encode_iterable_of_nothing_is_nothing(observe):
     expect(seen == [[], [], []], f"encode_iterable of no text at all yields {seen}")
 
 
-@pytest.mark.parametrize("special_tokens", [None, [END]], ids=["no specials", "specials"])
-def test_encode_iterable_is_lazy(observe, special_tokens):
+def test_encode_iterable_is_lazy(observe):
+    # Without special tokens: there may be none for long.
     lines, line = 5000, observe.fresh.text("The dog isn't 12 years old.\n")
-    given = observe.fresh.tokenizer(tokenizer(special_tokens))
+    given = observe.fresh.tokenizer(tokenizer([END]))
     seen = observe(encode_stream, tokenizer=given, line=line, num_lines=lines)
     expect(
         seen["kind"] == "int",
@@ -146,15 +174,15 @@ def test_encode_iterable_is_lazy(observe, special_tokens):
 @pytest.mark.parametrize(
     "text",
     [
-        f"dog{END}{END} fox",
-        f"a {END}\r\n\n  {END[:-1]}b",
+        f"dog{STOP}{STOP} fox",
+        f"a {STOP}\r\n\n  {STOP[:-1]}b",
         "it's  we'll\r\n\r\n \n x12 3",
-        "e\u0301\u4f60\U0001f468\u200d\U0001f469 [X]+([X]+(? pad  pad",
+        "e\u0301\u4f60\U0001f468\u200d\U0001f469",
     ],
     ids=["specials", "around specials", "white space", "marks"],
 )
 def test_encode_iterable_may_be_cut_anywhere(observe, text):
-    given, text = observe.fresh.tokenizer(tokenizer(SPECIALS)), observe.fresh.text(text)
+    given, text = observe.fresh.tokenizer(tokenizer([STOP])), observe.fresh.text(text)
     chunkings = [[text[:index], text[index:]] for index in range(len(text) + 1)]
     seen = observe(encode_chunks, tokenizer=given, chunkings=chunkings)
     expected = oracles.encode(text, given)
@@ -172,16 +200,16 @@ def test_encode_iterable_may_be_cut_anywhere(observe, text):
 
 def test_encode_iterable_takes_any_iterable(observe):
     given = observe.fresh.tokenizer(tokenizer([END]))
-    text = observe.fresh.text(f"{CORPUS}{END}\r\n{CORPUS}")
+    text = observe.fresh.text(PROSE)
     for source, ids in observe(encode_sources, tokenizer=given, text=text).items():
         expect_equal(ids, oracles.encode(text, given), f"encode_iterable of {source}")
 
 
 def test_encode_iterable_keeps_streams_apart(observe):
     given = observe.fresh.tokenizer(tokenizer([END]))
-    texts = [f"dog {END}fox's", "  newer\n\nnewest ", "lower lowest", "aaaa aaa"]
+    texts = ["the dog\nfox's\nlazy fox\n", "newer\nnewest ones\nlie\n", "lower\nlowest one"]
     texts = [*map(observe.fresh.text, texts)]
-    chunkings = [[text[i : i + 3] for i in range(0, len(text), 3)] for text in texts]
+    chunkings = [text.splitlines(keepends=True) for text in texts]
     seen = observe(encode_interleaved, tokenizer=given, chunkings=chunkings)
     for when, name in (
         ("in_turns", "encode_iterable while others of the same tokenizer are going on"),
@@ -199,7 +227,7 @@ SEES_MEMORY = sys.platform == "darwin" or Path("/proc/self/status").exists()
 @pytest.mark.skipif(not SEES_MEMORY, reason="how much memory a process held cannot be seen here")
 def test_encode_iterable_needs_constant_memory(observe):
     # Long special tokens make much text of few ids, so that even a slow tokenizer is soon done.
-    special = "<|" + "pad" * 100 + "|>"
+    special = "PAUSE" * 60
     given = observe.fresh.tokenizer(tokenizer([special]))
     chunk = observe.fresh.text(special * 20 + "the dog\n")
     num_chunks = 48 * MEGABYTE // len(chunk)

@@ -264,7 +264,7 @@ def train_bpe_time(
 
 def train_bpe_on_nothing(adapters: Any, text: bytes, special_tokens: list[str]) -> Plain:
     """Train on a text without any pair and name what is raised ("" if nothing)."""
-    train_bpe(adapters, b"ab ab", 300, special_tokens)
+    train_bpe(adapters, b"ab cd", 257 + len(special_tokens), special_tokens)
     try:
         seen = train_bpe(adapters, text, 300, special_tokens)
     except Exception as error:
