@@ -7,7 +7,7 @@ import pytest
 from compare import expect, expect_equal, noting, runs
 from mistakes import encoding as mistakes
 from oracles import text as oracles
-from probes.text import decode, encode, encode_in_turns, encode_times
+from probes.text import decode, encode, encode_in_turns, encode_times, there_and_back
 from texts import (
     AWKWARD,
     END,
@@ -85,12 +85,6 @@ def examine(observe, given, texts):
         ),
     ):
         seen = observe(encode, tokenizer=given, texts=list(texts))
-    expect(
-        seen["container"] == "list",
-        f"encode returned a {seen['container']}, expected a list of ints",
-    )
-    strange = [kind for kind in seen["kinds"] if kind != "int"]
-    expect(not strange, f"encode returned ids of type {', '.join(strange)}, expected int")
     for text, ids in zip(texts, seen["ids"], strict=True):
         expect_equal(
             ids,
@@ -100,8 +94,21 @@ def examine(observe, given, texts):
             mistakes=lambda text=text: mistakes.encoding(text, given),
             trials=lambda: trials(observe),
         )
-    for text, decoded in zip(texts, seen["decoded"], strict=True):
-        expect_equal(decoded, text, "decode(encode(text))", given=text)
+
+
+def test_encode_returns_a_list_of_ints(observe):
+    seen = observe(encode, tokenizer=tokenizer(), texts=[PROSE])
+    expect(
+        seen["container"] == "list",
+        f"encode returned a {seen['container']}, expected a list of ints",
+        "wrong-type",
+    )
+    strange = [kind for kind in seen["kinds"] if kind != "int"]
+    expect(
+        not strange,
+        f"encode returned ids of type {', '.join(strange)}, expected int",
+        "wrong-type",
+    )
 
 
 @pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN.keys())
@@ -130,6 +137,11 @@ def test_encode_merges_repeats_from_the_left(observe):
 @pytest.mark.parametrize("text", [*BORDERS, *AWKWARD.values()], ids=repr)
 def test_encode_does_not_merge_across_pretokens(observe, text):
     examine(observe, tokenizer(merges=ACROSS), [text])
+
+
+@pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD.keys())
+def test_encode_takes_awkward_text(observe, text):
+    examine(observe, tokenizer(), [text])
 
 
 def test_encode_keeps_tokenizers_apart(observe):
@@ -239,8 +251,16 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
         " of its own that no other token has",
         "special-tokens-share-an-id",
     )
-    for text, decoded in zip(texts, seen["decoded"], strict=True):
+    back = observe(there_and_back, tokenizer=given, texts=texts)
+    for text, decoded in zip(texts, back, strict=True):
         expect_equal(decoded, text, "decode(encode(text))", given=text)
+
+
+@pytest.mark.parametrize("text", [*PLAIN.values(), *AWKWARD.values()], ids=[*PLAIN, *AWKWARD])
+def test_decode_gives_back_what_was_encoded(observe, text):
+    given, text = observe.fresh.tokenizer(tokenizer()), observe.fresh.text(text)
+    (decoded,) = observe(there_and_back, tokenizer=given, texts=[text])
+    expect_equal(decoded, text, "decode(encode(text))", given=text)
 
 
 def examine_decoding(observe, given, rows):

@@ -68,10 +68,9 @@ def story(request):
 def test_encode_agrees_with_tiktoken(observe, given, reference, story):
     texts = [observe.fresh.text(text) for text in [*AWKWARD.values(), CORPUS, story]]
     seen = observe(encode, tokenizer=given, texts=texts)
-    for text, ids, decoded in zip(texts, seen["ids"], seen["decoded"], strict=True):
+    for text, ids in zip(texts, seen["ids"], strict=True):
         expected = reference.encode(text)
         expect_equal(ids, expected, "encode, compared with tiktoken,", given=text)
-        expect_equal(decoded, text, "decode(encode(text))", given=text)
 
 
 def test_encode_iterable_agrees_with_tiktoken(observe, given, reference, story):

@@ -17,15 +17,20 @@ from probes.model import Plain
 
 
 def encode(adapters: Any, tokenizer: Plain, texts: list[str]) -> Plain:
-    """Encode texts with one tokenizer, decode what came out, and name the types of the ids."""
+    """Encode texts with one tokenizer, and name the types of what came out."""
     made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
     encoded = [made.encode(text) for text in texts]
     return {
         "ids": [ids_of(ids, "encode") for ids in encoded],
         "container": type(encoded[0]).__name__,
         "kinds": sorted({type(token).__name__ for ids in encoded for token in ids}),
-        "decoded": [str(made.decode(ids)) for ids in encoded],
     }
+
+
+def there_and_back(adapters: Any, tokenizer: Plain, texts: list[str]) -> list[str]:
+    """Decode what a tokenizer makes of texts."""
+    made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
+    return [str(made.decode(made.encode(text))) for text in texts]
 
 
 def ids_of(tokens: Iterable[Any], source: str = "encode_iterable") -> list[int]:
