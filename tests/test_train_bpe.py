@@ -31,9 +31,11 @@ def trials(observe):
         ("special tokens that overlap", overlapping, 12, [END, END + "xy"]),
         ("special tokens that overlap, the longer one first", overlapping, 12, [END + "xy", END]),
         ("a special token of symbols", "ab[X]+(?cd a|bab XX+( ab" * 3, 10, ["[X]+(?", "a|b"]),
+        ("no special tokens", "low low lower lowest", 6, []),
         ("more merges than pairs", "hello hello yellow", 100, [END]),
     ]:
         text = text if isinstance(text, bytes) else text.encode()
+        _, num_merges = learned(text, num_merges, specials, to_the_end=num_merges == 100)
         arguments = text, 256 + len(specials) + num_merges, specials
         yield ask(
             observe,
@@ -48,16 +50,18 @@ def trials(observe):
         )
 
 
-def examine(observe, text, num_merges, special_tokens=(END,), to_the_end=False, **how):
-    """Train for up to `num_merges` merges and compare with counting everything anew each time.
-
-    A pair is always left at the end: what happens if none is, is asked where it says so.
-    """
-    text, specials = observe.fresh.data(text), [*map(observe.fresh.special, special_tokens)]
-    expected = oracles.train_bpe(text, 256 + len(specials) + num_merges + 1, specials)
+def learned(text, num_merges, specials, to_the_end=False):
+    """Return the merges, and how many to ask for so that a pair is left; all, if `to_the_end`."""
+    merges = oracles.train_bpe(text, 256 + len(specials) + num_merges + 1, specials)
     if not to_the_end:
-        num_merges = min(num_merges, len(expected) - 1)
-    expected = expected[:num_merges]
+        num_merges = min(num_merges, len(merges) - 1)
+    return merges[:num_merges], num_merges
+
+
+def examine(observe, text, num_merges, special_tokens=(END,), to_the_end=False, **how):
+    """Train for up to `num_merges` merges and compare with counting everything anew each time."""
+    text, specials = observe.fresh.data(text), [*map(observe.fresh.special, special_tokens)]
+    expected, num_merges = learned(text, num_merges, specials, to_the_end)
     vocab_size = 256 + len(specials) + num_merges
     arguments = text, vocab_size, specials
     asked = {"text": text, "vocab_size": vocab_size, "special_tokens": specials, **how}
@@ -75,6 +79,14 @@ def examine(observe, text, num_merges, special_tokens=(END,), to_the_end=False, 
             runs_with(len(expected) < num_merges, vocab_size=enough),
         ),
         noting(
+            "with room for a merge; vocab_size may leave none",
+            runs_with(num_merges == 0, vocab_size=vocab_size + 1),
+        ),
+        noting(
+            "with a pathlib.Path; a string may be given, too",
+            runs_with(how.get("path_as") == "str", path_as="path"),
+        ),
+        noting(
             "on the same text without bytes that are not UTF-8; every byte is kept",
             runs_with(decoded.encode() != text, text=decoded.encode()),
         ),
@@ -90,6 +102,13 @@ def examine(observe, text, num_merges, special_tokens=(END,), to_the_end=False, 
     ):
         seen = observe(train_bpe, **asked)
     check_kinds(seen)
+    more = seen["merges"][len(expected) :]
+    expect(
+        not (to_the_end and more and seen["merges"][: len(expected)] == expected),
+        f"{NAME} goes on after all {len(expected)} merges that the text has, with {more[:3]}:"
+        " pairs that no longer occur are none; where no pair is left, training stops",
+        "merges-pairs-that-are-gone",
+    )
     expect_equal(
         seen["merges"],
         expected,
@@ -216,7 +235,7 @@ def test_train_does_not_merge_across_pretokens(observe):
     ],
 )
 def test_train_keeps_line_ends_marks_and_control_characters(observe, text):
-    examine(observe, text, 10)
+    examine(observe, text + b"the dog", 10)
 
 
 @pytest.mark.parametrize(
