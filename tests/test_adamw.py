@@ -143,6 +143,12 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
             stack.enter_context(noting(difference, control))
         seen = observe(optimize, **asked)
     expected = oracles.adamw(**case, changes=changes)
+    expect(
+        not (changes or any(len(group) > 1 for group in groups)) or {*OPTIONS} <= {*seen["names"]},
+        f"AdamW keeps the options of a group under the names {', '.join(seen['names'])}: options of"
+        f" groups are given, and set later, under the names {', '.join(OPTIONS)}",
+        "options-under-other-names",
+    )
     starts = [array for group in groups for array in group["params"]]
     for step, row in enumerate(expected):
         for place, parameter in enumerate(row):

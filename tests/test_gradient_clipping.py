@@ -13,6 +13,11 @@ pytestmark = pytest.mark.problem("gradient_clipping")
 NAME = "run_gradient_clipping"
 
 
+GENERATOR = (
+    "a generator of parameters is walked through twice, and is empty then: make a list first"
+)
+
+
 def draw(rng, shapes, norm):
     """Gradients of a joint norm; None stands for a parameter that has none."""
     gradients = [None if s is None else rng.standard_normal(s) for s in shapes]
@@ -86,6 +91,8 @@ def examine(observe, gradients, max_l2_norm, tolerance=1e-5, **how):
         expect(observed["dtype"] != "missing", f"{NAME} removed the gradient of parameter {place}")
 
         def wrong(place=place):
+            if how.get("given_as") == "generator":
+                return {GENERATOR: gradients[place]}
             answers = mistakes.clipping(gradients, max_l2_norm)
             return {
                 what: row[place]
@@ -137,7 +144,12 @@ def test_clipping_skips_parameters_without_a_gradient(observe, rng, shapes):
 
 
 def test_clipping_does_nothing_if_there_are_no_gradients(observe):
-    examine(observe, [None, None], 1.0)
+    one = [np.ones(2, np.float32), None]
+    with noting(
+        "if some parameter has a gradient; if none has, nothing is to be done",
+        lambda: observe(clip, gradients=one, max_l2_norm=1.0),
+    ):
+        examine(observe, [None, None], 1.0)
 
 
 def test_clipping_leaves_zero_gradients_at_zero(observe):

@@ -53,6 +53,7 @@ def optimize(
     other = optimizer_class([other_parameter], **options)
     first_groups = groups if added_after is None else groups[:-1]
     optimizer = make_optimizer(optimizer_class, first_groups, options, given_as)
+    rate = its_name_for_the_rate(optimizer.param_groups[0], options["lr"])
     trail, touched = [], False
     for step, row in enumerate(gradients):
         if step == added_after:
@@ -63,7 +64,7 @@ def optimize(
             other_parameter.grad = torch.full((3,), 0.5)
             other.step()
         for group in optimizer.param_groups if rates else []:
-            group[its_name_for_the_rate(group, options["lr"])] = rates[step]
+            group[rate] = rates[step]
         for group in optimizer.param_groups if changes else []:
             group.update(changes[step])
         parameters = [parameter for group in groups for parameter in group["params"]]
@@ -72,7 +73,8 @@ def optimize(
         optimizer.step()
         touched |= any(map(has_another_gradient, parameters, row))
         trail.append([plain(parameter) for parameter in parameters])
-    return {"trail": trail, "gradients_changed": bool(touched)}
+    names = sorted(optimizer.param_groups[0].keys() - {"params"})
+    return {"trail": trail, "gradients_changed": bool(touched), "names": names}
 
 
 def its_name_for_the_rate(group: dict[str, Any], first_lr: float) -> str:
