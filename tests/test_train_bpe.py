@@ -21,9 +21,9 @@ def trials(observe):
     lines = "the dog's\r\n  fox\r\n\r\n12 12345 the fox\n\n IT'S it's cafe\u0301 caf\u00e9 fox\n"
     overlapping = f"ab{END}xycd{END}ab xyz{END}{END}xy the cab xyxy " * 3
     for label, text, num_merges, specials in [
-        ("ties", "zz yy xx zz yy xx ba ab ca ac abc abd", 14, [END]),
-        ("tied pairs of tokens", "abc abc xbc xbc abx abx ax ax \u00e9a \u00e8a", 14, [END]),
-        ("repeated letters", "aaaa aaa aaaaa baaa abab", 8, [END]),
+        ("ties", 2 * " zz yy xx zz yy xx ba ab ca ac abc abd", 14, [END]),
+        ("tied pairs of tokens", 2 * " abc abc xbc xbc abx abx ax ax \u00e9a \u00e8a", 14, [END]),
+        ("repeated letters", 2 * " aaaa aaa aaaaa baaa abab", 8, [END]),
         ("lines, numbers, contractions, accents", lines * 2, 30, [END]),
         ("white space", "a  b\n\n c \n\td   e  \n\n f" * 3, 20, [END]),
         ("bytes that are no UTF-8", b"\xef\xbb\xbfab\xff\xfe\n\xff\xfe ab\xe4\xbd ab", 8, [END]),
@@ -31,11 +31,13 @@ def trials(observe):
         ("special tokens that overlap", overlapping, 12, [END, END + "xy"]),
         ("special tokens that overlap, the longer one first", overlapping, 12, [END + "xy", END]),
         ("a special token of symbols", "ab[X]+(?cd a|bab XX+( ab" * 3, 10, ["[X]+(?", "a|b"]),
-        ("no special tokens", "low low lower lowest", 6, []),
-        ("more merges than pairs", "hello hello yellow", 100, [END]),
+        ("no special tokens", 2 * " low low lower lowest", 6, []),
+        ("pairs that occur once", "the dog lies upon the mat", 12, [END]),
+        ("more merges than pairs", " hello yellow hello yellow", 100, [END]),
     ]:
         text = text if isinstance(text, bytes) else text.encode()
-        _, num_merges = learned(text, num_merges, specials, to_the_end=num_merges == 100)
+        fewest = 1 if label == "pairs that occur once" else 2
+        _, num_merges = learned(text, num_merges, specials, num_merges == 100, fewest)
         arguments = text, 256 + len(specials) + num_merges, specials
         yield ask(
             observe,
@@ -50,18 +52,24 @@ def trials(observe):
         )
 
 
-def learned(text, num_merges, specials, to_the_end=False):
+def learned(text, num_merges, specials, to_the_end=False, fewest=2):
     """Return the merges, and how many to ask for so that a pair is left; all, if `to_the_end`."""
-    merges = oracles.train_bpe(text, 256 + len(specials) + num_merges + 1, specials)
+    vocab_size = 256 + len(specials) + num_merges + 1
+    merges = oracles.train_bpe(text, vocab_size, specials, fewest=1 if to_the_end else fewest)
     if not to_the_end:
         num_merges = min(num_merges, len(merges) - 1)
+        assert num_merges >= 0, f"this text has nothing to learn from: {text!r}"
     return merges[:num_merges], num_merges
 
 
-def examine(observe, text, num_merges, special_tokens=(END,), to_the_end=False, **how):
-    """Train for up to `num_merges` merges and compare with counting everything anew each time."""
+def examine(observe, text, num_merges, special_tokens=(END,), to_the_end=False, fewest=2, **how):
+    """Train for up to `num_merges` merges and compare with counting everything anew each time.
+
+    Pairs that occur less often than `fewest` times are not asked for, and one is always left: what
+    happens at the end is asked for by `to_the_end`.
+    """
     text, specials = observe.fresh.data(text), [*map(observe.fresh.special, special_tokens)]
-    expected, num_merges = learned(text, num_merges, specials, to_the_end)
+    expected, num_merges = learned(text, num_merges, specials, to_the_end, fewest)
     vocab_size = 256 + len(specials) + num_merges
     arguments = text, vocab_size, specials
     asked = {"text": text, "vocab_size": vocab_size, "special_tokens": specials, **how}
@@ -81,6 +89,10 @@ def examine(observe, text, num_merges, special_tokens=(END,), to_the_end=False, 
         noting(
             "with room for a merge; vocab_size may leave none",
             runs_with(num_merges == 0, vocab_size=vocab_size + 1),
+        ),
+        noting(
+            "with a special token; the list of them may be empty",
+            runs_with(not specials, special_tokens=[END]),
         ),
         noting(
             "with a pathlib.Path; a string may be given, too",
@@ -160,7 +172,11 @@ def check_vocab(vocab, merges, specials):
 
 @pytest.mark.parametrize("path_as", ["path", "str"])
 def test_train_merges_the_most_frequent_pair(observe, path_as):
-    examine(observe, PROSE.encode(), 60, [END], path_as=path_as)
+    examine(observe, 2 * PROSE.encode(), 60, [END], path_as=path_as)
+
+
+def test_train_merges_pairs_that_occur_once(observe):
+    examine(observe, b"the dog lies upon the mat", 12, fewest=1)
 
 
 @pytest.mark.parametrize("round_", range(4))
@@ -186,25 +202,25 @@ def test_train_keeps_its_counts_up_to_date(observe, rng, round_):
     ],
 )
 def test_train_breaks_ties_by_the_greater_pair_of_byte_strings(observe, text):
-    examine(observe, text.encode(), 12)
+    examine(observe, f"{text}\n{text}\n".encode(), 12)
 
 
 def test_train_compares_tied_pairs_piece_by_piece(observe):
     # After (b, c): the tie is between (a, bc) and others that join to greater strings.
-    examine(observe, b"abc abc xbc xbc abx abx ax ax", 10)
+    examine(observe, 2 * b" abc abc xbc xbc abx abx ax ax", 10)
 
 
 def test_train_breaks_ties_between_bytes_that_are_not_characters(observe):
     # Halves of characters all decode to U+FFFD; as bytes they differ.
-    text = "\u00e9\u00e8 \u00ea\u00eb \u4f60\u597d \u4e16\u754c \U0001f643\U0001f600"
-    examine(observe, text.encode(), 20)
+    text = " \u00e9\u00e8 \u00ea\u00eb \u4f60\u597d \u4e16\u754c \U0001f643\U0001f600"
+    examine(observe, 2 * text.encode(), 20)
 
 
 @pytest.mark.parametrize(
     "text", ["aaa", "aaaa", "aaaaa aaa", "ababab", "aaaaaaaab", "abaabaaba aa"]
 )
 def test_train_counts_overlapping_pairs_like_any_others(observe, text):
-    examine(observe, (text + " xy" * 4).encode(), 8)
+    examine(observe, f"{text} xy xy\n{text} xy xy\n".encode(), 8)
 
 
 def test_train_weighs_words_by_how_often_they_occur(observe):
@@ -223,19 +239,23 @@ def test_train_does_not_merge_across_pretokens(observe):
     examine(observe, b"a b a b a b a b. x1 x1 x1 x1", 20)
 
 
+MORE = 2 * b" the dog"
+"""What is left to learn when all in question is learned."""
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        b"a\r\nb\r\n" * 4,
-        b"\r\n\r\n\r\n x\r y\n",
-        b"a\n\n\nb\r\r\rc",
+        b"a\r\n\r\nb\r\n\r\n" * 4,
+        b"\r\n\r\n\r\n x\r y\n" * 2,
+        b"a\n\n\nb\r\r\rc" * 2,
         "a\x0b\x0b\x0cb\x1c\x1c\x85\x85\u2028\u2028 \u2028".encode() * 3,
         b"\xef\xbb\xbfab \xef\xbb\xbfab",
         b"a\x00\x00b\x1a\x1a\n" * 3,
     ],
 )
 def test_train_keeps_line_ends_marks_and_control_characters(observe, text):
-    examine(observe, text + b"the dog", 10)
+    examine(observe, text + MORE, 10)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +269,7 @@ def test_train_keeps_line_ends_marks_and_control_characters(observe, text):
     ],
 )
 def test_train_keeps_invalid_utf8(observe, text):
-    examine(observe, text, 6)
+    examine(observe, text + MORE, 6)
 
 
 def test_train_keeps_text_that_is_not_nfc(observe):
@@ -257,7 +277,7 @@ def test_train_keeps_text_that_is_not_nfc(observe):
 
 
 @pytest.mark.parametrize(
-    "text", [b"a", b" ", b"a 1\nb", b"a b c d", END.encode(), END.encode() * 3]
+    "text", [b"a", b" ", b" a 1\n a 1\n", 2 * b" b c d", END.encode(), END.encode() * 3]
 )
 def test_train_takes_a_text_with_hardly_any_pairs(observe, text):
     fresh, special = observe.fresh.data(text), observe.fresh.special(END)
@@ -290,7 +310,7 @@ def examine_without_pairs(observe, text):
     check_ids(seen["vocab"])
 
 
-@pytest.mark.parametrize("text", ["ab", "abab abab", "hello", f"aa{END}bb"])
+@pytest.mark.parametrize("text", [" ab ab", " low low lower lower", f"aa{END}aa{END}bb{END}bb"])
 def test_train_stops_when_nothing_is_left_to_merge(observe, text):
     examine(observe, text.encode(), 100, [END], to_the_end=True)
 
@@ -329,7 +349,7 @@ def test_train_does_not_join_the_text_around_a_special_token(observe):
 
 @pytest.mark.parametrize("text", [PROSE, f"the dog{END}lies"], ids=["without", "with"])
 def test_train_lists_all_tokens_in_the_vocabulary(observe, text):
-    check_vocab(*examine(observe, text.encode(), 6, [END, "<|pad|>"]))
+    check_vocab(*examine(observe, 2 * text.encode(), 6, [END, "<|pad|>"]))
 
 
 @pytest.mark.parametrize("documents", [True, False], ids=["documents", "no special token"])
@@ -358,7 +378,7 @@ def test_merges_are_made_of_earlier_tokens(observe, rng):
 
 
 def test_train_takes_an_empty_list_of_special_tokens(observe):
-    examine(observe, b"low low lower lowest", 8, [])
+    examine(observe, 2 * b" low low lower lowest", 8, [])
 
 
 def test_train_leaves_the_special_tokens_alone(observe):
