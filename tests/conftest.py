@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import report
 from compare import NotStarted, WrongAnswer
+from debugger import AGAIN, AtTheCall
 from failure import (
     message,
     outcome,
@@ -120,6 +121,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.verbose = -1  # A dot for each item, and no line for each file.
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Record(*files.values()))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if otherwise := session.config.pluginmanager.unregister(name="pdbinvoke"):  # With --pdb.
+        session.config.pluginmanager.register(AtTheCall(otherwise))
 
 
 # --- which items there are ---
@@ -269,6 +275,7 @@ def observe(
         if not aside:  # A question aside (trials.py) is not what a failure is about.
             request.node.stash[ASKED] = inputs
             request.node.stash[ADAPTERS] = adapters
+            request.node.stash[AGAIN] = lambda of: probe(of(adapters), **copied(inputs))
         seed_everything(zlib.crc32(repr(seed).encode()))
         spent = request.config.stash.setdefault(SPENT, {})
         problem = problem_of(request.node)
