@@ -1,6 +1,7 @@
 # make train   install into .venv and train on the embedded corpus: stories after a few minutes
 # make test    run the examination and the project's own tests; ARGS="-m ''" adds the slow ones
 # make check   formatting, lint, types, import directions
+# make rules   the from-scratch rule alone, which make check begins with
 # make bench   measure (see scripts/maintain/bench.py)
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
 # make claims  measure what is said of norms (an hour or two; ARGS=--quick: minutes): docs/claims.md
@@ -19,7 +20,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench claims chaos faults places contracts seeds fuzz class zoo system format clean
+.PHONY: train test check rules bench claims chaos faults places contracts seeds fuzz class zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -27,11 +28,13 @@ train: $(INSTALLED)
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" $(ARGS)
 
-check: $(INSTALLED)
+check: rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+
+rules: $(INSTALLED)
 	$(BIN)/python -m cs_grader.policy cs_basics --except cs_basics/fast/native \
 		--except cs_basics/study/claims --except cs_basics/study/microscope
 

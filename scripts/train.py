@@ -125,7 +125,7 @@ def train_in(world: World, command: TrainCommand) -> None:
 
 def make_page(folder: RunFolder) -> None:
     """Write the page of a run beside its report."""
-    write_page(folder, folder.page)
+    write_page(folder, folder.page, with_code=True)
 
 
 def show_result(folder: RunFolder, result: Evaluation) -> None:
@@ -146,6 +146,7 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     print(f"report         {folder.report}")
     if folder.page.exists():
         print(f"page           {folder.page}: a double click, and the model writes there")
+        print("               (it shows your code; scripts/share.py makes one without it)")
     print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
     print(f"write more     python scripts/generate.py {folder.path} --prompt 'Once upon a time'")

@@ -92,7 +92,9 @@ def message(error: BaseException) -> str:
     if isinstance(error, pytest.fail.Exception):
         return str(error)
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
-    return f"{type(error).__name__}: {error} ({place_of_error(error)}){notes}"
+    said, place = f"{type(error).__name__}: {error}", f"({place_of_error(error)})"
+    # A forbidden operator says by itself where it was called.
+    return (said if place in said else f"{said} {place}") + notes
 
 
 def place_of_error(error: BaseException) -> str:
@@ -104,9 +106,10 @@ def place_of_error(error: BaseException) -> str:
 
 
 def is_of_a_library(path: Path) -> bool:
-    """Tell packages, Python's own modules and the examination's probes from a submission."""
+    """Tell packages, Python's own modules, probes and the grader's rule from a submission."""
     is_pythons = path.is_relative_to(sysconfig.get_path("stdlib")) or str(path).startswith("<")
-    return is_pythons or "site-packages" in path.parts or path.parent == PROBES
+    is_ours = path.parent == PROBES or "cs_grader" in path.parts
+    return is_pythons or is_ours or "site-packages" in path.parts
 
 
 def why_not_imported(error: Exception, root: Path) -> str:

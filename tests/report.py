@@ -29,6 +29,9 @@ SENTENCE = re.compile(r"This is what comes out when (.*)")
 # What failure.message says of an exception: its class, its text, the line.
 RAISED = re.compile(r"(\w+): .*?\(([^()]+, line \d+)\)", re.DOTALL)
 
+# What a check says that met a forbidden operator.
+FORBIDDEN = re.compile(r"(\S+) is not allowed [^()]*\((.+?), line (\d+)\)")
+
 OUTCOMES = ("passed", "failed", "error", "not_started")
 
 
@@ -108,10 +111,25 @@ def table(rows: Sequence[Row]) -> list[Line]:
         lines.append(
             (line_of(RUBRIC[problem]["title"], counter, earned, RUBRIC[problem]["points"]), colour)
         )
+        lines += [(f"    forbidden: {what}", "red") for what in forbidden_in(problem, rows)]
     earned = sum(earned_by.values())
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
     return [*lines, ("", ""), *((line, "") for line in advice(counts))]
+
+
+def forbidden_in(problem: str, rows: Sequence[Row]) -> list[str]:
+    """List the forbidden operators that a problem's checks met, each with its place."""
+    messages = [
+        row["message"]
+        for row in rows
+        if row["problem"] == problem and row.get("diagnosis") == "forbidden-operator"
+    ]
+    found = dict.fromkeys(match.groups() for match in map(FORBIDDEN.search, messages) if match)
+    return [
+        f"{operator.replace('torch.nn.functional', 'F')} in {file}:{line}"
+        for operator, file, line in found
+    ]
 
 
 MOST_CAUSES = 4
