@@ -14,13 +14,14 @@
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
 # make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
 #              for the grader, Chromium for the tests of its pages
+# make help    this list
 # ARGS="..." passes options on, such as make train ARGS="--max-minutes 10"
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check rules bench claims chaos faults places contracts seeds fuzz class zoo system format clean
+.PHONY: help train test check rules bench claims chaos faults places contracts seeds fuzz class zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -77,6 +78,9 @@ system:
 	apt-get update --quiet
 	apt-get install --yes --no-install-recommends g++ bubblewrap
 	apt-get install --yes --no-install-recommends chromium chromium-driver
+
+help:
+	@sed -n 's/^# //p' $(firstword $(MAKEFILE_LIST))
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

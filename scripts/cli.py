@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -167,6 +168,14 @@ def _is_out_of_memory(error: Exception) -> bool:
     words = ("out of memory", "can't allocate memory", "not enough memory")
     is_torchs = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
     return is_torchs or isinstance(error, MemoryError)
+
+
+def this_python() -> str:
+    """Return what calls this interpreter in the user's terminal, such as .venv/bin/python."""
+    if shutil.which("python") == sys.executable:
+        return "python"
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def check_can_write(path: Path) -> None:

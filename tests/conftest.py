@@ -1,6 +1,8 @@
 """The examination's fixtures and options: where a probe runs, and what becomes of its answers."""
 
+import argparse
 import random
+import re
 import time
 import traceback
 import warnings
@@ -76,9 +78,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--problem",
-        choices=list(report.RUBRIC),
+        action="append",
+        type=problem_called,
         metavar="ID",
-        help=f"examine one problem only: {', '.join(report.RUBRIC)}",
+        help=f"examine this problem only; may be repeated: {', '.join(report.RUBRIC)}",
     )
     group.addoption(
         "--exam-report",
@@ -101,6 +104,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def problem_called(name: str) -> str:
+    """Find a problem by its id, or by a part of its id, its title or an adapter's name."""
+    if name in report.RUBRIC:
+        return name
+    wanted = re.sub(r"\W+", "_", name.lower())
+    found = [
+        problem
+        for problem, entry in report.RUBRIC.items()
+        if any(
+            wanted in re.sub(r"\W+", "_", one.lower())
+            for one in (problem, entry["title"], *entry["adapters"])
+        )
+    ]
+    if len(found) != 1:
+        msg = f"{name!r} is {'no problem' if not found else 'one of several'}: give one of "
+        raise argparse.ArgumentTypeError(msg + ", ".join(found or report.RUBRIC))
+    return found[0]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     try:
         contract.current()
@@ -120,7 +142,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if (submission or config.getoption("--problem")) and config.option.verbose == 0:
         config.option.verbose = -1  # A dot for each item, and no line for each file.
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Record(*files.values()))
+        # Progress is kept where the work goes on: in a student edition.
+        is_kept = (TESTS.parent / "given").is_dir() and not submission
+        kept = TESTS.parent / ".progress.json" if is_kept else None
+        config.pluginmanager.register(Record(*files.values(), kept))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -142,9 +167,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     only = config.getoption("--problem")
     if only:
-        others = [item for item in items if problem_of(item) != only]
+        others = [item for item in items if problem_of(item) not in only]
         config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if problem_of(item) == only]
+        items[:] = [item for item in items if problem_of(item) in only]
     items.sort(key=place_of)
     for item in items:
         if item.path.parent != TESTS:

@@ -200,7 +200,7 @@ def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
         following = first(counts, state)
         if following is None:
             continue
-        command = f"python -m pytest --problem {following}"
+        command = f'make test ARGS="--problem {following}"'
         lines = [f"{verb} next: {RUBRIC[following]['title']}  ({command})"]
         waiting = [p for p in counts if state(counts[p]) and following in foundations(p)]
         if waiting:
@@ -208,7 +208,9 @@ def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
             more = f" and {len(waiting) - 2} more" if len(waiting) > 2 else ""
             lines.append(f"It may explain: {titles}{more}.")
         return lines
-    return ["Nothing is left to do. (make check looks for what the rules forbid.)"]
+    if len(counts) < len(RUBRIC):
+        return ["All that was examined is right. What comes next: make test"]
+    return ["Nothing is left to do. (make rules reads your code for what is forbidden.)"]
 
 
 State = Callable[[Counter[str]], bool]
