@@ -92,9 +92,10 @@ def message(error: BaseException) -> str:
     if isinstance(error, pytest.fail.Exception):
         return str(error)
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
-    said, place = f"{type(error).__name__}: {error}", f"({place_of_error(error)})"
+    said = f"{type(error).__name__}: {error}"
     # A forbidden operator says by itself where it was called.
-    return (said if place in said else f"{said} {place}") + notes
+    is_placed = getattr(error, "diagnosis", "") == "forbidden-operator" and said.endswith(")")
+    return (said if is_placed else f"{said} ({place_of_error(error)})") + notes
 
 
 def place_of_error(error: BaseException) -> str:
