@@ -268,6 +268,8 @@ def fill_in(folder: Path, edition: Path, root: Path) -> None:
     """Write an edition with the reference in the place of blanks, and with oracles."""
     stored = shutil.ignore_patterns("stored*", "__pycache__")
     shutil.copytree(edition, folder, ignore=stored)
+    # With oracles any seed will do, and a grader that takes these tests keeps the rule by itself.
+    (folder / "conftest.py").unlink()
     for path in [*answering(root), *(root / "cs_basics" / f"{module}.py" for module in BLANK)]:
         shutil.copyfile(path, folder / path.relative_to(root))
     tidy(folder)
