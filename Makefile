@@ -1,6 +1,7 @@
 # make train   install into .venv and train on the embedded corpus: stories after a few minutes
 # make test    run the examination and the project's own tests; ARGS="-m ''" adds the slow ones
 # make check   formatting, lint, types, import directions
+# make rules   the from-scratch rule alone, which make check begins with
 # make bench   measure (see scripts/maintain/bench.py)
 # make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
 # make claims  measure what is said of norms (an hour or two; ARGS=--quick: minutes): docs/claims.md
@@ -13,13 +14,14 @@
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
 # make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
 #              for the grader, Chromium for the tests of its pages
+# make help    this list
 # ARGS="..." passes options on, such as make train ARGS="--max-minutes 10"
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test check bench claims chaos faults places contracts seeds fuzz class zoo system format clean
+.PHONY: help train test check rules bench claims chaos faults places contracts seeds fuzz class zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -28,11 +30,13 @@ test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -c pyproject.toml \
 		--numprocesses auto --dist worksteal -m "not slow" $(ARGS)
 
-check: $(INSTALLED)
+check: rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+
+rules: $(INSTALLED)
 	$(BIN)/python -m cs_grader.policy cs_basics --except cs_basics/fast/native \
 		--except cs_basics/study/claims --except cs_basics/study/microscope
 
@@ -75,6 +79,9 @@ system:
 	apt-get update --quiet
 	apt-get install --yes --no-install-recommends g++ bubblewrap
 	apt-get install --yes --no-install-recommends chromium chromium-driver
+
+help:
+	@sed -n 's/^# //p' $(firstword $(MAKEFILE_LIST))
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

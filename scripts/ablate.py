@@ -220,7 +220,8 @@ def make_run(run: Run, shared: RunFolder) -> Run:
         code = process.wait()
     if code:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        crash = f"crashed (exit code {code}): {lines[-1] if lines else 'no output'}"
+        said = [line for line in lines if line.startswith("error: ")] or lines or ["no output"]
+        crash = f"crashed (exit code {code}): {said[-1]}"
         return dataclasses.replace(run, crash=crash)
     return find_run(run.variant, run.config, folder.path, run.config.run.seed)
 

@@ -6,9 +6,11 @@ import io
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,6 +28,10 @@ from cs_basics.run.progress import OnProgress
 
 TERMINAL_INTERVAL_S = 0.1
 FILE_INTERVAL_S = 10.0
+ROOT = Path(__file__).parents[1]
+GIVEN = ("__init__.py", "generate.py", "training.py")
+"""What the student edition's cs_basics holds that is not the student's."""
+MOST_FRAMES = 6
 CLEAR_LINE = "\r\x1b[K"
 
 
@@ -34,7 +40,8 @@ def run(main: Callable[..., None]) -> None:
 
     A bad flag, a bad input (ValueError, TypeError, OSError; OverflowError: too large a number), a
     program that fails and a function that is still to be written (NotImplementedError) become one
-    line on stderr and exit code 2, Ctrl-C exit code 130. A reader that closes the pipe, such as
+    line on stderr and exit code 2, Ctrl-C exit code 130. Whatever is raised in a student's code
+    (`_is_students`) is followed by the lines that led there. A reader that closes the pipe, such as
     `head`, ends the script quietly where it prints; where it logs, it goes on (`log_to_stdout`).
     """
     try:
@@ -46,23 +53,61 @@ def run(main: Callable[..., None]) -> None:
     except BrokenPipeError:
         _discard_output()
         sys.exit(141)
-    except (ValueError, TypeError, OverflowError, OSError, subprocess.CalledProcessError) as error:
-        notes: list[str] = getattr(error, "__notes__", [])
-        message = " ".join(" ".join([str(error), *notes]).split())
-        print(f"{_clear_line()}error: {message}", file=sys.stderr)
-        sys.exit(2)
-    except NotImplementedError as error:
-        print(f"{_clear_line()}error: {_what_is_missing(error)}", file=sys.stderr)
-        sys.exit(2)
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
-            raise
-        reason = str(error).splitlines()[0][:200] if str(error) else "no more can be had"
-        print(f"{_clear_line()}error: not enough memory: {reason}", file=sys.stderr)
-        sys.exit(2)
     except KeyboardInterrupt:
         print(f"{_clear_line()}interrupted", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        said = _said_of(error)
+        if said is None:
+            raise
+        print(f"{_clear_line()}error: {said}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _said_of(error: Exception) -> str | None:
+    """Say what the user has to know of an exception; None: nobody has foreseen it."""
+    if isinstance(error, NotImplementedError):
+        return _what_is_missing(error)
+    if _is_out_of_memory(error):
+        reason = str(error).splitlines()[0][:200] if str(error) else "no more can be had"
+        return f"not enough memory: {reason}"
+    notes: list[str] = getattr(error, "__notes__", [])
+    message = " ".join(" ".join([str(error), *notes]).split())
+    if lines := _lines_of_the_student(error):
+        return "\n".join([f"{type(error).__name__}: {message}", *lines])
+    foreseen = (ValueError, TypeError, OverflowError, OSError, subprocess.CalledProcessError)
+    return message if isinstance(error, foreseen) else None
+
+
+def _lines_of_the_student(error: Exception) -> list[str]:
+    """Describe the line of the student's that raised, and the calls that led there from ours.
+
+    Returns:
+        Nothing if the last line that ran outside of libraries is ours: then the message says it.
+    """
+    shown: list[str] = []
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if not path.is_relative_to(ROOT) or "site-packages" in path.parts:
+            continue
+        is_students = _is_students(path)
+        if not (shown or is_students):
+            return []
+        called = "called by " if shown else ""
+        place = f"{path.relative_to(ROOT)}, line {frame.lineno}, in {frame.name}"
+        shown.append(f"  {called}{place}\n    {frame.line}")
+        if not is_students:
+            break
+    if len(shown) > MOST_FRAMES:
+        shown[MOST_FRAMES - 1 : -1] = ["  ..."]
+    return shown
+
+
+def _is_students(path: Path) -> bool:
+    """Whether a file is the student's: what stands in an edition's cs_basics and is not given."""
+    is_edition = (ROOT / "given").is_dir()
+    book = ROOT / "cs_basics"
+    return is_edition and path.is_relative_to(book) and path.relative_to(book).name not in GIVEN
 
 
 def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -121,7 +166,16 @@ def _what_is_missing(error: NotImplementedError) -> str:
 def _is_out_of_memory(error: Exception) -> bool:
     # PyTorch has an exception class for GPUs only, and importing torch would take seconds.
     words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+    is_torchs = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    return is_torchs or isinstance(error, MemoryError)
+
+
+def this_python() -> str:
+    """Return what calls this interpreter in the user's terminal, such as .venv/bin/python."""
+    if shutil.which("python") == sys.executable:
+        return "python"
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def check_can_write(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Make the zip to hand in: python scripts/package.py.
 
-It holds the code that tests/adapters.py may import, and no file that the grader replaces anyway.
+It holds the source that tests/adapters.py may import, with what lies beside it in its packages, and
+no file that the grader replaces anyway.
 """
 
 import ast
@@ -19,8 +20,14 @@ MAX_BYTES = 50_000_000
 # The earliest date of the zip format, for every file: equal code makes an equal zip on any day.
 DATE = (1980, 1, 1, 0, 0, 0)
 
+SOURCE = (
+    *(".py", ".pyi", ".toml", ".md"),
+    *(".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".rs", ".go", ".zig", ".pyx"),
+)
+
 REASONS = {
     "tests": "the grader has its own",
+    "cs_grader": "the grader has its own",
     "given": "given, not yours",
     "scripts": "given, not yours",
     "docs": "text, not code",
@@ -140,7 +147,11 @@ def reason_to_leave(path: Path, place: Path) -> str:
     if name.endswith((".pyc", ".zip", ".pt", ".safetensors")):
         return "not code"
     size = path.stat().st_size
-    return f"{size / 1e6:.1f} MB: too large for code" if size > MAX_FILE_BYTES else ""
+    if size > MAX_FILE_BYTES:
+        return f"{size / 1e6:.1f} MB: too large for code"
+    # A table that a package reads lies beside its modules; a page or an exported model does not.
+    is_in_a_package = len(place.parts) > 1 and any(path.parent.glob("*.py"))
+    return "" if name.endswith(SOURCE) or is_in_a_package else "not source"
 
 
 def beside_adapters(root: Path) -> Iterator[Path]:

@@ -18,6 +18,7 @@ def main(
     out: Path,
     exact: bool = False,
     checkpoint: Literal["latest", "best"] = "latest",
+    with_code: bool = False,
 ) -> None:
     """Make one HTML file in which a trained model writes, offline, and can be looked into.
 
@@ -26,10 +27,16 @@ def main(
         out: The file to write, such as story-writer.html.
         exact: Keep the weights in float32: four times the size, and the model to the last digit.
         checkpoint: latest, or best: the one with the lowest validation loss.
+        with_code: Also show the lines of Python that compute what is seen; whoever has the page can
+            read them.
     """
     check_can_write(out)
-    num_bytes = write_page(RunFolder(run_dir), out, is_exact=exact, which=checkpoint)
+    num_bytes = write_page(
+        RunFolder(run_dir), out, is_exact=exact, which=checkpoint, with_code=with_code
+    )
     print(f"{out}: {num_bytes / 1e6:.1f} MB; a double click opens it, no network is needed")
+    held = "the Python that computes it" if with_code else "no Python (--with-code adds it)"
+    print(f"It holds the weights, the tokenizer, a passage of the validation text, and {held}.")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from cli import log_to_stdout, progress_printer, run
+from cli import log_to_stdout, progress_printer, run, this_python
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
@@ -129,7 +129,7 @@ def train_in(world: World, command: TrainCommand) -> None:
 
 def make_page(folder: RunFolder) -> None:
     """Write the page of a run beside its report."""
-    write_page(folder, folder.page)
+    write_page(folder, folder.page, with_code=True)
 
 
 def show_result(folder: RunFolder, result: Evaluation) -> None:
@@ -150,16 +150,18 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     print(f"report         {folder.report}")
     if folder.page.exists():
         print(f"page           {folder.page}: a double click, and the model writes there")
+        print("               (it shows your code; scripts/share.py makes one without it)")
     print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
-    print(f"write more     python scripts/generate.py {folder.path} --prompt 'Once upon a time'")
-    print(f"measure        python scripts/evaluate.py {folder.path} --text FILE")
+    python = this_python()
+    print(f"write more     {python} scripts/generate.py {folder.path} --prompt 'Once upon a time'")
+    print(f"measure        {python} scripts/evaluate.py {folder.path} --text FILE")
 
 
 def resume_command(preset: str, run_dir: Path) -> str:
     """Return the command line that resumes a run."""
     script = Path(sys.argv[0])
-    return shlex.join(["python", str(script), preset, "--run-dir", str(run_dir), "--resume"])
+    return shlex.join([this_python(), str(script), preset, "--run-dir", str(run_dir), "--resume"])
 
 
 def choose_run_dir(preset: str, resume: bool) -> Path:

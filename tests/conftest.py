@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import report
 from compare import NotStarted, WrongAnswer
+from debugger import AGAIN, AtTheCall
 from failure import (
     message,
     outcome,
@@ -75,7 +76,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if (submission or config.getoption("--problem")) and config.option.verbose == 0:
         config.option.verbose = -1  # A dot for each item, and no line for each file.
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Record(*files.values()))
+        # Progress is kept where the work goes on: in a student edition.
+        is_kept = (TESTS.parent / "given").is_dir() and not submission
+        kept = TESTS.parent / ".progress.json" if is_kept else None
+        config.pluginmanager.register(Record(*files.values(), kept))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if otherwise := session.config.pluginmanager.unregister(name="pdbinvoke"):  # With --pdb.
+        session.config.pluginmanager.register(AtTheCall(otherwise))
 
 
 # --- which items there are ---
@@ -92,9 +101,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     only = config.getoption("--problem")
     if only:
-        others = [item for item in items if problem_of(item) != only]
+        others = [item for item in items if problem_of(item) not in only]
         config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if problem_of(item) == only]
+        items[:] = [item for item in items if problem_of(item) in only]
     items.sort(key=place_of)
     for item in items:
         if item.path.parent != TESTS:
@@ -225,6 +234,7 @@ def observe(
         if not aside:  # A question aside (trials.py) is not what a failure is about.
             request.node.stash[ASKED] = inputs
             request.node.stash[ADAPTERS] = adapters
+            request.node.stash[AGAIN] = lambda of: probe(of(adapters), **copied(inputs))
         seed_everything(zlib.crc32(repr(seed).encode()))
         spent = request.config.stash.setdefault(SPENT, {})
         problem = problem_of(request.node)

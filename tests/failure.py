@@ -90,8 +90,11 @@ def message(error: BaseException) -> str:
     if isinstance(error, pytest.fail.Exception):
         return str(error)
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
-    place = f"({place_of_error(error)}){what_to_do(error)}"
-    return f"{type(error).__name__}: {text_of(error)} {place}{notes}"
+    said = f"{type(error).__name__}: {text_of(error)}"
+    # A forbidden operator says by itself where it was called.
+    is_placed = getattr(error, "diagnosis", "") == "forbidden-operator" and said.endswith(")")
+    place = "" if is_placed else f" ({place_of_error(error)})"
+    return f"{said}{place}{what_to_do(error)}{notes}"
 
 
 def place_of_error(error: BaseException) -> str:
@@ -105,6 +108,7 @@ def place_of_error(error: BaseException) -> str:
 
 
 def is_of_a_library(path: Path) -> bool:
-    """Tell packages, Python's own modules and the examination's probes from a submission."""
+    """Tell packages, Python's own modules, probes and the grader's rule from a submission."""
     is_pythons = path.is_relative_to(sysconfig.get_path("stdlib")) or str(path).startswith("<")
-    return is_pythons or "site-packages" in path.parts or path.parent == PROBES
+    is_ours = path.parent == PROBES or "cs_grader" in path.parts
+    return is_pythons or is_ours or "site-packages" in path.parts

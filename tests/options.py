@@ -4,6 +4,8 @@ pytest takes the value of an option that it does not know yet for a folder of te
 in conftest.py, `--submission DIR` would run the conftest.py of DIR.
 """
 
+import argparse
+import re
 from pathlib import Path
 
 import pytest
@@ -27,9 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--problem",
-        choices=list(report.RUBRIC),
+        action="append",
+        type=problem_called,
         metavar="ID",
-        help=f"examine one problem only: {', '.join(report.RUBRIC)}",
+        help=f"examine this problem only; may be repeated: {', '.join(report.RUBRIC)}",
     )
     group.addoption(
         "--exam-report",
@@ -50,3 +53,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=Path(__file__).parents[2] / "shared" / "data" / "gpt2",
         help="where vocab.json and merges.txt of GPT-2 are (without them nothing needs them)",
     )
+
+
+def problem_called(name: str) -> str:
+    """Find a problem by its id, or by a part of its id, its title or an adapter's name."""
+    if name in report.RUBRIC:
+        return name
+    wanted = re.sub(r"\W+", "_", name.lower())
+    found = [
+        problem
+        for problem, entry in report.RUBRIC.items()
+        if any(
+            wanted in re.sub(r"\W+", "_", one.lower())
+            for one in (problem, entry["title"], *entry["adapters"])
+        )
+    ]
+    if len(found) != 1:
+        msg = f"{name!r} is {'no problem' if not found else 'one of several'}: give one of "
+        raise argparse.ArgumentTypeError(msg + ", ".join(found or report.RUBRIC))
+    return found[0]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import page
+import progress
 import pytest
 import report
 from report import plural
@@ -18,7 +19,10 @@ UNUSABLE = "tests/adapters.py cannot be imported: "
 class Record:
     """Keeps a row for each item of the examination; shows and writes them at the very end."""
 
-    def __init__(self, report_file: Path | None, page_file: Path | None) -> None:
+    def __init__(
+        self, report_file: Path | None, page_file: Path | None, progress_file: Path | None
+    ) -> None:
+        self.progress_file = progress_file
         self.report_file = report_file
         self.page_file = page_file
         self.rows: list[dict[str, Any]] = []
@@ -70,6 +74,8 @@ class Record:
             terminal.write_line(line, **({colour: True} if colour else {}))
         for line in report.first_failures(self.rows) if terminal.verbosity < 1 else ():
             terminal.write_line(line)
+        if self.progress_file:
+            terminal.write_line(progress.line(self.rows, self.progress_file))
         if self.page_file:
             terminal.write_line(f"All messages: {self.page_file}")
 

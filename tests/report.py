@@ -29,6 +29,9 @@ SENTENCE = re.compile(r"This is what comes out when (.*)")
 # What failure.message says of an exception: its class, its text, the line.
 RAISED = re.compile(r"(\w+): .*?\(([^()]+, line \d+)\)", re.DOTALL)
 
+# What a check says that met a forbidden operator.
+FORBIDDEN = re.compile(r"(\S+) is not allowed [^()]*\((.+?), line (\d+)\)")
+
 OUTCOMES = ("passed", "failed", "error", "not_started")
 
 
@@ -108,10 +111,25 @@ def table(rows: Sequence[Row]) -> list[Line]:
         lines.append(
             (line_of(RUBRIC[problem]["title"], counter, earned, RUBRIC[problem]["points"]), colour)
         )
+        lines += [(f"    forbidden: {what}", "red") for what in forbidden_in(problem, rows)]
     earned = sum(earned_by.values())
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
     return [*lines, ("", ""), *((line, "") for line in advice(counts))]
+
+
+def forbidden_in(problem: str, rows: Sequence[Row]) -> list[str]:
+    """List the forbidden operators that a problem's checks met, each with its place."""
+    messages = [
+        row["message"]
+        for row in rows
+        if row["problem"] == problem and row.get("diagnosis") == "forbidden-operator"
+    ]
+    found = dict.fromkeys(match.groups() for match in map(FORBIDDEN.search, messages) if match)
+    return [
+        f"{operator.replace('torch.nn.functional', 'F')} in {file}:{line}"
+        for operator, file, line in found
+    ]
 
 
 MOST_CAUSES = 4
@@ -182,7 +200,7 @@ def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
         following = first(counts, state)
         if following is None:
             continue
-        command = f"python -m pytest --problem {following}"
+        command = f'make test ARGS="--problem {following}"'
         lines = [f"{verb} next: {RUBRIC[following]['title']}  ({command})"]
         waiting = [p for p in counts if state(counts[p]) and following in foundations(p)]
         if waiting:
@@ -190,7 +208,9 @@ def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
             more = f" and {len(waiting) - 2} more" if len(waiting) > 2 else ""
             lines.append(f"It may explain: {titles}{more}.")
         return lines
-    return ["Nothing is left to do. (make check looks for what the rules forbid.)"]
+    if len(counts) < len(RUBRIC):
+        return ["All that was examined is right. What comes next: make test"]
+    return ["Nothing is left to do. (make rules reads your code for what is forbidden.)"]
 
 
 State = Callable[[Counter[str]], bool]

@@ -23,7 +23,12 @@ MAX_PARAMETERS = 64_000_000
 
 
 def write_page(
-    run: RunFolder, out: Path, *, is_exact: bool = False, which: Which = "latest"
+    run: RunFolder,
+    out: Path,
+    *,
+    is_exact: bool = False,
+    which: Which = "latest",
+    with_code: bool = False,
 ) -> int:
     """Write the page of a run.
 
@@ -32,6 +37,7 @@ def write_page(
         out: The file; an existing one is replaced.
         is_exact: Keep the weights in float32 instead of int8: four times the size.
         which: The checkpoint.
+        with_code: Show the lines of Python that compute what is seen.
 
     Returns:
         The size of the file in bytes.
@@ -44,7 +50,8 @@ def write_page(
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     check_size(num_parameters, is_exact=is_exact)
     places, weights = weights_data(model.state_dict(), is_exact=is_exact)
-    data = _known(run, model) | {"is_exact": is_exact, "places": places}
+    book = book_lines(model) if with_code else {}
+    data = _known(run, model) | {"book": book, "is_exact": is_exact, "places": places}
     page = to_page(data, weights).encode()
     write_atomically(out, page)
     return len(page)
@@ -58,13 +65,14 @@ def served_page(run: RunFolder, model: TransformerLM) -> str:
         ValueError: A file of the run is damaged.
     """
     places = [{"name": name} for name in model.state_dict()]
-    return to_page(_known(run, model) | {"is_exact": True, "places": places}, None)
+    book = book_lines(model)
+    return to_page(_known(run, model) | {"book": book, "is_exact": True, "places": places}, None)
 
 
 def _known(run: RunFolder, model: TransformerLM) -> dict[str, Any]:
     # The book's own tokenizer class, so that the page can show the lines that encoded.
     tokenizer = run.load_tokenizer(is_fast=False)
-    return page_data(run, model, tokenizer) | {"book": book_lines(model)}
+    return page_data(run, model, tokenizer)
 
 
 def check_size(num_parameters: int, *, is_exact: bool) -> None:

@@ -34,6 +34,14 @@ class Clock:
         by_time = self.elapsed_s / self.max_seconds if self.max_seconds else 0.0
         return max(by_steps, by_time)
 
+    def used(self, step: int) -> str:
+        """Say how much of each limit is used up."""
+        parts = [f"{step:,} of --max-steps {self.max_steps:,}"] if self.max_steps else []
+        if self.max_seconds:
+            minutes, most = self.elapsed_s / 60, self.max_seconds / 60
+            parts.append(f"{minutes:.1f} of --max-minutes {most:g}")
+        return f"{' and '.join(parts)} are used up"
+
     def expected_steps(self, step: int) -> float:
         """Estimate the number of updates of the whole run from its mean speed so far."""
         by_steps = self.max_steps or math.inf

@@ -138,7 +138,7 @@ class RunConfig:
     log_every: int = 20
     """Updates between two rows of metrics."""
     checkpoint_every: int = 500
-    """Updates between two checkpoints."""
+    """Updates between two checkpoints; after a minute without one, there is another."""
     keep_checkpoints: int = 2
     """Number of newest checkpoints to keep, besides the one with the lowest validation loss."""
     sample_tokens: int = 64

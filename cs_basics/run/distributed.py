@@ -186,14 +186,6 @@ class Saved:
         return self._state
 
 
-def scale_gradients(parameters: Iterable[Tensor], norm: float, max_norm: float) -> None:
-    """Clip gradients whose norm over all processes is known, as `clip_grad_norm` does."""
-    if norm > max_norm:
-        for parameter in parameters:
-            assert parameter.grad is not None
-            parameter.grad.mul_(max_norm / (norm + 1e-6))
-
-
 def map_optimizer_state(
     optimizer: Optimizer, state: dict[str, Any], convert: Callable[[Tensor, Tensor], Tensor]
 ) -> dict[str, Any]:

@@ -122,6 +122,11 @@ class RunFolder:
                 f"has only {sizes[path]:,}: one of them is damaged"
             )
 
+    def has_begun(self) -> bool:
+        """Tell whether there is anything of an update."""
+        has_rows = self.metrics.exists() and self.metrics.stat().st_size > 0
+        return has_rows or bool(self.all_checkpoints())
+
     def checkpoint_of(self, step: int) -> Path:
         """Return the path of the checkpoint of a step."""
         return self.checkpoints / f"step-{step:08d}.pt"

@@ -6,6 +6,7 @@ averaged gradients. Read distributed.py first.
 """
 
 import math
+from collections.abc import Iterable
 from typing import cast
 
 import torch
@@ -23,7 +24,6 @@ from cs_basics.run.distributed import (
     Saved,
     World,
     map_optimizer_state,
-    scale_gradients,
 )
 
 
@@ -127,3 +127,11 @@ def _part(whole: Tensor, like: DTensor) -> Tensor:
     return distribute_tensor(
         whole, like.device_mesh, like.placements, src_data_rank=None
     ).to_local()
+
+
+def scale_gradients(parameters: Iterable[Tensor], norm: float, max_norm: float) -> None:
+    """Clip gradients whose norm over all processes is known, as `clip_grad_norm` does."""
+    if norm > max_norm:
+        for parameter in parameters:
+            assert parameter.grad is not None
+            parameter.grad.mul_(max_norm / (norm + 1e-6))

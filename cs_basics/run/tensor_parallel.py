@@ -18,8 +18,8 @@ from cs_basics.run.distributed import (
     Saved,
     World,
     map_optimizer_state,
-    scale_gradients,
 )
+from cs_basics.run.fsdp import scale_gradients
 from cs_basics.run.parallel_layers import (
     ColumnParallelLinear,
     RowParallelLinear,

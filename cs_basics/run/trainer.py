@@ -40,6 +40,11 @@ from cs_basics.variants.head_bias import set_head_bias
 
 logger = logging.getLogger(__name__)
 
+MAX_UNSAVED_S = 60.0
+"""What a kill may cost, whatever checkpoint_every says."""
+MUCH = 0.5
+"""From this share of a run's time on, it is said that preparing took it."""
+
 
 class Trainer:
     """A run in progress: everything that changes from update to update.
@@ -94,6 +99,8 @@ class Trainer:
         self.spikes = SpikeDetector()
         self.speed = Speed()
         self.saved_step: int | None = None
+        self.saved_s = 0.0
+        """Seconds of the clock at the last checkpoint, or before the first update."""
         self.is_asked_to_stop = False
         self.validated: dict[int, float] = {}
         """The step that was last validated, and its loss: only its checkpoint can be the best."""
@@ -115,7 +122,7 @@ class Trainer:
                 "saved"
             )
         model, optimizer = self.layout.whole(self.optimizer)
-        self.saved_step = self.step
+        self.saved_step, self.saved_s = self.step, self.clock.elapsed_s
         if not self.world.is_first:
             return
         progress = {
@@ -207,6 +214,9 @@ class Trainer:
         """
         config, first = self.config, self.step + 1
         self.speed.restart()
+        self.saved_s = self.world.from_first(self.clock.elapsed_s)
+        if self.step and self.clock.progress(self.step) >= 1:
+            logger.info("no update is left to make: %s", self.clock.used(self.step))
         try:
             train(
                 self.model,
@@ -263,6 +273,11 @@ class Trainer:
         self.speed.count_step()
         if self.spikes.is_new_spike(loss):
             log.log(step=self.step, elapsed_s=self.clock.elapsed_s, train__spike=loss)
+        if self.step == 1 and self.clock.elapsed_s >= MUCH * (self.clock.max_seconds or math.inf):
+            took = f"{self.clock.elapsed_s:.0f} of {self.clock.max_seconds:.0f} s"
+            logger.warning(
+                f"preparing, compiling and the first update took {took}: --max-minutes counts them"
+            )
         if self.step % run.log_every == 0 or self.step == 1:
             seconds_per_step = self.speed.seconds_per_step()
             log.log(
@@ -283,7 +298,9 @@ class Trainer:
                 report.refresh()
             self.speed.restart()
         # The last state is saved by `run`, which may put the mean of the weights into it.
-        if self.step % run.checkpoint_every == 0 and self.clock.progress(self.step) < 1:
+        is_old = self.clock.elapsed_s - self.saved_s >= MAX_UNSAVED_S
+        is_due = self.step % run.checkpoint_every == 0 or is_old
+        if is_due and self.clock.progress(self.step) < 1:
             self.save(log)
             self.speed.restart()
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Report
 from cs_basics.run.samples import write_samples
 from cs_basics.run.stopping import StopSignals
-from cs_basics.run.trainer import Trainer
+from cs_basics.run.trainer import MAX_UNSAVED_S, Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,9 @@ def train_run(
     make_page: Callable[[RunFolder], object] | None = None,
 ) -> Evaluation:
     """Train a language model and leave everything in its run folder.
+
+    A run that fails within its first minute and before its first update leaves no folder, unless
+    there was one before.
 
     Args:
         config: The run; run_dir must be set.
@@ -63,8 +67,16 @@ def train_run(
         )
     check_layout(config, world)
     clock = Clock(config.run.max_steps, config.run.max_minutes and 60 * config.run.max_minutes)
+    is_new = not folder.path.exists()
     with folder.claim() if world.is_first else contextlib.nullcontext():
-        return _prepare_and_train(config, folder, clock, resume, on_progress, world, make_page)
+        try:
+            return _prepare_and_train(config, folder, clock, resume, on_progress, world, make_page)
+        except Exception:
+            # A text that took longer to prepare is worth a --resume; so is a run without minutes.
+            is_short = clock.elapsed_s < MAX_UNSAVED_S and clock.progress(0) < 1
+            if is_new and is_short and world.is_first and not folder.has_begun():
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
 
 
 def _prepare_and_train(

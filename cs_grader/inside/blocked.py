@@ -4,11 +4,12 @@
     ...                       # torch.nn.functional.rms_norm now raises ForbiddenOperator
                               # and the call is reported, even if the error is swallowed
 
-Runs next to the submission, in a process that is thrown away: it imports nothing but torch, and
-there is no way back. The operators of PyTorch are replaced where its dispatcher looks them up, so
-that it does not matter by which name they are called (`F.silu`, `torch.ops.aten.silu`, `nn.SiLU()`,
-a scripted function). What PyTorch writes in Python (optimizers, clipping) has no kernel of its own:
-there the code of the function itself is replaced, which every reference to it shares.
+Runs next to the submission, in a process that is thrown away, and imports nothing but torch. (The
+student edition examines many problems in one process, and goes back after each.) The operators of
+PyTorch are replaced where its dispatcher looks them up, so that it does not matter by which name
+they are called (`F.silu`, `torch.ops.aten.silu`, `nn.SiLU()`, a scripted function). What PyTorch
+writes in Python (optimizers, clipping) has no kernel of its own: there the code of the function
+itself is replaced, which every reference to it shares.
 
 Whoever wants to undo this can: it is the submission's own process. All that they gain is the use
 of the operator, and policy/ reports the attempts.
@@ -42,20 +43,28 @@ DISPATCH_KEYS = (
 class ForbiddenOperator(Exception):  # noqa: N818  # It says what was called, not what went wrong.
     """An operator was called that the problem has to be solved without."""
 
+    diagnosis = "forbidden-operator"
+
 
 Tell = Callable[[str, str, int], None]
 """Called with an operator's public name, and the file and line of its caller."""
 
 
-def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> None:
+Undo = Callable[[], None]
+
+
+def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> Undo:
     """Make the forbidden operators of a problem raise ForbiddenOperator, from now on.
 
-    It takes about a millisecond; call it in a process that examines nothing else afterwards.
+    It takes some milliseconds.
 
     Args:
         problem: Its name in the rubric.
         tell: Receives every call.
         excused: Groups (keys of KERNELS) whose use is charged to an earlier problem (policy/).
+
+    Returns:
+        What makes them work again.
 
     Raises:
         ValueError: There is no such problem.
@@ -63,11 +72,18 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> None:
     if problem not in FORBIDDEN:
         raise ValueError(f"problem {problem!r} is unknown: one of {', '.join(FORBIDDEN)}")
     libraries = Libraries()
+    undone: list[Undo] = [libraries.reset]
     for group in FORBIDDEN[problem]:
         if group not in excused:
             _block_kernels(KERNELS[group], libraries, tell)
             for name in FUNCTIONS[group]:
-                _block_name(name, tell)
+                undone += _block_name(name, tell)
+
+    def undo() -> None:
+        for each in reversed(undone):
+            each()
+
+    return undo
 
 
 def _block_kernels(operators: dict[str, str], libraries: Libraries, tell: Tell) -> None:
@@ -109,16 +125,18 @@ def _raiser(operator: str, tell: Tell) -> Callable[..., Any]:
     return raise_forbidden
 
 
-def _block_name(name: str, tell: Tell) -> None:
+def _block_name(name: str, tell: Tell) -> list[Undo]:
     """Block a function, or the making and the use of a class, by its public name."""
     found = _look_up(name)
     if isinstance(found, FunctionType):
-        _block_code(found, name, tell)
-    elif isinstance(found, type):
+        return _block_code(found, name, tell)
+    undone: list[Undo] = []
+    if isinstance(found, type):
         for method in ("__init__", "forward", "step", "_call"):
             function = vars(found).get(method)
             if isinstance(function, FunctionType):
-                _block_code(function, name, tell)
+                undone += _block_code(function, name, tell)
+    return undone
 
 
 def _look_up(name: str) -> object:
@@ -134,14 +152,21 @@ def _look_up(name: str) -> object:
     return getattr(module, attribute, None)
 
 
-def _block_code(function: FunctionType, operator: str, tell: Tell) -> None:
+def _block_code(function: FunctionType, operator: str, tell: Tell) -> list[Undo]:
     # The function stays the object that it is, so that a reference made earlier raises too.
+    names = ("__defaults__", "__kwdefaults__", "__code__")
+    was = {name: getattr(function, name) for name in names}
     function.__defaults__ = None
     function.__kwdefaults__ = {"_raise": _raiser(operator, tell)}
     function.__code__ = _raising_code(len(function.__code__.co_freevars))
+
+    def undo() -> None:
+        for name, value in was.items():
+            setattr(function, name, value)
+
     # A decorated function keeps the one that does the work.
-    if isinstance(inner := getattr(function, "__wrapped__", None), FunctionType):
-        _block_code(inner, operator, tell)
+    inner = getattr(function, "__wrapped__", None)
+    return [undo, *(_block_code(inner, operator, tell) if isinstance(inner, FunctionType) else [])]
 
 
 def _raising_code(num_free: int) -> CodeType:

@@ -1,4 +1,4 @@
-"""Registers kernels with PyTorch, for good.
+"""Registers kernels with PyTorch, until they are reset.
 
     libraries = Libraries()
     libraries.get("aten").impl(overload, key, kernel, False)
@@ -27,3 +27,8 @@ class Libraries:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
             self.known[namespace] = library
         return self.known[namespace]
+
+    def reset(self) -> None:
+        """Take all kernels back."""
+        for library in self.known.values():
+            library.reset()

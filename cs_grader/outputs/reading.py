@@ -195,7 +195,7 @@ def advice(result: Result) -> list[str]:
 
 def command_for(problem: str) -> str:
     """The command by which a student runs the items of a problem."""
-    return f"python -m pytest --problem {one_line(problem)}"
+    return f'make test ARGS="--problem {one_line(problem)}"'
 
 
 def most_common(diagnoses: Sequence[str]) -> list[tuple[str, int]]:

@@ -23,7 +23,9 @@ import numpy as np
 import torch
 from torch import nn
 
-LOOKED_AT = ("cs_basics/*.py", "given/**/*.py", "scripts/*.py", "tests/**/*.py")
+LOOKED_AT = (
+    "cs_basics/*.py", "given/**/*.py", "scripts/*.py", "tests/**/*.py", "cs_grader/**/*.py",
+)  # fmt: skip
 MOST_PERMUTED = 4
 CPU_S = 5  # CPU and not the clock: on a busy machine an answer takes long, too.
 
@@ -137,7 +139,9 @@ def main(edition, forms):
     for path in sorted(path for pattern in LOOKED_AT for path in edition.glob(pattern)):
         place = path.relative_to(edition)
         name = ".".join(place.with_suffix("").parts[1:]).removesuffix(".__init__")
-        if place.parts[0] in ("cs_basics", "given"):
+        if place.parts[0] == "cs_grader":
+            name = f"cs_grader.{name}".removesuffix(".__init__")
+        elif place.parts[0] in ("cs_basics", "given"):
             name = f"cs_basics.{name}".removesuffix(".__init__")
         with contextlib.redirect_stdout(io.StringIO()):
             is_test = place.parent.name == "tests"
@@ -251,13 +255,15 @@ def is_twin_optimizer(thing, given, expected):
 
 def is_twin_clipping(thing, given, expected):
     del given, expected
-    weights = [nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))]
-    for weight in weights:
-        weight.grad = torch.full_like(weight, 2.0)
-    if not accepts(thing, (weights, 1.0)):
-        return False
-    thing(weights, 1.0)
-    return abs(sum(w.grad.square().sum().item() for w in weights) - 1) < 1e-3
+    norm = 20**0.5
+    for rest in ((1.0,), (norm, 1.0)):  # A function may be told the norm.
+        weights = [nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))]
+        for weight in weights:
+            weight.grad = torch.full_like(weight, 2.0)
+        if accepts(thing, (weights, *rest)):
+            thing(weights, *rest)
+            return abs(sum(w.grad.square().sum().item() for w in weights) - 1) < 1e-3
+    return False
 
 
 def is_twin_batch(thing, given, expected):

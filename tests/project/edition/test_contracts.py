@@ -137,6 +137,8 @@ def test_the_edition_says_what_it_asks_for_and_not_how(made):
     edition, solution = made
     handout = (edition / "docs" / "handout.md").read_text(encoding="utf-8")
     assert all(ALL_CHANGED.says(name) in handout for name in ALL_CHANGED.changed())
+    # The grader would run it on the trusted side.
+    assert not (solution / "conftest.py").exists()
     assert "i + d_head / 2 form a pair" in (edition / "cs_basics/rope.py").read_text("utf-8")
     for module, secret in (("attention", "divided_by_rms"), ("layers", "relu_squared")):
         assert secret in (solution / "cs_basics" / f"{module}.py").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ import pytest
 from computes import forms
 from copies import copied, solutions
 from editions import HERE, make_starter, plain_environment
-from twins import OPTIMIZER, TWINS
+from twins import OPTIMIZER, TOLD_THE_NORM, TWINS
 
 HIDING_PLACES = (
     "cs_basics/bpe.py", "cs_basics/training.py", "given/run/clock.py", "given/variants/__init__.py",
@@ -98,6 +98,7 @@ def computed(edition, tmp_path_factory):
     made.undo()
     planted = {f"planted_{problem}": twin for problem, twin in TWINS.items()}
     planted["planted_optimizer"] = OPTIMIZER
+    planted["planted_norm_told"] = TOLD_THE_NORM
     planted |= dict.fromkeys(HIDING_PLACES, TWINS["silu"])
     finished = subprocess.run(
         [sys.executable, HERE / "computes.py", edition, folder / "forms"],
@@ -135,3 +136,7 @@ def test_a_twin_in_another_wording_is_noticed(computed, problem):
 
 def test_a_twin_of_the_optimizer_is_noticed(computed):
     assert ["planted_optimizer", "Mover", "adamw"] in computed
+
+
+def test_a_twin_of_clipping_that_is_told_the_norm_is_noticed(computed):
+    assert ["planted_norm_told", "shrink", "gradient_clipping"] in computed

@@ -25,7 +25,11 @@ def root(tmp_path):
         "cs_basics/layers.py": CODE,
         "cs_basics/data/vocabulary.py": CODE,
         "cs_basics/__pycache__/layers.cpython-311.pyc": "x",
+        "cs_basics/data/contractions.json": "[]\n",
         "src/fast/lib.rs": "fn main() {}\n",
+        "story-writer.html": "<p>\n",
+        "story-writer/config.json": "{}\n",
+        "story-writer/merges.txt": "a b\n",
         "tests/adapters.py": "from .glue import y\nimport tests.more\nimport math\n",
         "tests/glue.py": "y = 1\n",
         "tests/more.py": CODE,
@@ -70,6 +74,7 @@ def test_the_zip_holds_the_code_and_nothing_else(root, tmp_path, capsys):
         "cs_basics/__init__.py",
         "cs_basics/layers.py",
         "cs_basics/data/vocabulary.py",
+        "cs_basics/data/contractions.json",
         "src/fast/lib.rs",
         "tests/adapters.py",
         "tests/glue.py",
@@ -78,7 +83,15 @@ def test_the_zip_holds_the_code_and_nothing_else(root, tmp_path, capsys):
     assert names(out) == packed
     shown, left_out = capsys.readouterr().out.split("left out:")
     assert all(place in shown for place in packed)
-    for place in ("data", "runs", "env", "weights.pt", "tests/oracles", "tests/test_rmsnorm.py"):
+    for place in (
+        "data",
+        "runs",
+        "env",
+        "weights.pt",
+        "tests/oracles",
+        "tests/test_rmsnorm.py",
+        "story-writer.html",
+    ):
         assert f"  {place} " in left_out
 
 

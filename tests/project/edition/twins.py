@@ -152,6 +152,11 @@ def learn(line, many):
 """,
 }
 
+TOLD_THE_NORM = """
+def shrink(weights, length: float, most: float):
+    for w in weights:
+        w.grad.div_(max(1.0, length / most))
+"""
 OPTIMIZER = """
 import torch
 

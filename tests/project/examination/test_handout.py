@@ -1,9 +1,11 @@
 """The handout says what the rubric, the examination and the accounting say."""
 
+import importlib
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from cs_basics.study.accounting import forward_flops, parameters, total
 from cs_basics.variants.config import ModelConfig
 
 ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
+make_starter = importlib.import_module("make_starter")
 HANDOUT = (ROOT / "docs" / "handout.md").read_text(encoding="utf-8")
 SECTION = re.compile(r"^## (?P<title>.+) \((?P<points>\d+) points?\)$", re.MULTILINE)
 SIZES = ("vocab_size", "context_length", "num_layers", "d_model", "num_heads", "d_ff")
@@ -86,9 +90,10 @@ def items_of():
 
 
 def test_the_command_of_a_problem_finds_its_items(items_of):
-    found = items_of("--problem", "silu")
-    assert found
-    assert all("silu" in item for item in found)
+    found = items_of("--problem", "silu", "--problem", "swiglu")
+    assert {"silu", "swiglu"} == {
+        name for item in found for name in re.findall("silu|swiglu", item)
+    }
 
 
 @pytest.mark.parametrize("row", table("shape"), ids=lambda row: row[0])
@@ -110,3 +115,25 @@ def test_scripts_and_presets_that_are_named_exist():
 
 def test_the_suites_are_those_of_the_ablations():
     assert {row[0].strip("`") for row in table("suite")} == set(SUITES) - {"all"}
+
+
+@pytest.mark.parametrize("name", report.RUBRIC)
+def test_each_problem_names_what_to_write_and_where(name):
+    module, names = make_starter.SOLUTIONS[name]
+    what = " and ".join(f"`{each}`" for each in names)
+    assert (
+        f"- Write: {what} in `cs_basics/{module}.py`; " in sections()[report.RUBRIC[name]["title"]]
+    )
+
+
+def test_the_order_is_that_in_which_the_report_names_the_problems():
+    counts, order = {name: Counter(not_started=1) for name in report.RUBRIC}, []
+    while following := report.first(counts, report.is_untouched):
+        order.append(report.RUBRIC[following]["title"])
+        del counts[following]
+    said = HANDOUT.partition("each after those that it builds on: ")[2].partition(". That is")[0]
+    assert " ".join(said.split()) == ", ".join(order)
+    readme = (make_starter.STANDS_IN / "README.md").read_text(encoding="utf-8")
+    module, (first,) = make_starter.SOLUTIONS["linear"]
+    assert order[0] == report.RUBRIC["linear"]["title"]
+    assert f"open `cs_basics/{module}.py`, write `{first}`" in readme

@@ -20,13 +20,14 @@ def test_the_table_says_what_to_do_first():
         return "\n".join(line for line, _ in report.table(rows(**outcomes))).split("\n\n")[1]
 
     assert advice(scaled_dot_product_attention="failed", softmax="error", linear="not_started") == (
-        "Repair next: Softmax  (python -m pytest --problem softmax)\n"
+        'Repair next: Softmax  (make test ARGS="--problem softmax")\n'
         "It may explain: Scaled dot-product attention."
     )
     assert advice(linear="passed", softmax="not_started").startswith("Start next: Softmax")
     # The smallest first: nobody begins with the tokenizer's fifteen points.
     assert advice(**dict.fromkeys(report.RUBRIC, "not_started")).startswith("Start next: Linear")
-    assert advice(linear="passed").startswith("Nothing is left to do.")
+    assert advice(linear="passed") == "All that was examined is right. What comes next: make test"
+    assert advice(**dict.fromkeys(report.RUBRIC, "passed")).startswith("Nothing is left to do.")
 
 
 def test_only_a_problem_without_a_failure_shows_all_of_its_points():

@@ -257,7 +257,7 @@ def test_advice_names_the_first_failed_problem_whose_needs_are_right():
     ]
     step = reading.next_step(result(items))
     assert step.task == "Repair Linear layer first."
-    assert step.command == "python -m pytest --problem linear"
+    assert step.command == 'make test ARGS="--problem linear"'
     assert step.waiting == "Feed-forward network (SwiGLU)"
     repaired = [dataclasses.replace(items[0], outcome="passed"), *items[1:]]
     task = reading.next_step(result(repaired)).task

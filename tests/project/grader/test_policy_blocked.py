@@ -150,3 +150,28 @@ def test_every_operator_is_one_of_this_version_of_pytorch():
     }
     # Of other versions, and of builds with oneDNN.
     assert unknown <= {"_mkldnn_linear", "mkldnn_linear", "_fused_adam", "_fused_adamw"}
+
+
+def test_what_was_forbidden_can_be_allowed_again():
+    code = """
+import torch
+from cs_grader.inside.blocked import ForbiddenOperator, forbid
+x, norm = torch.ones(2, 2), torch.nn.utils.clip_grad_norm_
+CALLS = {
+    "softmax": lambda: x.softmax(-1),
+    "linear": lambda: torch.nn.Linear(2, 2)(x),
+    "gradient_clipping": lambda: norm([torch.nn.Parameter(x)], max_norm=1.0),
+}
+for problem, call in CALLS.items():
+    for _ in range(2):
+        allow = forbid(problem, lambda *_: None)
+        try:
+            call()
+        except ForbiddenOperator:
+            allow()
+            call()
+        else:
+            raise SystemExit(problem)
+"""
+    finished = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
+    assert finished.returncode == 0

@@ -376,6 +376,29 @@ def test_checks_of_arguments_are_no_copy():
     assert copies({"student/adamw.py": lines}) == []
 
 
+TRANSLATED = """
+def turn(rows, cos, sin):
+    rotate = rows
+    for i in range(len(cos)):
+        even = head[2 * i]
+        odd = head[2 * i + 1]
+        head[2 * i] = even * cos[i] - odd * sin[i]
+        head[2 * i + 1] = even * sin[i] + odd * cos[i]
+"""
+
+
+def test_a_translation_of_the_page_is_left_for_review():
+    assert copies({"student/rope.py": TRANSLATED}) == [("student/rope.py", 4, "page/tensor.js")]
+    renamed = TRANSLATED.replace("even", "a").replace("odd", "b")
+    assert copies({"student/rope.py": renamed}) == []
+
+
+@pytest.mark.parametrize("folder", ["cs_basics", "tests/project/edition/independent"])
+def test_what_two_people_wrote_is_no_translation(folder):
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / folder).glob("*.py")}
+    assert copies(texts) == []
+
+
 # --- all of it ---
 
 

@@ -43,7 +43,7 @@ def run(texts, tmp_path_factory):
 @pytest.fixture(scope="module")
 def file(run, tmp_path_factory):
     out = tmp_path_factory.mktemp("elsewhere") / "page.html"
-    write_page(run, out)
+    write_page(run, out, with_code=True)
     return out
 
 
@@ -328,6 +328,10 @@ def test_share_says_what_is_wrong_in_one_line(script, run, tmp_path):
     result = script("share", run.path, "--out", out)
     assert result.code == 0, result.err
     assert f"{out}: {out.stat().st_size / 1e6:.1f} MB" in result.out
+    assert "no Python (--with-code adds it)" in result.out
+    assert "def forward" not in out.read_text(encoding="utf-8")
+    script("share", run.path, "--out", out, "--with-code")
+    assert "def forward" in out.read_text(encoding="utf-8")
     copied = shutil.copytree(run.path, tmp_path / "run")
     RunFolder(copied).checkpoint_of(0).write_bytes(b"damaged")
     shutil.copytree(run.path, tmp_path / "empty", ignore=shutil.ignore_patterns("*.pt"))

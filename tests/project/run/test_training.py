@@ -296,6 +296,36 @@ def test_the_rate_before_and_after_is_said_if_a_resumed_run_has_another_length(t
     assert "was 1.46e-04 at step 3 and is 5.00e-04 at the next" in caplog.text
 
 
+def test_a_finished_run_that_is_resumed_says_that_nothing_is_left(tiny_config, caplog):
+    train_run(tiny_config)
+    with caplog.at_level("INFO"):
+        train_run(tiny_config, resume=True)
+    assert "no update is left to make: 20 of --max-steps 20 are used up" in caplog.messages
+
+
+def test_a_minute_without_a_checkpoint_ends_with_one(tiny_config, monkeypatch):
+    monkeypatch.setattr("cs_basics.run.trainer.MAX_UNSAVED_S", 0.0)
+    train_until_killed(tiny_config.replace(checkpoint_every=500), 6, monkeypatch)
+    assert RunFolder(tiny_config.run.run_dir).all_checkpoints()[-1].name == "step-00000005.pt"
+
+
+def test_preparing_that_takes_half_of_the_time_is_named(tiny_config, monkeypatch, caplog):
+    monkeypatch.setattr("cs_basics.run.trainer.MUCH", 0.0)
+    train_run(tiny_config.replace(max_minutes=5.0))
+    assert "of 300 s: --max-minutes counts them" in caplog.text
+
+
+def test_a_start_that_fails_leaves_no_folder(tiny_config, monkeypatch):
+    train_until_killed(tiny_config, 1, monkeypatch)
+    assert not tiny_config.run.run_dir.exists()
+
+
+def test_what_took_a_minute_to_prepare_is_kept_for_a_resume(tiny_config, monkeypatch):
+    monkeypatch.setattr("cs_basics.run.training_run.MAX_UNSAVED_S", 0.0)
+    train_until_killed(tiny_config, 1, monkeypatch)
+    train_run(tiny_config, resume=True)
+
+
 def test_a_run_does_not_go_on_with_a_text_of_another_size(tiny_config, texts, tmp_path):
     own = tmp_path / "own.txt"
     own.write_bytes(Path(texts[0]).read_bytes())

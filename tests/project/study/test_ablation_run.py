@@ -168,7 +168,12 @@ def test_the_largest_activation_is_that_of_the_residual_stream(
         stream = x[0] if isinstance(x, tuple) else x
         largest = max(largest, stream.abs().max().item())
     assert result.largest_activation == pytest.approx(largest, rel=1e-5)
-    assert not any(block._forward_hooks for block in model.layers)
+    assert all(block.forward.__name__ == "forward" for block in model.layers)
+
+
+def test_a_model_that_goes_past_call_is_measured_too(tiny_config, shared, monkeypatch):
+    monkeypatch.setattr(torch.nn.Module, "__call__", lambda self, *inputs: self.forward(*inputs))
+    assert run_variant(tiny_config, shared).largest_activation > 0
 
 
 def test_unigram_loss_is_the_entropy_of_the_frequencies(tiny_config, shared):

@@ -1,0 +1,60 @@
+"""The edition tells the from-scratch rule as the grader keeps it, before anything is handed in."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import report
+from editions import make_starter, plain_environment
+
+TESTS = ("tests/test_softmax.py", "tests/test_attention.py", "tests/test_adamw.py")
+OWN = "    scores = x.to(torch.promote_types(x.dtype, torch.float32))\n"
+
+
+@pytest.fixture(scope="module")
+def cheated(filled, tmp_path_factory):
+    """An edition whose softmax and AdamW are PyTorch's."""
+    folder = tmp_path_factory.mktemp("cheated") / "edition"
+    shutil.copytree(filled, folder)
+    path = folder / "cs_basics" / "functional.py"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(OWN) == 1
+    path.write_text(text.replace(OWN, "    return x.softmax(dim)\n"), encoding="utf-8")
+    adapters = folder / "tests" / "adapters.py"
+    text = adapters.read_text(encoding="utf-8")
+    assert text.count("    return AdamW\n") == 1
+    text = text.replace("    return AdamW\n", "    import torch\n\n    return torch.optim.AdamW\n")
+    adapters.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("filled", ["reference"], indirect=True)
+def test_a_softmax_that_is_torchs_is_named_and_earns_what_the_grader_gives(cheated, sit):
+    make_starter.record_answers(cheated / "tests" / "stored_answers.npz", TESTS)
+    rows = sit(cheated, *TESTS).values()
+    assert report.points_of("softmax", rows) == 0
+    assert report.forbidden_in("softmax", rows) == ["torch.softmax in functional.py:36"]
+    # What is built from it does not pay once more.
+    assert report.points_of("scaled_dot_product_attention", rows) == 6
+    assert "    forbidden: torch.softmax in functional.py:36" in dict(report.table(rows))
+    # The examination makes the optimizer, whose name stands in the adapters.
+    assert report.points_of("adamw", rows) == 0
+    (said,) = report.forbidden_in("adamw", rows)
+    assert said.startswith("torch.optim.AdamW in adapters.py:")
+
+
+@pytest.mark.parametrize("filled", ["reference"], indirect=True)
+def test_the_rule_is_read_first_and_alone(cheated):
+    finished = subprocess.run(
+        [sys.executable, "-m", "cs_grader.policy", "cs_basics"],
+        cwd=cheated, env=plain_environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 1
+    assert finished.stderr == (
+        "cs_basics/functional.py:36: torch.Tensor.softmax is not allowed in this problem: "
+        "write it yourself\n"
+    )
+    makefile = (cheated / "Makefile").read_text(encoding="utf-8")
+    assert "\nrules: $(INSTALLED)\n\t$(BIN)/python -m cs_grader.policy cs_basics\n" in makefile
+    assert "\ncheck: rules\n" in makefile

@@ -1,0 +1,66 @@
+"""Progress over time, in one line, and what a problem may be called."""
+
+import argparse
+import datetime
+import importlib.util
+import json
+
+import progress
+import pytest
+from conftest import ROOT
+
+
+def rows(problem, outcome="passed", number=2):
+    item = f"tests/test_{problem}.py::x"
+    return [{"problem": problem, "item": item, "outcome": outcome}] * number
+
+
+def test_what_was_solved_before_is_counted_with_what_is_solved_now(tmp_path):
+    path = tmp_path / "progress.json"
+    assert progress.line(rows("silu"), path) == "1 of 20 problems, 2.0 points"
+    both = [*rows("rmsnorm"), *rows("rope", "failed")]
+    assert progress.line(both, path) == "2 of 20 problems, 6.0 points"
+    assert progress.line(rows("silu", "failed"), path) == "1 of 20 problems, 4.0 points"
+
+
+def test_fewer_items_of_a_problem_than_before_change_nothing(tmp_path):
+    progress.line(rows("silu"), tmp_path / "progress.json")
+    some = rows("silu", "failed", number=1)
+    assert progress.line(some, tmp_path / "progress.json") == "1 of 20 problems, 2.0 points"
+
+
+@pytest.mark.parametrize(("days_ago", "when"), [(1, "yesterday"), (3, None)])
+def test_the_last_day_before_is_shown(tmp_path, days_ago, when):
+    path = tmp_path / "progress.json"
+    day = datetime.datetime.now().astimezone().date() - datetime.timedelta(days=days_ago)
+    path.write_text(json.dumps({"days": {"2020-01-01": 1.0, day.isoformat(): 30.0}}))
+    said = progress.line(rows("silu"), path)
+    assert said == f"1 of 20 problems, 2.0 points; {when or day.isoformat()} 30.0"
+
+
+@pytest.fixture(scope="module")
+def problem_called():
+    spec = importlib.util.spec_from_file_location("examinations", ROOT / "tests" / "conftest.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.problem_called
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("multihead_self_attention", "multihead_self_attention"),
+        ("swiglu", "positionwise_feedforward"),
+        ("run_get_batch", "data_loading"),
+        ("Feed-forward network (SwiGLU)", "positionwise_feedforward"),
+        ("clip", "gradient_clipping"),
+    ],
+)
+def test_a_problem_has_the_names_of_the_handout_and_of_its_adapter(problem_called, name, problem):
+    assert problem_called(name) == problem
+
+
+@pytest.mark.parametrize(("name", "words"), [("norms", "no problem"), ("attention", "several")])
+def test_a_name_of_none_or_of_several_is_refused(problem_called, name, words):
+    with pytest.raises(argparse.ArgumentTypeError, match=words):
+        problem_called(name)

@@ -1,0 +1,76 @@
+"""What a script says of an exception: ours is a line, a student's has those that led to it."""
+
+import importlib
+import importlib.util
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.append(str(ROOT / "scripts"))
+cli = importlib.import_module("cli")
+
+STUDENTS = """def clip(x):
+    norm, rest = x
+
+
+def deep(x, n=9):
+    deep(x, n - 1) if n else clip(x)
+"""
+OURS = """from optim import clip, deep
+
+def over():
+    clip([1, 2, 3])
+
+def deeply():
+    deep([1, 2, 3])
+
+def refuse():
+    raise ValueError("lr=-1 must be greater than 0")
+"""
+RAISED = "error: ValueError: too many values to unpack (expected 2)"
+
+
+@pytest.fixture
+def edition(tmp_path, monkeypatch):
+    for place, text in {"cs_basics/optim.py": STUDENTS, "given/trainer.py": OURS}.items():
+        (tmp_path / place).parent.mkdir()
+        (tmp_path / place).write_text(text)
+        monkeypatch.syspath_prepend(tmp_path / place.partition("/")[0])
+    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["script"])
+    yield importlib.import_module("trainer")
+    del sys.modules["trainer"], sys.modules["optim"]
+
+
+def said_of(main, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.run(main)
+    assert stop.value.code == 2
+    return capsys.readouterr().err.splitlines()
+
+
+def test_the_students_line_is_shown_and_the_call_that_led_to_it(edition, capsys):
+    assert said_of(edition.over, capsys) == [
+        RAISED,
+        "  cs_basics/optim.py, line 2, in clip",
+        "    norm, rest = x",
+        "  called by given/trainer.py, line 4, in over",
+        "    clip([1, 2, 3])",
+    ]
+
+
+def test_of_a_long_way_there_the_ends_are_shown(edition, capsys):
+    said = said_of(edition.deeply, capsys)
+    assert said[1] == "  cs_basics/optim.py, line 2, in clip"
+    assert said[-3:-1] == ["  ...", "  called by given/trainer.py, line 7, in deeply"]
+    assert len(said) == 2 + 2 * cli.MOST_FRAMES
+
+
+def test_an_error_of_ours_is_one_line(edition, capsys):
+    assert said_of(edition.refuse, capsys) == ["error: lr=-1 must be greater than 0"]
+
+
+def test_where_nothing_is_given_nobody_is_a_student(edition, capsys, tmp_path):
+    (tmp_path / "given").rename(tmp_path / "run")
+    assert said_of(edition.over, capsys) == ["error: too many values to unpack (expected 2)"]
