@@ -36,11 +36,9 @@ def main(
     temperature: float = SAMPLING.temperature,
     top_k: int | None = None,
     top_p: float | None = SAMPLING.top_p,
-    repetition_penalty: float = 1.0,
     seed: int | None = None,
     stop: bool = True,
     stop_strings: tuple[str, ...] = (),
-    when_full: Literal["slide", "stop"] = "slide",
     batch_size: int = 1,
     fast: Literal["auto", "off"] = "auto",
     checkpoint: Literal["latest", "best"] = "latest",
@@ -56,11 +54,9 @@ def main(
         temperature: 0: greedy decoding; higher: more varied.
         top_k: Sample from the k most probable tokens only.
         top_p: Sample only from the most probable tokens whose probabilities sum to this.
-        repetition_penalty: Above 1: tokens that the story already holds become less probable.
         seed: Equal seeds give equal stories; none: a random seed.
         stop: End at the end of the story; otherwise continue with the next one.
         stop_strings: End before any of these.
-        when_full: When the context is full: drop its first half and continue, or end the story.
         batch_size: Stories generated at the same time, each printed when complete: much faster.
         fast: off: the reference, cs_basics/generate.py, one story after the other. auto: its faster
             twin, compiled if many tokens are asked for.
@@ -74,13 +70,7 @@ def main(
             raise ValueError(f"{name}={value} must be at least 1")
     if seed is not None and not 0 <= seed <= MAX_SEED:
         raise ValueError(f"seed={seed} must be 0 to {MAX_SEED}")
-    sampling = Sampling(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        repetition_penalty=repetition_penalty,
-        when_full=when_full,
-    )
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     folder = RunFolder(run_dir)
     model = folder.load_models(resolve_device(device), checkpoint)
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")

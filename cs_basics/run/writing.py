@@ -31,7 +31,7 @@ def generate_rows(
         model: The language model.
         prompts: Token ids of each text, at least one.
         max_tokens: Largest number of new tokens per text.
-        sampling: How to sample, and what to do when a context is full.
+        sampling: How to sample.
         stop_ids: Any of these tokens ends its text and is not yielded.
         seed: Equal seeds give equal texts; None: a random seed.
         is_fast: Use the fast twin of `generate` if there is one.

@@ -225,7 +225,7 @@ def test_a_model_says_as_ever_that_a_sequence_is_too_long():
 def test_the_twin_of_generate_writes_the_same_text():
     torch.manual_seed(0)
     model = transformer.TransformerLM(50, 16, 32, 2, 4, 48)
-    sampling = generate.Sampling(temperature=1.3, top_p=0.9, repetition_penalty=1.2)
+    sampling = generate.Sampling(temperature=1.3, top_p=0.9)
     write = accelerate(generate.generate)
     assert write is not generate.generate
     expected = list(generate.generate(model, [1, 2], 30, sampling, seed=1))
