@@ -1,4 +1,4 @@
-"""Trainer: the book's loop with logging, evaluation, checkpoints and a clock around it."""
+"""Trainer: the updates of a run with logging, evaluation, checkpoints and a clock around them."""
 
 import logging
 import math
@@ -33,7 +33,8 @@ from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
-from cs_basics.training import Batch, TrainingDivergedError, Update, train
+from cs_basics.run.updates import make_updates
+from cs_basics.training import Batch, TrainingDivergedError, Update
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.ensemble import build_models
 from cs_basics.variants.head_bias import set_head_bias
@@ -192,14 +193,13 @@ class Trainer:
         config, first = self.config, self.step + 1
         self.speed.restart()
         try:
-            train(
-                self.model,
+            make_updates(
                 self.optimizer,
                 self.batches(stop),
                 self.lr_at,
-                loss_of=self.loss_of,
-                clip=lambda: self.layout.clip(self.optimizer, config.optim.max_grad_norm),
-                grad_accum_steps=config.run.grad_accum_steps,
+                self.loss_of,
+                self.clip,
+                num_parts=config.run.grad_accum_steps,
                 first_step=first,
                 on_update=lambda update: self.after(update, log, report),
             )
@@ -230,6 +230,10 @@ class Trainer:
         """Yield this process's rows of one batch after the other, until the run is over."""
         while self.goes_on(stop):
             yield self.next_batch()
+
+    def clip(self) -> float:
+        """Clip the gradients of all processes; return their joint norm before."""
+        return self.layout.clip(self.optimizer, self.config.optim.max_grad_norm)
 
     def lr_at(self, step: int) -> float:
         """Return the learning rate of a step."""

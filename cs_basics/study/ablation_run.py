@@ -27,7 +27,8 @@ from cs_basics.run.metrics import MetricsLog, Row
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import TokenFile
 from cs_basics.run.trainer import Trainer
-from cs_basics.training import Batch, TrainingDivergedError, Update, train
+from cs_basics.run.updates import make_updates
+from cs_basics.training import Batch, TrainingDivergedError, Update
 
 RESULT = "result.json"
 
@@ -224,14 +225,13 @@ def _train(trainer: Trainer, log: MetricsLog) -> int | None:
 
     config = trainer.config
     try:
-        train(
-            trainer.model,
+        make_updates(
             trainer.optimizer,
             batches(),
             trainer.lr_at,
-            loss_of=trainer.loss_of,
-            max_grad_norm=config.optim.max_grad_norm,
-            grad_accum_steps=config.run.grad_accum_steps,
+            trainer.loss_of,
+            trainer.clip,
+            num_parts=config.run.grad_accum_steps,
             on_update=log_update,
         )
     except TrainingDivergedError:

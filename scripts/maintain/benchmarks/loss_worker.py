@@ -24,6 +24,7 @@ from torch.optim import Optimizer
 
 from cs_basics.fast import accelerate, compile_if_possible, compile_training
 from cs_basics.functional import cross_entropy
+from cs_basics.optim import clip_grad_norm
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import (
@@ -36,7 +37,8 @@ from cs_basics.run.hardware import resolve_dtype
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.token_file import open_token_file
-from cs_basics.training import Batch, TrainingDivergedError, Update, train
+from cs_basics.run.updates import make_updates
+from cs_basics.training import Batch, TrainingDivergedError, Update
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.ensemble import build_models
 from cs_basics.variants.head_bias import set_head_bias
@@ -107,9 +109,12 @@ class Racer:
             losses.append(update.loss)
 
         try:
-            train(
-                self.model, self.optimizer, batches(), self.lr_at, loss_of=self.loss_of,
-                max_grad_norm=self.config.optim.max_grad_norm, first_step=self.step + 1,
+            make_updates(
+                self.optimizer, batches(), self.lr_at, self.loss_of,
+                lambda: float(
+                    clip_grad_norm(self.model.parameters(), self.config.optim.max_grad_norm)
+                ),
+                first_step=self.step + 1,
                 on_update=after,
             )  # fmt: skip
         except TrainingDivergedError:  # Of this rate alone: the others train on.
