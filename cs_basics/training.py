@@ -41,6 +41,7 @@ def train(
     optimizer: Optimizer,
     batches: Iterable[Batch],
     lr_at: Callable[[int], float],
+    *,
     max_grad_norm: float = 1.0,
     on_update: Callable[[Update], None] | None = None,
 ) -> None:

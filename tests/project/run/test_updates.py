@@ -50,7 +50,10 @@ def assert_same_weights(model, other, **tolerances):
 
 def test_the_updates_are_those_of_the_book():
     book, model, expected = make_model(), make_model(), []
-    train(book, AdamW(book.parameters()), make_batches(6), lr_at, 0.5, expected.append)
+    optimizer = AdamW(book.parameters())
+    train(
+        book, optimizer, make_batches(6), lr_at, max_grad_norm=0.5, on_update=expected.append
+    )  # fmt: skip
     assert updates_of(model, AdamW(model.parameters()), make_batches(6)) == expected
     assert_same_weights(model, book, rtol=0, atol=0)
 
