@@ -51,7 +51,7 @@ def main(
     config = folder.read_config()
     torch_device = resolve_device(device)
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
-    model = folder.load_models(torch_device, checkpoint)
+    model = folder.load_model(torch_device, checkpoint)
     if fast == "auto":
         accelerate(model)
     loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))

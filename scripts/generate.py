@@ -21,7 +21,6 @@ from cs_basics.run.samples import SAMPLING
 from cs_basics.run.writing import generate_texts
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.ensemble import Ensemble
 
 COMPILED_FROM = 20_000
 """Steps from which compiling pays off; it takes half a minute the first time. A step adds one token
@@ -72,7 +71,7 @@ def main(
         raise ValueError(f"seed={seed} must be 0 to {MAX_SEED}")
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     folder = RunFolder(run_dir)
-    model = folder.load_models(resolve_device(device), checkpoint)
+    model = folder.load_model(resolve_device(device), checkpoint)
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     beginnings = [text for text in prompt for _ in range(num_samples)]
     num_stories = len(beginnings)
@@ -102,7 +101,7 @@ def main(
 
 
 def write_batch(
-    model: TransformerLM | Ensemble,
+    model: TransformerLM,
     tokenizer: Tokenizer,
     beginnings: Sequence[str],
     max_tokens: int,

@@ -111,11 +111,6 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
     """
     if config.run.run_dir is None:
         raise ValueError("run_dir is not set: where should the run be kept?")
-    if config.optim.average_from < 1 or config.model.num_models > 1:
-        raise ValueError(
-            f"average_from={config.optim.average_from} and num_models={config.model.num_models}: an"
-            " ablation trains one model and averages no weights: set both to 1"
-        )
     folder = RunFolder(config.run.run_dir)
     folder.path.mkdir(parents=True, exist_ok=True)
     corpus = prepare_corpus(config, shared, is_fast=config.run.fast == "auto")

@@ -71,7 +71,6 @@ def make_turn(trainer: Trainer) -> None:
 
     def after(update: Update) -> None:
         trainer.step = update.step
-        trainer.average.add(trainer.clock.progress(trainer.step))
 
     make_updates(
         trainer.optimizer, (trainer.next_batch() for _ in range(UPDATES)), trainer.lr_at,
