@@ -27,6 +27,15 @@ def weights(model):
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
+@pytest.mark.parametrize("max_norm", [0.0, -1.0, math.nan])
+def test_a_limit_of_clipping_is_above_zero(max_norm):
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.grad = torch.ones(2)
+    with pytest.raises(ValueError, match=f"max_norm={max_norm} must be greater than 0"):
+        clip_grad_norm([weight], max_norm)
+    assert weight.grad.equal(torch.ones(2))
+
+
 def train_and_watch(model, optimizer, batches, lr_at, **settings):
     updates = []
     train(model, optimizer, batches, lr_at, on_update=updates.append, **settings)
