@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from cs_basics.optim import AdamW
+from cs_basics.optim import AdamW, clip_grad_norm
 from cs_basics.training import TrainingDivergedError, Update, train
 from cs_basics.transformer import TransformerLM
 
