@@ -21,8 +21,6 @@ class CausalSelfAttention(nn.Module):
         num_heads: Number of heads, a divisor of d_model.
         rope: Rotates queries and keys by their positions. With None, the output at a position does
             not depend on the order of the positions before it.
-        device: Where the weights live.
-        dtype: Float type of the weights.
 
     Raises:
         ValueError: d_model is not divisible by num_heads.
@@ -65,12 +63,14 @@ class CausalSelfAttention(nn.Module):
             rearrange(projection(x), "... seq (heads d) -> ... heads seq d", d=self.d_head)
             for projection in (self.q_proj, self.k_proj, self.v_proj)
         )
-        indices = torch.arange(x.shape[-2], device=x.device)
+        seq = x.shape[-2]
         if self.rope is not None:
-            # All heads rotate by the same angles: positions broadcast along a new axis of heads.
-            positions = indices if positions is None else positions.unsqueeze(-2)
+            if positions is None:
+                positions = torch.arange(seq, device=x.device)
+            else:
+                positions = rearrange(positions, "... seq -> ... 1 seq")  # the same for each head
             q, k = self.rope(q, positions), self.rope(k, positions)
-        is_visible = indices <= indices.unsqueeze(-1)
+        is_visible = torch.ones(seq, seq, dtype=torch.bool, device=x.device).tril()
         attended = scaled_dot_product_attention(q, k, v, is_visible)
         return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
 

@@ -61,6 +61,7 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
         TypeError, ValueError: A special token is invalid, or there are too many for vocab_size.
     """
     check_special_tokens(special_tokens)
+    # A set, since a special token of one byte is that byte.
     num_others = len({*SINGLE_BYTES, *(token.encode("utf-8") for token in special_tokens)})
     if vocab_size < num_others:
         raise ValueError(
@@ -73,9 +74,9 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
 def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
     """Merge the most frequent pair of neighbours, again and again.
 
-    Equal pre-tokens are handled once, with their count. For each pair, `indices` names the
-    pre-tokens that contain it, and some that did before a merge: when the pair is merged, only
-    their pairs are counted anew.
+    Equal pre-tokens are handled once, with their count. When a pair is merged, only the pre-tokens
+    that contain it are counted anew: `indices` holds their numbers. It may also hold pre-tokens
+    that another merge has taken the pair away from; merging changes nothing in those.
 
     Args:
         pretoken_counts: Occurrences of each pre-token.

@@ -55,11 +55,9 @@ def load_checkpoint(
         The number of updates made.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        RuntimeError: The file is cut off, or the weights do not fit the model; then the message
-            names them, and those that fit are loaded.
-        ValueError: The parameter groups do not fit the optimizer; the model is loaded by then.
-        EOFError, KeyError, pickle.UnpicklingError: The file is not such a checkpoint.
+        RuntimeError, ValueError: The weights or the parameter groups do not fit; the message names
+            them. What fits may have been loaded.
+        Exception: Whatever `torch.load` raises for a file that is missing or no checkpoint.
     """
     state = torch.load(src, map_location="cpu", weights_only=True)
     saved: dict[str, Tensor] = state["model"]

@@ -34,6 +34,7 @@ def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
         Probabilities, same shape and dtype as x.
     """
     scores = x.to(torch.promote_types(x.dtype, torch.float32))
+    # The maximum cancels from the result, and so does its gradient: it is a constant.
     weights = torch.exp(scores - scores.amax(dim=dim, keepdim=True).detach())
     return (weights / weights.sum(dim=dim, keepdim=True)).to(x.dtype)
 
@@ -64,7 +65,7 @@ def cross_entropy(
     if targets.numel() == 0:
         raise ValueError("targets is empty: there is nothing to average")
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    shifted = logits - logits.amax(dim=-1, keepdim=True).detach()
+    shifted = logits - logits.amax(dim=-1, keepdim=True).detach()  # a constant, as in softmax
     log_normaliser = torch.log(torch.exp(shifted).sum(dim=-1))
     target_logits = shifted.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1)
     return (log_normaliser - target_logits).mean()

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from cs_basics.functional import softmax
@@ -30,13 +29,6 @@ class Sampling:
     from those that tie with the last of them (nucleus sampling, Holtzman et al. 2020, sec. 3.1,
     https://arxiv.org/abs/1904.09751). With top_k, it is a fraction of the probability of the k
     likeliest tokens."""
-    repetition_penalty: float = 1.0
-    """Scores of tokens that the text already contains are divided by it if positive and multiplied
-    by it if negative (after Keskar et al. 2019, sec. 4.1, https://arxiv.org/abs/1909.05858, who
-    divide both); above 1 the text repeats itself less. Only the part of a prompt that
-    is read counts."""
-    when_full: Literal["slide", "stop"] = "slide"
-    """When the context is full: forget its first half and go on, or end the text."""
 
     def __post_init__(self) -> None:
         if self.temperature != 0 and not MIN_TEMPERATURE <= self.temperature < math.inf:
@@ -46,10 +38,6 @@ class Sampling:
             raise ValueError(f"top_k={self.top_k} must be at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(f"top_p={self.top_p} must be greater than 0 and at most 1")
-        if not 0 < self.repetition_penalty < math.inf:
-            raise ValueError(
-                f"repetition_penalty={self.repetition_penalty} must be greater than 0, and finite"
-            )
 
 
 GREEDY = Sampling(temperature=0)
@@ -66,11 +54,13 @@ def generate(
 ) -> Iterator[int]:
     """Continue a prompt, yielding each token as soon as it is drawn.
 
+    When the context is full, its first half is forgotten.
+
     Args:
         model: The language model.
         prompt: Token ids, at least one; only the last context_length - 1 are read.
         max_tokens: The most tokens to write.
-        sampling: How to draw, and what to do when the context is full.
+        sampling: How to draw.
         stop_ids: Any of these ends the text and is not yielded.
         seed: The same seed gives the same text; None draws afresh.
 
@@ -81,72 +71,18 @@ def generate(
         ValueError: The prompt is empty or holds ids that the model does not know; raised when the
             first token is asked for.
     """
-    text = checked_prompt(model, prompt)
-    begin = 0  # The model is shown text[begin:].
+    context = checked_prompt(model, prompt)
+    generator = random_generator(seed)
     device = next(model.parameters()).device
-    for uniform in draw_uniforms(max_tokens, seed, device):
-        if len(text) - begin > model.context_length:
-            if sampling.when_full == "stop":
-                return
-            begin = len(text) - max(model.context_length // 2, 1)
-        logits = model(torch.tensor([text[begin:]], device=device))[0, -1]
-        token_id = int(sample(logits, sampling, uniform, seen_tokens(model, text, sampling)))
+    for _ in range(max_tokens):
+        if len(context) > model.context_length:
+            context = context[-max(model.context_length // 2, 1) :]
+        logits = model(torch.tensor([context], device=device))[0, -1]
+        token_id = sample(logits, sampling, generator)
         if token_id in stop_ids:
             return
         yield token_id
-        text.append(token_id)
-
-
-def sample(
-    logits: Float[Tensor, "... vocab_size"],
-    sampling: Sampling,
-    uniform: Float[Tensor, "..."],
-    seen: Bool[Tensor, "... vocab_size"] | None = None,
-) -> Int[Tensor, "..."]:
-    """Draw one token per row.
-
-    Args:
-        logits: Scores of the next token, (..., vocab_size).
-        sampling: How to draw.
-        uniform: A number for each row, uniform on [0, 1). The tokens lie side by side on a line of
-            length 1, each as long as its probability; the one at this point is taken.
-        seen: True for each token that the text already contains; None to penalise none.
-
-    Returns:
-        Token ids, (...).
-    """
-    logits = logits.float()
-    if seen is not None:
-        penalty = sampling.repetition_penalty
-        penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
-        logits = torch.where(seen, penalised, logits)
-    if sampling.temperature == 0:
-        return logits.argmax(dim=-1)
-    # The highest score becomes 0, so that no temperature above 0 can make it overflow.
-    scores = logits - logits.amax(dim=-1, keepdim=True)
-    probabilities = softmax(scores / sampling.temperature, dim=-1)
-    ordered = probabilities.sort(dim=-1, descending=True).values[..., : sampling.top_k]
-    if sampling.top_p is not None and sampling.top_p < 1:
-        before = ordered.cumsum(dim=-1) - ordered
-        is_enough = before >= sampling.top_p * ordered.sum(dim=-1, keepdim=True)
-        # Dropped probabilities become 1, so that the minimum below is that of the kept ones.
-        ordered = ordered.masked_fill(is_enough & (before > 0), 1.0)
-    threshold = ordered.amin(dim=-1, keepdim=True)
-    return draw(probabilities.masked_fill(probabilities < threshold, 0), uniform)
-
-
-def draw(
-    weights: Float[Tensor, "... vocab_size"], uniform: Float[Tensor, "..."]
-) -> Int[Tensor, "..."]:
-    """Draw an index per row, each with a probability proportional to its weight.
-
-    `uniform` is that of `sample`.
-    """
-    ends = weights.cumsum(dim=-1)
-    total = ends[..., -1:]
-    # Rounding may make the product equal to the total, which is past the last index.
-    point = torch.minimum(uniform.unsqueeze(-1) * total, torch.nextafter(total, total * 0))
-    return (ends <= point).sum(dim=-1)
+        context.append(token_id)
 
 
 def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
@@ -162,22 +98,36 @@ def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
     return list(prompt[-max(model.context_length - 1, 1) :])
 
 
-def draw_uniforms(
-    max_tokens: int, seed: int | None, device: torch.device
-) -> Float[Tensor, " max_tokens"]:
-    """Return the random numbers of one text, from [0, 1); without a seed, new ones each time."""
+def random_generator(seed: int | None) -> torch.Generator:
+    """Return a source of random numbers; without a seed, others each time."""
     generator = torch.Generator()
     generator.seed() if seed is None else generator.manual_seed(seed)
-    return torch.rand(max_tokens, generator=generator).to(device)
+    return generator
 
 
-def seen_tokens(
-    model: TransformerLM, text: Sequence[int], sampling: Sampling
-) -> Bool[Tensor, " vocab_size"] | None:
-    """Mark the tokens that a text contains; return None if there is no repetition penalty."""
-    if sampling.repetition_penalty == 1:
-        return None
-    device = next(model.parameters()).device
-    seen = torch.zeros(model.vocab_size, dtype=torch.bool, device=device)
-    seen[torch.tensor(text, device=device)] = True
-    return seen
+def sample(
+    logits: Float[Tensor, " vocab_size"], sampling: Sampling, generator: torch.Generator
+) -> int:
+    """Draw one token.
+
+    Args:
+        logits: Scores of the next token, (vocab_size,).
+        sampling: How to draw.
+        generator: Gives one random number, unless the temperature is 0.
+    """
+    if sampling.temperature == 0:
+        return int(logits.argmax())
+    # The highest score becomes 0, so that no temperature above 0 can make it overflow.
+    scores = logits.float() - logits.float().max()
+    probabilities = softmax(scores / sampling.temperature, dim=-1)
+    kept = probabilities.sort(descending=True).values[: sampling.top_k]
+    if sampling.top_p is not None:
+        before = kept.cumsum(dim=-1) - kept
+        num_kept = int((before < sampling.top_p * kept.sum()).sum())
+        kept = kept[: max(num_kept, 1)]
+    probabilities = probabilities.masked_fill(probabilities < kept[-1], 0)
+    # The tokens lie side by side, each as long as it is probable; the one at a random point is
+    # drawn. The point lies in (0, total]: then no token of probability 0 can be drawn.
+    ends = probabilities.cumsum(dim=-1)
+    point = (1 - torch.rand((), generator=generator).to(ends.device)) * ends[-1]
+    return int((ends < point).sum())

@@ -1,6 +1,8 @@
 """Layers that transform each position independently of the others: Linear, Embedding, SwiGLU.
 
-Weights are stored (out, in), as in the equations y = W x, and there are no biases.
+Weights are stored (out, in), as in the equations y = W x, and there are no biases. Each constructor
+ends with `device` and `dtype`: where the weights live, and their float type.
+
 Tested by `make test ARGS="-k 'linear or embedding or swiglu'"`.
 """
 
@@ -23,8 +25,6 @@ class Linear(nn.Module):
     Args:
         d_in: Size of the last axis of the input.
         d_out: Size of the last axis of the output.
-        device: Where the weight lives.
-        dtype: Float type of the weight.
     """
 
     def __init__(
@@ -57,8 +57,6 @@ class Embedding(nn.Module):
     Args:
         vocab_size: Number of ids.
         d_model: Size of each vector.
-        device: Where the table lives.
-        dtype: Float type of the table.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class Embedding(nn.Module):
         nn.init.trunc_normal_(self.weight, std=1.0, a=-3.0, b=3.0)
 
     def forward(self, token_ids: Int[Tensor, "..."]) -> Float[Tensor, "... {self.d_model}"]:
-        """Return the vectors of the ids, (...) -> (..., d_model); id -1 is the last."""
+        """Return the vectors of the ids, (...) -> (..., d_model)."""
         return self.weight[token_ids]
 
     def extra_repr(self) -> str:
@@ -91,8 +89,6 @@ class SwiGLU(nn.Module):
     Args:
         d_model: Size of the last axis of input and output.
         d_ff: Size of the hidden layer, usually about 8/3 of d_model.
-        device: Where the weights live.
-        dtype: Float type of the weights.
     """
 
     def __init__(

@@ -1,8 +1,10 @@
 """Normalisation layers.
 
 The model uses RMSNorm; LayerNorm is here to compare it with. Both treat every vector along the
-last axis by itself, compute in at least float32 and return the dtype of their input. Read after
-layers.py. Tested by `make test ARGS="-k norm"`.
+last axis by itself, compute in at least float32 and return the dtype of their input. Gains start at
+1, biases at 0; `device` and `dtype` are those of layers.py, which is read before.
+
+Tested by `make test ARGS="-k norm"`.
 """
 
 import torch
@@ -19,8 +21,6 @@ class RMSNorm(nn.Module):
     Args:
         d_model: Size of the last axis.
         eps: Added to the mean square, so that a zero vector stays zero (with eps=0: NaN).
-        device: Where the gain lives.
-        dtype: Float type of the gain; it starts at 1.
 
     Raises:
         ValueError: eps is negative.
@@ -67,8 +67,6 @@ class LayerNorm(nn.Module):
     Args:
         d_model: Size of the last axis.
         eps: Added to the variance, so that a constant vector is not divided by 0.
-        device: Where gain and bias live.
-        dtype: Float type of gain and bias; they start at 1 and 0.
         bias: Whether there is a bias.
 
     Raises:

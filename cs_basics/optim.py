@@ -92,8 +92,7 @@ class AdamW(Optimizer):
         """Update every parameter that has a gradient; return what the closure returns."""
         loss = call_closure(closure)
         for group in self.param_groups:
-            beta1, beta2 = group["betas"]
-            decay = 1 - group["lr"] * group["weight_decay"]
+            lr, (beta1, beta2) = group["lr"], group["betas"]
             for p in group["params"]:
                 if p.grad is None:
                     continue
@@ -101,54 +100,22 @@ class AdamW(Optimizer):
                 if not state:
                     state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
                 state["step"] += 1
-                rate = bias_corrected(group["lr"], beta1, beta2, state["step"])
-                new_p, state["m"], state["v"] = adamw_update(
-                    p, p.grad, state["m"], state["v"], beta1, beta2, rate, group["eps"], decay
-                )
-                p.copy_(new_p)
+                t, m, v = state["step"], state["m"], state["v"]
+                m.mul_(beta1).add_((1 - beta1) * p.grad)
+                v.mul_(beta2).add_((1 - beta2) * p.grad * p.grad)
+                p.mul_(1 - lr * group["weight_decay"])
+                # Both running means start at 0: the rate corrects that bias.
+                rate = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)
+                p.sub_(rate * m / (v.sqrt() + group["eps"]))
         return loss
 
 
-def bias_corrected(lr: float, beta1: float, beta2: float, step: int) -> float:
-    """Return the rate of step 1, 2, 3, ..., corrected for moments that start at 0."""
-    return lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-
-
-def adamw_update(
-    p: Tensor,
-    grad: Tensor,
-    m: Tensor,
-    v: Tensor,
-    beta1: float | Tensor,
-    beta2: float | Tensor,
-    rate: float | Tensor,
-    eps: float | Tensor,
-    decay: float | Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a parameter and its two moments after one step of AdamW.
-
-    Args:
-        p: The parameter, of any shape; grad, m and v have the same shape.
-        grad: Its gradient.
-        m: Running mean of the gradient, 0 before the first step.
-        v: Running mean of the squared gradient, 0 before the first step.
-        beta1: How much of the old m is kept.
-        beta2: How much of the old v is kept.
-        rate: The learning rate, corrected for the bias of both moments.
-        eps: Added to the root of v.
-        decay: Factor of the old parameter: 1 - lr * weight_decay, with the uncorrected lr.
-
-    Returns:
-        The new p, m and v.
-    """
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad * grad
-    p = decay * p - rate * m / (v.sqrt() + eps)
-    return p, m, v
-
-
 def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
-    """Call a step's closure with gradients enabled and return its result; None without one."""
+    """Call a step's closure with gradients enabled and return its result; None without one.
+
+    A closure computes the loss anew. No optimizer here needs one: PyTorch's contract for `step`
+    does, and the examination asks for it.
+    """
     if closure is None:
         return None
     with torch.enable_grad():

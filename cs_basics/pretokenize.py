@@ -19,19 +19,14 @@ import regex
 PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 """GPT-2's pattern; its alternatives cover every character, so nothing falls between pre-tokens."""
 
-# "surrogateescape" writes the bytes 0x80 to 0xFF as U+DC80 to U+DCFF: all surrogates but those.
-_OTHER_SURROGATES = regex.compile("[\ud800-\udc7f\udd00-\udfff]")
-
 
 def text_to_bytes(text: str) -> bytes:
     """Encode text as UTF-8; surrogates of "surrogateescape" become the bytes they stand for.
 
-    Other surrogates stand for no byte and are encoded as U+FFFD.
+    Raises:
+        UnicodeEncodeError: The text has another lone surrogate, which stands for no byte.
     """
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return _OTHER_SURROGATES.sub("\ufffd", text).encode("utf-8", "surrogateescape")
+    return text.encode("utf-8", "surrogateescape")
 
 
 def check_special_tokens(special_tokens: Sequence[str]) -> None:
@@ -80,7 +75,8 @@ def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> 
     The tokens of the new chunks, one chunk after another, are those of the whole text. A new chunk
     ends at a boundary that no later text can move: after a special token, or between a character
     that is not white space and a space or line end, where no alternative of PRETOKEN matches across
-    the boundary or looks beyond it. Text without a boundary is held until its end.
+    the boundary or looks beyond it. Text without a boundary is kept, and searched again with every
+    chunk, until there is one.
 
     Raises:
         TypeError: A chunk is not a str.
@@ -89,24 +85,20 @@ def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> 
     # Matches up to the last visible character that a space or line end follows.
     boundary = re.compile(r".*\S(?=[ \r\n])", re.DOTALL)
     longest_special = max(map(len, special_tokens), default=1)
-    held, next_search = "", 0
+    kept = ""
     for chunk in chunks:
-        held += chunk
-        # Text without a boundary is searched again only when twice as long: time stays linear.
-        if len(held) < next_search:
-            continue
-        # A special token that begins at this index or later may still be incomplete.
-        settled = len(held) - longest_special + 1
+        kept += chunk
+        # A special token that begins before this index is complete; later ones may not be.
+        num_complete = len(kept) - longest_special + 1
         end = 0
-        for special in specials.finditer(held):
-            if special.start() >= settled:
+        for special in specials.finditer(kept):
+            if special.start() >= num_complete:
                 break
             end = special.end()
-        if last_boundary := boundary.match(held, end, settled + 1):
+        if last_boundary := boundary.match(kept, end, num_complete + 1):
             end = last_boundary.end()
         if end:
-            yield held[:end]
-            held = held[end:]
-        next_search = 2 * len(held)
-    if held:
-        yield held
+            yield kept[:end]
+            kept = kept[end:]
+    if kept:
+        yield kept

@@ -22,9 +22,6 @@ from cs_basics.pretokenize import (
     text_to_bytes,
 )
 
-MAX_CACHED_PRETOKENS = 1 << 15
-"""Number of pre-tokens whose ids are cached: enough for nearly all that a text repeats."""
-
 _MERGES_HEADER = "#version: 0.2"
 
 
@@ -64,7 +61,7 @@ class Tokenizer:
                 raise TypeError(f"vocab maps {token_id!r} to {token!r}: it must map int to bytes")
             if token_id < 0:
                 raise ValueError(f"vocab has the negative token id {token_id}")
-        # Of several ids with the same bytes the lowest is used.
+        # Of several ids with the same bytes the lowest is used: it is entered last.
         self._ids = {self.vocab[i]: i for i in sorted(self.vocab, reverse=True)}
         for token in self.special_tokens:
             if (raw := token.encode("utf-8")) not in self._ids:
@@ -79,7 +76,7 @@ class Tokenizer:
                         f"merge {rank} of {left!r} and {right!r} needs {token!r}, "
                         "which is not in the vocabulary"
                     )
-            self._ranks.setdefault((left, right), rank)
+            self._ranks.setdefault((left, right), rank)  # The first of equal merges counts.
         self._cache: dict[str, list[int]] = {}
 
     @property
@@ -95,10 +92,11 @@ class Tokenizer:
 
         Args:
             text: Any text. Surrogates of the "surrogateescape" error handler give the raw bytes
-                they stand for; other surrogates are encoded as U+FFFD.
+                they stand for.
 
         Raises:
-            ValueError: The text has a byte for which the vocabulary has no token.
+            ValueError: The text has a byte for which the vocabulary has no token, or another lone
+                surrogate.
         """
         ids: list[int] = []
         for index, part in enumerate(self._special_pattern.split(text)):
@@ -106,25 +104,23 @@ class Tokenizer:
                 ids.append(self._ids[part.encode("utf-8")])
             else:
                 for pretoken in PRETOKEN.findall(part):
-                    ids += self._cache.get(pretoken) or self._encode_pretoken(pretoken)
+                    if pretoken not in self._cache:
+                        self._cache[pretoken] = self._encode_pretoken(pretoken)
+                    ids += self._cache[pretoken]
         return ids
 
     def _encode_pretoken(self, pretoken: str) -> list[int]:
-        """Encode a pre-token and cache its ids."""
         tokens = merge_by_rank(text_to_bytes(pretoken), self._ranks)
         try:
-            ids = [self._ids[token] for token in tokens]
+            return [self._ids[token] for token in tokens]
         except KeyError as error:
             raise ValueError(f"the vocabulary has no token for byte {error.args[0]!r}") from None
-        if len(self._cache) >= MAX_CACHED_PRETOKENS:
-            self._cache.clear()
-        self._cache[pretoken] = ids
-        return ids
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
         """Yield what `encode` of the joined chunks returns, without holding them all.
 
-        Memory stays constant for a text of any length, provided it has spaces or line ends.
+        Of a text of any length, little more than the current chunk is held, provided it has spaces
+        or line ends; the cache has an entry for each different pre-token.
 
         Args:
             chunks: Text split at arbitrary points, such as the lines of an open file.

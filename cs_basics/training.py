@@ -42,61 +42,44 @@ def train(
     batches: Iterable[Batch],
     lr_at: Callable[[int], float],
     *,
-    loss_of: Callable[[Tensor, Tensor], Tensor] | None = None,
-    clip: Callable[[], float] | None = None,
     max_grad_norm: float = 1.0,
-    grad_accum_steps: int = 1,
-    first_step: int = 1,
     on_update: Callable[[Update], None] | None = None,
 ) -> None:
     """Make one update for each batch.
 
     Args:
         model: The language model.
-        optimizer: Its parameter groups may hold an `lr_ratio`, which multiplies their rate.
+        optimizer: Updates its parameters.
         batches: One for each update; the training ends when there are no more.
-        lr_at: The learning rate of step 1, 2, 3, ... If it is `cosine_schedule` with min_lr=0, make
-            cycle_steps one more than the number of updates, or the last update has rate 0.
-        loss_of: Mean loss of inputs and targets; None: the cross-entropy of the model's logits.
-        clip: Bounds the gradients and returns their norm; None: `clip_grad_norm`.
-        max_grad_norm: The norm to which `clip_grad_norm` clips; unused if `clip` is given.
-        grad_accum_steps: Equal parts into which a batch is split to save memory; the sum of their
-            gradients is that of the batch.
-        first_step: Number of the first update; above 1 in a run that is resumed.
+        lr_at: The learning rate of step 1, 2, 3, ...
+        max_grad_norm: The norm to which gradients are clipped.
         on_update: Called after each update.
 
     Raises:
         TrainingDivergedError: A loss or gradient is not finite; that update was not made.
-        ValueError: A batch cannot be split into grad_accum_steps equal parts.
     """
-
-    def plain_loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
-        return cross_entropy(model(inputs), targets)
-
-    loss_of = loss_of or plain_loss_of
-    clip = clip or (lambda: float(clip_grad_norm(model.parameters(), max_grad_norm)))
-    for step, (inputs, targets) in enumerate(batches, start=first_step):
-        if len(inputs) % grad_accum_steps:
-            raise ValueError(
-                f"a batch of {len(inputs)} rows cannot be cut evenly into "
-                f"grad_accum_steps={grad_accum_steps} parts"
-            )
+    for step, (inputs, targets) in enumerate(batches, start=1):
         model.zero_grad()
-        loss = 0.0
-        for part in zip(
-            inputs.chunk(grad_accum_steps), targets.chunk(grad_accum_steps), strict=True
-        ):
-            part_loss = loss_of(*part) / grad_accum_steps
-            part_loss.backward()
-            loss += part_loss.item()
-        grad_norm = clip()
-        if not math.isfinite(loss + grad_norm):
-            raise TrainingDivergedError(
-                f"step {step}: loss {loss:g}, gradient norm {grad_norm:g}; the update was not made"
-            )
-        lr = lr_at(step)
+        loss = cross_entropy(model(inputs), targets)
+        loss.backward()
+        grad_norm = clip_grad_norm(model.parameters(), max_grad_norm)
+        update = Update(step, loss.item(), grad_norm.item(), lr_at(step))
+        check_finite(update)
         for group in optimizer.param_groups:
-            group["lr"] = lr * group.get("lr_ratio", 1.0)
+            group["lr"] = update.lr
         optimizer.step()
         if on_update is not None:
-            on_update(Update(step, loss, grad_norm, lr))
+            on_update(update)
+
+
+def check_finite(update: Update) -> None:
+    """Refuse an update whose loss or gradient is not finite.
+
+    Raises:
+        TrainingDivergedError: It is not finite.
+    """
+    if not math.isfinite(update.loss + update.grad_norm):
+        raise TrainingDivergedError(
+            f"step {update.step}: loss {update.loss:g}, gradient norm {update.grad_norm:g}; "
+            "the update was not made"
+        )

@@ -25,8 +25,6 @@ class TransformerBlock(nn.Module):
         num_heads: Attention heads, a divisor of d_model.
         d_ff: Hidden size of the feed-forward part.
         rope: Rotary embedding, shared by all blocks; None for no positions.
-        device: Where the weights live.
-        dtype: Float type of the weights.
     """
 
     def __init__(
@@ -66,8 +64,6 @@ class TransformerLM(nn.Module):
         num_heads: Attention heads per block; d_model / num_heads must be an even integer.
         d_ff: Hidden size of the feed-forward parts.
         rope_theta: Base of the rotary wavelengths.
-        device: Where the weights live.
-        dtype: Float type of the weights.
 
     Raises:
         ValueError: The sizes do not fit together.
@@ -86,8 +82,6 @@ class TransformerLM(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if d_model % num_heads:
-            raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
         self.vocab_size, self.context_length = vocab_size, context_length
         rope = RotaryPositionalEmbedding(rope_theta, d_model // num_heads, context_length, device)
         self.token_embeddings = Embedding(vocab_size, d_model, device, dtype)

@@ -28,7 +28,7 @@ from cs_basics.study.accounting import (
     training_memory,
     utilisation_of,
 )
-from cs_basics.variants.config import FeedForwardKind, HeadNormKind, ModelConfig, NormKind
+from cs_basics.variants.config import FeedForwardKind, ModelConfig, NormKind
 
 Preset = Annotated[Literal[*PRESETS] | None, tyro.conf.Positional]
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
@@ -51,7 +51,6 @@ def main(
     ffn: FeedForwardKind | None = None,
     ffn_bias: bool = False,
     qk_norm: bool = False,
-    head_norm: HeadNormKind | None = None,
     value_residual: bool = False,
     tie_embeddings: bool = False,
     head_bias: bool = False,
@@ -78,7 +77,6 @@ def main(
         ffn: Kind of feed-forward part.
         ffn_bias: Add a bias to its products.
         qk_norm: Normalise queries and keys.
-        head_norm: Norm of what the heads found.
         value_residual: Mix the values of every later block with those of the first.
         tie_embeddings: Share the weight of embedding and output head.
         head_bias: Add a bias to the output head.

@@ -56,7 +56,7 @@ def main(
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     look.logger.disabled = not warn
     look.look_at_text(text, tokenizer.special_tokens)
-    model = folder.load_models(torch_device, checkpoint)
+    model = folder.load_model(torch_device, checkpoint)
     if fast == "auto":
         accelerate(model)
     loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))

@@ -21,7 +21,6 @@ from cs_basics.run.samples import SAMPLING
 from cs_basics.run.writing import generate_texts
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.ensemble import Ensemble
 
 COMPILED_FROM = 20_000
 """Steps from which compiling pays off; it takes half a minute the first time. A step adds one token
@@ -36,11 +35,9 @@ def main(
     temperature: float = SAMPLING.temperature,
     top_k: int | None = None,
     top_p: float | None = SAMPLING.top_p,
-    repetition_penalty: float = 1.0,
     seed: int | None = None,
     stop: bool = True,
     stop_strings: tuple[str, ...] = (),
-    when_full: Literal["slide", "stop"] = "slide",
     batch_size: int = 1,
     fast: Literal["auto", "off"] = "auto",
     checkpoint: Literal["latest", "best"] = "latest",
@@ -56,11 +53,9 @@ def main(
         temperature: 0: greedy decoding; higher: more varied.
         top_k: Sample from the k most probable tokens only.
         top_p: Sample only from the most probable tokens whose probabilities sum to this.
-        repetition_penalty: Above 1: tokens that the story already holds become less probable.
         seed: Equal seeds give equal stories; none: a random seed.
         stop: End at the end of the story; otherwise continue with the next one.
         stop_strings: End before any of these.
-        when_full: When the context is full: drop its first half and continue, or end the story.
         batch_size: Stories generated at the same time, each printed when complete: much faster.
         fast: off: the reference, cs_basics/generate.py, one story after the other. auto: its faster
             twin, compiled if many tokens are asked for.
@@ -74,15 +69,9 @@ def main(
             raise ValueError(f"{name}={value} must be at least 1")
     if seed is not None and not 0 <= seed <= MAX_SEED:
         raise ValueError(f"seed={seed} must be 0 to {MAX_SEED}")
-    sampling = Sampling(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        repetition_penalty=repetition_penalty,
-        when_full=when_full,
-    )
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     folder = RunFolder(run_dir)
-    model = folder.load_models(resolve_device(device), checkpoint)
+    model = folder.load_model(resolve_device(device), checkpoint)
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     beginnings = [text for text in prompt for _ in range(num_samples)]
     for hint in hints(prompt, tokenizer, folder.read_config().model.context_length):
@@ -132,7 +121,7 @@ def hints(prompts: Sequence[str], tokenizer: Tokenizer, context_length: int) -> 
 
 
 def write_batch(
-    model: TransformerLM | Ensemble,
+    model: TransformerLM,
     tokenizer: Tokenizer,
     beginnings: Sequence[str],
     max_tokens: int,

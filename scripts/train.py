@@ -114,10 +114,7 @@ def train_in(world: World, command: TrainCommand) -> None:
         config = resumed_config(stored, config, command.preset, names_in(sys.argv[1:]))
     try:
         on_progress = progress_printer() if world.is_first else None
-        has_page = command.page and config.model.num_models == 1
-        if command.page and not has_page:
-            logging.info("no page.html is made: it shows the inside of one model")
-        result = train_run(config, resume, on_progress, world, make_page if has_page else None)
+        result = train_run(config, resume, on_progress, world, make_page if command.page else None)
     except TrainingStoppedError as stopped:
         if world.is_first:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")

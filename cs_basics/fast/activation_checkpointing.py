@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from cs_basics.variants.ensemble import members_of
-
 
 def checkpoint_blocks(model: nn.Module) -> None:
     """Keep only the input of each block and recompute its activations in the backward, in place.
@@ -15,11 +13,10 @@ def checkpoint_blocks(model: nn.Module) -> None:
     Chen et al. 2016, sec. 4 (https://arxiv.org/abs/1604.06174).
 
     Args:
-        model: A model with its blocks in `layers`, or an ensemble of such models.
+        model: A model with its blocks in `layers`.
     """
-    for member in members_of(model):
-        for block in member.layers:
-            block.__class__ = checkpointed(type(block))
+    for block in model.layers:  # pyright: ignore[reportGeneralTypeIssues]
+        block.__class__ = checkpointed(type(block))
 
 
 def checkpointed(kind: type[nn.Module]) -> type[nn.Module]:

@@ -1,14 +1,14 @@
 """AdamW with a compiled update rule: one pass over each parameter and its moments.
 
-The rule is `adamw_update` in cs_basics/optim.py. Uncompiled it is a dozen tensor operations, each
-of which reads and writes memory once the model exceeds the caches; compiled it is one loop
-(docs/performance.md).
+Uncompiled, the rule of `AdamW.step` is a dozen tensor operations, each of which reads and writes
+memory once the model exceeds the caches; compiled it is one loop (docs/performance.md).
 
 On a GPU the time goes into starting kernels, some for each parameter. There each operation is
 started once for all parameters of a group, which is `update_together`.
 """
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cs_basics.fast.compilation import compile_if_possible
-from cs_basics.optim import AdamW, adamw_update, bias_corrected, call_closure
+from cs_basics.optim import AdamW, call_closure
 
 
 class FusedAdamW(AdamW):
@@ -73,7 +73,7 @@ class FusedAdamW(AdamW):
 
 
 def numbers(group: dict[str, Any], step: int) -> list[Tensor]:
-    """Return the scalar arguments of `adamw_update` as tensors.
+    """Return the scalar arguments of `update_in_place` as tensors.
 
     As Python numbers they would be constants of the compiled code, and a new learning rate would
     compile it again.
@@ -84,16 +84,44 @@ def numbers(group: dict[str, Any], step: int) -> list[Tensor]:
     return [torch.tensor(value, dtype=torch.float64) for value in values]
 
 
-def update_in_place(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: Tensor) -> None:
-    """Apply `adamw_update` to a parameter and its moments in place."""
-    for old, new in zip((p, m, v), adamw_update(p, grad, m, v, *numbers), strict=True):
-        old.copy_(new)
+def bias_corrected(lr: float, beta1: float, beta2: float, step: int) -> float:
+    """Return the rate of step 1, 2, 3, ..., corrected for moments that start at 0."""
+    return lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+
+
+def update_in_place(
+    p: Tensor,
+    grad: Tensor,
+    m: Tensor,
+    v: Tensor,
+    beta1: Tensor,
+    beta2: Tensor,
+    rate: Tensor,
+    eps: Tensor,
+    decay: Tensor,
+) -> None:
+    """Make one step of AdamW with a parameter and its moments, in place.
+
+    Args:
+        p: The parameter, of any shape; grad, m and v have the same shape.
+        grad: Its gradient.
+        m: Running mean of the gradient.
+        v: Running mean of the squared gradient.
+        beta1: How much of the old m is kept.
+        beta2: How much of the old v is kept.
+        rate: The learning rate, corrected for the bias of both moments.
+        eps: Added to the root of v.
+        decay: Factor of the old parameter.
+    """
+    m.copy_(beta1 * m + (1 - beta1) * grad)
+    v.copy_(beta2 * v + (1 - beta2) * grad * grad)
+    p.copy_(decay * p - rate * m / (v.sqrt() + eps))
 
 
 def update_together(
     params: list[Tensor], states: list[dict[str, Any]], group: dict[str, Any]
 ) -> None:
-    """Apply `adamw_update` to all parameters of a group and their moments in place.
+    """Make one step of AdamW with all parameters of a group and their moments, in place.
 
     Args:
         params: Parameters with gradients.

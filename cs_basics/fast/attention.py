@@ -76,8 +76,7 @@ class FlashGroupedQueryAttention(GroupedQueryAttention):
         else:
             qkv = fused_qkv(x, half_split_weights(self, self.num_kv_heads), values)
             if self.kernel is not None and positions is None:
-                found = attend_by_kernel(self.kernel, qkv, self, self.num_kv_heads)
-                return self.output_proj(self.head_norm(found, x))
+                return self.output_proj(attend_by_kernel(self.kernel, qkv, self, self.num_kv_heads))
             q, k, v = split_heads(qkv, self.num_heads, self.num_kv_heads)
             q, k = rotate_half_split(q, k, self.rope, positions)
         group = self.num_heads // self.num_kv_heads
@@ -85,7 +84,7 @@ class FlashGroupedQueryAttention(GroupedQueryAttention):
             repeat(part, "... heads seq d -> ... (heads group) seq d", group=group)
             for part in (k, v)
         )
-        return self.output_proj(self.head_norm(join_heads(attend(q, k, v)), x))
+        return self.output_proj(join_heads(attend(q, k, v)))
 
 
 def has_qk_norm(attention: CausalSelfAttention) -> bool:

@@ -82,7 +82,6 @@ class DecodingAttention(nn.Module):
         super().__init__()
         self.num_heads, self.d_head = attention.num_heads, attention.d_head
         self.num_kv_heads: int = getattr(attention, "num_kv_heads", attention.num_heads)
-        self.head_norm = getattr(attention, "head_norm", None)
         self.has_qk_norm = has_qk_norm(attention)
         if self.has_qk_norm:
             assert isinstance(attention, GroupedQueryAttention)
@@ -125,8 +124,7 @@ class DecodingAttention(nn.Module):
             )
         columns = torch.arange(k.shape[-2], device=x.device)
         attended = scaled_dot_product_attention(q, k, v, columns <= rows.unsqueeze(-1))
-        found = join_heads(attended)
-        return self.output_proj(found if self.head_norm is None else self.head_norm(found, x))
+        return self.output_proj(join_heads(attended))
 
 
 class DecodingSwiGLU(nn.Module):

@@ -17,14 +17,14 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from cs_basics import generate as reference
 from cs_basics.fast.cached import DecodingLM, KVCache, copy_sharing_tensors, decoding_model
 from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.fast.sampling import SamplingTensors, sample_fast
-from cs_basics.generate import GREEDY, Sampling, checked_prompt, draw_uniforms, seen_tokens
+from cs_basics.generate import GREEDY, Sampling, checked_prompt, random_generator, sample
 from cs_basics.layers import Linear
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.feed_forward import BiasedLinear
@@ -125,26 +125,23 @@ class Decoder:
         self,
         tokens: Sequence[int],
         positions: Sequence[int],
-        uniform: Float[Tensor, " batch"],
-        seen: Bool[Tensor, "batch vocab_size"] | None = None,
+        generators: Sequence[torch.Generator],
     ) -> list[int]:
         """Read the newest token of each row and sample the next.
 
         Args:
             tokens: The newest token of each row.
             positions: Its position in the row.
-            uniform: A random number in [0, 1) for each row.
-            seen: Which tokens each row holds; the newest are added.
+            generators: Of each row, its random numbers.
 
         Returns:
             The next token of each row.
         """
         if self._step is decode_step:
             # Uncompiled, sample_fast is slower than the reference with its sort.
-            if seen is not None:
-                seen[range(len(tokens)), tokens] = True
-            logits = self.logits(tokens, positions)
-            return reference.sample(logits, self.sampling, uniform, seen).tolist()
+            rows = zip(self.logits(tokens, positions), generators, strict=True)
+            return [sample(logits, self.sampling, generator) for logits, generator in rows]
+        uniform = torch.cat([torch.rand(1, generator=generator) for generator in generators])
         keys, values = self._first(positions)
         drawn = self._step(
             self._stepping_model,
@@ -152,8 +149,7 @@ class Decoder:
             values,
             torch.tensor(tokens, device=self.device),
             torch.tensor(positions, device=self.device),
-            uniform,
-            seen,
+            uniform.to(self.device),
             self.sampling_tensors,
         )
         return drawn.tolist()
@@ -228,17 +224,14 @@ def decode_step(
     tokens: Int[Tensor, " batch"],
     positions: Int[Tensor, " batch"],
     uniform: Float[Tensor, " batch"],
-    seen: Bool[Tensor, "batch vocab_size"] | None,
     tensors: SamplingTensors,
 ) -> Int[Tensor, " batch"]:
     """Read the newest token of each row and sample the next: everything that one token costs.
 
-    keys, values and seen are changed in place.
+    keys and values are changed in place.
     """
-    if seen is not None:
-        seen.scatter_(1, tokens.unsqueeze(1), value=True)
     logits = decode_logits(model, keys, values, tokens, positions)
-    return sample_fast(logits, tensors, uniform, seen)
+    return sample_fast(logits, tensors, uniform)
 
 
 def decode_logits(
@@ -291,23 +284,14 @@ def generate_batch(
     contexts = [checked_prompt(model, prompt) for prompt in prompts]
     rows = range(len(prompts))
     decoder = Decoder(model, len(prompts), sampling, is_compiled)
-    seeds = [None if seed is None else seed + row for row in rows]
-    uniforms = torch.stack([draw_uniforms(max_tokens, seed, decoder.device) for seed in seeds], 1)
-    each_seen = [seen_tokens(model, context, sampling) for context in contexts]
-    seen = (
-        torch.stack([s for s in each_seen if s is not None])
-        if sampling.repetition_penalty != 1
-        else None
-    )
+    generators = [random_generator(None if seed is None else seed + row) for row in rows]
     growing = set(rows)
     decoder.read([context[:-1] for context in contexts])
-    for uniform in uniforms:
-        _make_room(decoder, contexts, growing, sampling)
-        if not growing:
-            return
+    for _ in range(max_tokens):
+        _make_room(decoder, contexts, growing)
         # Rows that have ended stay in the batch; their tokens are ignored.
         places = [min(len(context), model.context_length) - 1 for context in contexts]
-        drawn = decoder.step([context[-1] for context in contexts], places, uniform, seen)
+        drawn = decoder.step([context[-1] for context in contexts], places, generators)
         growing -= {row for row in growing if drawn[row] in stop_ids}
         if not growing:
             return
@@ -334,15 +318,10 @@ def generate(
         yield from (token for token in tokens if token is not None)
 
 
-def _make_room(
-    decoder: Decoder, contexts: list[list[int]], growing: set[int], sampling: Sampling
-) -> None:
-    """End the texts whose context is full, or continue them from its second half."""
+def _make_room(decoder: Decoder, contexts: list[list[int]], growing: set[int]) -> None:
+    """Continue the texts whose context is full from its second half."""
     max_length = decoder.model.context_length
-    full = [row for row in growing if len(contexts[row]) > max_length]
-    if sampling.when_full == "stop":
-        growing -= set(full)
-        return
-    for row in full:
-        contexts[row] = contexts[row][-max(max_length // 2, 1) :]
-        decoder.read([contexts[row][:-1]], row)
+    for row in growing:
+        if len(contexts[row]) > max_length:
+            contexts[row] = contexts[row][-max(max_length // 2, 1) :]
+            decoder.read([contexts[row][:-1]], row)

@@ -1,5 +1,7 @@
 """The mean loss of a batch in mixed precision, computed at once or in chunks of its logits."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -8,9 +10,10 @@ from cs_basics.fast.chunked_loss import linear_cross_entropy
 from cs_basics.fast.transformer import FastTransformerLM
 from cs_basics.functional import cross_entropy
 from cs_basics.layers import Linear
-from cs_basics.variants.ensemble import LossFunction
 
 Loss = Float[Tensor, ""]
+LossFunction = Callable[[Tensor, Tensor], Loss]
+"""The mean loss of a batch, of inputs and targets."""
 
 MANY_LOGITS = 1 << 24
 """Logits of a batch (64 MB in float32) from which the loss is computed in chunks on a CPU. With

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cs_basics.fast.adamw import FusedAdamW
-from cs_basics.variants.muon import Coefficients, Muon, in_blocks, minimax, rate
+from cs_basics.variants.muon import Coefficients, Muon, minimax, rate
 
 
 class StackedMuon(Muon, FusedAdamW):
@@ -30,24 +30,20 @@ class StackedMuon(Muon, FusedAdamW):
                 state["m"] = torch.zeros_like(p)
             state["m"].lerp_(p.grad, 1 - momentum)
             p.grad.lerp_(state["m"], momentum)
-            _, rows, columns = in_blocks(p, group).shape
-            stacks.setdefault((min(rows, columns), max(rows, columns)), []).append(p)
-        num_blocks = group.get("num_blocks", 1)
+            stacks.setdefault((min(p.shape), max(p.shape)), []).append(p)
         for shape, matrices in stacks.items():
-            stack = matrices[0].new_empty((len(matrices), num_blocks, *shape), dtype=self.dtype)
+            stack = matrices[0].new_empty((len(matrices), *shape), dtype=self.dtype)
             for part, p in zip(stack, matrices, strict=True):
-                like(in_blocks(p, group), part).copy_(in_blocks(p.grad, group))  # pyright: ignore[reportArgumentType]
-            coefficients = minimax(group["num_steps"])
-            stack = orthogonalised_in_place(stack.flatten(0, 1), coefficients).view_as(stack)
+                like(p, part).copy_(p.grad)  # pyright: ignore[reportArgumentType]
+            stack = orthogonalised_in_place(stack, minimax(group["num_steps"]))
             for part, p in zip(stack, matrices, strict=True):
                 p.mul_(1 - group["lr"] * group["weight_decay"])
-                blocks = in_blocks(p, group)
-                blocks.sub_(like(blocks, part), alpha=rate(group["lr"], part))
+                p.sub_(like(p, part), alpha=rate(group["lr"], p))
 
 
-def like(blocks: Tensor, part: Tensor) -> Tensor:
-    """Transpose the matrices of `part` if those of `blocks` are taller than wide."""
-    return part.mT if blocks.shape[1] > blocks.shape[2] else part
+def like(matrix: Tensor, part: Tensor) -> Tensor:
+    """Transpose `part` if the matrix is taller than wide."""
+    return part.mT if matrix.shape[0] > matrix.shape[1] else part
 
 
 def orthogonalised_in_place(x: Tensor, coefficients: Coefficients) -> Tensor:

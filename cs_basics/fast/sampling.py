@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from cs_basics.generate import Sampling
@@ -31,7 +31,6 @@ class SamplingTensors:
     """None: greedy decoding."""
     top_k: int | None
     top_p: Float[Tensor, ""] | None
-    repetition_penalty: Float[Tensor, ""] | None
 
     @classmethod
     def of(cls, sampling: Sampling, device: torch.device) -> Self:
@@ -44,7 +43,6 @@ class SamplingTensors:
             temperature=tensor(sampling.temperature, 0),
             top_k=sampling.top_k,
             top_p=tensor(sampling.top_p, 1),
-            repetition_penalty=tensor(sampling.repetition_penalty, 1),
         )
 
 
@@ -52,14 +50,9 @@ def sample_fast(
     logits: Float[Tensor, "batch vocab_size"],
     tensors: SamplingTensors,
     uniform: Float[Tensor, " batch"],
-    seen: Bool[Tensor, "batch vocab_size"] | None = None,
 ) -> Int[Tensor, " batch"]:
-    """Draw one token per row; arguments and result as in `sample`."""
+    """Draw the token that `sample` draws in each row; `uniform` holds its random numbers."""
     logits = logits.float()
-    if tensors.repetition_penalty is not None and seen is not None:
-        penalty = tensors.repetition_penalty
-        penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
-        logits = torch.where(seen, penalised, logits)
     if tensors.temperature is None:
         return logits.argmax(dim=-1)
     scores = logits - logits.amax(dim=-1, keepdim=True)
@@ -74,7 +67,7 @@ def sample_fast(
 def draw_fast(
     weights: Float[Tensor, "batch vocab_size"], uniform: Float[Tensor, " batch"]
 ) -> Int[Tensor, " batch"]:
-    """Draw an index per row; arguments and result as in `draw`.
+    """Draw an index per row, each with a probability proportional to its weight, as `sample` does.
 
     A cumulative sum is sequential, so it is taken over the sums of blocks, and then within the one
     block that is drawn.
@@ -82,18 +75,13 @@ def draw_fast(
     blocks = in_blocks(weights)
     sums = blocks.sum(dim=-1)
     ends = sums.cumsum(dim=-1)
-    place = _below(uniform.unsqueeze(-1) * ends[:, -1:], ends[:, -1:])
-    number = (ends <= place).sum(dim=-1, keepdim=True)
+    point = (1 - uniform.unsqueeze(-1)) * ends[:, -1:]
+    number = (ends < point).sum(dim=-1, keepdim=True)
     before = torch.where(number > 0, ends.gather(-1, (number - 1).clamp(min=0)), 0)
     inner_ends = blocks.take_along_dim(number.unsqueeze(-1), dim=-2).squeeze(-2).cumsum(dim=-1)
     # The sum of the block and its cumulative sum may be rounded differently.
-    inner_place = _below(place - before, inner_ends[:, -1:])
-    return (number * BLOCK).squeeze(-1) + (inner_ends <= inner_place).sum(dim=-1)
-
-
-def _below(place: Float[Tensor, "batch 1"], end: Float[Tensor, "batch 1"]) -> Tensor:
-    """Return the place, but at most the largest float below the end."""
-    return torch.minimum(place, torch.nextafter(end, end * 0))
+    inner_point = torch.minimum(point - before, inner_ends[:, -1:])
+    return (number * BLOCK).squeeze(-1) + (inner_ends < inner_point).sum(dim=-1)
 
 
 def in_blocks(weights: Float[Tensor, "batch vocab_size"]) -> Float[Tensor, "batch blocks size"]:

@@ -15,7 +15,6 @@ from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
 from cs_basics.fast.native.attention_kernel import use_kernel
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.dropout import drops
-from cs_basics.variants.ensemble import mean_of, members_of
 
 logger = logging.getLogger(__name__)
 
@@ -31,37 +30,31 @@ def compile_training(
     checkpoints_activations: bool,
 ) -> LossFunction:
     """Compile the loss and the update; arguments and result as in `fast.compile_training`."""
-    members = members_of(model)
     device = next(model.parameters()).device
+    num_positions = num_rows * config.context_length
     if isinstance(optimizer, StackedMuon):
         optimizer.dtype = dtype
     if is_alone and device.type == "cpu":
         job = {
-            "config": dataclasses.asdict(config.of_member()),
+            "config": dataclasses.asdict(config),
             "dtype": str(dtype).removeprefix("torch."),
             "num_rows": num_rows,
             "num_threads": torch.get_num_threads(),
             "checkpoints_activations": checkpoints_activations,
             "drops": drops(model),
         }
-        num_positions = num_rows * config.context_length
         try:
-            losses = [
-                CompiledLoss(member, job, loss_function(member, dtype, num_positions))
-                for member in members
-            ]
+            loss_of = CompiledLoss(model, job, loss_function(model, dtype, num_positions))
         except NotCompiledError as error:
             logger.info("compiling in this process instead of another one: %s", error)
         else:
-            for member in members:
-                use_kernel(member)  # For batches of another shape.
+            use_kernel(model)  # For batches of another shape.
             if isinstance(optimizer, FusedAdamW):
-                optimizer.use(losses[0].update)
-            return mean_of(losses)
+                optimizer.use(loss_of.update)
+            return loss_of
     if isinstance(optimizer, FusedAdamW):
         optimizer.compile(device)
-    losses = [compile_here(member, dtype, num_rows * config.context_length) for member in members]
-    return mean_of(losses)
+    return compile_here(model, dtype, num_positions)
 
 
 def compile_here(model: nn.Module, dtype: torch.dtype, num_positions: int) -> LossFunction:

@@ -20,7 +20,6 @@ REQUIRED: dict[str, tuple[str | bool, ...]] = {
     "positions": ("rope",),
     "ffn": ("swiglu",),
     "ffn_bias": (False,),
-    "head_norm": ("none",),
     "value_residual": (False,),
     "head_bias": (False,),
 }

@@ -4,11 +4,12 @@ config.py, presets.py              every setting, by subject; complete configura
 folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
 corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py),
                                    after a look at the texts (look.py)
-training_run.py, trainer.py        a whole run; the book's loop with logging, evaluation,
-                                   checkpoints and a clock (random_state.py: the generators)
+training_run.py, trainer.py        a whole run; its updates with logging, evaluation, checkpoints
+                                   and a clock (random_state.py: the generators)
+updates.py                         the book's loop, resumed, in parts and over processes
 optimizer.py                       the optimizer: its groups of weights, and their rates
 batches.py, epochs.py              the batches, drawn at random or from end to end
-schedules.py, averaging.py         learning rates by name; the mean of the last weights
+schedules.py                       learning rates by name
 evaluation.py                      the loss to train with; loss and bits per byte of a text
 layout.py                          model and batches shared out over the processes:
 distributed.py, fsdp.py            ... DDP, FSDP

@@ -1,4 +1,4 @@
-"""The batches of a run: drawn from the training text, with noise if wanted, on its device."""
+"""The batches of a run: drawn from the training text, on its device."""
 
 from typing import Any
 
@@ -35,15 +35,7 @@ def draw_batch(
         inputs, targets = epoch_batch(tokens, *sizes, step, config.run.seed)
     else:
         inputs, targets = get_batch(tokens, *sizes, "cpu")
-    if data.token_noise:
-        inputs = with_noise(inputs, data.token_noise, config.model.vocab_size)
     return to_device(inputs[rows], device), to_device(targets[rows], device)
-
-
-def with_noise(ids: Tensor, share: float, vocab_size: int) -> Tensor:
-    """Return the ids with about this share of them replaced by random ones."""
-    noise = torch.randint(vocab_size, ids.shape)
-    return torch.where(torch.rand(ids.shape) < share, noise, ids)
 
 
 def to_device(part: Tensor, device: torch.device) -> Tensor:

@@ -12,14 +12,17 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cs_basics.variants.config import ModelConfig, require_default
+from cs_basics.variants.config import ModelConfig
 
 END_OF_TEXT = "<|endoftext|>"
 MAX_SEED = 2**63 - 1
 MIN_VOCAB_SIZE = 257
 MAX_CORPUS_MEGABYTES = 1_000_000
-MAX_MUON_STEPS = 8
-"""More steps gain nothing: after five, no singular value above 0.001 is off by more than 0.14."""
+REMOVED = {
+    "num_models": 1, "head_norm": "none", "token_noise": 0.0, "muon_momentum": 0.95,
+    "muon_steps": 3, "muon_by_head": False, "average_from": 1.0, "average_decay": 1.0,
+}  # fmt: skip
+"""Settings that older versions had, and the only value with which their runs can be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +42,11 @@ class DataConfig:
     each once per pass over the text and in a random order; a pass leaves out less than two
     sequences, at the ends of the text."""
 
-    token_noise: float = 0.0
-    """Share of the input tokens that are replaced by random ones while training; never in an
-    evaluation, and never in what is to be predicted."""
-
     def __post_init__(self) -> None:
         require_positive(self, "corpus_megabytes", "batch_size")
         if self.corpus_megabytes > MAX_CORPUS_MEGABYTES:
             most = f"must be at most {MAX_CORPUS_MEGABYTES}"
             raise ValueError(f"corpus_megabytes={self.corpus_megabytes} {most}")
-        if not 0 <= self.token_noise < 1:
-            raise ValueError(f"token_noise={self.token_noise} must be at least 0 and below 1")
         if (self.train_text is None) != (self.valid_text is None):
             raise ValueError("train_text and valid_text go together: give both or neither")
 
@@ -66,12 +63,6 @@ class OptimConfig:
     muon_lr_ratio: float = 1.0
     """Learning rate of Muon's matrices, as a multiple of lr: their updates are scaled to the size
     of AdamW's."""
-    muon_momentum: float = 0.95
-    """Muon: decay rate of the mean gradient."""
-    muon_steps: int = 3
-    """Muon: steps of the iteration that makes an update orthogonal; more are more exact."""
-    muon_by_head: bool = False
-    """Muon: treat the queries, keys and values of each head as matrices of their own."""
     embedding_lr_ratio: float = 1.0
     """Learning rate of the embedding table, as a multiple of lr: its values are of size 1, those of
     the other matrices much smaller."""
@@ -95,26 +86,16 @@ class OptimConfig:
     et al. 2023, https://arxiv.org/abs/2303.01500). Without dropout it does nothing."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this global norm."""
-    average_from: float = 1.0
-    """From this share of the run on, weights are averaged; the mean replaces them when the run is
-    over. 1: no averaging."""
-    average_decay: float = 1.0
-    """Largest share of that mean that an update keeps. 1: all updates count alike; below 1: the
-    mean becomes an exponential moving average."""
 
     def __post_init__(self) -> None:
         require_positive(self, "lr", "embedding_lr_ratio", "max_grad_norm", "muon_lr_ratio")
         require_not_negative(self, "warmup_steps", "weight_decay")
-        if not 1 <= self.muon_steps <= MAX_MUON_STEPS:
-            raise ValueError(f"muon_steps={self.muon_steps} must be 1 to {MAX_MUON_STEPS}")
-        for name in ("beta1", "beta2", "muon_momentum", "dropout"):
+        for name in ("beta1", "beta2", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
-        for name in ("min_lr_ratio", "dropout_from", "average_from", "average_decay"):
+        for name in ("min_lr_ratio", "dropout_from"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be between 0 and 1")
-        if self.average_from == 1:
-            require_default(self, "average_decay", because_of="average_from")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +220,11 @@ class TrainConfig:
         read: dict[str, Any] = {}
         for section, kind in SECTIONS.items():
             types_of = {entry.name: entry.type for entry in fields(kind)}
-            given = values.get(section, {})
+            given = {
+                name: value
+                for name, value in values.get(section, {}).items()
+                if not _is_removed(name, value)
+            }
             unknown += sorted(set(given) - set(types_of))
             read[section] = {
                 name: _read_value(name, types_of[name], value)
@@ -277,6 +262,17 @@ def require_not_negative(config: object, *names: str) -> None:
         if not 0 <= value < math.inf:
             must = "must be finite" if value == math.inf else "must be 0 or greater"
             raise ValueError(f"{name}={value} {must}")
+
+
+def _is_removed(name: str, value: object) -> bool:
+    """Tell whether a setting of an older version can be left out.
+
+    Raises:
+        ValueError: It has a value that this version does not know.
+    """
+    if name in REMOVED and value != REMOVED[name]:
+        raise ValueError(f"{name}={value} needs version 0.2 of cs_basics: this one has no {name}")
+    return name in REMOVED
 
 
 def _read_value(name: str, expected: Any, value: Any) -> Any:  # noqa: ANN401  JSON is anything

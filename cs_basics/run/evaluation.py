@@ -5,7 +5,7 @@ Tested by `make test ARGS="-k evaluation"`.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,9 +19,10 @@ from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.metrics import bits_per_byte
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile
-from cs_basics.variants.ensemble import LossFunction, mean_of, members_of
 
 Loss = Float[Tensor, ""]
+LossFunction = Callable[[Tensor, Tensor], Loss]
+"""The mean loss of a batch, of inputs and targets."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,6 @@ def make_loss_function(model: nn.Module, dtype: torch.dtype) -> LossFunction:
         return cross_entropy(logits, targets)
 
     return loss_of
-
-
-def make_training_loss(model: nn.Module, dtype: torch.dtype) -> LossFunction:
-    """Return the loss to train with: that of the model, or the mean of those of an ensemble's.
-
-    Arguments as in `make_loss_function`, whose loss of an ensemble is that of its prediction.
-    """
-    return mean_of([make_loss_function(member, dtype) for member in members_of(model)])
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.ensemble import Ensemble, build_models
+from cs_basics.variants.model import build_model
 
 logger = logging.getLogger(__name__)
 
@@ -224,25 +224,6 @@ class RunFolder:
 
         Raises:
             FileNotFoundError: There is no run or no checkpoint.
-            ValueError: A file is damaged, the weights do not fit the configuration, or the run
-                trained an ensemble (`load_models`).
-        """
-        if (num_models := self.read_config().model.num_models) > 1:
-            raise ValueError(
-                f"{self.path} holds {num_models} models whose mean predicts, and this needs one: "
-                "train with --num-models 1 (generate.py and evaluate.py take several)"
-            )
-        model = self.load_models(device, which)
-        assert isinstance(model, TransformerLM)
-        return model
-
-    def load_models(
-        self, device: torch.device | str = "cpu", which: Which = "latest"
-    ) -> TransformerLM | Ensemble:
-        """Return the model, or the ensemble, of the latest undamaged checkpoint, or of the best.
-
-        Raises:
-            FileNotFoundError: There is no run or no checkpoint.
             ValueError: A file is damaged, or the weights do not fit the configuration.
         """
         config = self.read_config()
@@ -250,7 +231,7 @@ class RunFolder:
             checkpoint = read_checkpoint(self.best_checkpoint())
         else:
             checkpoint = self.read_newest_checkpoint()
-        model = build_models(config.model, device)
+        model = build_model(config.model, device)
         checkpoint.load_into(model, make_optimizer(model, config, is_fast=True))
         return model
 
@@ -258,5 +239,4 @@ class RunFolder:
 def least_bytes(config: ModelConfig) -> int:
     """Return a lower bound on the bytes that it takes to store a model of these sizes."""
     per_layer = 2 * config.d_model * (config.d_q + config.d_ff)
-    of_member = config.vocab_size * config.d_model + config.num_layers * per_layer
-    return 4 * config.num_models * of_member
+    return 4 * (config.vocab_size * config.d_model + config.num_layers * per_layer)

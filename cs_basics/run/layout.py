@@ -18,11 +18,6 @@ def check_layout(config: TrainConfig, world: World) -> None:
     """
     parallel = config.run.parallel
     if parallel != "ddp" and world.size > 1:
-        if config.model.num_models > 1:
-            raise ValueError(
-                f"--num-models {config.model.num_models} needs whole models, and with --parallel "
-                f"{parallel} each process holds a part of one: use --parallel ddp, or one model"
-            )
         if config.optim.optimizer == "muon":
             raise ValueError(
                 f"--optimizer muon needs whole matrices, and with --parallel {parallel} each "
@@ -43,11 +38,6 @@ def check_layout(config: TrainConfig, world: World) -> None:
             model = build_model(config.model, "meta")
             assert isinstance(model, TransformerLM)
             check(model, world)
-        if config.optim.average_from < 1:
-            raise ValueError(
-                f"--average-from needs whole weights, and with --parallel {parallel} each process "
-                "holds a part of them: use --parallel ddp"
-            )
     micro_batch_size(config, world)
 
 

@@ -8,7 +8,6 @@ from torch.optim import Optimizer
 from cs_basics.fast import accelerate
 from cs_basics.optim import AdamW
 from cs_basics.run.config import TrainConfig
-from cs_basics.variants.ensemble import members_of
 from cs_basics.variants.head_bias import head_biases
 
 
@@ -24,16 +23,15 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
     """
     optim = config.optim
     # Both are found by the names that the contract gives them (docs/handout.md).
-    members = members_of(model)
-    tables = [member.get_parameter("token_embeddings.weight") for member in members]
-    is_tied = tables[0] is members[0].get_parameter("lm_head.weight")
+    table = model.get_parameter("token_embeddings.weight")
+    is_tied = table is model.get_parameter("lm_head.weight")
     ratio = 1.0 if is_tied else optim.embedding_lr_ratio
     biases = head_biases(model)
-    held = {id(parameter) for parameter in (*tables, *biases)}
+    held = {id(parameter) for parameter in (table, *biases)}
     others = {name: p for name, p in model.named_parameters() if id(p) not in held}
     groups: list[dict[str, Any]] = [
         {"params": list(others.values()), "lr_ratio": 1.0},
-        {"params": tables, "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
+        {"params": [table], "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
     ]
     if biases:  # Decay would pull them to 0, as if all tokens were equally frequent.
         groups.append({"params": biases, "lr_ratio": 1.0, "weight_decay": 0.0})
@@ -46,19 +44,10 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
         of_muon = {
             "lr_ratio": optim.muon_lr_ratio,
             "weight_decay": optim.weight_decay / optim.muon_lr_ratio,
-            "momentum": optim.muon_momentum,
-            "num_steps": optim.muon_steps,
+            "momentum": 0.95,
+            "num_steps": 3,
         }
         groups[0]["params"] = [p for name, p in others.items() if name not in matrices]
-        if optim.muon_by_head:
-            num_kv_heads = config.model.num_kv_heads or config.model.num_heads
-            for part, num_heads in (
-                ("q_proj", config.model.num_heads),
-                ("k_proj", num_kv_heads),
-                ("v_proj", num_kv_heads),
-            ):
-                of_heads = [matrices.pop(name) for name in list(matrices) if part in name]
-                groups.append({**of_muon, "params": of_heads, "num_blocks": num_heads})
         groups.append({**of_muon, "params": list(matrices.values())})
     return (accelerate(kind) if is_fast else kind)(
         groups, lr=optim.lr, betas=(optim.beta1, optim.beta2), weight_decay=optim.weight_decay

@@ -1,7 +1,6 @@
 """Samples: stories that a model generates during and after its training."""
 
 from pathlib import Path
-from typing import cast
 
 from cs_basics.fast import accelerate
 from cs_basics.generate import Sampling, generate
@@ -9,7 +8,6 @@ from cs_basics.run.atomic import write_atomically
 from cs_basics.run.config import END_OF_TEXT, RunConfig
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.ensemble import Ensemble
 
 SAMPLE_TOKENS = 300
 SAMPLING = Sampling(temperature=0.3, top_p=0.95)
@@ -17,7 +15,7 @@ NO_STORY = "(Nothing: the model ended the story at once, as it may after little 
 
 
 def write_samples(
-    model: TransformerLM | Ensemble,
+    model: TransformerLM,
     tokenizer: Tokenizer,
     path: Path,
     config: RunConfig,
@@ -41,7 +39,7 @@ def write_samples(
 
 
 def write_story(
-    model: TransformerLM | Ensemble,
+    model: TransformerLM,
     tokenizer: Tokenizer,
     max_tokens: int,
     seed: int,
@@ -52,7 +50,5 @@ def write_story(
     prompt = tokenizer.encode(f"{END_OF_TEXT}\n")
     stop_ids = tokenizer.encode(END_OF_TEXT)
     write = accelerate(generate) if is_fast else generate
-    # It reads nothing of a model but its sizes and its logits.
-    model = cast(TransformerLM, model)
     ids = write(model, prompt, max_tokens, SAMPLING, stop_ids=stop_ids, seed=seed)
     return tokenizer.decode(list(ids)).strip()

@@ -1,4 +1,4 @@
-"""Trainer: the book's loop with logging, evaluation, checkpoints and a clock around it."""
+"""Trainer: the updates of a run with logging, evaluation, checkpoints and a clock around them."""
 
 import logging
 import math
@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Iterator
 
 from cs_basics.fast import accelerate, checkpoint_blocks, compile_training
-from cs_basics.run.averaging import WeightAverage
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.clock import Clock, Speed
@@ -18,7 +17,6 @@ from cs_basics.run.evaluation import (
     Evaluation,
     evaluate,
     make_loss_function,
-    make_training_loss,
 )
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
@@ -33,10 +31,11 @@ from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
-from cs_basics.training import Batch, TrainingDivergedError, Update, train
+from cs_basics.run.updates import make_updates
+from cs_basics.training import Batch, TrainingDivergedError, Update
 from cs_basics.variants.dropout import Dropout
-from cs_basics.variants.ensemble import build_models
 from cs_basics.variants.head_bias import set_head_bias
+from cs_basics.variants.model import build_model
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +79,7 @@ class Trainer:
         is_known = self.device.type != "mps"
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
-        self.model = build_models(config.model, self.device)
+        self.model = build_model(config.model, self.device)
         set_head_bias(self.model, corpus.train.tokens)
         if self.is_fast:
             self.model = accelerate(self.model)
@@ -92,8 +91,6 @@ class Trainer:
         self.dropout = Dropout(self.model, optim.dropout, rows, optim.dropout_from)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
         self.layout = lay_out(self.model, self.optimizer, config, world)
-        # After the layout, or it would keep whole weights alive that were replaced by shards.
-        self.average = WeightAverage(self.model, optim.average_from, optim.average_decay)
         self.step = 0
         self.recent_losses: list[float] = []
         self.spikes = SpikeDetector()
@@ -105,8 +102,7 @@ class Trainer:
         self.validated: dict[int, float] = {}
         """The step that was last validated, and its loss: only its checkpoint can be the best."""
         self.num_metrics_bytes = 0
-        self.plain_loss_of = self.evaluation_loss_of = make_loss_function(self.model, self.dtype)
-        self.loss_of = make_training_loss(self.model, self.dtype)
+        self.plain_loss_of = self.loss_of = make_loss_function(self.model, self.dtype)
 
     def save(self, log: MetricsLog) -> None:
         """Write a checkpoint, and delete those that are no longer kept.
@@ -130,7 +126,6 @@ class Trainer:
             "elapsed_s": self.clock.elapsed_s,
             "recent_losses": self.recent_losses,
             "spikes": self.spikes.state(),
-            "average": self.average.state(),
             "num_metrics_bytes": log.sync(),
         }
         path = self.folder.checkpoint_of(self.step)
@@ -165,8 +160,6 @@ class Trainer:
             self.clock.elapsed_before = progress["elapsed_s"]
             self.recent_losses = progress["recent_losses"]
             self.spikes = SpikeDetector(**progress["spikes"])
-            if "average" in progress:  # Not in older checkpoints.
-                self.average.restore(progress["average"])
             self.num_metrics_bytes = progress["num_metrics_bytes"]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{checkpoint.path} is of a run with other settings") from error
@@ -201,8 +194,6 @@ class Trainer:
             is_alone=self.world.size == 1,
             checkpoints_activations=self.config.run.activation_checkpointing,
         )
-        if self.config.model.num_models == 1:
-            self.evaluation_loss_of = self.loss_of
 
     def run(self, log: MetricsLog, stop: StopSignals, report: Report | None = None) -> None:
         """Make updates until the steps or the minutes are used up, and save the last state.
@@ -218,14 +209,13 @@ class Trainer:
         if self.step and self.clock.progress(self.step) >= 1:
             logger.info("no update is left to make: %s", self.clock.used(self.step))
         try:
-            train(
-                self.model,
+            make_updates(
                 self.optimizer,
                 self.batches(stop),
                 self.lr_at,
-                loss_of=self.loss_of,
-                clip=lambda: self.layout.clip(self.optimizer, config.optim.max_grad_norm),
-                grad_accum_steps=config.run.grad_accum_steps,
+                self.loss_of,
+                self.clip,
+                num_parts=config.run.grad_accum_steps,
                 first_step=first,
                 on_update=lambda update: self.after(update, log, report),
             )
@@ -237,12 +227,10 @@ class Trainer:
                     "minutes goes on from here"
                 )
             is_to_save = self.saved_step != self.step
-            if is_over:
-                self.average.swap()
-                if self.step not in self.validated or self.average.is_swapped:
-                    # A finished run that is resumed has this row already.
-                    self.validate(log if self.step >= first else None, config.run.eval_tokens)
-                    is_to_save = True
+            if is_over and self.step not in self.validated:
+                # A finished run that is resumed has this row already.
+                self.validate(log if self.step >= first else None, config.run.eval_tokens)
+                is_to_save = True
             if is_to_save:
                 self.save(log)
         except TrainingDivergedError as error:
@@ -257,6 +245,10 @@ class Trainer:
         while self.goes_on(stop):
             yield self.next_batch()
 
+    def clip(self) -> float:
+        """Clip the gradients of all processes; return their joint norm before."""
+        return self.layout.clip(self.optimizer, self.config.optim.max_grad_norm)
+
     def lr_at(self, step: int) -> float:
         """Return the learning rate of a step."""
         optim = self.config.optim
@@ -267,7 +259,6 @@ class Trainer:
     def after(self, update: Update, log: MetricsLog, report: Report | None) -> None:
         """After an update, log, evaluate and save, whichever of these are due."""
         run, self.step = self.config.run, update.step
-        self.average.add(self.clock.progress(self.step))
         loss = self.world.mean(update.loss)
         self.recent_losses.append(loss)
         self.speed.count_step()
@@ -297,7 +288,7 @@ class Trainer:
             if report is not None:
                 report.refresh()
             self.speed.restart()
-        # The last state is saved by `run`, which may put the mean of the weights into it.
+        # The last state is saved by `run`.
         is_old = self.clock.elapsed_s - self.saved_s >= MAX_UNSAVED_S
         is_due = self.step % run.checkpoint_every == 0 or is_old
         if is_due and self.clock.progress(self.step) < 1:
@@ -339,7 +330,7 @@ class Trainer:
         held = {name: p.numel() for name, p in self.model.named_parameters() if p.dim() == 2}
         if sizes.tie_embeddings is False:
             held = {n: size for n, size in held.items() if "token_embeddings" not in n}
-        scores = 2 * sizes.num_models * sizes.num_layers * sizes.d_q * sizes.context_length
+        scores = 2 * sizes.num_layers * sizes.d_q * sizes.context_length
         num_shares = self.world.size // self.data_world.size
         return 6.0 * (num_shares * sum(held.values()) + scores)
 
@@ -369,7 +360,7 @@ class Trainer:
         check_unchanged(self.corpus.valid)
         self.dropout.rest()
         result = evaluate(
-            self.evaluation_loss_of,
+            self.loss_of,
             self.corpus.valid,
             self.config.model.context_length,
             self.micro_batch_size,

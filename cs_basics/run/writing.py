@@ -1,18 +1,16 @@
 """Generation of text for several prompts, streamed token by token."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import cast
 
 from cs_basics.fast import batch_generator
 from cs_basics.generate import GREEDY, Sampling, generate
 from cs_basics.run.text_stream import TextStream
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.ensemble import Ensemble
 
 
 def generate_rows(
-    model: TransformerLM | Ensemble,
+    model: TransformerLM,
     prompts: Sequence[Sequence[int]],
     max_tokens: int,
     sampling: Sampling = GREEDY,
@@ -31,7 +29,7 @@ def generate_rows(
         model: The language model.
         prompts: Token ids of each text, at least one.
         max_tokens: Largest number of new tokens per text.
-        sampling: How to sample, and what to do when a context is full.
+        sampling: How to sample.
         stop_ids: Any of these tokens ends its text and is not yielded.
         seed: Equal seeds give equal texts; None: a random seed.
         is_fast: Use the fast twin of `generate` if there is one.
@@ -59,8 +57,6 @@ def generate_rows(
         return
     if not prompts:
         raise ValueError("there is no prompt: give at least one")
-    # `generate` reads nothing of a model but its sizes and its logits.
-    model = cast(TransformerLM, model)
     for row, prompt in enumerate(prompts):
         row_seed = None if seed is None else seed + row
         for token in generate(model, prompt, max_tokens, sampling, stop_ids, row_seed):
@@ -70,7 +66,7 @@ def generate_rows(
 
 
 def generate_texts(
-    model: TransformerLM | Ensemble,
+    model: TransformerLM,
     tokenizer: Tokenizer,
     prompts: Sequence[Sequence[int]],
     max_tokens: int,

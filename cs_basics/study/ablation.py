@@ -52,15 +52,7 @@ def _norms(base: TrainConfig) -> Variants:
         "partial-1-8": base.replace(norm="partial-rmsnorm", norm_fraction=1 / 8),
         "group-8": base.replace(norm="group-rmsnorm", norm_groups=8),
         "gemma": base.replace(norm="rmsnorm-gemma"),
-        # Which part of LayerNorm does the work? RMSNorm divides and has no mean; these do not
-        # divide.
-        "centre-only": base.replace(norm="centre-only"),
-        "gain-only": base.replace(norm="gain-only"),
         "qk-norm": base.replace(qk_norm=True),
-        # Norms of the heads' outputs; a gate has the weights of one more projection.
-        "heads-group": base.replace(head_norm="group"),
-        "heads-gated": base.replace(head_norm="gated"),
-        "heads-gated-first": base.replace(head_norm="gated-first"),
         "no-norm": base.replace(placement="none"),
     }
 

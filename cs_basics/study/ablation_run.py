@@ -27,7 +27,8 @@ from cs_basics.run.metrics import MetricsLog, Row
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import TokenFile
 from cs_basics.run.trainer import Trainer
-from cs_basics.training import Batch, TrainingDivergedError, Update, train
+from cs_basics.run.updates import make_updates
+from cs_basics.training import Batch, TrainingDivergedError, Update
 
 RESULT = "result.json"
 
@@ -110,11 +111,6 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
     """
     if config.run.run_dir is None:
         raise ValueError("run_dir is not set: where should the run be kept?")
-    if config.optim.average_from < 1 or config.model.num_models > 1:
-        raise ValueError(
-            f"average_from={config.optim.average_from} and num_models={config.model.num_models}: an"
-            " ablation trains one model and averages no weights: set both to 1"
-        )
     folder = RunFolder(config.run.run_dir)
     folder.path.mkdir(parents=True, exist_ok=True)
     corpus = prepare_corpus(config, shared, is_fast=config.run.fast == "auto")
@@ -224,14 +220,13 @@ def _train(trainer: Trainer, log: MetricsLog) -> int | None:
 
     config = trainer.config
     try:
-        train(
-            trainer.model,
+        make_updates(
             trainer.optimizer,
             batches(),
             trainer.lr_at,
-            loss_of=trainer.loss_of,
-            max_grad_norm=config.optim.max_grad_norm,
-            grad_accum_steps=config.run.grad_accum_steps,
+            trainer.loss_of,
+            trainer.clip,
+            num_parts=config.run.grad_accum_steps,
             on_update=log_update,
         )
     except TrainingDivergedError:

@@ -15,9 +15,6 @@ ARRAYS_PER_NORM = 2
 """Kept for the backward pass of each norm: its input, and the normalised input. Norms that do not
 divide keep one: what the gain multiplies."""
 
-ARRAYS_OF_THE_GATE = 4
-"""Also kept for a gated norm: the gate, its sigmoid, its SiLU, and what the SiLU multiplies."""
-
 HIDDEN_ARRAYS = {"swiglu": 5, "silu": 3, "relu": 2, "gelu": 4, "relu-squared": 3}
 """Arrays of the size of the hidden layer that a feed-forward part keeps besides its input. swiglu:
 gate, its sigmoid, its SiLU, up, their product. silu: the layer, its sigmoid, its SiLU. relu: before
@@ -28,7 +25,7 @@ Parts = dict[str, int]
 
 
 def parameters(config: ModelConfig) -> Parts:
-    """Count the parameters of each part of the model, over all blocks and models of an ensemble.
+    """Count the parameters of each part of the model, over all blocks.
 
     Tied weights are counted once, as the embedding.
     """
@@ -37,8 +34,7 @@ def parameters(config: ModelConfig) -> Parts:
     ffn_biases = (num_ffn_matrices(config) - 1) * config.d_ff + d_model if config.ffn_bias else 0
     value_scales = 2 * (num_layers - 1) if config.value_residual else 0
     head_norms = 2 * config.d_head if config.qk_norm else 0
-    head_norms += config.d_q if config.head_norm != "none" else 0
-    of_one = {
+    return {
         "token embeddings": config.vocab_size * d_model,
         "attention": num_layers * d_model * attention_width(config) + value_scales,
         "feed-forward": num_layers
@@ -47,12 +43,6 @@ def parameters(config: ModelConfig) -> Parts:
         "output head": config.vocab_size
         * ((0 if config.tie_embeddings else d_model) + config.head_bias),
     }
-    return of_all(config, of_one)
-
-
-def of_all(config: ModelConfig, of_one: Parts) -> Parts:
-    """Return what all models of an ensemble count together."""
-    return {part: config.num_models * count for part, count in of_one.items()}
 
 
 def num_norms(config: ModelConfig) -> int:
@@ -65,8 +55,7 @@ def num_norms(config: ModelConfig) -> int:
 
 def attention_width(config: ModelConfig) -> int:
     """Return how many rows or columns of size d_model an attention layer's matrices have in all."""
-    is_gated = config.head_norm in ("gated", "gated-first")
-    return 2 * (config.d_q + config.d_kv) + is_gated * config.d_q
+    return 2 * (config.d_q + config.d_kv)
 
 
 def num_ffn_matrices(config: ModelConfig) -> int:
@@ -89,14 +78,13 @@ def forward_flops(config: ModelConfig, seq_len: int | None = None) -> Parts:
     d_model, num_layers = config.d_model, config.num_layers
     pairs = num_layers * 2 * seq_len**2 * config.d_q
     ffn = num_layers * 2 * seq_len * num_ffn_matrices(config) * d_model * config.d_ff
-    of_one = {
+    return {
         "attention projections": num_layers * 2 * seq_len * d_model * attention_width(config),
         "attention scores": pairs,
         "attention-weighted values": pairs,
         "feed-forward": ffn,
         "output head": 2 * seq_len * d_model * config.vocab_size,
     }
-    return of_all(config, of_one)
 
 
 def training_flops(config: ModelConfig, batch_size: int) -> Parts:
@@ -134,14 +122,10 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     attention = stream + 4 * tokens * config.d_q
     if config.qk_norm:
         attention += ARRAYS_PER_NORM * tokens * (config.d_q + config.d_kv)
-    if config.head_norm != "none":
-        gate = 0 if config.head_norm == "group" else ARRAYS_OF_THE_GATE
-        attention += (ARRAYS_PER_NORM + gate) * tokens * config.d_q
     # The exponentials of the scores, and the masked probabilities.
     attention += 2 * tokens * config.num_heads * config.context_length
     ffn = stream + HIDDEN_ARRAYS[config.ffn] * hidden
     output_head = stream
-    per_norm = 1 if config.norm in ("centre-only", "gain-only") else ARRAYS_PER_NORM
     # Each block's values before they are mixed.
     is_mixed = config.value_residual and config.num_layers > 1
     unmixed = config.num_layers * tokens * config.d_kv if is_mixed else 0
@@ -154,10 +138,10 @@ def training_memory(config: ModelConfig, batch_size: int) -> Parts:
     activations = {
         "activations: attention": config.num_layers * attention + unmixed,
         "activations: feed-forward": config.num_layers * ffn,
-        "activations: norms, head": num_norms(config) * per_norm * stream + output_head,
+        "activations: norms, head": num_norms(config) * ARRAYS_PER_NORM * stream + output_head,
         "activations: logits and loss": 4 * tokens * config.vocab_size,
     }
-    floats = weights | of_all(config, activations)
+    floats = weights | activations
     return {part: FLOAT32_BYTES * count for part, count in floats.items()}
 
 
@@ -167,7 +151,7 @@ def inference_memory(config: ModelConfig) -> Parts:
         "KV cache": 2 * config.num_layers * config.context_length * config.d_kv,
         "logits": config.vocab_size,
     }
-    values = {"weights": total(parameters(config))} | of_all(config, text)
+    values = {"weights": total(parameters(config))} | text
     return {part: FLOAT32_BYTES * count for part, count in values.items()}
 
 

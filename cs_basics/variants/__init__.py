@@ -2,9 +2,7 @@
 
 config.py        ModelConfig: the sizes of a model and its choices; the defaults are the book's
 norms.py         relatives of RMSNorm: Llama's and Gemma's gain, partial, group, gated
-layer_norm_parts.py  LayerNorm taken apart: centring and gain, gain alone
 attention.py     grouped-query attention, heads of any size, RMSNorm of queries and keys
-head_norm.py     group and gated RMSNorm of the heads' outputs
 value_residual.py  values mixed with those of the first block
 head_bias.py     a bias of the output head, which starts at the tokens' shares
 feed_forward.py  feed-forward parts without a gate, and with biases
@@ -12,5 +10,4 @@ blocks.py        post-norm and sandwich-norm blocks
 muon.py          Muon, an optimizer for matrices beside the book's AdamW
 dropout.py       dropout of what each part of a block adds to the residual stream
 model.py         build_model: the model that a ModelConfig describes
-ensemble.py      several such models, whose mean probability is the prediction
 """

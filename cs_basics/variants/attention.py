@@ -10,8 +10,6 @@ from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.layers import Linear
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
-from cs_basics.variants.config import HeadNormKind
-from cs_basics.variants.head_norm import HeadNorm
 
 
 class GroupedQueryAttention(CausalSelfAttention):
@@ -33,8 +31,7 @@ class GroupedQueryAttention(CausalSelfAttention):
             https://arxiv.org/abs/2010.04245, with RMSNorm in place of their l2 norm).
         qk_norm_class: RMSNorm or LlamaRMSNorm, which differ in the order of cast and gain.
         d_head: Size of a head; None: d_model / num_heads.
-        head_norm: Norm of the heads' outputs, before the output projection (head_norm.py).
-        norm_eps: Added to the mean squares by qk_norm and head_norm.
+        norm_eps: Added to the mean squares by qk_norm.
 
     Raises:
         ValueError: d_model (without d_head) is not divisible by num_heads, or num_heads not by
@@ -53,7 +50,6 @@ class GroupedQueryAttention(CausalSelfAttention):
         qk_norm: bool = False,
         qk_norm_class: type[RMSNorm] = RMSNorm,
         d_head: int | None = None,
-        head_norm: HeadNormKind = "none",
         norm_eps: float = 1e-5,
     ) -> None:
         # Not the book's constructor, which knows neither d_head nor num_kv_heads.
@@ -77,8 +73,6 @@ class GroupedQueryAttention(CausalSelfAttention):
             qk_norm_class(self.d_head, norm_eps, device, dtype) if qk_norm else nn.Sequential()
             for _ in range(2)
         )
-        sizes = (d_model, num_heads, self.d_head)
-        self.head_norm = HeadNorm(head_norm, *sizes, norm_eps, device, dtype)
 
     def forward(
         self,
@@ -113,8 +107,7 @@ class GroupedQueryAttention(CausalSelfAttention):
         )
         is_visible = indices <= indices.unsqueeze(-1)
         attended = scaled_dot_product_attention(q, k, v, is_visible)
-        joined = rearrange(attended, "... heads seq d -> ... seq (heads d)")
-        return self.output_proj(self.head_norm(joined, x))
+        return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""

@@ -1,8 +1,8 @@
 """ModelConfig: what a model computes. Settings that only affect its speed are not part of it."""
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 MAX_CONTEXT_LENGTH = 1 << 20
 """RoPE keeps a row of angles for each position; a larger number comes from a damaged file."""
@@ -15,13 +15,10 @@ NormKind = Literal[
     "partial-rmsnorm",
     "group-rmsnorm",
     "rmsnorm-gemma",
-    "centre-only",
-    "gain-only",
 ]
 
 
 FeedForwardKind = Literal["swiglu", "silu", "relu", "gelu", "relu-squared"]
-HeadNormKind = Literal["none", "group", "gated", "gated-first"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +63,6 @@ class ModelConfig:
     """Add a bias to each product of the feed-forward parts."""
     qk_norm: bool = False
     """Normalise queries and keys, head by head, before they are rotated."""
-    head_norm: HeadNormKind = "none"
-    """Normalise the heads' outputs before the output projection: each head by itself (group), or
-    all together with a gate (cs_basics/variants/head_norm.py)."""
     value_residual: bool = False
     """Mix the values of every later block's attention with those of the first block
     (cs_basics/variants/value_residual.py)."""
@@ -77,14 +71,11 @@ class ModelConfig:
     head_bias: bool = False
     """Add a bias to the output head. In training it starts at the logarithm of each token's share
     of the training text (cs_basics/variants/head_bias.py)."""
-    num_models: int = 1
-    """Models of these sizes that are trained side by side, and whose mean probability is the
-    prediction (an ensemble)."""
 
     def __post_init__(self) -> None:
         for name in (
             *("vocab_size", "context_length", "d_model", "d_ff", "num_layers", "num_heads"),
-            *("norm_groups", "num_models"),
+            "norm_groups",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -142,10 +133,6 @@ class ModelConfig:
             raise ValueError(f"head_dim={head_dim} is odd, and rotary embedding turns pairs")
         if self.d_model % 2:
             raise ValueError(f"d_model={self.d_model} must be even where head_dim is given")
-
-    def of_member(self) -> Self:
-        """Return the configuration of one of the models."""
-        return replace(self, num_models=1)
 
     @property
     def d_head(self) -> int:

@@ -15,8 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cs_basics.variants.ensemble import members_of
-
 NAME = "dropout_mask"
 LEVELS = 256
 """Values of a byte: one random byte per number decides whether the number is dropped."""
@@ -26,8 +24,7 @@ class Dropout:
     """The masks of a model's parts; they do nothing until they are drawn.
 
     Args:
-        model: A model with its blocks in `layers`, and in each the parts `attn` and `ffn`; or an
-            ensemble of such models.
+        model: A model with its blocks in `layers`, and in each the parts `attn` and `ffn`.
         share: Share of values to drop, rounded to 1/256, but never to 0 or 1. 0: the model is left
             as it is.
         shape: Batch, sequence and d_model of what a part returns. Outputs of any other shape, as
@@ -46,8 +43,7 @@ class Dropout:
         self.level = min(max(round(share * LEVELS), 1), LEVELS - 1) if share else 0
         self.begins_at = begins_at
         self.masks: list[Tensor] = []
-        members = members_of(model) if self.level else []
-        blocks: list[Any] = [block for member in members for block in member.layers]
+        blocks: Any = model.layers if self.level else []
         device = next(model.parameters()).device
         for block in blocks:
             for part in (block.attn, block.ffn):

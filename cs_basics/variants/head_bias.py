@@ -28,10 +28,10 @@ def add_head_bias(
 
 
 def set_head_bias(model: nn.Module, tokens: np.ndarray) -> None:
-    """Set the bias of every output head to the logarithm of each token's share, in place.
+    """Set the bias of the output head to the logarithm of each token's share, in place.
 
     Args:
-        model: A model or an ensemble; without such a bias it stays as it is.
+        model: A model; without such a bias it stays as it is.
         tokens: Token ids of the training text, (num_tokens).
     """
     if biases := head_biases(model):
@@ -41,9 +41,9 @@ def set_head_bias(model: nn.Module, tokens: np.ndarray) -> None:
 
 
 def head_biases(model: nn.Module) -> list[nn.Parameter]:
-    """Return the biases of all output heads: of one model, or of the members of an ensemble."""
-    heads = [part.lm_head for part in model.modules() if isinstance(part, TransformerLM)]
-    return [head.bias for head in heads if isinstance(head, BiasedLinear)]
+    """Return the bias of the output head, if there is one."""
+    head = model.get_submodule("lm_head")
+    return [head.bias] if isinstance(head, BiasedLinear) else []
 
 
 def log_shares(tokens: np.ndarray, vocab_size: int) -> Float[Tensor, " vocab_size"]:

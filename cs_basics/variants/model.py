@@ -1,5 +1,8 @@
 """The model that a ModelConfig describes: the book's, with some parts exchanged."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -11,7 +14,6 @@ from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.feed_forward import BiasedSwiGLU, FeedForward
 from cs_basics.variants.head_bias import add_head_bias
-from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
 from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
 from cs_basics.variants.value_residual import add_value_residual
 
@@ -20,6 +22,16 @@ BLOCKS: dict[str, type[TransformerBlock]] = {
     "post": PostNormBlock,
     "sandwich": SandwichBlock,
     "none": TransformerBlock,
+}
+
+NORM_CLASSES: dict[str, Callable[..., nn.Module]] = {
+    "rmsnorm": RMSNorm,
+    "rmsnorm-llama": LlamaRMSNorm,
+    "rmsnorm-gemma": GemmaRMSNorm,
+    "layernorm": LayerNorm,
+    "layernorm-no-bias": LayerNorm,
+    "partial-rmsnorm": PartialRMSNorm,
+    "group-rmsnorm": GroupRMSNorm,
 }
 
 NORMS = {
@@ -39,14 +51,7 @@ def build_model(
     """Return a freshly initialised model.
 
     With the defaults of ModelConfig this is the book's TransformerLM and nothing else.
-
-    Raises:
-        ValueError: The configuration is of an ensemble (`build_models` of ensemble.py builds it).
     """
-    if config.num_models > 1:
-        raise ValueError(
-            f"num_models={config.num_models}: this needs one model: train with --num-models 1"
-        )
     # With head_dim the book's attention is replaced below. To be built at all it needs heads of an
     # even size that divides d_model: size 2.
     num_heads = config.num_heads if config.head_dim is None else config.d_model // 2
@@ -98,8 +103,7 @@ def exchange_parts(
         norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
         setattr(block, name, norm)
     has_other_heads = config.num_kv_heads is not None or config.head_dim is not None
-    has_norms = config.qk_norm or config.head_norm != "none"
-    if has_other_heads or has_norms or config.value_residual:
+    if has_other_heads or config.qk_norm or config.value_residual:
         block.attn = GroupedQueryAttention(
             config.d_model,
             config.num_heads,
@@ -111,7 +115,6 @@ def exchange_parts(
             # In a model with Llama's order of cast and gain these norms have it too, as in Qwen3.
             qk_norm_class=LlamaRMSNorm if config.norm == "rmsnorm-llama" else RMSNorm,
             d_head=config.head_dim,
-            head_norm=config.head_norm,
             norm_eps=config.norm_eps,
         )
     block.attn.rope = rope
@@ -134,24 +137,14 @@ def make_norm(
     Raises:
         ValueError: There is no such norm.
     """
-    d_model, eps = config.d_model, config.norm_eps
-    match config.norm:
-        case "rmsnorm":
-            return RMSNorm(d_model, eps, device, dtype)
-        case "rmsnorm-llama":
-            return LlamaRMSNorm(d_model, eps, device, dtype)
-        case "layernorm":
-            return LayerNorm(d_model, eps, device, dtype)
-        case "layernorm-no-bias":
-            return LayerNorm(d_model, eps, device, dtype, bias=False)
-        case "partial-rmsnorm":
-            return PartialRMSNorm(d_model, eps, device, dtype, fraction=config.norm_fraction)
-        case "group-rmsnorm":
-            return GroupRMSNorm(d_model, eps, device, dtype, num_groups=config.norm_groups)
-        case "rmsnorm-gemma":
-            return GemmaRMSNorm(d_model, eps, device, dtype)
-        case "centre-only":
-            return CentreOnlyNorm(d_model, device, dtype)
-        case "gain-only":
-            return GainOnly(d_model, device, dtype)
-    raise ValueError(f"norm={config.norm!r} is unknown")
+    if config.norm not in NORM_CLASSES:
+        raise ValueError(
+            f"norm={config.norm!r} is unknown: choose one of {', '.join(NORM_CLASSES)}"
+        )
+    settings: dict[str, dict[str, Any]] = {
+        "layernorm-no-bias": {"bias": False},
+        "partial-rmsnorm": {"fraction": config.norm_fraction},
+        "group-rmsnorm": {"num_groups": config.norm_groups},
+    }
+    kind, more = NORM_CLASSES[config.norm], settings.get(config.norm, {})
+    return kind(config.d_model, config.norm_eps, device, dtype, **more)

@@ -30,8 +30,7 @@ class Muon(AdamW):
 
     Args:
         params: Groups. One with a `momentum` holds matrices and gets Muon's update, with
-            `num_steps` steps of `orthogonalised`; the others get AdamW's. With `num_blocks`, each
-            matrix is cut into so many equal blocks of rows, updated as matrices of their own.
+            `num_steps` steps of `orthogonalised`; the others get AdamW's.
         **settings: As in AdamW.
 
     Raises:
@@ -46,10 +45,6 @@ class Muon(AdamW):
             for p in group["params"]:
                 if p.dim() != 2:
                     raise ValueError(f"Muon updates matrices, not {tuple(p.shape)}")
-                if p.shape[0] % group.get("num_blocks", 1):
-                    raise ValueError(
-                        f"{p.shape[0]} rows do not fall into {group['num_blocks']} blocks"
-                    )
 
     def matrix_groups(self) -> list[dict[str, Any]]:
         """Return the groups that get Muon's update."""
@@ -81,19 +76,13 @@ class Muon(AdamW):
                 state["m"] = torch.zeros_like(p)
             state["m"] = momentum * state["m"] + (1 - momentum) * p.grad
             ahead = momentum * state["m"] + (1 - momentum) * p.grad
-            blocks = in_blocks(ahead, group)
-            update = rate(group["lr"], blocks) * orthogonalised(blocks, coefficients)
-            p.copy_((1 - group["lr"] * group["weight_decay"]) * p - update.flatten(0, 1))
-
-
-def in_blocks(x: Tensor, group: dict[str, Any]) -> Tensor:
-    """Return a view of a matrix as its blocks of rows, (num_blocks, rows, columns)."""
-    return x.unflatten(0, (group.get("num_blocks", 1), -1))
+            update = rate(group["lr"], p) * orthogonalised(ahead, coefficients)
+            p.copy_((1 - group["lr"] * group["weight_decay"]) * p - update)
 
 
 def rate(lr: float, x: Tensor) -> float:
-    """Return the factor of orthogonal updates, matrices along the last two axes of x."""
-    return 0.2 * math.sqrt(max(x.shape[-2:])) * lr
+    """Return the factor of the orthogonal update of a matrix."""
+    return 0.2 * math.sqrt(max(x.shape)) * lr
 
 
 def orthogonalised(x: Tensor, coefficients: Coefficients) -> Tensor:
@@ -103,7 +92,7 @@ def orthogonalised(x: Tensor, coefficients: Coefficients) -> Tensor:
     value, with matrix products only.
 
     Args:
-        x: The matrix, or matrices along the first axes.
+        x: The matrix.
         coefficients: The polynomial of each step.
     """
     if x.shape[-2] > x.shape[-1]:

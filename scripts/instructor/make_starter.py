@@ -88,7 +88,6 @@ COPIED = {
     "cs_basics/interop/page/*": "given/interop/page",
     "cs_basics/variants/config.py": "given/variants",
     "cs_basics/variants/dropout.py": "given/variants",
-    "cs_basics/variants/ensemble.py": "given/variants",
     # The from-scratch rule, so that it is told before the grading.
     "cs_grader/result.py": "cs_grader",
     "cs_grader/policy/*.py": "cs_grader/policy",
@@ -118,9 +117,9 @@ LEFT_OUT = (
 )  # fmt: skip
 FIXED = (
     *("norm", "norm_eps", "norm_fraction", "norm_groups", "placement", "positions"),
-    *("num_kv_heads", "head_dim", "qk_norm", "head_norm", "ffn", "ffn_bias", "tie_embeddings"),
+    *("num_kv_heads", "head_dim", "qk_norm", "ffn", "ffn_bias", "tie_embeddings"),
     *("value_residual", "head_bias"),
-    *("optimizer", "muon_lr_ratio", "muon_momentum", "muon_steps", "muon_by_head"),
+    *("optimizer", "muon_lr_ratio"),
     *("order", "parallel"),
 )
 """Settings that the edition fixes at their default: they are neither fields nor flags there."""

@@ -50,7 +50,7 @@ def main(
             raise ValueError(f"{name}={value} must be at least 1")
     keep_freed_memory()
     folder = RunFolder(run_dir)
-    model = folder.load_models(resolve_device("auto"), checkpoint)
+    model = folder.load_model(resolve_device("auto"), checkpoint)
     tokenizer = folder.load_tokenizer()
     rows: list[dict[str, object]] = []
     for number in range(num_stories):

@@ -26,8 +26,9 @@ from cs_basics.run.clock import Clock
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.trainer import Trainer
+from cs_basics.run.updates import make_updates
 from cs_basics.study.timing import alternating_times
-from cs_basics.training import Update, train
+from cs_basics.training import Update
 
 UPDATES = 4
 """Of a turn."""
@@ -49,7 +50,7 @@ def main(
         raise ValueError(f"turns={turns} must be at least 1")
     keep_freed_memory()
     trainers = [trainer_of(RunFolder(path), turns) for path in (base, other)]
-    of_base, of_other = alternating_times([partial(make_updates, t) for t in trainers], turns)
+    of_base, of_other = alternating_times([partial(make_turn, t) for t in trainers], turns)
     print(json.dumps({"cost": round(of_other / of_base, 4)}))
 
 
@@ -65,19 +66,16 @@ def trainer_of(folder: RunFolder, turns: int) -> Trainer:
     return trainer
 
 
-def make_updates(trainer: Trainer) -> None:
+def make_turn(trainer: Trainer) -> None:
     """Make the updates of a turn."""
-    optim = trainer.config.optim
 
     def after(update: Update) -> None:
         trainer.step = update.step
-        trainer.average.add(trainer.clock.progress(trainer.step))
 
-    train(
-        trainer.model, trainer.optimizer, (trainer.next_batch() for _ in range(UPDATES)),
-        trainer.lr_at, loss_of=trainer.loss_of,
-        clip=lambda: trainer.layout.clip(trainer.optimizer, optim.max_grad_norm),
-        grad_accum_steps=trainer.config.run.grad_accum_steps, first_step=trainer.step + 1,
+    make_updates(
+        trainer.optimizer, (trainer.next_batch() for _ in range(UPDATES)), trainer.lr_at,
+        trainer.loss_of, trainer.clip,
+        num_parts=trainer.config.run.grad_accum_steps, first_step=trainer.step + 1,
         on_update=after,
     )  # fmt: skip
 

@@ -9,7 +9,6 @@ import torch
 
 from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 from cs_basics.norms import LayerNorm, RMSNorm
-from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
 from cs_basics.variants.norms import (
     GatedRMSNorm,
     GemmaRMSNorm,
@@ -66,15 +65,11 @@ VARIANTS = {
     "gated": case(GatedRMSNorm, oracles.gated_rms_norm, gate_first=False),
     "gate-first": case(GatedRMSNorm, oracles.gated_rms_norm, {"gate_first": True}, gate_first=True),
 }
-NOT_DIVIDING = {
-    "centre-only": case(CentreOnlyNorm, oracles.centre_only),
-    "gain-only": case(GainOnly, oracles.gain_only),
-}
 FAST = {
     "fused": case(FusedRMSNorm, oracles.rms_norm),
     "fused-llama": case(FusedLlamaRMSNorm, oracles.rms_norm),
 }
-CASES = {**BOOK, **VARIANTS, **NOT_DIVIDING, **FAST}
+CASES = {**BOOK, **VARIANTS, **FAST}
 
 
 def to_numpy(tensor):

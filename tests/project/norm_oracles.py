@@ -32,16 +32,6 @@ def gemma_rms_norm(x, *, weight, eps=1e-5):
 
 
 @vector_by_vector
-def centre_only(x, *, weight):
-    return (x - math.fsum(x) / len(x)) * weight
-
-
-@vector_by_vector
-def gain_only(x, *, weight):
-    return x * weight
-
-
-@vector_by_vector
 def layer_norm(x, *, weight, bias, eps=1e-5):
     deviation = x - math.fsum(x) / len(x)
     return deviation / math.sqrt(math.fsum(deviation**2) / len(x) + eps) * weight + bias

@@ -24,14 +24,14 @@ from cs_basics.fast.text.pretoken_table import PretokenTable
 from cs_basics.fast.text.segments import IdLists, Numbers, SegmentTable
 from cs_basics.fast.text.token_bytes import TokenBytes
 from cs_basics.pretokenize import PRETOKEN, text_to_bytes
-from cs_basics.tokenizer import MAX_CACHED_PRETOKENS, Tokenizer
+from cs_basics.tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.integer[Any]]
 
 SHORT_TEXT = 1 << 12
 """Characters up to which the book's way is faster than arrays."""
-MAX_CACHED_LENGTH = 32
-"""Longer pre-tokens seldom repeat; leaving them out of the cache bounds its memory."""
+MAX_CACHED_PRETOKENS = 1 << 15
+"""Number of pre-tokens from which the book's cache is emptied: nearly all that a text repeats."""
 
 MIN_ARRAY_LENGTH = 64
 """Number of ids from which decoding by arrays is faster than by a dictionary."""
@@ -83,7 +83,7 @@ class FastTokenizer(Tokenizer):
     def encode(self, text: str) -> list[int]:
         """Turn text into token ids, as `Tokenizer.encode` does."""
         if len(text) <= SHORT_TEXT:
-            return super().encode(text)
+            return self._encode_as_the_book(text)
         return self.encode_to_array(text).tolist()
 
     def encode_to_array(self, text: str) -> Ids:
@@ -92,7 +92,7 @@ class FastTokenizer(Tokenizer):
             data = text.encode("utf-8")
         except UnicodeEncodeError:
             # Escaped bytes would be joined to characters when they are decoded again.
-            return np.array(super().encode(text), self.dtype)
+            return np.array(self._encode_as_the_book(text), self.dtype)
         return self.encode_bytes(data)
 
     def encode_bytes(self, data: bytes) -> Ids:
@@ -182,14 +182,13 @@ class FastTokenizer(Tokenizer):
         is_sparse = self.vocab_size > MAX_IDS_PER_TOKEN * len(self.vocab)
         return None if is_sparse else TokenBytes(self.vocab)
 
+    def _encode_as_the_book(self, text: str) -> list[int]:
+        if len(self._cache) > MAX_CACHED_PRETOKENS:
+            self._cache.clear()
+        return super().encode(text)
+
     def _encode_pretoken(self, pretoken: str) -> list[int]:
-        """Encode a pre-token, and remember it if it is short."""
-        ids = self._merger.encode_one(text_to_bytes(pretoken))
-        if len(pretoken) <= MAX_CACHED_LENGTH:
-            if len(self._cache) >= MAX_CACHED_PRETOKENS:
-                self._cache.clear()
-            self._cache[pretoken] = ids
-        return ids
+        return self._merger.encode_one(text_to_bytes(pretoken))
 
     def _encode_block(self, block: Block) -> tuple[int, Ids]:
         return block.num_bytes, self._encode_chunks(block.chunks(self.special_tokens))
@@ -204,7 +203,8 @@ class FastTokenizer(Tokenizer):
         Exact since no pre-token and no special token crosses the end of a segment.
         """
         if not self._splits_at_spaces:
-            return np.array(super().encode(data.decode("utf-8", "surrogateescape")), self.dtype)
+            text = data.decode("utf-8", "surrogateescape")
+            return np.array(self._encode_as_the_book(text), self.dtype)
         if self._segments.is_full:
             self._forget()
         numbers = self._segments.number(data)

@@ -1,7 +1,7 @@
 // The Transformer of cs_basics/transformer.py and its variants, reading one token at a time.
 
 import {
-  ACTIVATIONS, add, groupRmsNorm, layerNorm, linear, rmsNorm, rotate, silu, softmax,
+  ACTIVATIONS, add, groupRmsNorm, layerNorm, linear, rmsNorm, rotate, softmax,
 } from "./tensor.js";
 
 /**
@@ -9,8 +9,8 @@ import {
  * @typedef {{ vocab_size: number, context_length: number, d_model: number, d_ff: number,
  *   num_layers: number, num_heads: number, rope_theta: number, norm: string, norm_eps: number,
  *   norm_fraction: number, norm_groups: number, placement: string, positions: string,
- *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean,
- *   head_norm: string }} ModelConfig
+ *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean
+ * }} ModelConfig
  */
 
 /**
@@ -147,12 +147,6 @@ export class Model {
       }
       case "group-rmsnorm":
         return groupRmsNorm(x, gain, eps, norm_groups);
-      case "centre-only": {
-        const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
-        return x.map((value, i) => (value - mean) * gain[i]);
-      }
-      case "gain-only":
-        return x.map((value, i) => value * gain[i]);
       default:
         throw new Error(`norm=${norm} is unknown to this page`);
     }
@@ -209,29 +203,11 @@ export class Model {
         for (let i = 0; i < dHead; i++) mixed[head * dHead + i] += weight * cache.values[value + i];
       }
     }
-    const found = this.headNorm(`${name}.attn.head_norm`, mixed, x);
     for (let head = 0; head < num_heads; head++) {
       const isOff = operations.off.includes(`${name}.attn.heads.${head}`);
-      if (isOff) found.fill(0, head * dHead, (head + 1) * dHead);
+      if (isOff) mixed.fill(0, head * dHead, (head + 1) * dHead);
     }
-    return linear(this.weight(`${name}.attn.output_proj`), found, new Float32Array(d_model));
-  }
-
-  /**
-   * The norm of what the heads found.
-   * @param {string} name
-   * @param {Float32Array} heads
-   * @param {Float32Array} x the input of attention
-   */
-  headNorm(name, heads, x) {
-    const { head_norm, norm_eps: eps, num_heads } = this.config;
-    if (head_norm === "none") return heads;
-    const gain = this.weight(`${name}.norm`).data;
-    if (head_norm === "group") return groupRmsNorm(heads, gain, eps, num_heads);
-    const gate = linear(this.weight(`${name}.gate_proj`), x, new Float32Array(heads.length)).map(silu);
-    const gated = (/** @type {Float32Array} */ values) => values.map((value, i) => value * gate[i]);
-    return head_norm === "gated-first"
-      ? rmsNorm(gated(heads), gain, eps) : gated(rmsNorm(heads, gain, eps));
+    return linear(this.weight(`${name}.attn.output_proj`), mixed, new Float32Array(d_model));
   }
 
   /**

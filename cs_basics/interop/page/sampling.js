@@ -10,8 +10,8 @@ import { softmax } from "./tensor.js";
  * Draw a token.
  * @param {Float32Array} logits
  * @param {Sampling} sampling
- * @param {number} uniform a random number in [0, 1): the tokens lie side by side on a line, each as
- *   long as its probability, and this is the place where we look
+ * @param {number} uniform a random number in [0, 1), which says where on a line we look, from its end:
+ *   the tokens lie on it side by side, each as long as its probability
  */
 export function sample(logits, { temperature, top_k, top_p }, uniform) {
   if (temperature === 0) return argmax(logits);
@@ -22,8 +22,8 @@ export function sample(logits, { temperature, top_k, top_p }, uniform) {
   const ends = new Float64Array(logits.length);
   let total = 0;
   probabilities.forEach((p, id) => { ends[id] = total += p >= least ? p : 0; });
-  const place = uniform * total;
-  return ends.findIndex((end) => end > place);
+  const point = (1 - uniform) * total;
+  return ends.findIndex((end) => end >= point);
 }
 
 /**

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cs_basics.fast.decoding import Decoder
 from cs_basics.functional import cross_entropy, softmax
-from cs_basics.generate import GREEDY, Sampling, draw_uniforms, sample
+from cs_basics.generate import GREEDY, Sampling, random_generator, sample
 from cs_basics.transformer import TransformerLM
 
 MAX_WAITING = 32
@@ -64,9 +64,9 @@ class Text:
     )
 
     def __post_init__(self) -> None:
-        self.uniforms = draw_uniforms(
-            self.num_drawn + self.max_tokens, self.seed, torch.device("cpu")
-        )
+        self.generator = random_generator(self.seed)
+        torch.rand(self.num_drawn, generator=self.generator)
+        self.num_left = self.max_tokens
 
 
 class Batch:
@@ -154,7 +154,7 @@ class Batch:
                     text.end = "gone"
                 elif scored is not None and scored.id == text.stop_id:
                     self._finish(text, "end")
-                elif len(text.uniforms) == text.num_drawn:
+                elif text.num_left == 0:
                     self._finish(text, "length")
         self._steps = None
 
@@ -194,9 +194,9 @@ def _draw(text: Text, logits: Float[Tensor, " vocab_size"]) -> Scored | Exceptio
     """Draw a text's next token; an error is returned, so that it ends no other text."""
     if not logits.isfinite().all():
         return ArithmeticError("its scores are not finite, perhaps since its training diverged")
-    token_id = int(sample(logits, text.sampling, text.uniforms[text.num_drawn]))
+    token_id = sample(logits, text.sampling, text.generator)
     text.ids.append(token_id)
-    text.num_drawn += 1
+    text.num_left -= 1
     probabilities = softmax(logits, dim=-1)
     return Scored(
         id=token_id,

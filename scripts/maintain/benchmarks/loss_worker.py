@@ -24,22 +24,23 @@ from torch.optim import Optimizer
 
 from cs_basics.fast import accelerate, compile_if_possible, compile_training
 from cs_basics.functional import cross_entropy
+from cs_basics.optim import clip_grad_norm
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import (
     LossFunction,
     evaluate,
     make_loss_function,
-    make_training_loss,
 )
 from cs_basics.run.hardware import resolve_dtype
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.token_file import open_token_file
-from cs_basics.training import Batch, TrainingDivergedError, Update, train
+from cs_basics.run.updates import make_updates
+from cs_basics.training import Batch, TrainingDivergedError, Update
 from cs_basics.variants.dropout import Dropout
-from cs_basics.variants.ensemble import build_models
 from cs_basics.variants.head_bias import set_head_bias
+from cs_basics.variants.model import build_model
 
 from .models import llama
 from .worker import answer_all
@@ -107,9 +108,12 @@ class Racer:
             losses.append(update.loss)
 
         try:
-            train(
-                self.model, self.optimizer, batches(), self.lr_at, loss_of=self.loss_of,
-                max_grad_norm=self.config.optim.max_grad_norm, first_step=self.step + 1,
+            make_updates(
+                self.optimizer, batches(), self.lr_at, self.loss_of,
+                lambda: float(
+                    clip_grad_norm(self.model.parameters(), self.config.optim.max_grad_norm)
+                ),
+                first_step=self.step + 1,
                 on_update=after,
             )  # fmt: skip
         except TrainingDivergedError:  # Of this rate alone: the others train on.
@@ -134,10 +138,8 @@ class Racer:
             return math.inf
         config = self.config
         self.dropout.rest()
-        is_one = config.model.num_models == 1
         result = evaluate(
-            # The loss of an ensemble's prediction is not the one that its members learn from.
-            self.loss_of if is_one else self.plain_loss_of,
+            self.loss_of,
             self.valid,
             config.model.context_length,
             config.data.batch_size,
@@ -156,7 +158,7 @@ def make_ours(config: TrainConfig) -> Training:
     dtype = resolve_dtype(config.run.dtype, CPU)
     is_fast, rows = config.run.fast == "auto", config.data.batch_size
     torch.manual_seed(0)
-    model = build_models(config.model)
+    model = build_model(config.model)
     if is_fast:
         accelerate(model)
     optimizer = make_optimizer(model, config, is_fast=is_fast)
@@ -164,7 +166,7 @@ def make_ours(config: TrainConfig) -> Training:
     dropout = Dropout(model, config.optim.dropout, shape, config.optim.dropout_from)
     plain_loss_of = make_loss_function(model, dtype)
     if not is_fast:
-        return model, optimizer, make_training_loss(model, dtype), plain_loss_of, dropout
+        return model, optimizer, plain_loss_of, plain_loss_of, dropout
     loss_of = compile_training(model, config.model, optimizer, dtype, rows)
     return model, optimizer, loss_of, plain_loss_of, dropout
 
@@ -211,7 +213,7 @@ def with_muon(peer: nn.Module, config: TrainConfig) -> Any:  # noqa: ANN401
     muon = torch.optim.Muon(  # noqa: TID251 (a peer)
         [{"params": list(matrices.values()), "lr_ratio": ratio}],
         weight_decay=optim.weight_decay / ratio,
-        momentum=optim.muon_momentum,
+        momentum=0.95,
         adjust_lr_fn="match_rms_adamw",
     )
     others = [p for name, p in named.items() if name not in matrices]

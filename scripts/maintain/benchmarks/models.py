@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from cs_basics.optim import clip_grad_norm
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import LossFunction
-from cs_basics.training import Batch, train
+from cs_basics.run.updates import make_updates
+from cs_basics.training import Batch
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import build_model
@@ -128,4 +130,8 @@ def training_step(
     model: nn.Module, optimizer: Optimizer, loss_of: LossFunction, batch: Batch
 ) -> Callable[[], None]:
     """Return a function that makes one update by the book's loop, always with the same batch."""
-    return lambda: train(model, optimizer, [batch], lambda _: 1e-3, loss_of=loss_of)
+
+    def clip() -> float:
+        return float(clip_grad_norm(model.parameters(), 1.0))
+
+    return lambda: make_updates(optimizer, [batch], lambda _: 1e-3, loss_of, clip)

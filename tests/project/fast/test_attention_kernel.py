@@ -248,7 +248,7 @@ def fast_model(**change):
         {},
         {"num_kv_heads": 1},
         {"positions": "none"},
-        {"head_dim": 64, "head_norm": "gated"},
+        {"head_dim": 64},
         {"value_residual": True, "num_layers": 3, "num_kv_heads": 2},
     ],
     ids=str,

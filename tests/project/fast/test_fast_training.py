@@ -66,13 +66,11 @@ def test_the_twins_reach_the_losses_of_the_book(config, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # PyTorch's own, of what it does to compile.
 def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config, tmp_path, caplog):
-    names = ("off", "auto", "again", "two-off", "two-auto")
+    names = ("off", "auto", "again")
     runs = {
         # Large enough for the gradient of the embedding to be shared out among threads.
         name: config.replace(
             fast="off" if name.endswith("off") else "auto",
-            # An ensemble runs the code that was compiled for one model.
-            num_models=2 if name.startswith("two") else 1,
             run_dir=tmp_path / name,
             batch_size=16,
             context_length=64,

@@ -5,8 +5,7 @@ import copy
 import pytest
 import torch
 
-from cs_basics import optim
-from cs_basics.fast import adamw, compilation
+from cs_basics.fast import compilation
 from cs_basics.fast.adamw import FusedAdamW, update_in_place
 from cs_basics.optim import AdamW
 
@@ -104,22 +103,6 @@ def test_a_closure_is_called_once_with_gradients():
     assert losses == [3.0]
     assert p.grad is not None
     assert p[0].item() < 1
-
-
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_the_rule_stands_in_the_book_alone(monkeypatch, is_compiled):
-    def add_one(p, grad, m, v, *_):  # noqa: ARG001
-        return p + 1, m, v
-
-    for module in (optim, adamw):
-        monkeypatch.setattr(module, "adamw_update", add_one)
-    p = torch.nn.Parameter(torch.zeros(3))
-    p.grad = torch.ones(3)
-    optimizer = FusedAdamW([p])
-    if is_compiled:
-        optimizer.use(update_in_place)
-    optimizer.step()
-    assert p.tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.compile

@@ -28,17 +28,17 @@ FORMS = {
     "no bias": {"norm": "layernorm-no-bias"},
     "biases": {"ffn_bias": True},
     "gemma": {
-        "norm": "rmsnorm-gemma", "placement": "sandwich", "head_norm": "group", "head_dim": 6,
+        "norm": "rmsnorm-gemma", "placement": "sandwich", "head_dim": 6,
         "ffn": "gelu", "num_kv_heads": 2, "qk_norm": True,
     },
-    "centre": {"norm": "centre-only", "head_norm": "gated", "ffn": "relu", "ffn_bias": True},
+    "relu": {"ffn": "relu", "ffn_bias": True},
     "value residual": {
         "value_residual": True, "head_bias": True, "tie_embeddings": True, "num_layers": 3,
     },
     "mixed grouped values": {
         "value_residual": True, "num_kv_heads": 2, "head_bias": True, "num_layers": 3,
     },
-    "gain": {"norm": "gain-only", "head_norm": "gated-first", "ffn": "relu-squared"},
+    "relu squared": {"ffn": "relu-squared"},
 }  # fmt: skip
 
 

@@ -300,7 +300,6 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
         ({"placement": "none"}, "placement=none"),
         ({"norm": "layernorm"}, "norm=layernorm"),
         ({"norm": "rmsnorm-gemma"}, "norm=rmsnorm-gemma"),
-        ({"head_norm": "group"}, "head_norm=group"),
         ({"positions": "none"}, "positions=none"),
         ({"num_heads": 3, "head_dim": 12}, "num_heads=3 has no form"),
         ({"ffn": "silu"}, "ffn=silu"),

@@ -238,7 +238,7 @@ def test_a_reader_who_leaves_frees_the_place(served, path):
         [text] = filter(None, served.batch.places)
     until(served.is_idle, 1)
     assert text.end == "gone"
-    assert text.num_drawn < 5000
+    assert text.num_left > 0
 
 
 def test_a_text_ends_at_the_time_limit_and_others_wait_for_its_place(run):

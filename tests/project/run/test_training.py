@@ -15,8 +15,6 @@ from token_files import write_token_file
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import cosine_schedule
-from cs_basics.run.averaging import WeightAverage
-from cs_basics.run.batches import draw_batch, with_noise
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.evaluation import Evaluation, evaluate, make_loss_function
@@ -138,8 +136,7 @@ def uncompiled(monkeypatch):
         ({"fast": "auto", "order": "epochs"}, 8),
         ({"fast": "off", "optimizer": "muon"}, 11),
         ({"fast": "auto", "optimizer": "muon"}, 8),
-        ({"average_from": 0.5, "average_decay": 0.9}, 16),
-        ({"average_from": 0.8, "schedule": "linear", "token_noise": 0.1, "dropout": 0.2}, 8),
+        ({"schedule": "linear", "dropout": 0.2}, 8),
     ],
     ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else None,
 )
@@ -192,74 +189,6 @@ def test_each_group_of_weights_has_the_rate_the_betas_and_the_decay_that_are_ask
     assert [group["lr_ratio"] for group in groups] == [1.0, ratio, 1.0]
     assert [group["weight_decay"] for group in groups] == pytest.approx([0.3, decay, 0.0])
     assert [group["betas"] for group in groups] == [(0.8, 0.7)] * 3
-
-
-def test_a_finished_run_holds_the_mean_of_its_last_weights_and_goes_on_from_the_last(tiny_config):
-    config = tiny_config.replace(checkpoint_every=1, keep_checkpoints=30)
-    train_run(config)
-    folder = RunFolder(config.run.run_dir)
-    read = [torch.load(io.BytesIO(read_checkpoint(p).state), weights_only=True)["model"]
-            for p in folder.all_checkpoints()]  # fmt: skip
-    averaged = config.replace(run_dir=folder.path.with_name("averaged"), average_from=0.8)
-    result = train_run(averaged)
-    held = RunFolder(averaged.run.run_dir).load_model()
-    for name, weight in held.state_dict().items():
-        # Updates 16 to 20: progress is at least 0.8 from the 16th on.
-        mean = torch.stack([weights[name].double() for weights in read[15:]]).mean(dim=0)
-        torch.testing.assert_close(weight.double(), mean, rtol=1e-5, atol=1e-7)
-    assert result.loss == read_metrics(RunFolder(averaged.run.run_dir).metrics)[-1]["final/loss"]
-    assert result.loss != read_metrics(folder.metrics)[-1]["final/loss"]
-    # Longer runs have another schedule, so only what they begin with can be compared.
-    for run in (config, averaged):
-        train_run(run.replace(max_steps=21, average_from=1.0, min_lr_ratio=1.0), resume=True)
-    one, other = (final_state(run)["model"] for run in (config, averaged))
-    assert_same_bits(one, other)
-
-
-def test_a_run_resumed_with_more_steps_averages_from_its_own_start():
-    model = torch.nn.Linear(2, 2)
-    average = WeightAverage(model, start=0.5, decay=1.0)
-    average.add(0.6)
-    resumed = WeightAverage(model, start=0.5, decay=1.0)
-    resumed.restore(average.state())
-    for progress in (0.1, 0.5):
-        torch.nn.init.constant_(model.weight, progress)
-        resumed.add(progress)
-    assert resumed.mean[0].equal(model.weight)
-
-
-def test_a_mean_with_a_decay_forgets_the_first_weights(tiny_config):
-    config = tiny_config.replace(average_from=0.5, average_decay=0.6)
-    corpus = SimpleNamespace(train=SimpleNamespace(tokens=np.zeros(99, dtype=np.int64)))
-    trainer = Trainer(config, RunFolder(config.run.run_dir), corpus, Clock(1, None))
-    for value in (1.0, 2.0, 4.0, 8.0):
-        for parameter in trainer.model.parameters():
-            torch.nn.init.constant_(parameter, value)
-        trainer.average.add(1.0)
-    assert len(trainer.average.mean) == len(list(trainer.model.parameters()))
-    for mean in trainer.average.mean:
-        # The second weights count for a half, later ones for 1 - 0.6: 1, 1.5, 2.5, 4.7.
-        torch.testing.assert_close(mean, torch.full_like(mean, 4.7))
-
-
-def test_noise_replaces_a_share_of_the_inputs_by_any_token():
-    torch.manual_seed(0)
-    ids = torch.zeros(100, 100, dtype=torch.int64)
-    changed = with_noise(ids, 0.25, 5)
-    assert (changed != ids).float().mean().item() == pytest.approx(0.25 * 4 / 5, abs=0.02)
-    assert changed.unique().tolist() == [0, 1, 2, 3, 4]
-    assert not ids.any()
-
-
-def test_the_noise_of_a_run_is_in_its_inputs_and_never_in_its_targets(tiny_config):
-    drawn = []
-    for share in (0.0, 0.5):
-        config = tiny_config.replace(token_noise=share)
-        torch.manual_seed(0)
-        drawn.append(draw_batch(np.arange(200), config, 0, slice(0, 4), torch.device("cpu")))
-    (plain, wanted), (noisy, targets) = drawn
-    assert targets.equal(wanted)
-    assert (noisy != plain).float().mean().item() == pytest.approx(0.5, abs=0.2)
 
 
 def test_a_linear_schedule_rises_and_falls_in_straight_lines():

@@ -91,13 +91,6 @@ def test_all_variants_of_a_seed_draw_the_same_batches(tiny_config, shared, tmp_p
     assert not torch.equal(seen["base"], seen["other"])
 
 
-@pytest.mark.parametrize("changed", [{"average_from": 0.5}, {"num_models": 2}])
-def test_what_an_ablation_does_not_do_is_refused_before_any_work(tiny_config, shared, changed):
-    with pytest.raises(ValueError, match="trains one model and averages no weights"):
-        run_variant(tiny_config.replace(**changed), shared)
-    assert not tiny_config.run.run_dir.exists()
-
-
 def test_a_budget_without_an_update_is_named(tiny_config, shared):
     config = tiny_config.replace(max_steps=None, max_minutes=1e-7)
     with pytest.raises(ValueError, match=r"max_minutes=1e-07 was over before the first update"):

@@ -16,7 +16,6 @@ from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.variants import head_bias
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.ensemble import build_models
 from cs_basics.variants.head_bias import log_shares, set_head_bias
 from cs_basics.variants.model import build_model
 
@@ -64,11 +63,10 @@ def test_it_is_added_to_the_logits_and_nothing_else_changes(is_tied):
     torch.testing.assert_close(biased(IDS), plain(IDS) + bias)
 
 
-def test_every_member_of_an_ensemble_gets_it_and_other_models_stay_as_they_are():
-    ensemble = build_models(ModelConfig(**SIZES.__dict__ | {"num_models": 2}))
-    set_head_bias(ensemble, TOKENS)
-    for member in ensemble.members:
-        assert torch.equal(member.lm_head.bias, log_shares(TOKENS, 19))
+def test_it_is_set_to_the_shares_and_other_models_stay_as_they_are():
+    biased = build_model(SIZES)
+    set_head_bias(biased, TOKENS)
+    assert torch.equal(biased.lm_head.bias, log_shares(TOKENS, 19))
     plain = build_model(ModelConfig(**SIZES.__dict__ | {"head_bias": False}))
     before = {name: value.clone() for name, value in plain.state_dict().items()}
     set_head_bias(plain, TOKENS)
@@ -76,19 +74,15 @@ def test_every_member_of_an_ensemble_gets_it_and_other_models_stay_as_they_are()
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("num_models", [1, 2])
-def test_only_the_bias_is_not_decayed(tiny_config, optimizer, num_models):
-    config = tiny_config.replace(
-        head_bias=True, optimizer=optimizer, num_models=num_models, weight_decay=0.3
-    )
-    model = build_models(config.model)
+def test_only_the_bias_is_not_decayed(tiny_config, optimizer):
+    config = tiny_config.replace(head_bias=True, optimizer=optimizer, weight_decay=0.3)
+    model = build_model(config.model)
     groups = make_optimizer(model, config).param_groups
     held = [id(p) for group in groups for p in group["params"]]
     assert sorted(held) == sorted(map(id, model.parameters()))
     names = {id(p): name for name, p in model.named_parameters()}
     undecayed = [names[id(p)] for g in groups if not g["weight_decay"] for p in g["params"]]
-    assert len(undecayed) == num_models
-    assert all(name.endswith("lm_head.bias") for name in undecayed)
+    assert undecayed == ["lm_head.bias"]
 
 
 def test_its_loss_is_not_computed_in_chunks_which_know_no_bias():

@@ -24,8 +24,7 @@ def optimizer_of(kind, dtype=torch.float32):
     matrices = [torch.nn.Parameter(torch.randn(shape, dtype=dtype)) for shape in SHAPES]
     vector = torch.nn.Parameter(torch.randn(7, dtype=dtype))
     of_muon = {"momentum": 0.9, "num_steps": 4, "lr": 3e-2}
-    of_heads = {**of_muon, "params": [torch.nn.Parameter(torch.randn(6, 5))], "num_blocks": 3}
-    groups = [{"params": [vector]}, of_heads, {**of_muon, "params": matrices}]
+    groups = [{"params": [vector]}, {**of_muon, "params": matrices}]
     return kind(groups, lr=1e-2, weight_decay=0.3)
 
 
@@ -126,29 +125,6 @@ def test_in_bfloat16_nothing_diverges(num_steps):
     x = torch.randn(2000, 4, 5).bfloat16()
     result = orthogonalised_in_place(x, minimax(num_steps)).float()
     assert torch.linalg.matrix_norm(result, 2).max() < (1.45 if num_steps > 1 else 1.9)
-
-
-def test_the_blocks_of_a_matrix_are_updated_like_matrices_of_their_own():
-    torch.manual_seed(0)
-    start, gradient = torch.randn(2, 6, 4)
-    whole = torch.nn.Parameter(start.clone())
-    blocks = [torch.nn.Parameter(part.clone()) for part in start.chunk(3)]
-    whole.grad = gradient
-    for block, part in zip(blocks, gradient.chunk(3), strict=True):
-        block.grad = part
-    settings = {"momentum": 0.9, "num_steps": 3}
-    Muon([{"params": [whole], "num_blocks": 3, **settings}]).step()
-    Muon([{"params": blocks, **settings}]).step()
-    torch.testing.assert_close(whole.detach(), torch.cat(blocks).detach())
-
-
-def test_heads_are_the_blocks_of_their_projections(tiny_config):
-    settings = {"num_heads": 4, "num_kv_heads": 2, "optimizer": "muon", "muon_by_head": True}
-    config = tiny_config.replace(**settings)
-    optimizer = make_optimizer(build_model(config.model), config)
-    blocks = [(len(g["params"]), g.get("num_blocks")) for g in optimizer.matrix_groups()]
-    layers = config.model.num_layers
-    assert blocks == [(layers, 4), (layers, 2), (layers, 2), (4 * layers, None)]
 
 
 def test_a_vector_is_refused():

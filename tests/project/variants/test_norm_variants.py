@@ -4,12 +4,11 @@ import norm_oracles as oracles
 import numpy as np
 import pytest
 import torch
-from norm_cases import D_MODEL, NOT_DIVIDING, VARIANTS, build, gradients_of, random, to_numpy
+from norm_cases import D_MODEL, VARIANTS, build, gradients_of, random, to_numpy
 from norm_claims import NormClaims, root_mean_square
 
 from cs_basics.norms import LayerNorm, RMSNorm
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
 from cs_basics.variants.model import make_norm
 from cs_basics.variants.norms import (
     GatedRMSNorm,
@@ -22,23 +21,6 @@ from cs_basics.variants.norms import (
 
 class TestNorms(NormClaims):
     names = VARIANTS
-
-
-class TestNotDividing:
-    """What a norm promises that has no eps and no limit of its own."""
-
-    names = NOT_DIVIDING
-    test_values = NormClaims.test_a_norm_does_in_every_shape_what_its_definition_says
-    test_dtypes = NormClaims.test_a_norm_keeps_the_dtype_and_rounds_only_its_result
-    test_gradients = NormClaims.test_the_gradients_are_those_of_finite_differences
-    test_weights = NormClaims.test_the_names_of_the_weights_are_weight_and_bias
-
-
-def test_layernorm_is_centring_and_then_rmsnorm():
-    centre, x = CentreOnlyNorm(D_MODEL), random(5, D_MODEL)
-    torch.testing.assert_close(RMSNorm(D_MODEL)(centre(x)), LayerNorm(D_MODEL)(x))
-    assert torch.equal(centre(4 * x), 4 * centre(x))
-    assert torch.equal(GainOnly(D_MODEL)(x), x)
 
 
 def test_gemmas_norm_starts_as_rmsnorm_with_weights_of_zero():
@@ -145,8 +127,6 @@ def test_a_gate_of_another_shape_is_rejected():
         ("partial-rmsnorm", PartialRMSNorm, "num_measured=4"),
         ("group-rmsnorm", GroupRMSNorm, "num_groups=2"),
         ("rmsnorm-gemma", GemmaRMSNorm, "d_model=8, eps=0.25"),
-        ("centre-only", CentreOnlyNorm, "d_model=8"),
-        ("gain-only", GainOnly, "d_model=8"),
     ],
 )
 def test_make_norm_builds_each_kind_with_its_choice(kind, type_, printed):

@@ -5,16 +5,16 @@ from collections.abc import Callable
 import torch
 
 from cs_basics.fast import accelerate
-from cs_basics.optim import AdamW
+from cs_basics.optim import AdamW, clip_grad_norm
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.presets import PRESETS
+from cs_basics.run.updates import make_updates
 from cs_basics.study.claims.claim import FALSE, NOT_SEEN, Claim, Intervals, Values, true_if
 from cs_basics.study.claims.draws import normal
 from cs_basics.study.claims.norm_calls import calls_of, norms
 from cs_basics.study.claims.sources import CIRCULATES, NARANG, ZHANG
 from cs_basics.study.timing import alternating_times
-from cs_basics.training import train
 from cs_basics.variants.model import build_model
 
 ROWS, D, ROUNDS = 4096, 512, 101
@@ -68,7 +68,11 @@ def step_of(config: TrainConfig, seed: int, compiled: bool) -> Callable[[], None
     shape = (config.data.batch_size, config.model.context_length + 1)
     ids = torch.randint(config.model.vocab_size, shape)
     batch, optimizer = (ids[:, :-1], ids[:, 1:]), AdamW(model.parameters())
-    return lambda: train(model, optimizer, [batch], lambda _: 1e-3, loss_of=loss_of)
+
+    def clip() -> float:
+        return float(clip_grad_norm(model.parameters(), 1.0))
+
+    return lambda: make_updates(optimizer, [batch], lambda _: 1e-3, loss_of, clip)
 
 
 def one_token(seed: int) -> Values:

@@ -11,9 +11,9 @@ from torch.utils.checkpoint import checkpoint
 
 from cs_basics.functional import cross_entropy
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.ensemble import LossFunction, mean_of, members_of
 
 Thing = TypeVar("Thing")
+LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +45,6 @@ def compile_training(
         checkpoints_activations: Not needed here.
     """
     del config, optimizer, num_rows, is_alone, checkpoints_activations
-    return mean_of([_compile_loss(member, dtype) for member in members_of(model)])
-
-
-def _compile_loss(model: nn.Module, dtype: torch.dtype) -> LossFunction:
-    """Compile the loss of one model."""
     device, is_mixed = next(model.parameters()).device, dtype != torch.float32
 
     def loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
@@ -69,9 +64,8 @@ def _compile_loss(model: nn.Module, dtype: torch.dtype) -> LossFunction:
 
 def checkpoint_blocks(model: nn.Module) -> None:
     """Keep only what enters each block and compute the rest again in the backward, in place."""
-    for member in members_of(model):
-        for block in member.layers:
-            block.forward = _recomputed(block.forward)
+    for block in model.layers:  # pyright: ignore[reportGeneralTypeIssues]
+        block.forward = _recomputed(block.forward)
 
 
 def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:

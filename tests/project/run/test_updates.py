@@ -1,0 +1,118 @@
+"""The updates of a run are the book's, and what resuming, parts and groups change of them."""
+
+import pytest
+import torch
+
+from cs_basics.functional import cross_entropy
+from cs_basics.layers import Linear
+from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
+from cs_basics.run.updates import make_updates
+from cs_basics.training import TrainingDivergedError, train
+from cs_basics.transformer import TransformerLM
+
+VOCAB_SIZE = 20
+
+
+def make_model():
+    torch.manual_seed(0)
+    return TransformerLM(VOCAB_SIZE, 8, 16, 1, 2, 24, dtype=torch.float64)
+
+
+def make_batches(count):
+    generator = torch.Generator().manual_seed(0)
+    ids = [torch.randint(VOCAB_SIZE, (4, 9), generator=generator) for _ in range(count)]
+    return [(part[:, :-1], part[:, 1:]) for part in ids]
+
+
+def lr_at(step):
+    return cosine_schedule(step, 1e-2, 1e-3, 2, 6)
+
+
+def updates_of(model, optimizer, batches, **settings):
+    updates = []
+
+    def loss_of(inputs, targets):
+        return cross_entropy(model(inputs), targets)
+
+    def clip():
+        return float(clip_grad_norm(model.parameters(), 0.5))
+
+    make_updates(
+        optimizer, batches, lr_at, loss_of, clip, on_update=updates.append, **settings
+    )  # fmt: skip
+    return updates
+
+
+def assert_same_weights(model, other, **tolerances):
+    for one, two in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(one, two, **tolerances)
+
+
+def test_the_updates_are_those_of_the_book():
+    book, model, expected = make_model(), make_model(), []
+    optimizer = AdamW(book.parameters())
+    train(
+        book, optimizer, make_batches(6), lr_at, max_grad_norm=0.5, on_update=expected.append
+    )  # fmt: skip
+    assert updates_of(model, AdamW(model.parameters()), make_batches(6)) == expected
+    assert_same_weights(model, book, rtol=0, atol=0)
+
+
+def test_a_run_goes_on_with_the_number_of_its_first_step():
+    whole, parts, batches = make_model(), make_model(), make_batches(6)
+    expected = updates_of(whole, AdamW(whole.parameters()), batches)
+    optimizer = AdamW(parts.parameters())
+    found = updates_of(parts, optimizer, batches[:2])
+    found += updates_of(parts, optimizer, batches[2:], first_step=3)
+    assert found == expected
+    assert [update.step for update in found] == [1, 2, 3, 4, 5, 6]
+    assert_same_weights(parts, whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("num_parts", [2, 4])
+def test_the_gradients_of_parts_add_up_to_those_of_the_batch(num_parts):
+    whole, model, sizes = make_model(), make_model(), []
+    expected = updates_of(whole, AdamW(whole.parameters()), make_batches(3))
+    model.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
+    found = updates_of(model, AdamW(model.parameters()), make_batches(3), num_parts=num_parts)
+    assert sizes == [4 // num_parts] * 3 * num_parts
+    for one, other in zip(expected, found, strict=True):
+        assert other.loss == pytest.approx(one.loss, rel=1e-12)
+        assert other.grad_norm == pytest.approx(one.grad_norm, rel=1e-9)
+    assert_same_weights(model, whole, rtol=1e-8, atol=1e-10)
+
+
+def test_a_batch_that_cannot_be_cut_evenly_is_refused():
+    model = make_model()
+    with pytest.raises(ValueError, match=r"a batch of 4 rows cannot be cut evenly into .*=3"):
+        updates_of(model, AdamW(model.parameters()), make_batches(1), num_parts=3)
+
+
+def test_a_group_multiplies_the_rate_by_its_ratio():
+    layer, other, rates = Linear(3, 3), torch.nn.Parameter(torch.ones(3)), []
+    groups = [{"params": layer.parameters()}, {"params": [other], "lr_ratio": 10.0}]
+    optimizer = AdamW(groups, lr=77.0)
+
+    def loss_of(inputs, targets):
+        return (layer(inputs) * other - targets).square().mean()
+
+    def keep_rates(update):
+        rates.append([update.lr, *(group["lr"] for group in optimizer.param_groups)])
+
+    batch = (torch.randn(4, 3), torch.randn(4, 3))
+    rate_of = {1: 0.1, 2: 0.05}.__getitem__
+    make_updates(optimizer, [batch] * 2, rate_of, loss_of, lambda: 0.0, on_update=keep_rates)
+    assert rates == [[0.1, 0.1, 1.0], [0.05, 0.05, 0.5]]
+
+
+def test_an_update_that_is_not_finite_is_not_made():
+    model, updates = make_model(), []
+    loss_of = lambda inputs, _: 0 * model(inputs).sum()  # noqa: E731
+    optimizer = AdamW(model.parameters())
+    with pytest.raises(TrainingDivergedError, match="step 7: loss 0, gradient norm nan"):
+        make_updates(
+            optimizer, make_batches(1), lr_at, loss_of, lambda: float("nan"),
+            first_step=7, on_update=updates.append,
+        )  # fmt: skip
+    assert not updates
+    assert not optimizer.state
