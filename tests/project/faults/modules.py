@@ -98,7 +98,7 @@ fault("embedding", "rows start like a linear layer's", "which is for linear laye
     embedding_from(truncated(right_sigma))
 )
 fault("embedding", "fresh rows are not truncated", "not truncated")(embedding_from(torch.randn))
-fault("positionwise_feedforward", "weights start from N(0, 1)", "expected N(0")(
+fault("positionwise_feedforward", "weights start from N(0, 1)", "sigma is 1")(
     swiglu_from(truncated(lambda *_: 1))
 )
 fault("rmsnorm", "the gain starts from 0", "expected 1")(rmsnorm_from(torch.zeros))
@@ -181,7 +181,7 @@ def as_asked(name, rows, columns):
 fault("transformer_lm", "no weight is initialised", "whatever lay in memory")(
     model_from(lambda _, *shape: torch.empty(*shape))
 )
-fault("transformer_lm", "all weights start from N(0, 1)", "standard deviation")(
+fault("transformer_lm", "all weights start from N(0, 1)", "sigma is 1")(
     model_from(lambda _, *shape: torch.randn(*shape))
 )
 fault("transformer_lm", "all weights start from N(0, 0.02^2)", "standard deviation 0.0")(
