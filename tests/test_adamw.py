@@ -349,13 +349,6 @@ def test_adamw_goes_on_from_its_saved_state(observe, rng, restart_after):
     examine(observe, groups, OPTIONS, gradients, restart_after=restart_after)
 
 
-@pytest.mark.parametrize("restart_after", [2, 3])
-def test_adamw_saves_the_step_of_each_parameter(observe, rng, restart_after):
-    missing = {(0, 1), (1, 1), (4, 0)}
-    parameters, gradients = draw(rng, [(3,), (2,)], 7, missing)
-    examine(observe, [{"params": parameters}], OPTIONS, gradients, restart_after=restart_after)
-
-
 def test_adamw_does_not_mind_another_optimizer(observe, rng):
     parameters, gradients = draw(rng, [(3,), (2,)], steps=4)
     # Beta2 so near to 1 that the bias correction tells the hundredth step from the first.

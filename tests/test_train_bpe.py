@@ -276,9 +276,7 @@ def test_train_keeps_text_that_is_not_nfc(observe):
     examine(observe, "cafe\u0301 caf\u00e9 cafe\u0301 \ufb01 \u212b \u00c5".encode() * 3, 20)
 
 
-@pytest.mark.parametrize(
-    "text", [b"a", b" ", b" a 1\n a 1\n", 2 * b" b c d", END.encode(), END.encode() * 3]
-)
+@pytest.mark.parametrize("text", [b"a", b" ", b" a 1\n a 1\n", 2 * b" b c d", END.encode()])
 def test_train_takes_a_text_with_hardly_any_pairs(observe, text):
     fresh, special = observe.fresh.data(text), observe.fresh.special(END)
     if oracles.train_bpe(fresh, 256 + 1 + 50, [special]):
@@ -310,7 +308,7 @@ def examine_without_pairs(observe, text):
     check_ids(seen["vocab"])
 
 
-@pytest.mark.parametrize("text", [" ab ab", " low low lower lower", f"aa{END}aa{END}bb{END}bb"])
+@pytest.mark.parametrize("text", [" ab ab", " low low lower lower", " aa bb aa bb"])
 def test_train_stops_when_nothing_is_left_to_merge(observe, text):
     examine(observe, text.encode(), 100, [END], to_the_end=True)
 

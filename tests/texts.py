@@ -6,11 +6,12 @@ END = "<|endoftext|>"
 # Means the same if it is part of a regular expression without being escaped.
 STOP = "STOP"
 
-# English with contractions, numbers and punctuation, in lines that may be encoded one by one.
+# English with contractions, numbers and punctuation, without capitals, in lines that may be encoded
+# one by one.
 PROSE = (
-    "The quick brown fox jumps over the lazy dog. The dog doesn't mind; it's asleep, isn't it?\n"
-    "They'll say \"we've 1234 reasons\", I'm sure you're right: 3.14159, 2,718 and 10%.\n"
-    "A banana or a bandana lies lower than the lowest, newer than the newest of wider ones.\n"
+    "the quick brown fox jumps over the lazy dog. the dog doesn't mind; it's asleep, isn't it?\n"
+    "they'll say \"we've 1234 reasons\", he'd see you're right: 3.14159, 2,718 and 10%.\n"
+    "a banana or a bandana lies lower than the lowest, newer than the newest of wider ones.\n"
 )
 # Also accents composed and not; Cyrillic, Greek, Chinese, Arabic, Hindi; an emoji family held
 # together by joiners; spaces of other kinds, line ends of Windows.
