@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from points import claim_of
-from report import RUBRIC, foundations
-
 from faults.run import Failure, failures_of, naming, problems_of, run_each, share_lost
 from planted.measure import write_repository
 from planted.plantings import Planting, read
+from points import claim_of
+from report import RUBRIC, foundations
 
 FILES = ("limits.txt", "limits_text.txt")
 
@@ -26,7 +25,7 @@ class Limit:
     problem: str
     claim: str
     most: Fraction
-    """The share of a problem's points that it may cost."""
+    """The share of a problem's points that it may cost; 0 where nothing may fail."""
     words: str
     """What a message has to say."""
     is_alone: bool = False
@@ -72,12 +71,14 @@ class Cost:
         """What is wrong with the examination; nothing, if one cause has one cost."""
         most = float(self.limit.most) + 1e-9
         dear = [f"{problem} loses {lost:.1%}" for problem, lost in self.lost.items() if lost > most]
+        silent = [
+            *([] if self.inside else ["no item of its claim fails"]),
+            *([f"named {self.naming}"] if self.naming != "rightly" else []),
+        ]
         return [
-            *([self.error] if self.error else []),
-            *([] if self.inside or self.error else ["no item of its claim fails"]),
+            *([self.error] if self.error else silent if self.limit.most else []),
             *(f"fails {item}" for item in self.outside),
             *dear,
-            *([f"named {self.naming}"] if self.naming != "rightly" else []),
         ]
 
 

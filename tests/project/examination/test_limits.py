@@ -1,8 +1,5 @@
 """Right work that stops at one difficulty is charged for that alone, and told what it is."""
 
-import os
-
-import pytest
 from bank.limits import load
 
 

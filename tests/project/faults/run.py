@@ -32,7 +32,7 @@ CHILD_LIMIT_S = 240
 
 # How the examination introduces the mistake that an answer fits, and what an exception hangs on.
 EXPLANATION = "This is what comes out when"
-CONTROL = "The same call runs"
+CONTROL = "The same call"
 
 # The stand-ins as adapters of a repository of their own, for probes that start another process.
 ADAPTERS_FILE = """
