@@ -102,11 +102,7 @@ def explained(observe, case, **options):
 
 
 def examine(observe, case, **options):
-    """Ask with one batch axis; whoever takes two only (batch and heads) may have those.
-
-    Returns:
-        The case that was answered, and what is right.
-    """
+    """Ask with one batch axis; whoever takes two only (batch and heads) may have those."""
     expected = oracles.attention(*case.values())
 
     def ask(observe, case, expected):
@@ -114,7 +110,7 @@ def examine(observe, case, **options):
 
     options = explained(observe, case, **options)
     other = [split(case), with_two_batch_axes(expected)]
-    return in_either_form(ask, observe, [case, expected], other)
+    in_either_form(ask, observe, [case, expected], other)
 
 
 @pytest.mark.parametrize("d_k", [4, 8, 16])
@@ -159,23 +155,28 @@ def test_attention_takes_any_number_of_queries_and_keys(observe, rng, queries, k
         examine(observe, attention_case(rng, queries=queries, keys=keys))
 
 
-@pytest.mark.parametrize("axes", [(), (1,), (2, 1), (1, 3)], ids=str)
-def test_attention_shares_one_mask_between_batch_rows(observe, rng, axes):
-    case = attention_case(rng, (2, 3))
-    places = tuple(slice(size) for size in axes) if len(axes) == 2 else (0, *map(slice, axes))
-    shared = case | {"mask": case["mask"][places] if axes else case["mask"][0, 0]}
+@pytest.mark.parametrize(
+    "places",
+    [np.s_[0, 0], np.s_[0, :1], np.s_[:, :1], np.s_[:1]],
+    ids=["()", "(1,)", "(2, 1)", "(1, 3)"],
+)
+def test_attention_shares_one_mask_between_batch_rows(observe, rng, places):
+    two = attention_case(rng, (2, 3))
+    one = {name: value.reshape(6, *value.shape[2:]) for name, value in two.items()}
+    forms = [[case, oracles.attention(*case.values())] for case in (two, one)]
     # Where one batch axis is all that is taken, one mask for all of it is asked for.
-    one = {name: value.reshape(6, *value.shape[2:]) for name, value in case.items()}
-    examine(observe, one)
-    one["mask"] = one["mask"][0] if axes == () else one["mask"][:1]
-    forms = [[form, oracles.attention(*form.values())] for form in (shared, one)]
-    options = explained(observe, shared)
+    masks = two["mask"][places], one["mask"][0 if places == (0, 0) else np.s_[:1]]
+    shared = [
+        [case | {"mask": mask}, oracles.attention(*(case | {"mask": mask}).values())]
+        for (case, _), mask in zip(forms, masks, strict=True)
+    ]
 
     def ask(observe, case, expected):
-        ask_exactly(observe, case, expected, **options)
+        ask_exactly(observe, case, expected, **explained(observe, case))
 
+    answered = in_either_form(ask, observe, *forms)
     with noting("with a mask for each batch row; rows may share one"):
-        in_either_form(ask, observe, *forms)
+        ask(observe, *shared[answered is forms[1]])
 
 
 def test_attention_of_one_call_does_not_depend_on_another(observe, rng):
@@ -276,7 +277,10 @@ def test_attention_keeps_the_dtype(observe, rng, dtype, tolerance):
 
 
 def test_attention_takes_inputs_that_are_not_contiguous(observe, rng):
-    answered = examine(observe, attention_case(rng))
+    case = attention_case(rng)
+    expected = oracles.attention(*case.values())
+    two_axes = [split(case), with_two_batch_axes(expected)]  # They can be merged into one.
+    answered = in_either_form(ask_exactly, observe, two_axes, [case, expected])
     with noting(CONTIGUOUS):
         ask_exactly(observe, *answered, how={"strided": ["Q", "K", "V", "mask"]})
 

@@ -150,7 +150,7 @@ def embedding_trials(observe):
         )
 
 
-def embedding_case(rng, shape=ROWS):
+def embedding_case(rng, shape=(2, 6)):
     table = normal(rng, 9, 4)
     # The first and the last id have an item of their own.
     ids = np.asarray(rng.integers(1, 8, shape))
@@ -172,7 +172,7 @@ def examine_embedding(observe, case, strided=()):
 
 
 @pytest.mark.problem("embedding")
-@pytest.mark.parametrize("shape", [ROWS, (4, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(2, 6), (4, 5)], ids=str)
 def test_embedding_looks_up_one_row_per_id(observe, rng, shape):
     examine_embedding(observe, embedding_case(rng, shape))
 

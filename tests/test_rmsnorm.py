@@ -21,7 +21,8 @@ from trials import ask, once
 pytestmark = pytest.mark.problem("rmsnorm")
 
 
-def rmsnorm_case(rng, leading=(2, 3), d_model=8, eps=1e-5, scale=1.0, shift=0.5):
+def rmsnorm_case(rng, leading=(2, 3), d_model=8, eps=1e-5, scale=10.0, shift=0.5):
+    # At this size eps makes no difference.
     x = shift + rng.standard_normal((*leading, d_model))
     return {
         "d_model": d_model,
@@ -35,11 +36,11 @@ def rmsnorm_case(rng, leading=(2, 3), d_model=8, eps=1e-5, scale=1.0, shift=0.5)
 def trials(observe):
     rng = np.random.default_rng(0)
     for label, case in {
-        "one vector": rmsnorm_case(rng, ()),
-        "a batch of 4": rmsnorm_case(rng, (4,)),
-        "as many rows as coordinates": rmsnorm_case(rng, (8,)),
-        "two batch axes": rmsnorm_case(rng, (2, 3), d_model=5),
-        "another d_model": rmsnorm_case(rng, (3,), d_model=12, shift=0),
+        "one vector": rmsnorm_case(rng, (), scale=1.0),
+        "a batch of 4": rmsnorm_case(rng, (4,), scale=1.0),
+        "as many rows as coordinates": rmsnorm_case(rng, (8,), scale=1.0),
+        "two batch axes": rmsnorm_case(rng, (2, 3), d_model=5, scale=1.0),
+        "another d_model": rmsnorm_case(rng, (3,), d_model=12, scale=1.0, shift=0),
         "eps=1e-2, mean square 1e-2": rmsnorm_case(rng, (3,), eps=1e-2, scale=0.1),
         "eps=1e-5, mean square 1e-5": rmsnorm_case(rng, (3,), eps=1e-5, scale=3e-3),
         "eps=1e-7, mean square 1e-7": rmsnorm_case(rng, (3,), eps=1e-7, scale=3e-4),
@@ -71,7 +72,7 @@ def examine(observe, case, strided=(), **options):
     expect_unchanged(seen["changed"], "run_rmsnorm")
 
 
-@pytest.mark.parametrize("leading", [(2, 3), (4, 8), (8, 4)], ids=str)
+@pytest.mark.parametrize("leading", [(2, 3), (4, 5), (8, 8)], ids=str)
 def test_rmsnorm_divides_by_the_root_mean_square(observe, rng, leading):
     examine(observe, rmsnorm_case(rng, leading))
 
@@ -107,13 +108,13 @@ def test_rmsnorm_is_exact_for_inputs_of_any_size(observe, rng, scale):
 
 
 def test_rmsnorm_of_each_vector_is_its_own(observe, rng):
-    case = rmsnorm_case(rng, (4, 3))
+    case = rmsnorm_case(rng, (4, 3), scale=1.0)
     case["in_features"] *= np.array([1, 100, 0.01, 10], np.float32)[:, None, None]
     examine(observe, case)
 
 
 def test_rmsnorm_of_one_coordinate_is_nearly_its_sign(observe, rng):
-    examine(observe, rmsnorm_case(rng, d_model=1))
+    examine(observe, rmsnorm_case(rng, d_model=1, scale=1.0))
 
 
 def test_rmsnorm_takes_inputs_that_are_not_contiguous(observe, rng):

@@ -13,6 +13,6 @@ claim whose items it may fail, the most that it may cost, and words that the mes
     +        return torch.einsum("bi,oi->bo", x, self.weight)
 
 The most is 1/5 of a problem's points where the limit is one in practice, too, 1/20 where it is the
-contract alone that asks for more, and 0 where nothing may fail. A problem that is built from this one has claims of the same
-names, so that a limit may show there as well.
+contract alone that asks for more, and 0 where nothing may fail. A problem that is built from this
+one has claims of the same names, so that a limit may show there as well.
 """

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import pytest
 import torch
+from compare import EXPLANATION
 from points import points
 from report import RUBRIC
 
@@ -30,8 +31,7 @@ EXAMINATION = ROOT / "tests"
 # Seconds of CPU time; ten times as many by the clock, for a child that waits instead.
 CHILD_LIMIT_S = 240
 
-# How the examination introduces the mistake that an answer fits, and what an exception hangs on.
-EXPLANATION = "This is what comes out when"
+# How the examination introduces what a failure hangs on, beside the mistake that an answer fits.
 CONTROL = "The same call"
 
 # The stand-ins as adapters of a repository of their own, for probes that start another process.
