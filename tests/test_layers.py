@@ -238,15 +238,11 @@ def test_embedding_adds_up_the_gradients_of_a_repeated_id(observe, rng):
 
 @pytest.mark.problem("embedding")
 def test_embedding_refuses_an_id_past_the_vocabulary(observe, rng):
-    case = {
-        "vocab_size": 5,
-        "d_model": 3,
-        "weights": normal(rng, 5, 3),
-        "token_ids": np.full(ROWS, 5),
-    }
-    possible = {**case, "token_ids": np.full(ROWS, 4)}
+    possible = embedding_case(rng)
+    examine_embedding(observe, possible)  # Who answers nothing rightly refuses nothing.
+    case = {**possible, "token_ids": np.full((2, 6), 9)}
     raised = observe(attempt, function="run_embedding", arguments=case, possible=possible)
-    expect(raised != "", "run_embedding took id 5 of a vocabulary of 5 without an error")
+    expect(raised != "", "run_embedding took id 9 of a vocabulary of 9 without an error")
 
 
 @once

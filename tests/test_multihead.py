@@ -1,8 +1,18 @@
 """Causal multi-head self-attention, without and with RoPE."""
 
+import functools
+
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_gradients, expect_learned, expect_unchanged, noting
+from compare import (
+    expect,
+    expect_close,
+    expect_gradients,
+    expect_learned,
+    expect_unchanged,
+    noting,
+    runs,
+)
 from difficulties import (
     CONTIGUOUS,
     NOT_EMPTY,
@@ -85,8 +95,8 @@ def trials(observe, with_rope):
         "positions 3 to 7": rope_case(rng, np.arange(3, 8)),
         "positions with gaps": rope_case(rng, [0, 2, 4, 9, 15]),
         "positions out of order": rope_case(rng, [7, 3, 3, 0, 8]),
-        "theta=10000": rope_case(rng, np.arange(5), theta=10000.0),
-        "theta=10": rope_case(rng, np.arange(5), theta=10.0),
+        "theta=10000": with_positions(rng, theta=10000.0),
+        "theta=10": with_positions(rng, theta=10.0),
         "positions for each batch row": rope_case(
             rng, [[0, 1, 4, 9, 15], [2, 3, 5, 8, 9]], leading=(2,)
         ),
@@ -200,6 +210,7 @@ def test_multihead_takes_inputs_that_are_not_contiguous(observe, rng):
 def test_multihead_refuses_heads_that_do_not_divide_d_model(observe, rng):
     case = multihead_case(rng, d_model=8, num_heads=3)
     possible = {**case, "num_heads": 2}
+    examine(observe, possible)  # Who answers nothing rightly refuses nothing.
     raised = observe(attempt, function=PLAIN, arguments=case, possible=possible)
     expect(raised != "", f"{PLAIN} took d_model=8 with num_heads=3 without an error")
 
@@ -238,34 +249,34 @@ def test_multihead_passes_gradients_to_input_and_weights(observe, rng):
 @rope_problem
 @pytest.mark.parametrize("batch", [2, 3])
 def test_multihead_with_rope_turns_queries_and_keys_of_each_head(observe, rng, batch):
-    examine_with_rope(observe, rope_case(rng, np.arange(5), leading=(batch,)))
+    examine_with_rope(observe, with_positions(rng, leading=(batch,)))
 
 
 @rope_problem
 @pytest.mark.parametrize(("d_model", "num_heads"), [(4, 1), (8, 2), (16, 4)])
 def test_multihead_with_rope_takes_any_number_of_heads(observe, rng, d_model, num_heads):
-    case = rope_case(rng, np.arange(5), d_model=d_model, num_heads=num_heads)
+    case = with_positions(rng, d_model=d_model, num_heads=num_heads)
     examine_with_rope(observe, case)
 
 
 @rope_problem
 @pytest.mark.parametrize("leading", [(), (2, 3)], ids=str)
 def test_multihead_with_rope_takes_any_number_of_axes(observe, rng, leading):
-    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    examine_with_rope(observe, with_positions(rng))
     with noting(ONE_BATCH_AXIS):
-        examine_with_rope(observe, rope_case(rng, np.arange(5), leading=leading))
+        examine_with_rope(observe, with_positions(rng, leading=leading))
 
 
 @rope_problem
 def test_multihead_with_rope_counts_from_zero_without_positions(observe, rng):
-    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    examine_with_rope(observe, with_positions(rng))
     with noting("with token_positions 0, 1, 2, ..., which is what None means"):
         examine_with_rope(observe, rope_case(rng, None))
 
 
 @rope_problem
 def test_multihead_with_rope_may_be_called_without_positions(observe, rng):
-    case = rope_case(rng, np.arange(5))
+    case = with_positions(rng)
     examine_with_rope(observe, case)
     del case["token_positions"]
     with noting(
@@ -283,7 +294,7 @@ def test_multihead_with_rope_follows_the_token_positions(observe, rng, positions
 @rope_problem
 @pytest.mark.parametrize("length", [2, 9, 16])
 def test_multihead_with_rope_takes_any_length(observe, rng, length):
-    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    examine_with_rope(observe, with_positions(rng))
     with noting(OTHER_SIZES):
         examine_with_rope(observe, rope_case(rng, np.arange(length), length=length))
 
@@ -291,7 +302,7 @@ def test_multihead_with_rope_takes_any_length(observe, rng, length):
 @rope_problem
 @pytest.mark.parametrize(("batch", "length"), [(1, 5), (2, 1), (1, 1)])
 def test_multihead_with_rope_takes_one_row_or_position(observe, rng, batch, length):
-    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    examine_with_rope(observe, with_positions(rng))
     case = rope_case(rng, np.arange(length), leading=(batch,), length=length)
     with noting(OTHER_SIZES):
         examine_with_rope(observe, case)
@@ -300,23 +311,23 @@ def test_multihead_with_rope_takes_one_row_or_position(observe, rng, batch, leng
 @rope_problem
 @pytest.mark.parametrize("theta", [10.0, 10000.0])
 def test_multihead_with_rope_uses_the_given_theta(observe, rng, theta):
-    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    examine_with_rope(observe, with_positions(rng))
     with noting(OTHER_SETTINGS):
-        examine_with_rope(observe, rope_case(rng, np.arange(5), theta=theta))
+        examine_with_rope(observe, with_positions(rng, theta=theta))
 
 
 @rope_problem
 @pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (8, 4), (12, 2)])
 def test_multihead_with_rope_takes_any_size_of_heads(observe, rng, d_model, num_heads):
-    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    examine_with_rope(observe, with_positions(rng))
     with noting(OTHER_SETTINGS):
-        case = rope_case(rng, np.arange(5), d_model=d_model, num_heads=num_heads)
+        case = with_positions(rng, d_model=d_model, num_heads=num_heads)
         examine_with_rope(observe, case)
 
 
 @rope_problem
 def test_multihead_with_rope_takes_inputs_that_are_not_contiguous(observe, rng):
-    case = rope_case(rng, np.arange(5))
+    case = with_positions(rng)
     examine_with_rope(observe, case)
     with noting(CONTIGUOUS):
         examine_with_rope(observe, case, strided=["in_features"])
@@ -325,15 +336,26 @@ def test_multihead_with_rope_takes_inputs_that_are_not_contiguous(observe, rng):
 @rope_problem
 @pytest.mark.parametrize("rows", [1, 2])
 def test_multihead_with_rope_takes_rows_of_positions(observe, rng, rows):
-    examine_with_rope(observe, rope_case(rng, np.arange(5)))
-    positions = np.sort(rng.integers(0, 16, (rows, 5)), axis=-1)
+    examine_with_rope(observe, with_positions(rng))
+    positions = np.stack([rng.permutation(5) for _ in range(rows)])
     with noting(f"{ROWS_OF_POSITIONS}, for all heads"):
         examine_with_rope(observe, rope_case(rng, positions))
 
 
 @rope_problem
+def test_multihead_with_rope_takes_rows_of_positions_along_two_batch_axes(observe, rng):
+    examine_with_rope(observe, with_positions(rng))
+    aside = functools.partial(observe, aside=True)
+    # Whoever takes exactly one batch axis has rows along that one only.
+    if runs(lambda: examine_with_rope(aside, with_positions(rng, leading=(2, 3)))):
+        positions = np.stack([rng.permutation(5) for _ in range(6)]).reshape(2, 3, 5)
+        with noting(f"{ROWS_OF_POSITIONS}, for all heads"):
+            examine_with_rope(observe, rope_case(rng, positions, leading=(2, 3)))
+
+
+@rope_problem
 def test_multihead_with_rope_passes_gradients_to_input_and_weights(observe, rng):
-    case = rope_case(rng, np.arange(5), d_model=8, num_heads=2)
+    case = with_positions(rng, d_model=8, num_heads=2)
 
     def oracle(x, w):
         return oracles.multihead_with_rope(x, w, 2, case["theta"], case["token_positions"])

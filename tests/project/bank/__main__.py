@@ -1,6 +1,6 @@
 """Run the examination on the bank of limits, and print what each of them costs.
 
-python -m bank --only rmsnorm    # those with this in their title
+python -m bank --only rmsnorm    # those with this in their titles
 python -m bank --alone --show    # the items of each limit's own problem; what is told
 """
 
@@ -21,7 +21,7 @@ from bank.limits import Cost, examine, load  # noqa: E402
 def main() -> int:
     """Run the limits; return how many there is something wrong with."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--only", default="", help="limits with this text in their titles")
+    parser.add_argument("--only", nargs="+", default=[""], help="limits with these in their titles")
     parser.add_argument("--alone", action="store_true", help="items of the limit's problem alone")
     parser.add_argument("--show", action="store_true", help="print what each is told")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
@@ -29,7 +29,7 @@ def main() -> int:
     limits = [
         dataclasses.replace(limit, is_alone=asked.alone)
         for limit in load()
-        if asked.only in limit.title
+        if any(text in limit.title for text in asked.only)
     ]
     costs: list[Cost] = []
     examine(limits, asked.jobs, costs.append)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.run import Failure, failures_of, naming, problems_of, run_each, share_lost
+from faults.run import Failure, failures_of, naming, problems_of, run_each
 from planted.measure import write_repository
 from planted.plantings import Planting, read
-from points import claim_of
+from points import claim_of, points
 from report import RUBRIC, foundations
 
 FILES = ("limits.txt", "limits_text.txt")
@@ -119,7 +119,7 @@ def cost_of(
     for failure in failures:
         claim = claim_of(RUBRIC[problem_of[failure.item]], failure.item)
         (inside if claim == limit.claim else outside).append(failure.item)
-    lost = {problem: share for problem, share in shares_lost(items, failures) if share}
+    lost = {problem: share for problem, share in shares_lost(items, failures) if share > 1e-9}
     how = naming(failures, (limit.words,))
     return Cost(limit, inside, outside, lost, how, failures, error)
 
@@ -127,6 +127,12 @@ def cost_of(
 def shares_lost(
     items: Sequence[pytest.Item], failures: Sequence[Failure]
 ) -> Iterator[tuple[str, float]]:
-    for problem in dict.fromkeys(next(problems_of(item)) for item in items):
-        own = [item for item in items if problem in problems_of(item)]
-        yield problem, share_lost(problem, own, failures)
+    """What failures cost each problem, trivial items counted like others: one cause is judged."""
+    wrong = {failure.item for failure in failures}
+    outcomes: dict[str, list[tuple[str, str]]] = {}
+    for item in items:
+        outcome = "failed" if item.nodeid in wrong else "passed"
+        outcomes.setdefault(next(problems_of(item)), []).append((item.nodeid, outcome))
+    for problem, some in outcomes.items():
+        entry = RUBRIC[problem]
+        yield problem, 1 - points(entry, some, ()) / entry["points"]

@@ -278,7 +278,11 @@ def partly_rotated(x, positions, theta, d_k):
     return torch.cat([turned[..., :half], x[..., half:]], -1)
 
 
-@fault("rope", "the table of the first call is kept", "kept from an earlier call")
+@fault(
+    "rope",
+    "the table of the first call is kept",
+    ("kept from an earlier call", "kept in the class"),
+)
 def first_table_kept(d_k, theta, max_seq_len, in_query_or_key, token_positions):
     table = angles(torch.arange(max(max_seq_len, 4096)), d_k, theta)
     table = KEPT.setdefault(d_k, table)

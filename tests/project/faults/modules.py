@@ -98,7 +98,7 @@ fault("embedding", "rows start like a linear layer's", "which is for linear laye
     embedding_from(truncated(right_sigma))
 )
 fault("embedding", "fresh rows are not truncated", "not truncated")(embedding_from(torch.randn))
-fault("positionwise_feedforward", "weights start from N(0, 1)", "expected N(0")(
+fault("positionwise_feedforward", "weights start from N(0, 1)", "sigma is 1")(
     swiglu_from(truncated(lambda *_: 1))
 )
 fault("rmsnorm", "the gain starts from 0", "expected 1")(rmsnorm_from(torch.zeros))

@@ -153,7 +153,7 @@ def masked_by_position(turn):
     return {"mask": lambda _: mask[..., None, :, :] if positions.ndim > 1 else mask}
 
 
-@fault(WITH_ROPE, "token_positions cannot be left out", "with token_positions=None")
+@fault(WITH_ROPE, "token_positions cannot be left out", "they may be left out, too")
 def positions_required(token_positions, **given):
     return REFERENCE.run_multihead_self_attention_with_rope(
         token_positions=token_positions, **given

@@ -1,10 +1,7 @@
 """What came out, in words and tables."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-
-from points import MAIN, claim_of
-from report import RUBRIC
 
 from faults.run import Result
 
@@ -89,26 +86,6 @@ def is_caught(result: Result) -> bool:
     return result.case.is_fault and result.is_right
 
 
-MOST_LOST = 0.2
-"""The share of a problem's points that a mistake may cost that leaves its main claim alone."""
-
-
-def costs(result: Result) -> str:
-    return f"{result.lost:.0%} of the points, {len(result.failures)} of {result.num_items} items"
-
-
-def costs_too_much(result: Result) -> bool:
-    """Whether a fault costs more than a fifth, although most items of the main claim pass."""
-    wrong = {failure.item for failure in result.failures}
-    return is_caught(result) and result.lost > MOST_LOST and not breaks_main_claim(result, wrong)
-
-
-def breaks_main_claim(result: Result, wrong: Collection[str]) -> bool:
-    entry = RUBRIC[result.case.problem]
-    main = [item for item in result.items if claim_of(entry, item) == MAIN]
-    return sum(item in wrong for item in main) > len(main) / 3
-
-
 LISTS = (
     List("Missed", lambda r: r.case.is_fault and not r.is_right, first_message),
     List("Variants failed", lambda r: not r.case.is_fault and not r.is_right, first_message),
@@ -118,7 +95,6 @@ LISTS = (
         lambda r: is_caught(r) and r.naming == "not" and bool(r.case.diagnosis),
         explanation,
     ),
-    List("Costs more than a fifth, though the main claim holds", costs_too_much, costs),
     List(
         "Caught without a name: none is expected",
         lambda r: is_caught(r) and r.naming == "not" and not r.case.diagnosis,
@@ -162,8 +138,8 @@ def markdown(results: Sequence[Result], date: str, elapsed_s: float) -> str:
         "out when`, and what makes an exception go away (`The same call runs ...`). A variant is",
         "a correct implementation in another style; all items must accept it.",
         "",
-        "No fault should cost more than a fifth of its problem's points, unless it breaks the",
-        "main claim: more than a third of the items that belong to no other claim of the rubric.",
+        "What right work may cost that stops at one difficulty is asked of the bank of limits,",
+        "`tests/project/bank/`.",
         "",
         *table("seed", [(str(seed), [r for r in results if r.seed == seed]) for seed in seeds]),
         "",

@@ -21,8 +21,6 @@ from typing import Any, Protocol
 import pytest
 import torch
 from compare import EXPLANATION
-from points import points
-from report import RUBRIC
 
 from faults.bank import Case
 
@@ -61,8 +59,6 @@ class Result:
     items: list[str]
     """The items of the problem."""
     failures: list[Failure]
-    lost: float = 0.0
-    """The share of the problem's points that the failures cost."""
     error: str = ""
     """Why there is no verdict: the child hung or died."""
 
@@ -109,8 +105,7 @@ def examine(cases: Sequence[Case], seed: int, jobs: int, on_result: OnResult) ->
         case: Case, items: Sequence[pytest.Item], rows: list[dict[str, Any]], error: str
     ) -> None:
         failures = [Failure(**row) for row in rows]
-        lost = 0.0 if error else share_lost(case.problem, items, failures)
-        results.append(Result(case, seed, [i.nodeid for i in items], failures, lost, error))
+        results.append(Result(case, seed, [i.nodeid for i in items], failures, error))
         on_result(results[-1])
 
     run_each(cases, seed, jobs, failures_of, take, put_in_place)
@@ -229,13 +224,6 @@ class Examiner:
             error = why_it_ended(os.waitstatus_to_exitcode(status), place)
         self.num_taken += 1
         self.take(case, items, rows, error)
-
-
-def share_lost(problem: str, items: Sequence[pytest.Item], failures: Sequence[Failure]) -> float:
-    """What failures cost, trivial items counted like others: one mistake is judged here."""
-    wrong = {failure.item for failure in failures}
-    outcomes = [(i.nodeid, "failed" if i.nodeid in wrong else "passed") for i in items]
-    return 1 - points(RUBRIC[problem], outcomes, ()) / RUBRIC[problem]["points"]
 
 
 def why_it_ended(code: int, place: Path) -> str:
