@@ -44,8 +44,8 @@ def test_the_failure_that_says_most_is_shown():
 
     eps, plain, named = (
         "test_rmsnorm_adds_the_given_eps_inside_the_root[0.01]",
-        "test_rmsnorm_divides_by_the_root_mean_square[()]",
-        "test_rmsnorm_divides_by_the_root_mean_square[(4,)]",
+        "test_rmsnorm_divides_by_the_root_mean_square[(2, 3)]",
+        "test_rmsnorm_divides_by_the_root_mean_square[(4, 5)]",
     )
     rows = [failed(eps), failed(eps), failed(plain), failed(named, "keepdim-is-missing")]
     assert f"  message of {named}" in report.first_failures(rows)

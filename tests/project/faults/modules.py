@@ -181,7 +181,7 @@ def as_asked(name, rows, columns):
 fault("transformer_lm", "no weight is initialised", "whatever lay in memory")(
     model_from(lambda _, *shape: torch.empty(*shape))
 )
-fault("transformer_lm", "all weights start from N(0, 1)", "standard deviation")(
+fault("transformer_lm", "all weights start from N(0, 1)", "sigma is 1")(
     model_from(lambda _, *shape: torch.randn(*shape))
 )
 fault("transformer_lm", "all weights start from N(0, 0.02^2)", "standard deviation 0.0")(
