@@ -60,7 +60,7 @@ class Cost:
     lost: dict[str, float]
     """The share of each problem's points."""
     naming: str
-    """Whether it was named "rightly", "wrongly" or "not"."""
+    """Whether it was named "rightly", "wrongly" or "not" by the items of its own problem."""
     failures: list[Failure]
     error: str = ""
     """Why there is no verdict: the child hung or died."""
@@ -114,7 +114,8 @@ def cost_of(
         claim = claim_of(RUBRIC[problem_of[failure.item]], failure.item)
         (inside if claim == limit.claim else outside).append(failure.item)
     lost = {problem: share for problem, share in shares_lost(items, failures) if share > 1e-9}
-    how = naming(failures, (limit.words,))
+    own = [failure for failure in failures if problem_of[failure.item] == limit.problem]
+    how = naming(own, (limit.words,))
     return Cost(limit, inside, outside, lost, how, failures, error)
 
 
