@@ -169,7 +169,7 @@ def test_multihead_attends_causally_in_each_head(observe, rng, batch):
 
 
 @plain_problem
-@pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (6, 6), (8, 4), (8, 2)])
+@pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (12, 6), (8, 4), (8, 2)])
 def test_multihead_takes_any_number_of_heads(observe, rng, d_model, num_heads):
     examine(observe, multihead_case(rng, d_model=d_model, num_heads=num_heads))
 

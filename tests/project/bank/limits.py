@@ -1,6 +1,5 @@
 """Run the items of each limit's problem, and of those built from it: what does the limit cost?"""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 from faults.run import Failure, failures_of, naming, problems_of, run_each
-from planted.measure import write_repository
+from planted.measure import put_in_place
 from planted.plantings import Planting, read
 from points import claim_of, points
 from report import RUBRIC, foundations
@@ -61,7 +60,7 @@ class Cost:
     lost: dict[str, float]
     """The share of each problem's points."""
     naming: str
-    """Whether it was named "rightly", "wrongly" or "not"."""
+    """Whether it was named "rightly", "wrongly" or "not" by the items of its own problem."""
     failures: list[Failure]
     error: str = ""
     """Why there is no verdict: the child hung or died."""
@@ -100,15 +99,10 @@ def examine(limits: Sequence[Limit], jobs: int, on_cost: Callable[[Cost], None])
     ) -> None:
         on_cost(cost_of(limit, items, [Failure(**row) for row in rows], error))
 
+    def prepare(limit: Limit, place: Path, config: pytest.Config) -> None:
+        put_in_place(limit.planting, place, config)
+
     run_each(limits, 0, jobs, failures_of, take, prepare)
-
-
-def prepare(limit: Limit, place: Path, config: pytest.Config) -> None:
-    """Let the items examine a repository with the limit in it."""
-    write_repository(limit.planting, place)
-    config.option.submission = place
-    for name in [name for name in sys.modules if name.partition(".")[0] == "cs_basics"]:
-        del sys.modules[name]
 
 
 def cost_of(
@@ -120,7 +114,8 @@ def cost_of(
         claim = claim_of(RUBRIC[problem_of[failure.item]], failure.item)
         (inside if claim == limit.claim else outside).append(failure.item)
     lost = {problem: share for problem, share in shares_lost(items, failures) if share > 1e-9}
-    how = naming(failures, (limit.words,))
+    own = [failure for failure in failures if problem_of[failure.item] == limit.problem]
+    how = naming(own, (limit.words,))
     return Cost(limit, inside, outside, lost, how, failures, error)
 
 

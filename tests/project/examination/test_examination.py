@@ -197,8 +197,9 @@ def test_report_names_the_mistake(examined):
 
 
 def test_a_message_says_what_was_asked_what_came_back_and_which_mistake_it_is(examined):
-    item = "test_silu_is_x_times_sigmoid[(2, 2, 2)]"
-    row = next(row for row in examined[1] if item in row["item"])
+    row = next(
+        row for row in examined[1] if "test_silu_is_x_times_sigmoid[(2, 2, 2)]" in row["item"]
+    )
     asked, came, where, name = row["message"].splitlines()
     assert asked.startswith("asked for run_silu(in_features=[")
     assert asked.count(",") == 7

@@ -80,7 +80,9 @@ fault(
     "positions of a batch have no axis for the heads",
     ("no axis for the heads", "with one row of positions for all"),
 )(both_turned_by(lambda z, turn: rotate(z, angles(turn.positions, turn.d_head, turn.theta))))
-fault(WITH_ROPE, "the axis for the heads is always the second")(
+fault(
+    WITH_ROPE, "the axis for the heads is always the second", "with one row of positions for all"
+)(
     both_turned_by(
         lambda z, turn: rotate(
             z,

@@ -121,9 +121,9 @@ class Subject(Protocol):
         ...
 
 
-Look = Callable[[list[pytest.Item]], list[dict[str, Any]]]
+Look = Callable[[list[pytest.Item]], Any]
 """Runs the items of a case's problems; what it returns can be written as JSON."""
-Take = Callable[[Any, Sequence[pytest.Item], list[dict[str, Any]], str], None]
+Take = Callable[[Any, Sequence[pytest.Item], Any, str], None]
 """Takes a case, the items of its problems, what Look returned, and why it did not."""
 Prepare = Callable[[Any, Path, pytest.Config], None]
 """Lets this process examine the case, which has a folder of its own."""

@@ -5,25 +5,20 @@ a repository of its own, so that no fault sees another.
 """
 
 import ast
-import json
-import os
 import shutil
-import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.run import run_each
 
 from planted.plantings import ROOT, SOURCES, Planting
 
-CHILD_LIMIT_S = 120
 Place = tuple[str, int]
 """File and line."""
 
@@ -51,65 +46,25 @@ OnResult = Callable[[Result], None]
 
 def measure(plantings: Sequence[Planting], jobs: int, on_result: OnResult) -> list[Result]:
     """Examine every planted fault; results come in the order of their end."""
-    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
-        runner = Runner(plantings, jobs, Path(folder), on_result)
-        options = ["--ignore", str(ROOT / "tests" / "project"), "--rootdir", str(ROOT)]
-        options += ["-c", str(ROOT / "pyproject.toml"), "-s", "-q"]
-        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        with redirect_stdout(nowhere):
-            code = pytest.main([*options, str(ROOT / "tests")], plugins=[runner])
-    if len(runner.results) < len(plantings):
-        raise RuntimeError(f"the examination does not run ({code!s}): try pytest --collect-only")
-    return runner.results
+    results: list[Result] = []
+
+    def take(planting: Planting, _: Sequence[pytest.Item], seen: Any, error: str) -> None:
+        results.append(result_of(planting, seen or None, error))
+        on_result(results[-1])
+
+    run_each(plantings, 0, jobs, seen_in, take, put_in_place)
+    return results
 
 
-class Runner:
-    """A pytest plugin that runs a problem's items once for each fault planted in it."""
-
-    def __init__(
-        self, plantings: Sequence[Planting], jobs: int, folder: Path, on_result: OnResult
-    ) -> None:
-        self.plantings = plantings
-        self.jobs = jobs
-        self.folder = folder
-        self.on_result = on_result
-        self.results: list[Result] = []
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        if session.testsfailed:
-            raise session.Interrupted("collection failed")
-        running: dict[int, tuple[Planting, Path, set[int]]] = {}
-        for number, planting in enumerate(self.plantings):
-            if len(running) >= self.jobs:
-                self.wait_for_one(running)
-            place = self.folder / str(number)
-            lines = write_repository(planting, place)
-            items = [item for item in session.items if is_of(item, planting.problem)]
-            child = os.fork()
-            if child == 0:
-                run_child(items, place)
-            running[child] = planting, place, lines
-        while running:
-            self.wait_for_one(running)
-        return True
-
-    def wait_for_one(self, running: dict[int, tuple[Planting, Path, set[int]]]) -> None:
-        child, status = os.wait()
-        planting, place, lines = running.pop(child)
-        seen = json.loads((place / "seen.json").read_text()) if status == 0 else None
-        result = result_of(planting, place, lines, seen)
-        shutil.rmtree(place)
-        self.results.append(result)
-        self.on_result(result)
+def put_in_place(planting: Planting, place: Path, config: pytest.Config) -> None:
+    """Let the items examine a repository with the fault in it."""
+    write_repository(planting, place)
+    config.option.submission = place
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cs_basics"]:
+        del sys.modules[name]
 
 
-def is_of(item: pytest.Item, problem: str) -> bool:
-    return any(marker.args[0] == problem for marker in item.iter_markers("problem"))
-
-
-def write_repository(planting: Planting, place: Path) -> set[int]:
-    """Write an implementation with a fault; return the numbers of the faulty lines."""
+def write_repository(planting: Planting, place: Path) -> None:
     package = place / "cs_basics"
     package.mkdir(parents=True)
     for style in dict.fromkeys(("reference", planting.style)):
@@ -118,29 +73,8 @@ def write_repository(planting: Planting, place: Path) -> set[int]:
     (place / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "adapters.py", place / "tests")
     file = package / planting.file
-    source, lines = planting.planted(file.read_text(encoding="utf-8"))
+    source, _ = planting.planted(file.read_text(encoding="utf-8"))
     file.write_text(source, encoding="utf-8")
-    return lines
-
-
-def run_child(items: list[pytest.Item], place: Path) -> None:
-    """Run items until one is explained, in this forked process, and leave what was said."""
-    code = 1
-    try:
-        signal.setitimer(signal.ITIMER_PROF, CHILD_LIMIT_S)
-        signal.alarm(10 * CHILD_LIMIT_S)
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        items[0].config.option.submission = place
-        for name in [name for name in sys.modules if name.partition(".")[0] == "cs_basics"]:
-            del sys.modules[name]
-        (place / "seen.json").write_text(json.dumps(seen_in(items)))
-        code = 0
-    except BaseException:
-        (place / "error.txt").write_text(traceback.format_exc())
-    finally:
-        os._exit(code)
 
 
 def seen_in(items: list[pytest.Item]) -> dict[str, Any]:
@@ -180,14 +114,12 @@ def seen_in(items: list[pytest.Item]) -> dict[str, Any]:
     return seen
 
 
-def result_of(
-    planting: Planting, place: Path, lines: set[int], seen: dict[str, Any] | None
-) -> Result:
+def result_of(planting: Planting, seen: dict[str, Any] | None, error: str) -> Result:
     if seen is None:
-        told = place / "error.txt"
-        reason = told.read_text().strip().splitlines()[-1] if told.exists() else "hung or killed"
-        return Result(planting, [], None, False, False, "", 0.0, reason)
-    statements = statements_of(place / "cs_basics" / planting.file)
+        return Result(planting, [], None, False, False, "", 0.0, error)
+    right = (SOURCES[planting.style] / planting.file).read_text(encoding="utf-8")
+    source, lines = planting.planted(right)
+    statements = statements_of(source)
     faulty = {statements.get(line, line) for line in lines}
     named = [(file, line) for file, line in seen["named"]]
     last = tuple(seen["last"]) if seen["last"] else None
@@ -209,10 +141,10 @@ def result_of(
     )
 
 
-def statements_of(file: Path) -> dict[int, int]:
+def statements_of(source: str) -> dict[int, int]:
     """Map each line of a statement to its first line; a compound one ends with its header."""
     first: dict[int, int] = {}
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.stmt) or hasattr(node, "body"):
             continue
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):

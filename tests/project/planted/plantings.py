@@ -44,6 +44,10 @@ class Planting:
     def title(self) -> str:
         return f"{self.style}, {self.problem}: {self.name}"
 
+    @property
+    def problems(self) -> tuple[str]:
+        return (self.problem,)
+
     def planted(self, source: str) -> tuple[str, set[int]]:
         """Return the source with the fault in it, and the numbers of the lines that differ.
 
