@@ -65,7 +65,8 @@ def cross_entropy(
     if targets.numel() == 0:
         raise ValueError("targets is empty: there is nothing to average")
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    shifted = logits - logits.amax(dim=-1, keepdim=True).detach()  # a constant, as in softmax
+    # The maximum is a constant, as in softmax.
+    shifted = logits - logits.amax(dim=-1, keepdim=True).detach()
     log_normaliser = torch.log(torch.exp(shifted).sum(dim=-1))
     target_logits = shifted.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1)
     return (log_normaliser - target_logits).mean()
