@@ -105,7 +105,7 @@ LEFT_OUT = (
     "cs_basics/run/tensor_parallel.py",
     "cs_basics/study/norm_users.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
-    "scripts/join_tokens.py", "scripts/ladder.py", "scripts/microscope.py", "scripts/serve.py",
+    "scripts/join_tokens.py", "lab.ladder", "scripts/microscope.py", "scripts/serve.py",
     "scripts/train_tokenizer.py",
 )  # fmt: skip
 FIXED = (
@@ -306,7 +306,7 @@ def project_file() -> str:
     )
     text = re.sub(r"(?m)^serve = \[[^]]*\]\n", "", text)
     # Rules for folders that the edition does not have.
-    text = re.sub(r'(?m)^"(?:scripts/\*/\*\.py|cs_basics/study/claims/\*\*)" = .*\n', "", text)
+    text = re.sub(r'(?m)^"(?:scripts/\*/\*\.py|lab/claims/\*\*)" = .*\n', "", text)
     text = text.replace(": use cs_basics.variants.muon.Muon", "")
     text = text.replace(
         '"scripts/**" = ["T20"]\n',

@@ -7,7 +7,6 @@ import norm_oracles as oracles
 import numpy as np
 import torch
 
-from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 from cs_basics.norms import LayerNorm, RMSNorm
 from cs_basics.variants.layer_norm_parts import CentreOnlyNorm, GainOnly
 from cs_basics.variants.norms import (
@@ -70,11 +69,7 @@ NOT_DIVIDING = {
     "centre-only": case(CentreOnlyNorm, oracles.centre_only),
     "gain-only": case(GainOnly, oracles.gain_only),
 }
-FAST = {
-    "fused": case(FusedRMSNorm, oracles.rms_norm),
-    "fused-llama": case(FusedLlamaRMSNorm, oracles.rms_norm),
-}
-CASES = {**BOOK, **VARIANTS, **NOT_DIVIDING, **FAST}
+CASES = {**BOOK, **VARIANTS, **NOT_DIVIDING}
 
 
 def to_numpy(tensor):

@@ -7,10 +7,10 @@ import torch
 from norm_cases import D_MODEL, TOLERANCE, assert_close, random, to_numpy
 from torch.profiler import ProfilerActivity, profile
 
-from cs_basics.fast.add_rms_norm import add_rms_norm, add_rms_norm_, add_rms_norm_unrounded
-from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import GemmaRMSNorm, LlamaRMSNorm
+from lab.norms.add_rms_norm import add_rms_norm, add_rms_norm_, add_rms_norm_unrounded
+from lab.norms.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 
 KINDS = [RMSNorm, FusedRMSNorm, LlamaRMSNorm, FusedLlamaRMSNorm]
 each_kind = pytest.mark.parametrize("kind", KINDS)

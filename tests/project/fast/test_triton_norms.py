@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from cs_basics.fast import rms_norm
-from cs_basics.fast.add_rms_norm import add_rms_norm, add_rms_norm_unrounded
-from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm
+from lab.norms.add_rms_norm import add_rms_norm, add_rms_norm_unrounded
+from lab.norms.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 
 needs_triton = pytest.mark.skipif(not rms_norm.HAS_TRITON, reason="Triton is not installed")
 KINDS = {RMSNorm: FusedRMSNorm, LlamaRMSNorm: FusedLlamaRMSNorm}
@@ -114,7 +114,7 @@ def test_the_kernels_compile_for_a_gpu_that_is_not_there(monkeypatch, tmp_path):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from cs_basics.fast import triton_norms
+    from lab.norms import triton_norms
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     hopper = GPUTarget("cuda", 90, 32)
@@ -148,9 +148,9 @@ def test_without_a_gpu_and_for_float64_no_kernel_is_asked():
 
 
 if __name__ == "__main__":
-    from cs_basics.fast import triton_norms
+    from lab.norms import triton_norms
 
-    for module in (rms_norm, importlib.import_module("cs_basics.fast.add_rms_norm")):
+    for module in (rms_norm, importlib.import_module("lab.norms.add_rms_norm")):
         module.runs_on_triton = lambda x: x.dtype != torch.float64
     with (
         mock.patch.object(triton_norms, "forward", wraps=triton_norms.forward) as forward,
