@@ -1,8 +1,7 @@
 """RMSNorm as Triton kernels for GPUs: each vector is read once and stays in registers.
 
 The formulas are those of norms.py and rms_norm.py; read them first. One program holds one vector;
-everything is computed in float32. Without a GPU the tests run the kernels in Triton's interpreter:
-`make test ARGS=tests/project/fast/test_triton_norms.py`.
+everything is computed in float32.
 """
 
 # Annotations describe the values inside a kernel, not the launch arguments (pointers have no type).

@@ -56,7 +56,7 @@ class Ending:
 
 
 def run_script(arguments: list[str], folder: Path) -> Ending:
-    """Run scripts/NAME.py with the rest of the arguments in a folder.
+    """Run a script by its name with the rest of the arguments in a folder.
 
     Args:
         arguments: Name and flags.
