@@ -100,7 +100,7 @@ LEFT_OUT = (
     "cs_basics/run/epochs.py", "cs_basics/run/fsdp.py", "cs_basics/run/parallel_layers.py",
     "cs_basics/run/tensor_parallel.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
-    "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py",
+    "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py", "scripts/size.py",
     "scripts/train_tokenizer.py",
 )  # fmt: skip
 FIXED = (
