@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any
 
 import asked
-import contract
 import fingerprint
 import guard
 import numpy as np
@@ -23,7 +22,6 @@ from failure import (
     outcome,
     place_of_error,
     say_what_was_asked,
-    say_which_contract,
     show_own_frames,
     why_not_imported,
 )
@@ -95,10 +93,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    try:
-        contract.current()
-    except (OSError, ValueError) as error:
-        raise pytest.UsageError(str(error)) from None
     submission = config.getoption("--submission")
     if submission and not (submission / "tests" / "adapters.py").is_file():
         msg = f"--submission {submission}: there is no tests/adapters.py in it"
@@ -193,7 +187,6 @@ def explain(error: BaseException, item: pytest.Item) -> None:
     """Put the question before a wrong answer's message."""
     inputs = item.stash.get(ASKED, {})
     say_what_was_asked(error, question_of(inputs) if inputs else "")
-    say_which_contract(error)
 
 
 def pytest_report_teststatus(

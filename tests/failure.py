@@ -7,9 +7,8 @@ import tomllib
 import traceback
 from pathlib import Path
 
-import contract
 import pytest
-from compare import NotStarted, WrongAnswer, id_of
+from compare import NotStarted, WrongAnswer
 from packaging.specifiers import SpecifierSet
 
 PROBES = Path(__file__).parent / "probes"
@@ -27,17 +26,6 @@ def say_what_was_asked(error: BaseException, question: str) -> None:
     """Begin a wrong answer's message with the call that it is the answer to."""
     if isinstance(error, WrongAnswer) and question:
         error.msg = f"asked for {question}\n{error.msg}"
-
-
-def say_which_contract(error: BaseException) -> None:
-    """Name the cause if adapters have the usual contract's argument names and not this one's."""
-    here = contract.current()
-    unknown = "unexpected keyword argument"
-    if any(f"{unknown} '{new}'" in str(error) for new in here.renamed.values()):
-        there = contract.DEFAULT.says("argument_names")
-        said = f"the code solves another contract: there {there}"
-        error.add_note(f"{said} (here {here.says('argument_names')})")
-        error.diagnosis = id_of(said)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def outcome(error: BaseException | None) -> str:

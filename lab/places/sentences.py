@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import contract
 import numpy as np
 
 from lab.places.graph import Line, Node
@@ -111,8 +110,7 @@ def on_paper(asked: str, got: str, expected: str) -> str:
 
 def call(function: str, arguments: Mapping[str, Any]) -> str:
     """Write a call as one would type it."""
-    names = contract.current().renamed
-    given = (f"{names.get(name, name)}={shown(value)}" for name, value in arguments.items())
+    given = (f"{name}={shown(value)}" for name, value in arguments.items())
     return f"{function}({', '.join(given)})"
 
 
