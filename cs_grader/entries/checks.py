@@ -11,6 +11,7 @@ from typing import Literal
 from cs_grader.entries.case import Case
 from cs_grader.entries.evaluation import MAX_SHIFT, told_of_shift
 from cs_grader.entries.refusal import NotJudgedError, RefusedError
+from cs_grader.entries.run_files import RunFiles
 from cs_grader.result import printable
 
 CLAIM_TOLERANCE = 0.002
@@ -65,11 +66,7 @@ def is_accepted(findings: list[Finding]) -> bool:
 def overlap(case: Case) -> str:
     """Does anything that was handed in say what only the validation text says?"""
     files, entry = case.files, case.entry
-    share = case.overlap.share(files.training_text)
-    if share > MAX_SHARE:
-        raise RefusedError(
-            f"tokens/train.bin holds {share:.1%} of the pieces that only the validation text has"
-        )
+    share = share_of_training_tokens(case, files)
     texts = {"a token of the vocabulary": b"\n".join(files.vocabulary)}
     code = sorted(path for path in entry.code.rglob("*") if path.is_file())
     for path in (*code, entry.folder / "entry.toml", files.run / "config.json"):
@@ -78,6 +75,20 @@ def overlap(case: Case) -> str:
         if found := case.overlap.count(text):
             raise RefusedError(f"{name} holds {found} pieces of the validation text")
     return f"{len(files.training_text):,} bytes, {share:.2%} of the validation text's pieces"
+
+
+def share_of_training_tokens(case: Case, files: RunFiles) -> float:
+    """Return which share of the validation text's own pieces the training tokens hold.
+
+    Raises:
+        RefusedError: It is more than chance explains.
+    """
+    share = case.overlap.share(files.training_text)
+    if share > MAX_SHARE:
+        raise RefusedError(
+            f"tokens/train.bin holds {share:.1%} of the pieces that only the validation text has"
+        )
+    return share
 
 
 def every_byte(case: Case) -> str:
@@ -99,7 +110,8 @@ def future(case: Case) -> str:
 
 
 def rerun(case: Case) -> str:
-    """Does the command, run again in the sandbox, lead to the figure and not look ahead?"""
+    """Does the command, run again in the sandbox, lead to the figure by honest means?"""
+    share_of_training_tokens(case, case.rerun_model.files)
     found, limit = case.rerun_reading.bits_per_byte, case.entry.bits_per_byte
     if found > limit + case.terms.tolerance:
         raise RefusedError(f"{found:.4f} when run again, {limit:.4f} is claimed")

@@ -244,7 +244,7 @@ def test_bad_input_is_one_line(verify, honest, tmp_path, monkeypatch, name):
     if name == "a link":
         path = path.rename(tmp_path / "other.toml")
         (tmp_path / "entry.toml").symlink_to(path)
-    result = verify(tmp_path, *flags)
+    result = verify(honest if name in FLAGS else tmp_path, *flags)
     assert result.code == 2, result.out
     lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
