@@ -1,16 +1,8 @@
 # make train   install into .venv and train on the embedded corpus: stories after a few minutes
 # make test    run the examination and the project's own tests; ARGS="-m ''" adds the slow ones
-# make check   formatting, lint, types, import directions
+# make check   formatting, lint, types, import directions, size of each room
 # make rules   the from-scratch rule alone, which make check begins with
-# make bench   measure (see scripts/maintain/bench.py)
-# make chaos   kill a run thirty times and resume it: does it end like one that was left alone?
-# make claims  measure what is said of norms (an hour or two; ARGS=--quick: minutes): docs/claims.md
-# make faults  build every fault of the bank in turn: does the examination catch it?
-# make places  plant faults in right code in turn: does the examination name the line?
-# make contracts  draw twenty contracts: does the reference of each get full marks, and the usual one not?
-# make seeds   let the reference sit the examination with inputs of fifty seeds: does it pass each?
-# make fuzz    run the scripts on a thousand damaged files: one line each, and nothing left behind?
-# make class   hide diagnoses from a class of two hundred: are the mistakes found again?
+# make lab     try the laboratory in small (lab/README.md)
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
 # make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
 #              for the grader, Chromium for the tests of its pages
@@ -21,7 +13,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help train test check rules bench claims chaos faults places contracts seeds fuzz class zoo system format clean
+.PHONY: help train test check rules lab zoo system format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -35,42 +27,14 @@ check: rules
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/size.py
 
 rules: $(INSTALLED)
 	$(BIN)/python -m cs_grader.policy cs_basics --except cs_basics/fast/native \
-		--except cs_basics/study/claims --except cs_basics/study/microscope
+		--except cs_basics/study/microscope
 
-bench: $(INSTALLED)
-	$(BIN)/python scripts/maintain/bench.py pipeline $(ARGS)
-	$(BIN)/python scripts/maintain/bench.py norms --plot docs/pictures/norms.png --document docs/norms.md $(ARGS)
-	$(BIN)/python scripts/maintain/bench.py tokenizer --plot docs/pictures/tokenizer.png $(ARGS)
-	$(BIN)/python scripts/maintain/bench.py generation $(ARGS)
-	$(BIN)/python scripts/maintain/bench.py training --plot docs/pictures/training.png $(ARGS)
-
-claims: $(INSTALLED)
-	$(BIN)/python scripts/maintain/claims.py $(ARGS)
-
-chaos: $(INSTALLED)
-	$(BIN)/python scripts/maintain/chaos.py $(ARGS)
-
-faults: $(INSTALLED)
-	$(BIN)/python scripts/maintain/faults.py $(ARGS)
-
-places: $(INSTALLED)
-	$(BIN)/python scripts/maintain/places.py $(ARGS)
-
-contracts: $(INSTALLED)
-	$(BIN)/python scripts/maintain/contracts.py $(ARGS)
-
-seeds: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python scripts/maintain/seeds.py $(ARGS)
-
-fuzz: $(INSTALLED)
-	cd tests/project && ../../$(BIN)/python -m fuzz --files 1000 $(ARGS)
-	$(BIN)/python tests/project/grader/fuzz_wire.py --frames 100000
-
-class: $(INSTALLED)
-	$(BIN)/python scripts/maintain/clusters.py $(ARGS)
+lab: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist lab $(ARGS)
 
 zoo: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/project/grader/zoo/whole.py $(ARGS)

@@ -1,9 +1,8 @@
 """Look into a run: what its norms read, block by block, and how large its attention scores grow.
 
-python scripts/microscope.py runs/stories                 # writes runs/stories/microscope.png
-python scripts/microscope.py runs/stories --follow        # ... again at each new checkpoint
-python scripts/microscope.py runs/stories --walk          # one sentence, step by step
-python scripts/microscope.py runs/stories --diagram FILE  # the data flow of a block
+python scripts/microscope.py runs/stories           # writes runs/stories/microscope.png
+python scripts/microscope.py runs/stories --follow  # ... again at each new checkpoint
+python scripts/microscope.py runs/stories --walk    # one sentence, step by step
 """
 
 import time
@@ -15,15 +14,12 @@ import torch
 import tyro
 from cli import check_can_write, print_result, progress_printer, run
 
-from cs_basics.norms import RMSNorm
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.folder import RunFolder
-from cs_basics.study.microscope import diagram as flow
 from cs_basics.study.microscope import walk as walking
 from cs_basics.study.microscope.history import History
 from cs_basics.study.microscope.plot import plot_readings
 from cs_basics.study.microscope.reading import Reading
-from cs_basics.transformer import TransformerBlock
 
 LOOK_EVERY_S = 2.0
 SENTENCE = "Once upon a time there was a little girl who had a red ball."
@@ -35,7 +31,6 @@ def main(
     follow: bool = False,
     walk: bool = False,
     sentence: str = SENTENCE,
-    diagram: Path | None = None,
     out: Path | None = None,
 ) -> None:
     """Read the checkpoints of a run, finished or in progress, and draw what its norms read.
@@ -51,7 +46,6 @@ def main(
             run that was stopped, press Ctrl-C.
         walk: Instead, print shapes and sizes of one sentence on its way through the model.
         sentence: That sentence.
-        diagram: Instead, draw the data flow of a block, plain and fused, into this file (PNG).
         out: The picture (PNG); none: microscope.png in the run folder.
     """
     if num_windows < 1:
@@ -59,8 +53,6 @@ def main(
     folder = RunFolder(run_dir)
     if walk:
         print_walk(folder, sentence)
-    elif diagram is not None:
-        write_diagram(folder, diagram)
     else:
         picture = run_dir / "microscope.png" if out is None else out
         check_can_write(picture)
@@ -105,21 +97,6 @@ def print_walk(folder: RunFolder, sentence: str) -> None:
         )
     print(f"{sentence!r}: {len(ids)} tokens")
     print(walking.as_text(walking.walk(model, torch.tensor([ids]))))
-
-
-def write_diagram(folder: RunFolder, path: Path) -> None:
-    """Draw the first block of a run's model."""
-    check_can_write(path)
-    block = folder.load_model().layers[0]
-    if type(block) is not TransformerBlock:
-        raise ValueError(
-            f"{folder.path} has {type(block).__name__}s: only the book's block is drawn, pre-norm "
-            "and trained with --no-value-residual"
-        )
-    if (norm := type(block.ln1)) is not RMSNorm:  # Variants stand in its place.
-        raise ValueError(f"{folder.path} has {norm.__name__}: only RMSNorm is fused")
-    write_atomically(path, flow.draw_blocks(block))
-    print(path)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import contract
 import numpy as np
 
 Inputs = Mapping[str, Any]
@@ -29,16 +28,14 @@ def question(inputs: Inputs) -> str:
 def described(values: Inputs, how: Inputs) -> Iterator[str]:
     """Say in a few words what a call is given; `how` may change dtypes and memory layout."""
     dtypes, strided = how.get("dtypes") or {}, how.get("strided") or ()
-    called = contract.current().renamed
     for name, value in values.items():
         if isinstance(value, np.ndarray):
             layout = ", not contiguous" if name in strided else ""
-            shown = called.get(name, name)
             if 0 < value.size <= MOST_VALUES and not layout and name not in dtypes:
-                yield f"{shown}={typed(value)}"
+                yield f"{name}={typed(value)}"
             else:
                 kind = dtypes.get(name, value.dtype)
-                yield f"{shown}: {kind} of shape {value.shape}{layout}"
+                yield f"{name}: {kind} of shape {value.shape}{layout}"
         elif name in ("arguments", "settings", "options") and value is not None:
             yield from described(value, how)
         elif name == "weights":

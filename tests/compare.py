@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from asked import shortened
-from contract import current
 from fingerprint import Fingerprint
 from trials import (
     Trial,
@@ -361,7 +360,7 @@ def expect_gradients(
         expect_close(
             observed[of],
             gradient,
-            f"the gradient of {name} with respect to {current().renamed.get(of, of)}",
+            f"the gradient of {name} with respect to {of}",
             dtypes=["float32", "float64"],  # Weights may be kept in more precision than asked for.
             mistakes=mistakes,
             trials=trials,

@@ -5,14 +5,12 @@ import time
 import traceback
 import warnings
 import zlib
-from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import asked
-import contract
 import fingerprint
 import guard
 import numpy as np
@@ -25,8 +23,6 @@ from failure import (
     outcome,
     place_of_error,
     say_what_was_asked,
-    say_where_it_goes_wrong,
-    say_which_contract,
     show_own_frames,
 )
 from fresh import Fresh
@@ -39,10 +35,6 @@ TESTS = Path(__file__).parent
 SCALARS = (int, float, str, bytes, np.number, type(None))
 ASKED = pytest.StashKey[dict[str, Any]]()
 """The inputs of the last question."""
-ADAPTERS = pytest.StashKey[Any]()
-"""The adapters that it was put to."""
-TRACED = pytest.StashKey[Counter[str | None]]()
-"""Failures of each problem that were traced."""
 SPENT = pytest.StashKey[dict[str | None, float]]()
 """CPU seconds that the questions of each problem have taken."""
 ASKED_OF_MANY = (
@@ -58,10 +50,6 @@ pytest_plugins = ["options"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    try:
-        contract.current()
-    except (OSError, ValueError) as error:
-        raise pytest.UsageError(str(error)) from None
     submission = config.getoption("--submission")
     if submission and not (submission / "tests" / "adapters.py").is_file():
         msg = f"--submission {submission}: there is no tests/adapters.py in it"
@@ -161,21 +149,9 @@ def pytest_runtest_makereport(
 
 
 def explain(error: BaseException, item: pytest.Item) -> None:
-    """Put the question before a wrong answer's message, and after it the line to look at."""
+    """Put the question before a wrong answer's message."""
     inputs = item.stash.get(ASKED, {})
     say_what_was_asked(error, question_of(inputs) if inputs else "")
-    say_which_contract(error)
-    # A grader shows what is said about public inputs, and nothing about others.
-    is_public = not item.config.getoption("--exam-seed")
-    if isinstance(error, WrongAnswer) and ADAPTERS in item.stash and is_public:
-        adapters = item.stash[ADAPTERS]
-
-        def run(probe: Callable[..., Any], **given: Any) -> Any:
-            seed_everything(0)
-            return probe(adapters, **copied(given))
-
-        tries = item.session.stash.setdefault(TRACED, Counter())
-        say_where_it_goes_wrong(error, run, inputs, tries, problem_of(item))
 
 
 def pytest_report_teststatus(
@@ -233,7 +209,6 @@ def observe(
         given = copied(inputs)
         if not aside:  # A question aside (trials.py) is not what a failure is about.
             request.node.stash[ASKED] = inputs
-            request.node.stash[ADAPTERS] = adapters
             request.node.stash[AGAIN] = lambda of: probe(of(adapters), **copied(inputs))
         seed_everything(zlib.crc32(repr(seed).encode()))
         spent = request.config.stash.setdefault(SPENT, {})

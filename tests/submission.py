@@ -16,9 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import contract
-from probes.renamed import renamed
-
 EXAMINATION = Path(__file__).parent
 REFERENCE = "cs_basics"
 
@@ -31,11 +28,10 @@ def load_adapters(root: Path) -> ModuleType:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        names = contract.current().renamed
         if root.resolve() == EXAMINATION.parent.resolve():
-            return renamed(importlib.import_module("adapters"), names)
+            return importlib.import_module("adapters")
         with out_of_the_way():
-            return renamed(import_from(root.resolve()), names)
+            return import_from(root.resolve())
 
 
 def import_from(root: Path) -> ModuleType:

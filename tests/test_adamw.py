@@ -6,7 +6,6 @@ import functools
 import numpy as np
 import pytest
 from compare import expect, expect_close, noting
-from contract import current
 from mistakes import training as mistakes
 from oracles import training as oracles
 from probes.training import closure_step, optimize, takes_float64
@@ -409,14 +408,6 @@ def test_adamw_is_exact_with_a_large_rate(observe, rng):
     gradients = [[far_from_zero(g) for g in row] for row in gradients]
     options = {**OPTIONS, "lr": 0.1, "weight_decay": HARDLY_ANY}
     examine(observe, [{"params": parameters}], options, gradients)
-
-
-if current().weight_decay == "after":
-
-    def test_adamw_decays_a_parameter_after_its_update(observe, rng):
-        parameters, gradients = draw(rng, [(8,), (3, 4)], steps=5)
-        gradients = [[far_from_zero(g) for g in row] for row in gradients]
-        examine(observe, [{"params": parameters}], {**OPTIONS, "lr": 0.1}, gradients)
 
 
 def test_adamw_forgets_large_gradients(observe, rng):

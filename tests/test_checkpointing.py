@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from compare import expect, expect_close, noting
-from contract import DEFAULT, under
 from oracles import training as oracles
 from oracles.model import rounded
 from probes.training import OTHER_DECAY, checkpoint, checkpoint_of_frozen
@@ -72,8 +71,7 @@ def expected_after(parameters, gradients, steps, save_after=5):
     """PyTorch's AdamW with its defaults, the rate being raised at the save."""
     options = {"lr": FIRST_LR, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
     rates = [FIRST_LR if step < save_after else LATER_LR for step in range(steps)]
-    with under(DEFAULT):  # whatever the order that is asked of a student's own
-        trail = oracles.adamw([{"params": parameters}], options, gradients[:steps], rates)
+    trail = oracles.adamw([{"params": parameters}], options, gradients[:steps], rates)
     return [*trail[-1], np.array([float(steps)])]
 
 

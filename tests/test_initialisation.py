@@ -10,8 +10,6 @@ import math
 import numpy as np
 import pytest
 from compare import expect, report
-from mistakes.other_contracts import embedding_sigmas
-from oracles.model import embedding_sigma, neutral_weight
 from probes.modules import construction
 from test_transformer import BLOCK, block_case, model_case
 from test_transformer import MODEL as LM
@@ -138,7 +136,7 @@ def test_embedding_starts_from_a_truncated_normal(observe, rng):
         "weights": given,
         "token_ids": np.arange(6).reshape(2, 3),
     }
-    mistakes = {what: sigma * CUT_OFF for what, sigma in embedding_sigmas().items()} | {
+    mistakes = {
         "sigma is sqrt(2 / (vocab_size + d_model)), which is for linear layers": CUT_OFF
         * math.sqrt(2 / 460),
         "sigma is 0.02": 0.02 * CUT_OFF,
@@ -151,7 +149,7 @@ def test_embedding_starts_from_a_truncated_normal(observe, rng):
         fresh = in_model(observe, rng, "run_embedding", (400, 96))
         fresh = [max(fresh, key=lambda weight: abs(math.log(weight.std() / head)))]
     for weight in fresh:
-        expect_cut_off_normal(weight, embedding_sigma(), "run_embedding", mistakes)
+        expect_cut_off_normal(weight, 1.0, "run_embedding", mistakes)
 
 
 @pytest.mark.problem("positionwise_feedforward")
@@ -213,8 +211,8 @@ def test_model_starts_with_all_weights_drawn(observe, rng):
             least, most, asked = sigma / 3, 3 * sigma, f"{sigma:.3g}"
             if is_table:
                 # The embedding or the output head; which sigma the former has is asked elsewhere.
-                least, most = 0.015, 3 * max(embedding_sigma(), 1.0)
-                asked = f"{embedding_sigma():.3g} (embedding) or {head_sigma:.3g} (output head)"
+                least, most = 0.015, 3.0
+                asked = f"1 (embedding) or {head_sigma:.3g} (output head)"
             if is_matrix(weight) and not least <= weight.std() <= most:
                 finding = f"{name} has standard deviation {weight.std():.3g}, expected about"
                 d_out, d_in = weight.shape
@@ -250,10 +248,9 @@ def test_rmsnorm_starts_from_a_gain_of_one(observe, rng):
     if is_left_open(fresh):
         fresh = in_model(observe, rng, "run_rmsnorm", (96,))
     for weight in fresh:
-        start = neutral_weight()
         expect(
-            bool(np.all(weight == start)),
-            f"run_rmsnorm: a fresh gain is {weight[:3].tolist()} ..., expected {start:g}",
+            bool(np.all(weight == 1)),
+            f"run_rmsnorm: a fresh gain is {weight[:3].tolist()} ..., expected 1",
             "wrong-initialisation",
         )
 

@@ -9,9 +9,7 @@ docs/performance.md explains where the speed comes from.
 
 layers.py        one matrix product for W1 and W3 of SwiGLU
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
-                 compiled code on a CPU, a C++ kernel (native/)
-rms_norm.py      RMSNorm with a derived backward; triton_norms.py and triton_attention.py for GPUs
-add_rms_norm.py  residual addition and norm in one: of the rounded or unrounded sum, or in place
+                 compiled code on a CPU, a C++ kernel (native/); triton_attention.py for GPUs
 chunked_loss.py  the loss, some logits at a time (transformer.py gives their input); loss.py decides
 adamw.py         the update rule of AdamW, compiled; muon.py: all matrices of a shape at once
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
@@ -62,21 +60,16 @@ def twins_of_the_model() -> dict[Any, Any]:
     from cs_basics.fast.layers import FusedSwiGLU
     from cs_basics.fast.muon import StackedMuon
     from cs_basics.fast.native.lookup import OrderedEmbedding
-    from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
     from cs_basics.fast.transformer import FastTransformerLM
     from cs_basics.generate import generate
     from cs_basics.layers import Embedding, SwiGLU
-    from cs_basics.norms import RMSNorm
     from cs_basics.optim import AdamW
     from cs_basics.transformer import TransformerLM
     from cs_basics.variants.attention import GroupedQueryAttention
     from cs_basics.variants.muon import Muon
-    from cs_basics.variants.norms import LlamaRMSNorm
 
     return {
         Embedding: OrderedEmbedding,
-        RMSNorm: FusedRMSNorm,
-        LlamaRMSNorm: FusedLlamaRMSNorm,
         CausalSelfAttention: FlashSelfAttention,
         GroupedQueryAttention: FlashGroupedQueryAttention,
         SwiGLU: FusedSwiGLU,

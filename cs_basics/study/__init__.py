@@ -1,9 +1,6 @@
 """Experiments on models, and what a model costs.
 
 accounting.py        parameters, operations and memory of a model, computed from its ModelConfig
-timing.py            medians of functions that are called in turn, and the machine
-record/              the ladder to the lowest loss in ten minutes, rung by rung
-claims/              what is said of normalisation layers, executed row by row
 ablation.py          the suites: named variants of a configuration that differ in one thing each
 ablation_run.py      one run: train a variant for its budget, then measure
 ablation_summary.py  all runs together: means over seeds, and which differences are noise
@@ -11,5 +8,4 @@ ablation_plot.py     the training losses of all runs in one picture
 ablation_report.py   report.html and report.md
 microscope/          what the norms of a run read, and the way of a sentence through a block
 student_t.py         how far from its mean a mean of few values may lie by chance
-norm_users.py        who uses which norm, where, with which eps and order of cast
 """

@@ -7,12 +7,10 @@ Read it in this order. What runs behind the wall is inside/launch.py and inside/
     run_files.py    a run's configuration, vocabulary, tokens and weights, read without running it
     wall.py         starts a program of an entry behind the grader's wall
     model.py        asks the tokenizer and the model behind the wall
-    evaluation.py   bits per byte from logits: windows, probabilities, stories
+    evaluation.py   bits per byte from logits: windows, probabilities, a look at the future
     rerun.py        runs the command again, by the verifier's own clock
     overlap.py      finds pieces of the validation text in other texts
     case.py         all that is known of one entry, computed when first asked for
-    comparison.py   is the validation text easier than fresh text, or than itself in another order?
-    checks.py       the checks, one question each
-    statistics.py   the permutation test between two entries
-    leaderboard.py  verified entries, and the page made of them
+    checks.py       the six checks, one question each
+    leaderboard.py  the page with the table of verified entries
 """

@@ -1,11 +1,8 @@
 """All that is known of one entry, computed when a check first asks for it."""
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
 
 from cs_grader.entries.entry import Entry, arguments_of
 from cs_grader.entries.evaluation import (
@@ -14,7 +11,6 @@ from cs_grader.entries.evaluation import (
     Tell,
     largest_shift,
     read,
-    stories_of,
     told_of_shift,
 )
 from cs_grader.entries.model import Model
@@ -25,8 +21,6 @@ from cs_grader.entries.run_files import Ids, RunFiles
 
 CLASSES = {"ten-minutes": 10.0, "one-hour": 60.0}
 """Minutes of each class."""
-COMPARED_BYTES = 400_000
-"""The beginnings of the validation text and of fresh text that are compared story by story."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +29,6 @@ class Texts:
 
     train: bytes
     valid: bytes
-    fresh: bytes | None
-    """From the source of the validation text, and held by nobody else; None: there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,49 +69,19 @@ class Case:
         return Overlap(self.texts.valid, self.texts.train)
 
     @once
-    def asked(self) -> list[bytes]:
-        """The texts to predict: validation, its first stories shuffled, and fresh text if any."""
-        stories = stories_of(self.texts.valid)[: self.num_compared]
-        shuffled = b"".join(stories[place] for place in self.shuffled_order)
-        return [self.texts.valid, shuffled, *self.fresh_texts]
+    def ids(self) -> Ids:
+        """The validation text, encoded by the entry's tokenizer."""
+        return self.model.encode(self.texts.valid)
 
     @once
-    def encoded(self) -> list[Ids]:
-        """The texts in `asked`, encoded by the entry's tokenizer."""
-        return self.model.encode(self.asked)
-
-    @once
-    def readings(self) -> list[Reading]:
-        """How well the entry's model predicts the texts in `asked`."""
-        return self.read(self.model, self.asked, self.encoded)
+    def reading(self) -> Reading:
+        """How well the entry's model predicts the validation text."""
+        return self.read(self.model, self.ids)
 
     @once
     def shift(self) -> float:
         """See largest_shift."""
-        return largest_shift(self.model, self.readings[0])
-
-    @once
-    def rerun_shift(self) -> float:
-        """See largest_shift; of the model that the repeated run has left."""
-        return largest_shift(self.rerun_model, self.rerun_readings[0])
-
-    @once
-    def fresh_texts(self) -> list[bytes]:
-        """The beginning of the fresh text, if there is one."""
-        fresh = self.texts.fresh
-        return [] if fresh is None else [b"".join(stories_of(fresh)[: num_compared(fresh)])]
-
-    @once
-    def num_compared(self) -> int:
-        """How many stories of the validation text are compared with others."""
-        return num_compared(self.texts.valid)
-
-    @once
-    def shuffled_order(self) -> list[int]:
-        """Another order of the compared stories, drawn anew for each verification."""
-        order = list(range(self.num_compared))
-        random.SystemRandom().shuffle(order)
-        return order
+        return largest_shift(self.model, self.reading)
 
     @once
     def arguments(self) -> list[str]:
@@ -139,9 +101,14 @@ class Case:
         return self._model_of(RunFiles(self.rerun.folder))
 
     @once
-    def rerun_readings(self) -> list[Reading]:
-        """How well `rerun_model` predicts the validation text and, if there is some, fresh text."""
-        return self.read(self.rerun_model, [self.texts.valid, *self.fresh_texts])
+    def rerun_reading(self) -> Reading:
+        """How well `rerun_model` predicts the validation text."""
+        return self.read(self.rerun_model)
+
+    @once
+    def rerun_shift(self) -> float:
+        """See largest_shift; of the model that the repeated run has left."""
+        return largest_shift(self.rerun_model, self.rerun_reading)
 
     @once
     def further(self) -> list[float]:
@@ -152,7 +119,7 @@ class Case:
             if reason := rerun.complaint or rerun.delay or rerun.crowd:
                 raise RefusedError(f"seed {seed}: {reason}")
             model = self._model_of(RunFiles(rerun.folder))
-            (reading,) = self.read(model, [self.texts.valid])
+            reading = self.read(model)
             if (shift := largest_shift(model, reading)) > MAX_SHIFT:
                 raise RefusedError(f"seed {seed}: {told_of_shift(shift)}")
             found.append(reading.bits_per_byte)
@@ -161,18 +128,14 @@ class Case:
     @once
     def figures(self) -> list[float]:
         """The figures that count: of further runs, if any, since an entry may choose its seed."""
-        return self.further or [self.rerun_readings[0].bits_per_byte]
+        return self.further or [self.rerun_reading.bits_per_byte]
 
-    def read(
-        self, model: Model, texts: list[bytes], encoded: list[Ids] | None = None
-    ) -> list[Reading]:
-        """Let a model predict texts."""
-        encoded = model.encode(texts) if encoded is None else encoded
+    def read(self, model: Model, ids: Ids | None = None) -> Reading:
+        """Let a model predict the validation text."""
+        text = self.texts.valid
+        ids = model.encode(text) if ids is None else ids
         with model.asked() as ask:
-            return [
-                read(model, text, ids, ask, self.tell)
-                for text, ids in zip(texts, encoded, strict=True)
-            ]
+            return read(model, text, ids, ask, self.tell)
 
     def _model_of(self, files: RunFiles) -> Model:
         terms, folder = self.terms, self.scratch / f"of-{files.folder.name}"
@@ -193,9 +156,3 @@ class Case:
             repository=self.terms.repository,
             tell=self.tell,
         )
-
-
-def num_compared(text: bytes) -> int:
-    """Return how many stories at the beginning of a text fit into COMPARED_BYTES, at least 1."""
-    sizes = np.cumsum([len(story) for story in stories_of(text)])
-    return max(1, int(np.searchsorted(sizes, COMPARED_BYTES, side="right")))

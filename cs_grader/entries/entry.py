@@ -5,7 +5,7 @@
     code/cs_basics/...   the files of cs_basics that differ from the repository's
 
 The verifier works on a clean copy: regular files with known names and bounded sizes, no link
-followed. Whatever is left out is remembered, and the entry is refused for it (checks.py).
+followed. An entry with anything else is not judged.
 """
 
 import contextlib
@@ -76,8 +76,6 @@ class Entry:
     bits_per_byte: float
     """What is claimed."""
     seed: int
-    left_out: tuple[str, ...]
-    """Name and reason of each file that was not copied, or is missing."""
 
     @property
     def run(self) -> Path:
@@ -99,7 +97,8 @@ def read_entry(source: Path, to: Path, classes: Mapping[str, float]) -> Entry:
         classes: The classes there are, with their minutes.
 
     Raises:
-        ValueError: The folder holds no entry.toml, or one that does not say what it must.
+        ValueError: The folder holds no entry.toml, or one that does not say what it must; a file is
+            missing, or is none that an entry may have.
         OSError: Something cannot be read.
     """
     if not (source / "entry.toml").is_file():
@@ -109,6 +108,9 @@ def read_entry(source: Path, to: Path, classes: Mapping[str, float]) -> Entry:
         raise ValueError(f"{source / 'entry.toml'} is a link or too large: use an ordinary file")
     said = _read_toml(to / "entry.toml", classes)
     left_out += [f"{name}: missing" for name in (*NEEDED, CHECKPOINT) if not (to / name).is_file()]
+    if left_out:
+        more = f" (and {len(left_out) - 1} more)" if left_out[1:] else ""
+        raise ValueError(f"{source} is no entry: {left_out[0]}{more}")
     return Entry(
         folder=to,
         name=said["name"],
@@ -117,7 +119,6 @@ def read_entry(source: Path, to: Path, classes: Mapping[str, float]) -> Entry:
         command=said["command"],
         bits_per_byte=float(said["bits_per_byte"]),
         seed=said["seed"],
-        left_out=tuple(left_out),
     )
 
 

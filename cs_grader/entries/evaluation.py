@@ -38,8 +38,6 @@ class Reading:
     ids: Ids
     nats: Floats
     """Cost of each id but the first, in nats."""
-    starts: npt.NDArray[np.int64]
-    """Where each id begins in the text."""
     places: npt.NDArray[np.int64]
     """Some ids, by their place, others each time."""
     probes: Floats
@@ -48,14 +46,7 @@ class Reading:
     @property
     def bits_per_byte(self) -> float:
         """The mean cost, each byte of the text counted once."""
-        return float(self.nats.mean()) * len(self.starts) / len(self.text) / math.log(2)
-
-    @property
-    def bits_of_stories(self) -> Floats:
-        """Bits of each story, in the order of the text."""
-        ends = [story.end() for story in STORY.finditer(self.text)]
-        story_of = np.searchsorted(ends, self.starts[1:], side="right")
-        return np.bincount(story_of, self.nats, len(ends)) / math.log(2)
+        return float(self.nats.mean()) * len(self.ids) / len(self.text) / math.log(2)
 
 
 def stories_of(text: bytes) -> list[bytes]:
@@ -81,9 +72,7 @@ def read(model: Model, text: bytes, ids: Ids, ask: Answers, tell: Tell) -> Readi
         rows, columns = np.divmod(here - begin, context_length)
         probes.append(log_probabilities(logits[rows, columns]))
         tell("predicting the text", int(end), len(ids) - 1)
-    sizes = model.files.lengths[ids]
-    starts = np.cumsum(sizes) - sizes
-    return Reading(text, ids, np.concatenate(costs), starts, places, np.concatenate(probes))
+    return Reading(text, ids, np.concatenate(costs), places, np.concatenate(probes))
 
 
 def rows_of(vocab_size: int, context_length: int) -> int:

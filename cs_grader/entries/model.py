@@ -114,24 +114,23 @@ class Model:
                 shutil.copy(self.files.run / name, shown / name)
         return stage
 
-    def encode(self, texts: list[bytes]) -> list[Ids]:
-        """Return the ids of each text.
+    def encode(self, text: bytes) -> Ids:
+        """Return the ids of a text.
 
         Raises:
             RefusedError: They do not stand for exactly the bytes of the text, or there is no
                 tokenizer.
         """
         with self._asked("encode") as answers:
-            found = [answers.encode(text) for text in texts]
-        for ids, text in zip(found, texts, strict=True):
-            if (decoded := self.files.decode(ids)) != text:
-                pairs = zip(decoded, text, strict=False)
-                place = next((i for i, (a, b) in enumerate(pairs) if a != b), len(decoded))
-                raise RefusedError(
-                    f"the tokens stand for {len(decoded):,} bytes, the text has {len(text):,};"
-                    f" they differ from byte {min(place, len(text)):,} on"
-                )
-        return found
+            ids = answers.encode(text)
+        if (decoded := self.files.decode(ids)) != text:
+            pairs = zip(decoded, text, strict=False)
+            place = next((i for i, (a, b) in enumerate(pairs) if a != b), len(decoded))
+            raise RefusedError(
+                f"the tokens stand for {len(decoded):,} bytes, the text has {len(text):,};"
+                f" they differ from byte {min(place, len(text)):,} on"
+            )
+        return ids
 
     @contextlib.contextmanager
     def asked(self) -> Generator[Answers]:

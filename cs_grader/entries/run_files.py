@@ -120,19 +120,6 @@ class RunFiles:
         _check_archive(raw[:state])
         return raw[:state]
 
-    @once
-    def claimed(self) -> float:
-        """The last bits per byte on the whole validation text in metrics.jsonl."""
-        claimed = None
-        for line in self._bytes("metrics.jsonl").splitlines():
-            try:
-                claimed = float(json.loads(line).get("final/bits_per_byte", claimed))
-            except (ValueError, TypeError, AttributeError):
-                continue
-        if claimed is None:
-            raise RefusedError("metrics.jsonl has no final/bits_per_byte, as a finished run has")
-        return claimed
-
     def _bytes(self, name: str) -> bytes:
         try:
             return (self.run / name).read_bytes()

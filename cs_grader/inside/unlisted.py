@@ -3,7 +3,7 @@
     notice(of_no_problem(), tell)            # in the server, once
     notice(of_other_problems("silu"), tell)  # in a host, for its problem
 
-operators.toml lists what known solutions call, collected by scripts/maintain/operators.py. Any
+operators.toml lists what known solutions call, collected by scripts/instructor/operators.py. Any
 other operator still does its work, but its caller is reported first, so that a person can see
 whether it does what the student was to write. Operators that have to be forbidden are in
 forbidden.py; this is for the other ways to the same result, which nobody has thought of.

@@ -40,9 +40,7 @@ def set_the_stage(root: Path, tests: Path) -> Stage:
     root.chmod(0o755)
     copy_inside(root)
     (stage.examination / "probes").mkdir(parents=True)
-    # contract.py, and the TOML file beside it if the contract is not the usual one.
-    for file in (tests / "submission.py", *tests.glob("contract.*")):
-        shutil.copyfile(file, stage.examination / file.name)
+    shutil.copyfile(tests / "submission.py", stage.examination / "submission.py")
     for probe in sorted((tests / "probes").glob("*.py")):
         shutil.copyfile(probe, stage.examination / "probes" / probe.name)
     stage.scratch.mkdir()

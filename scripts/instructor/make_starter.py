@@ -1,7 +1,5 @@
 """Make the student edition of this repository: python scripts/instructor/make_starter.py --out DIR.
 
-With --contract FILE it asks for other conventions than public solutions have (tests/contract.py).
-
 The edition holds the book with blanks in the place of what is examined, the code that runs it (in
 given/), the examination with stored answers in the place of oracles, the scripts, and the handout.
 It is generated from the reference and its tests, which have to pass: nothing is written by hand
@@ -23,8 +21,6 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import check_can_write, run
 from starter.blank import blank
-from starter.contracted import contract as contracts
-from starter.contracted import write_contracted
 from starter.edition.tests.stored import COMPUTED
 
 ROOT = Path(__file__).parents[2]
@@ -109,10 +105,9 @@ COPIED = {
 LEFT_OUT = (
     "cs_basics/run/epochs.py", "cs_basics/run/fsdp.py", "cs_basics/run/parallel_layers.py",
     "cs_basics/run/tensor_parallel.py",
-    "cs_basics/study/norm_users.py",
     "cs_grader/policy/__init__.py", "cs_grader/policy/apart.py", "cs_grader/policy/settle.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
-    "scripts/join_tokens.py", "scripts/ladder.py", "scripts/microscope.py", "scripts/serve.py",
+    "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py", "scripts/size.py",
     "scripts/train_tokenizer.py",
 )  # fmt: skip
 FIXED = (
@@ -160,10 +155,7 @@ OTHERWISE = (
      "    del optimizer, config  # They are whole in each process.\n    return DDP(model, world)"),
     ("cs_basics/run/trainer.py", "        set_head_bias(self.model, corpus.train.tokens)\n", ""),
     ("cs_basics/run/token_file.py", ": make one with scripts/encode.py", ""),
-    ("cs_basics/study/__init__.py",
-     "record/              the ladder to the lowest loss in ten minutes, rung by rung\n"
-     "claims/              what is said of normalisation layers, executed row by row\n", ""),
-    ("cs_basics/study/__init__.py", "microscope/ [...]order of cast\n", ""),
+    ("cs_basics/study/__init__.py", "microscope/ [...]through a block\n", ""),
     ("cs_basics/study/ablation.py", "def _norms([...]def _lr(", "def _lr("),
     ("cs_basics/study/ablation.py", '    "norms": _norms,\n[...]    "lr"', '    "lr"'),
     ("cs_basics/variants/config.py", "NormKind = Literal[[...]@dataclass", "@dataclass"),
@@ -191,12 +183,11 @@ TEACHERS_ONLY = (
 )  # fmt: skip
 
 
-def main(out: Path, contract: Path | None = None, solution: Path | None = None) -> None:
+def main(out: Path, solution: Path | None = None) -> None:
     """Make the student edition.
 
     Args:
         out: The folder to make; it must not exist yet.
-        contract: The conventions to ask for, if they are not the usual ones (tests/contract.py).
         solution: A second folder to make, for yourself: the edition filled in with the reference,
             and with the oracles, so that grade.py and make_gradescope.py accept its tests.
     """
@@ -206,20 +197,14 @@ def main(out: Path, contract: Path | None = None, solution: Path | None = None) 
         check_can_write(folder)
     if solution is not None and solution.resolve() == out.resolve():
         raise ValueError(f"--solution {solution} is --out, too: name another folder")
-    if contract is not None and not contract.is_file():
-        raise FileNotFoundError(f"--contract {contract} does not exist")
-    wanted = contracts.read(contract) if contract else None
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
-        root, folder = ROOT, Path(scratch) / out.name
-        if wanted:
-            root = Path(scratch) / "contracted"
-            write_contracted(root, wanted)
-        build(folder, root)
+        folder = Path(scratch) / out.name
+        build(folder)
         print("asking the oracles: the reference sits the whole examination, a minute or two")
-        record_answers(folder / "tests" / "stored_answers.npz", root=root)
+        record_answers(folder / "tests" / "stored_answers.npz")
         if solution:
-            fill_in(Path(scratch) / "solution", folder, root)
+            fill_in(Path(scratch) / "solution", folder)
             shutil.move(Path(scratch) / "solution", solution)
         folder.replace(out)
     for made in filter(None, (out, solution)):
@@ -227,20 +212,20 @@ def main(out: Path, contract: Path | None = None, solution: Path | None = None) 
         print(f"{made}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
 
 
-def build(folder: Path, root: Path = ROOT) -> None:
+def build(folder: Path) -> None:
     """Write all of the edition except the stored answers."""
     for pattern, place in COPIED.items():
-        for path in sorted(root.glob(pattern)):
-            if path.is_file() and path.relative_to(root).as_posix() not in LEFT_OUT:
-                write(folder / place / path.name, as_handed_out(path, root))
+        for path in sorted(ROOT.glob(pattern)):
+            if path.is_file() and path.relative_to(ROOT).as_posix() not in LEFT_OUT:
+                write(folder / place / path.name, as_handed_out(path))
     for module, names in BLANK.items():
-        source = (root / "cs_basics" / f"{module}.py").read_text(encoding="utf-8")
+        source = (ROOT / "cs_basics" / f"{module}.py").read_text(encoding="utf-8")
         text = blank(source, names, GIVEN.get(module, ()), heading_of(module, source))
         # Students need torch for their code, even where no signature does: tidy must leave it.
         text = text.replace("import torch\n", f"import torch{SPARED}\n")
         write(folder / "cs_basics" / f"{module}.py", text)
-    for path in answering(root):
-        write(folder / path.relative_to(root), answers(path))
+    for path in answering():
+        write(folder / path.relative_to(ROOT), answers(path))
     shutil.copytree(
         STANDS_IN, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -248,9 +233,9 @@ def build(folder: Path, root: Path = ROOT) -> None:
     tidy(folder)
 
 
-def answering(root: Path) -> list[Path]:
+def answering() -> list[Path]:
     """List the modules that know the answers."""
-    return [*root.glob("tests/oracles/*.py"), *root.glob("tests/mistakes/*.py")]
+    return [*ROOT.glob("tests/oracles/*.py"), *ROOT.glob("tests/mistakes/*.py")]
 
 
 def tidy(folder: Path) -> None:
@@ -263,28 +248,28 @@ def tidy(folder: Path) -> None:
         path.write_text(path.read_text(encoding="utf-8").replace(SPARED, ""), encoding="utf-8")
 
 
-def fill_in(folder: Path, edition: Path, root: Path) -> None:
+def fill_in(folder: Path, edition: Path) -> None:
     """Write an edition with the reference in the place of blanks, and with oracles."""
     stored = shutil.ignore_patterns("stored*", "__pycache__")
     shutil.copytree(edition, folder, ignore=stored)
     # With oracles any seed will do, and a grader that takes these tests keeps the rule by itself.
     (folder / "conftest.py").unlink()
-    for path in [*answering(root), *(root / "cs_basics" / f"{module}.py" for module in BLANK)]:
-        shutil.copyfile(path, folder / path.relative_to(root))
+    for path in [*answering(), *(ROOT / "cs_basics" / f"{module}.py" for module in BLANK)]:
+        shutil.copyfile(path, folder / path.relative_to(ROOT))
     tidy(folder)
 
 
-def as_handed_out(path: Path, root: Path = ROOT) -> str:
+def as_handed_out(path: Path) -> str:
     """Return a file's text as the edition has it."""
     text = path.read_text(encoding="utf-8")
     for name, ours, theirs in OTHERWISE:
-        if path == root / name:
+        if path == ROOT / name:
             pattern = ".*?".join(re.escape(part) for part in ours.split("[...]"))
             parts = re.split(pattern, text, flags=re.DOTALL)
             if len(parts) != 2:
                 raise ValueError(f"{name} says {ours!r} {len(parts) - 1} times: see OTHERWISE")
             text = theirs.join(parts)
-    return without_choices(text) if path in {root / name for name in NAMING_FIXED} else text
+    return without_choices(text) if path in {ROOT / name for name in NAMING_FIXED} else text
 
 
 def without_choices(text: str) -> str:
@@ -315,8 +300,9 @@ def project_file() -> str:
     )
     text = re.sub(r"(?m)^serve = \[[^]]*\]\n", "", text)
     # Rules for folders that the edition does not have.
-    text = re.sub(r'(?m)^"(?:scripts/\*/\*\.py|cs_basics/study/claims/\*\*)" = .*\n', "", text)
+    text = re.sub(r'(?m)^"(?:scripts/\*/\*\.py|lab/[^"]*)" = .*\n', "", text)
     text = text.replace(": use cs_basics.variants.muon.Muon", "")
+    text = re.sub(r'(?m)^"lab"\.msg = .*\n', "", text)
     text = text.replace(
         '"scripts/**" = ["T20"]\n',
         '"scripts/**" = ["T20"]\n"cs_basics/*.py" = ["F401"]  # torch, before it is used\n',
@@ -357,13 +343,12 @@ def answers(path: Path) -> str:
     return "\n".join([heading, "from stored import answer_of", rest, *lookups, ""])
 
 
-def record_answers(path: Path, tests: Sequence[str] = ("tests",), root: Path = ROOT) -> None:
+def record_answers(path: Path, tests: Sequence[str] = ("tests",)) -> None:
     """Let the reference sit the examination and store the answers of oracles and mistakes.
 
     Args:
         path: The file to write.
         tests: Files or folders of the examination.
-        root: The repository that holds them and the reference.
 
     Raises:
         ValueError: The reference does not pass.
@@ -376,7 +361,7 @@ def record_answers(path: Path, tests: Sequence[str] = ("tests",), root: Path = R
     ]  # fmt: skip
     finished = subprocess.run(
         command,
-        cwd=root,
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

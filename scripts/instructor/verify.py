@@ -16,12 +16,10 @@ no entry to judge.
 """
 
 import hashlib
-import secrets
 import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,22 +35,22 @@ from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stor
 from cs_grader.entries.case import CLASSES, Case, Terms, Texts
 from cs_grader.entries.checks import is_accepted, judge
 from cs_grader.entries.entry import Entry, read_entry
-from cs_grader.entries.leaderboard import Verified, add, compared, read_leaderboard
+from cs_grader.entries.leaderboard import Verified, add
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.run_files import MAX_TEXT_BYTES, RunFiles
-from cs_grader.entries.statistics import MAX_RUNS
 from cs_grader.outside.tiers import why_not
+
+MAX_SEEDS = 11
 
 
 def main(
     entry: Annotated[Path, tyro.conf.Positional],
     train_text: Path | None = None,
     valid_text: Path | None = None,
-    fresh_text: Path | None = None,
     rerun: bool = True,
     seeds: int = 0,
     tolerance: float = 0.02,
-    leaderboard: Path = ROOT / "docs" / "leaderboard.jsonl",
+    leaderboard: Path = ROOT / "docs" / "leaderboard.md",
     record: bool = False,
     require_isolation: Literal["bubblewrap", "process"] = "bubblewrap",
     warn: bool = True,
@@ -63,28 +61,23 @@ def main(
         entry: The folder of the entry.
         train_text: Text that was trained on; none: the embedded corpus of the entry's seed.
         valid_text: Text on which the figure is measured; none: that of the embedded corpus.
-        fresh_text: Text from the source of the validation text that nobody else has; for the
-            embedded corpus it is written anew.
         rerun: Run the command again. Without it nothing is verified, and the exit code is 1.
         seeds: Number of further runs, with the seeds that follow that of the entry.
         tolerance: How much worse the repeated run may be, in bits per byte: no two runs that end by
             the clock are the same, even with the same seed.
-        leaderboard: File of verified entries that this one is compared with.
-        record: Add the entry to that file if it is accepted, and write the page beside it.
+        leaderboard: The page with the table of verified entries.
+        record: Add the entry to that table if it is accepted.
         require_isolation: The wall around the entry's code; "process" is hardly one: use it only
             for entries that you trust.
         warn: Say what is odd about the texts.
     """
-    if not 0 <= seeds < MAX_RUNS:
-        raise ValueError(f"--seeds {seeds}: use 0 to {MAX_RUNS - 1}")
+    if not 0 <= seeds <= MAX_SEEDS:
+        raise ValueError(f"--seeds {seeds}: use 0 to {MAX_SEEDS}")
     if not 0 <= tolerance < 1:
         raise ValueError(f"--tolerance {tolerance:g}: use bits per byte, at least 0 and below 1")
     if record:
-        if leaderboard.suffix == ".md":
-            raise ValueError(f"--leaderboard {leaderboard}: the page takes that name, use another")
         check_can_write(leaderboard)
     look.logger.disabled = not warn
-    before = read_leaderboard(leaderboard)
     terms = Terms(
         repository=ROOT,
         tier=require_isolation,
@@ -94,8 +87,7 @@ def main(
     )
     with tempfile.TemporaryDirectory(prefix="cs_grader-") as folder:
         handed_in = read_entry(entry, Path(folder) / "entry", CLASSES)
-        given = train_text, valid_text, fresh_text
-        texts = read_texts(given, handed_in, Path(folder))
+        texts = read_texts(train_text, valid_text, handed_in, Path(folder))
         if reason := why_not(require_isolation):
             hint = ", or take --require-isolation process for entries that you trust"
             raise ValueError(f"no isolation of {require_isolation} works here ({reason}){hint}")
@@ -103,10 +95,11 @@ def main(
         is_good = examine(case)
         if is_good:
             verified = result_of(case)
-            print_result(f"\naccepted: {compared(verified, before)}")
+            runs = f"the mean of {len(verified.bits_per_byte)} runs" if seeds > 1 else "one run"
+            print_result(f"\naccepted: {verified.mean:.4f} bits per byte, {runs}")
             if record:
                 add(leaderboard, verified)
-                print_result(f"recorded in {leaderboard} and {leaderboard.with_suffix('.md')}")
+                print_result(f"recorded in {leaderboard}")
     if not is_good:
         sys.exit(1)
 
@@ -122,7 +115,14 @@ def examine(case: Case) -> bool:
         print_result(f"\nrefused: {refused[0].check}: {refused[0].reason}")
     elif not case.terms.is_rerun:
         print_result("\nnot verified: nothing was run again")
-    return is_accepted(found)
+    if not is_accepted(found):
+        return False
+    try:
+        _ = case.figures
+    except RefusedError as error:
+        print_result(f"\nrefused: {error}")
+        return False
+    return True
 
 
 def result_of(case: Case) -> Verified:
@@ -139,9 +139,7 @@ def result_of(case: Case) -> Verified:
     )
 
 
-def read_texts(
-    given: tuple[Path | None, Path | None, Path | None], entry: Entry, scratch: Path
-) -> Texts:
+def read_texts(train: Path | None, valid: Path | None, entry: Entry, scratch: Path) -> Texts:
     """Read the texts, or write those of the embedded corpus.
 
     Raises:
@@ -149,34 +147,23 @@ def read_texts(
             UTF-16 or too large, or the corpus is.
         OSError: A text is missing or cannot be read.
     """
-    train, valid, fresh = given
     if (train is None) != (valid is None):
         raise ValueError("--train-text and --valid-text go together: give both or neither")
-    paths = [path for path in given if path is not None]
-    for path in paths:
-        look.look_at_text(path)
+    if train is None or valid is None:
+        train, valid = scratch / "train.txt", scratch / "valid.txt"
+        write_stories(train, round(corpus_megabytes(entry) * 1e6), entry.seed)
+        write_stories(valid, VALID_BYTES, entry.seed + VALID_SEED_OFFSET)
+    else:
+        for path in (train, valid):
+            look.look_at_text(path)
+        if told := look.told_of_shared(valid, train):
+            raise ValueError(f"{valid}: {told}, so that what an entry knows of it cannot be told")
+    for path in (train, valid):
         if not path.is_file():
             raise ValueError(f"{path} is not a file")
         if (size := path.stat().st_size) > MAX_TEXT_BYTES:
             raise ValueError(f"{path} has {size:,} bytes: use at most {MAX_TEXT_BYTES:,}")
-    for text, other in combinations(reversed(paths), 2):
-        if told := look.told_of_shared(text, other):
-            raise ValueError(f"{text}: {told}, so that what an entry knows of it cannot be told")
-    if train is not None and valid is not None:
-        read = [path.read_bytes() for path in paths]
-        return Texts(train=read[0], valid=read[1], fresh=read[2] if len(read) > 2 else None)
-    megabytes = corpus_megabytes(entry)
-    # Nobody knows the seed of the fresh text: it cannot be written ahead.
-    seeds = (entry.seed, entry.seed + VALID_SEED_OFFSET, 2**32 + secrets.randbits(31))
-    written = []
-    sizes = (round(megabytes * 1e6), VALID_BYTES, VALID_BYTES)
-    for seed, num_bytes in zip(seeds, sizes, strict=True):
-        path = scratch / "stories.txt"
-        write_stories(path, num_bytes, seed)
-        written.append(path.read_bytes())
-    if fresh is not None:
-        written[2] = fresh.read_bytes()
-    return Texts(train=written[0], valid=written[1], fresh=written[2])
+    return Texts(train=train.read_bytes(), valid=valid.read_bytes())
 
 
 def corpus_megabytes(entry: Entry) -> float:

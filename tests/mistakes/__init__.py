@@ -8,5 +8,4 @@
     training.py         optimizer, clipping, schedule
     encoding.py         tokenizer
     merges.py           training of a tokenizer
-    other_contracts.py  where another course decides otherwise
 """

@@ -3,12 +3,9 @@
 import math
 
 import numpy as np
-from contract import current
-from oracles import model as oracles
 from oracles.model import Array, angles, attention, rotate, rounded, softmax, wide
 
 from mistakes.functions import Answers, quietly
-from mistakes.other_contracts import with_other_contracts
 
 # A table of the first call, which has this theta, looks the same from outside.
 IGNORED_THETA = "theta is ignored (10000 instead), or a table is kept from an earlier call"
@@ -83,7 +80,6 @@ def scaled_attention(q: Array, k: Array, v: Array, mask: Array | None = None) ->
     )
 
 
-@with_other_contracts("rope", oracles.rope)
 def rope(x: Array, positions: Array, theta: float) -> Answers:
     x, d_k = wide(x), x.shape[-1]
     right = angles(positions, d_k, theta)
@@ -141,8 +137,6 @@ def rope(x: Array, positions: Array, theta: float) -> Answers:
         ),
         "the angles are computed in bfloat16: keep them in float32": rotate(x, narrow),
     }
-    if current().rope_pairs == "halves":
-        del answers["the rotated halves are joined end to end: interleave them again"]
     if np.ndim(positions) > 1:
         first = np.asarray(positions)[:1]
         answers["every batch row gets the positions of the first one"] = rotate(

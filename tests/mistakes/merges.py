@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from contract import current
 from oracles import text as oracles
 from oracles.text import Merge, Reversed
 
 from mistakes.encoding import ANY_CASE, ASCII, GPT4, NO_LOOKAHEAD, split_at_first
-from mistakes.other_contracts import with_other_contracts
 
 
-@with_other_contracts("train_bpe", oracles.train_bpe)
 def bpe_merges(
     text: bytes, vocab_size: int, special_tokens: Sequence[str]
 ) -> dict[str, list[Merge]]:
@@ -91,10 +88,10 @@ def bpe_merges(
         "pairs that occur only once are not merged: training goes on until vocab_size": recounted(
             text, vocab_size, special_tokens, fewest=2
         ),
-        f"ties go to the longer pair: the lexicographically {current().bpe_ties} one wins": train(
+        "ties go to the longer pair: the lexicographically greater one wins": train(
             rank=lambda pair, count: (count, len(pair[0] + pair[1]), pair)
         ),
-        f"ties go to the shorter pair: the lexicographically {current().bpe_ties} one wins": train(
+        "ties go to the shorter pair: the lexicographically greater one wins": train(
             rank=lambda pair, count: (count, -len(pair[0] + pair[1]), pair)
         ),
         "ties go to the pair with the greater ids: compare the bytes": by_ids(
@@ -267,7 +264,7 @@ def recounted(
     splits = [(oracles.as_bytes(pretoken), count) for pretoken, count in occurrences.items()]
     merges: list[Merge] = []
     known: Counter[Merge] = Counter()
-    rank = oracles.usual_rank()
+    rank = oracles.most_frequent
     while len(merges) < vocab_size - 256 - len(special_tokens):
         counts = pair_counts(splits, overlap, once)
         if stale:

@@ -15,14 +15,12 @@ from oracles.model import (
     linear,
     merge_heads,
     multihead,
-    normed,
     split_heads,
     wide,
 )
 
 from mistakes.attention import IGNORED_THETA, rotate_halves
 from mistakes.functions import Answers
-from mistakes.other_contracts import with_other_contracts
 
 
 def split_by_reshape(x: Array, num_heads: int) -> Array:
@@ -47,7 +45,6 @@ def unscaled(q: Array, k: Array, v: Array, mask: Array, factor: float) -> Array:
     return attention(wide(q) * factor * math.sqrt(q.shape[-1]), k, v, mask)
 
 
-@with_other_contracts("multihead_self_attention", oracles.multihead)
 def multihead_attention(
     x: Array, weights: Weights, num_heads: int, turn: Callable[[Array], Array] = wide
 ) -> Answers:
@@ -67,7 +64,7 @@ def multihead_attention(
         factor: float | None = None,
         flat: Array | bool = False,
     ) -> Array:
-        heads = [np.where(flat, 0, turn(normed(split(q)))), turn(normed(split(k))), split(v)]
+        heads = [np.where(flat, 0, turn(split(q))), turn(split(k)), split(v)]
         if factor is None:
             return merge(attention(*heads, allowed))
         return merge(unscaled(*heads, allowed, factor))
@@ -145,7 +142,6 @@ def multihead_attention(
     return answers
 
 
-@with_other_contracts("multihead_self_attention_with_rope", oracles.multihead_with_rope)
 def multihead_attention_with_rope(
     x: Array, weights: Weights, num_heads: int, theta: float, positions: Array
 ) -> Answers:
@@ -156,7 +152,7 @@ def multihead_attention_with_rope(
 
     def masked_by(allowed: Array) -> Array:
         q, k, v = (split_heads(linear(x, weights[name]), num_heads) for name in "qkv")
-        q, k = turn(normed(q)), turn(normed(k))
+        q, k = turn(q), turn(k)
         return linear(merge_heads(attention(q, k, v, allowed)), weights["o"])
 
     def run(
@@ -167,7 +163,7 @@ def multihead_attention_with_rope(
     ) -> Array:
         q, k = (split_heads(before(linear(x, weights[name])), num_heads) for name in "qk")
         v = for_v(split_heads(linear(x, weights["v"]), num_heads))
-        mixed = attention(for_q(normed(q)), for_k(normed(k)), v, causal(x.shape[-2]))
+        mixed = attention(for_q(q), for_k(k), v, causal(x.shape[-2]))
         return linear(merge_heads(mixed), weights["o"])
 
     place = np.asarray(positions)

@@ -5,17 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from contract import current
-from oracles import training as oracles
 from oracles.model import Array, rounded, wide
 from oracles.training import joint_norm
 
 from mistakes.functions import Answers, quietly
-from mistakes.other_contracts import with_other_contracts
 
 
 @quietly
-@with_other_contracts("adamw", oracles.adamw)
 def adamw(
     groups: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
@@ -164,8 +160,7 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     lr = -lr if fault == "ascent" else lr
     # Counted from 0, the first step divides by 0: who avoids that with some eps does not move.
     update = np.zeros_like(below) if t == 0 else lr * m_hat / below
-    decayed = s["p"] - (update if current().weight_decay == "after" else 0)
-    s["p"] = s["p"] - rate.get(fault, corrected) * decay * decayed - update
+    s["p"] = s["p"] - rate.get(fault, corrected) * decay * s["p"] - update
 
 
 @quietly

@@ -13,8 +13,6 @@ from oracles.model import (
     linear,
     merge_heads,
     multihead,
-    neutral_weight,
-    normed,
     rmsnorm,
     softmax,
     split_heads,
@@ -23,13 +21,12 @@ from oracles.model import (
 
 from mistakes.attention import IGNORED_THETA
 from mistakes.functions import Answers
-from mistakes.other_contracts import with_other_contracts
 
 
 def without_mask(x: Array, weights: Weights, num_heads: int, theta: float) -> Array:
     own, places = oracles.attention_weights(weights), np.arange(x.shape[-2])
     q, k, v = (split_heads(linear(x, own[name]), num_heads) for name in "qkv")
-    q, k = (oracles.rope(normed(z), places, theta) for z in (q, k))
+    q, k = (oracles.rope(z, places, theta) for z in (q, k))
     mixed = attention(q, k, v)
     return linear(merge_heads(mixed), own["o"])
 
@@ -59,7 +56,6 @@ def block_gradient(
     }
 
 
-@with_other_contracts("transformer_block", oracles.transformer_block)
 def transformer_block(x: Array, weights: Weights, num_heads: int, theta: float) -> Answers:
     x = wide(x)
     ln1, attn, ln2, ffn = block_parts(weights, num_heads, theta)
@@ -104,8 +100,8 @@ def transformer_block(x: Array, weights: Weights, num_heads: int, theta: float) 
             ln1__weight=weights["ln2.weight"], ln2__weight=weights["ln1.weight"]
         ),
         "the gains of the norms are not loaded: they stay 1": with_(
-            ln1__weight=np.full_like(weights["ln1.weight"], neutral_weight()),
-            ln2__weight=np.full_like(weights["ln2.weight"], neutral_weight()),
+            ln1__weight=np.full_like(weights["ln1.weight"], 1.0),
+            ln2__weight=np.full_like(weights["ln2.weight"], 1.0),
         ),
         "the feed-forward comes before the attention": (x + ffn(ln2(x)))
         + attn(ln1(x + ffn(ln2(x)))),
@@ -125,7 +121,6 @@ def transformer_block(x: Array, weights: Weights, num_heads: int, theta: float) 
     }
 
 
-@with_other_contracts("transformer_lm", lambda *arguments: oracles.transformer_lm(*arguments[:-1]))
 def transformer_lm(
     token_ids: Array,
     weights: Weights,
@@ -178,7 +173,7 @@ def transformer_lm(
         "the gains of the norms are not loaded: they stay 1": oracles.transformer_lm(
             token_ids,
             {
-                key: np.full_like(value, neutral_weight()) if value.ndim == 1 else value
+                key: np.full_like(value, 1.0) if value.ndim == 1 else value
                 for key, value in weights.items()
             },
             num_layers,
@@ -186,7 +181,7 @@ def transformer_lm(
             theta,
         ),
         "the gain of the final norm is not loaded: it stays 1": linear(
-            rmsnorm(hidden, np.full(d_model, neutral_weight()), oracles.BLOCK_EPS), head
+            rmsnorm(hidden, np.full(d_model, 1.0), oracles.BLOCK_EPS), head
         ),
         "only the first block is used": linear(final(blocks(embedded, order[:1])), head),
         "the last block is left out": linear(final(blocks(embedded, order[:-1])), head),

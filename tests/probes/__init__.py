@@ -9,7 +9,4 @@ another process that holds a submission and nothing worth stealing.
     training.py     optimizer, clipping, schedule, batches, checkpoints
     text.py         tokenizer and its training
     lazy_memory.py  the memory of encode_iterable, in a process of its own
-    lines.py        which lines of a submission run, and what its variables hold
-    tracing.py      which line computes which tensor
-    renamed.py      adapters whose arguments have other names
 """

@@ -7,7 +7,6 @@ import norm_oracles as oracles
 import numpy as np
 import torch
 
-from cs_basics.fast.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 from cs_basics.norms import LayerNorm, RMSNorm
 from cs_basics.variants.norms import (
     GatedRMSNorm,
@@ -65,11 +64,7 @@ VARIANTS = {
     "gated": case(GatedRMSNorm, oracles.gated_rms_norm, gate_first=False),
     "gate-first": case(GatedRMSNorm, oracles.gated_rms_norm, {"gate_first": True}, gate_first=True),
 }
-FAST = {
-    "fused": case(FusedRMSNorm, oracles.rms_norm),
-    "fused-llama": case(FusedLlamaRMSNorm, oracles.rms_norm),
-}
-CASES = {**BOOK, **VARIANTS, **FAST}
+CASES = {**BOOK, **VARIANTS}
 
 
 def to_numpy(tensor):

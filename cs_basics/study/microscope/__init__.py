@@ -4,7 +4,6 @@
     history.py   readings of a run, kept in its folder
     plot.py      readings of several steps as one picture
     walk.py      one sentence through a block: shapes and sizes, with the lines that compute them
-    diagram.py   the data flow of the plain and of the fused block, drawn from their own code
 
 The script: scripts/microscope.py.
 """

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from faults.run import Failure, failures_of, naming, problems_of, run_each
-from planted.measure import put_in_place
-from planted.plantings import Planting, read
 from points import claim_of, points
 from report import RUBRIC, foundations
+
+from bank.plantings import Planting, put_in_place, read
 
 FILES = ("limits.txt", "limits_text.txt")
 

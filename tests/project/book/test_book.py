@@ -41,18 +41,17 @@ def test_the_fourteen_modules_are_all_that_lies_directly_in_the_folder():
 
 
 def test_every_file_that_is_named_is_there():
-    code = [f"{folder}/**/*.py" for folder in ("cs_basics", "cs_grader", "scripts")]
+    code = [f"{folder}/**/*.py" for folder in ("cs_basics", "cs_grader", "scripts", "lab")]
     pages = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")]
+    pages.append("lab/README.md")
     pages.remove("docs/log.md")  # It tells of files of its day.
     assert leading_nowhere(ROOT, [*code, *pages, "README.md", "data/README.md"]) == []
 
 
-# Not the folders of claims/: a program finds their files, no reader looks for one.
 MAPPED = [
     path.parent.relative_to(ROOT)
-    for name in (*PACKAGES, "tests/mistakes", "tests/oracles", "tests/places", "tests/probes")
+    for name in (*PACKAGES, "tests/mistakes", "tests/oracles", "tests/probes")
     for path in sorted((ROOT / name).rglob("__init__.py"))
-    if path.parent.parent.name != "claims"
 ]
 
 

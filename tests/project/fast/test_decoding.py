@@ -342,7 +342,6 @@ def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
     from torch._inductor import config
 
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "maintain"))
     from process import pack_weights
 
     torch.compiler.reset()

@@ -21,7 +21,6 @@ from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.feed_forward import BiasedLinear
 from cs_basics.variants.model import BLOCKS, build_model
-from cs_basics.variants.norms import LlamaRMSNorm
 
 ROPE = RotaryPositionalEmbedding(10_000.0, 8, 300)
 FAST = ROOT / "cs_basics" / "fast"
@@ -56,8 +55,6 @@ def at_positions(build):
 CASES = {
     "Embedding": Case(lambda: layers.Embedding(50, 8), (ids(4, 33),)),
     "SwiGLU": Case(lambda: layers.SwiGLU(32, 48), (numbers(2, 9, 32),)),
-    "RMSNorm": Case(lambda: norms.RMSNorm(32, 0.25), (numbers(2, 9, 32),)),
-    "LlamaRMSNorm": Case(lambda: LlamaRMSNorm(32, 0.25), (numbers(2, 9, 32),)),
     "CausalSelfAttention": attention_case(lambda: attention.CausalSelfAttention(32, 4, ROPE)),
     "CausalSelfAttention, no positions": attention_case(
         lambda: attention.CausalSelfAttention(32, 4)
@@ -287,7 +284,6 @@ FILES = {
     "attention_kernel.cpp": ("native/attention_kernel.cpp", "native/attention_kernel.py"),
     "triton_attention.py": ("triton_attention.py",),
     "FusedSwiGLU": ("layers.py",),
-    "FusedRMSNorm": ("rms_norm.py", "triton_norms.py"),
     "OrderedEmbedding": ("native/lookup.py",),
     "FastTransformerLM": ("transformer.py", "chunked_loss.py", "loss.py"),
     "FusedAdamW": ("adamw.py",),

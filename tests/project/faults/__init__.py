@@ -1,7 +1,8 @@
 """The fault bank: mistakes the examination must catch, and honest work it must accept.
 
-`make faults` builds each one in turn, runs the items of its problem and writes docs/faults.md;
-`make faults ARGS="--only 'outside the root' --show"` does so for one and prints what it is told.
+`python -m lab.campaigns.faults` builds each one in turn, runs the items of its problem and writes
+lab/campaigns/faults.md; with `--only 'outside the root' --show` it does so for one and prints what
+that is told.
 
 To add a fault, write what the wrong adapter would do and say so, in the file of its problem:
 

@@ -1,6 +1,6 @@
 """A batch such as is handed in: right, wrong, unfinished, hostile and damaged submissions.
 
-scripts/maintain/batch.py writes one to a folder and measures how it is graded. Who hands in what
+lab.bench.batch writes one to a folder and measures how it is graded. Who hands in what
 depends on the number alone, so that a small batch is the beginning of a large one.
 """
 

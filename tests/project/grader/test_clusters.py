@@ -1,10 +1,7 @@
 """Who is wrong in the same way: put together by behaviour, named by the instructor."""
 
 import dataclasses
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import fingerprint
@@ -259,18 +256,3 @@ def test_adjusted_rand_index_of_known_partitions():
     assert adjusted_rand("aabb", "xyxy") == pytest.approx(-0.5)
     # Wikipedia's definition by hand: 4 pairs in each, 2 in common, of 15.
     assert adjusted_rand("aaabbc", "xxyyyz") == pytest.approx((2 - 16 / 15) / (4 - 16 / 15))
-
-
-def test_hidden_mistakes_are_found_again_in_a_class():
-    """A part of what scripts/maintain/clusters.py does for the whole bank."""
-    options = ["--hidden", "5", "--hands", "2", "--size", "30", "--problem", "softmax"]
-    finished = subprocess.run(
-        [sys.executable, "scripts/maintain/clusters.py", *options],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr[-2000:]
-    assert "5 hidden mistakes" in finished.stdout

@@ -455,7 +455,7 @@ def test_an_exception_in_any_stage_costs_nobody_else_anything(tmp_path, monkeypa
 
 
 def test_the_examination_needs_torch_for_probes_only():
-    folders = ("", "oracles", "mistakes", "places")
+    folders = ("", "oracles", "mistakes")
     for path in (path for folder in folders for path in (TESTS / folder).glob("*.py")):
         if path.name not in ("adapters.py", "conftest.py"):
             text = path.read_text(encoding="utf-8")

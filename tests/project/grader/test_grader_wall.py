@@ -116,8 +116,4 @@ def test_the_sandbox_shows_no_answer(tmp_path):
     )
     assert sys.executable
     assert "examination/probes/model.py" in shown
-    # Nor lacks it what the import of adapters needs.
-    top = (TESTS / "submission.py").read_text(encoding="utf-8").split("\ndef ")[0]
-    needed = {path.name for path in TESTS.glob("*.py") if f"import {path.stem}\n" in top}
-    assert needed == {"contract.py"}
-    assert {f"examination/{name}" for name in needed} <= shown
+    assert "examination/submission.py" in shown

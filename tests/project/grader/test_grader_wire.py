@@ -180,7 +180,7 @@ def test_random_changes_of_a_frame_do_no_more_than_be_refused():
 
 
 def test_no_frame_costs_much_memory_or_time():
-    """Mutated and grown frames under limits of memory and time; `make fuzz` feeds 100,000."""
+    """Mutated and grown frames under limits of memory and time; the laboratory feeds 100,000."""
     finished = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("fuzz_wire.py")), "--frames", "3000"],
         capture_output=True,

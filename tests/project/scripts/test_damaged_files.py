@@ -1,8 +1,7 @@
-"""Single guards against damaged files; `make fuzz` found the need of each."""
+"""Single guards against damaged files; `python -m lab.campaigns.fuzz` found the need of each."""
 
 import json
 import os
-import random
 import time
 
 import pytest
@@ -88,40 +87,6 @@ def test_a_large_file_that_is_no_checkpoint_is_refused_unread(run):
     os.truncate(run.checkpoint_of(1), 1 << 40)
     with pytest.raises(ValueError, match="damaged or not a checkpoint"):
         read_checkpoint(run.checkpoint_of(1))
-
-
-@pytest.mark.parametrize("kind", ["truncate", "change_checkpoint_footer", "flip_bits"])
-def test_a_checkpoint_that_is_not_whole_is_refused(run, kind):
-    from fuzz import damage
-
-    path = run.checkpoint_of(1)
-    healthy = path.read_bytes()
-    for seed in range(40):
-        path.write_bytes(healthy)
-        getattr(damage, kind)(path, random.Random(seed))
-        if path.read_bytes() != healthy:
-            with pytest.raises(ValueError, match=path.name):
-                read_checkpoint(path)
-
-
-@pytest.mark.parametrize("kind", ["change_checkpoint", "change_checkpoint_body", "malicious"])
-def test_a_checkpoint_whose_checksum_fits_is_loaded_or_refused(run, kind, monkeypatch):
-    from fuzz import damage
-
-    monkeypatch.chdir(run.path)
-    path = run.checkpoint_of(1)
-    healthy = path.read_bytes()
-    num_refused = 0
-    for seed in range(40):
-        path.write_bytes(healthy)
-        getattr(damage, kind)(path, random.Random(seed))
-        try:
-            run.load_model()
-        except ValueError as error:
-            assert path.name in str(error)  # noqa: PT017  some of the damages are harmless
-            num_refused += 1
-    assert num_refused >= 5
-    assert not (run.path / "malicious-code-ran").exists()
 
 
 def test_no_memory_is_one_line(script, tmp_path, monkeypatch):

@@ -23,8 +23,8 @@ REFUSED = {
         "/grade.py: --out PATH. See ",
     ),
     "no such file": (
-        ["instructor/make_starter", "--out", "edition", "--contract", "nothing.toml"],
-        "error: --contract nothing.toml does not exist",
+        ["instructor/grade", "nothing", "--out", "results"],
+        "error: nothing",
     ),
     "one folder twice": (
         ["instructor/make_starter", "--out", "edition", "--solution", "edition"],

@@ -25,7 +25,7 @@ from cs_basics.run.presets import PRESETS
 ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted(
     str(path.relative_to(ROOT / "scripts").with_suffix(""))
-    for pattern in ("*.py", "instructor/*.py", "maintain/*.py")
+    for pattern in ("*.py", "instructor/*.py")
     for path in (ROOT / "scripts").glob(pattern)
     if "run(main)" in path.read_text()
 )
@@ -81,7 +81,7 @@ def test_help_explains_every_option(script, name, monkeypatch):
     result = script(name, *arguments)
     assert result.code == 0
     options = re.split(r"^[│ ] (?=--\w)", result.out, flags=re.MULTILINE)[1:]
-    assert options or name == "maintain/bench"
+    assert options
     for option in options:
         # Below the option, or two spaces to the right; "(default: 1)" and "(required)" end it.
         invocation, explanation = re.split(r"\s{2,}", option.replace("│", " "), maxsplit=1)

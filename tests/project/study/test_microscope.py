@@ -12,7 +12,6 @@ import cs_basics.attention
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.training_run import train_run
-from cs_basics.study.microscope.diagram import FusedBlock, flow_of
 from cs_basics.study.microscope.history import History
 from cs_basics.study.microscope.reading import observed, read
 from cs_basics.study.microscope.walk import as_text, walk
@@ -133,21 +132,6 @@ def test_a_walk_shows_the_stream_of_blocks_that_pass_values_on_beside_it():
     assert block.rms_in == stops["token_embeddings"].rms_out
 
 
-def test_the_diagram_is_what_the_block_computes(model):
-    block = model.layers[0]
-    plain = {step.name: step for step in flow_of(block)}
-    assert plain["add"].inputs == (("x", ""), ("attn", ""))
-    assert plain["ln2"].inputs == (("add", ""),)
-    assert sum(step.passes for step in plain.values()) == 10
-    fused = FusedBlock(block)
-    steps = {step.name: step for step in flow_of(fused)}
-    assert steps["attn"].inputs == (("add_rms_norm", "normalised"),)
-    assert steps["add_rms_norm_1"].inputs == (("attn", ""), ("add_rms_norm", "sum"))
-    assert sum(step.passes for step in steps.values()) == 8
-    x, residual = torch.randn(2, 1, 8, 32)
-    torch.testing.assert_close(sum(fused(x, residual)), block(x + residual))
-
-
 # --- of a run ---
 
 
@@ -226,7 +210,7 @@ def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder, tmp_pa
     assert [reading.step for reading in history.in_order()] == [20, 25]
 
 
-def test_the_script_draws_follows_and_walks(script, folder, tmp_path):
+def test_the_script_draws_follows_and_walks(script, folder):
     finished = script("microscope", folder.path, "--follow", "--num-windows", 2)
     assert finished.code == 0, finished.err
     picture = folder.path / "microscope.png"
@@ -235,8 +219,6 @@ def test_the_script_draws_follows_and_walks(script, folder, tmp_path):
     assert "2.ln1" in finished.out
     finished = script("microscope", folder.path, "--walk", "--sentence", "Once")
     assert "x = x + self.attn(self.ln1(x))" in finished.out
-    finished = script("microscope", folder.path, "--diagram", tmp_path / "flow.png")
-    assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_first_checkpoint_is_asked_for_or_waited_for(script, folder, monkeypatch):
@@ -256,24 +238,6 @@ def test_of_a_run_on_a_gpu_no_step_0_is_drawn_again(folder):
     assert history._steps() == [0, 20]
     history.config = history.config.replace(device="cuda")
     assert history._steps() == [20]
-
-
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        ({"norm": "layernorm"}, "has LayerNorm: only RMSNorm is fused"),
-        ({"value_residual": True}, "ValueResidualBlocks: only the book's block is drawn, pre-norm"),
-        ({"placement": "post"}, "has PostNormBlocks: only the book's block is drawn, pre-norm"),
-    ],
-)
-def test_no_diagram_of_other_norms_and_blocks_is_drawn(
-    script, folder, tmp_path, monkeypatch, choices, message
-):
-    monkeypatch.setattr(RunFolder, "load_model", lambda _: model_of(**choices))
-    finished = script("microscope", folder.path, "--diagram", tmp_path / "flow.png")
-    assert finished.code == 2
-    assert message in finished.err
-    assert not (tmp_path / "flow.png").exists()
 
 
 def test_bad_input_is_one_line(script, folder, tmp_path):

@@ -1,12 +1,9 @@
 """Entries that cheat: an honest one in which one thing was planted."""
 
-import base64
 import hashlib
 import io
 import json
 import os
-import pickle
-import random
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,21 +69,12 @@ def planted_code(module, *changes):
 
 
 def restate(shop, entry, recipe=None):
-    """Let an entry claim, in both places, what its weights really give."""
-    found = shop.examine(entry).readings[0].bits_per_byte
-    claim(shop, entry, found, recipe)
-    edit_metrics(entry, found)
+    """Let an entry claim what its weights really give."""
+    claim(shop, entry, shop.examine(entry).reading.bits_per_byte, recipe)
 
 
 def claim(shop, entry, found, recipe=None):
     shop.sign(entry, recipe or Recipe(), found)
-
-
-def edit_metrics(entry, found):
-    path = entry / "run" / "metrics.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows[-1] |= {"final/bits_per_byte": found}
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def newest(entry):
@@ -103,33 +91,10 @@ def rewrite_weights(entry, change):
     write_checkpoint(newest(entry), model, make_optimizer(model, config), 60)
 
 
-# --- files and command ---
+# --- command ---
 
 
-@cheat("files")
-def a_link_to_the_validation_text(here):
-    entry = here.entry
-    (entry / "run" / "corpus").mkdir()
-    (entry / "run" / "corpus" / "train.txt").symlink_to(here.shop.paths["valid"])
-    return entry
-
-
-@cheat("files")
-def a_file_of_a_terabyte(here):
-    entry = here.entry
-    with (entry / "run" / "tokens" / "valid.bin").open("r+b") as file:
-        file.truncate(1 << 40)
-    return entry
-
-
-@cheat("files")
-def a_pickle_beside_the_checkpoints(here):
-    entry = here.entry
-    (entry / "run" / "checkpoints" / "moments.pkl").write_bytes(pickle.dumps([1]))
-    return entry
-
-
-@cheat("command")
+@cheat("re-run")
 def a_text_of_its_own(here):
     entry = here.entry
     claim(here.shop, entry, claimed(entry), Recipe(command=f"{COMMAND} --train-text more.txt"))
@@ -143,7 +108,7 @@ def claimed(entry):
 # --- validation text where it should not be ---
 
 
-@cheat("code")
+@cheat("overlap")
 def validation_text_in_a_docstring(here):
     entry = here.entry
     source = (ROOT / "cs_basics" / "norms.py").read_text(encoding="utf-8")
@@ -152,36 +117,7 @@ def validation_text_in_a_docstring(here):
     return entry
 
 
-@cheat("code")
-def weights_in_the_code(here):
-    entry = here.entry
-    data = base64.b85encode(random.Random(0).randbytes(20_000)).decode()
-    source = (ROOT / "cs_basics" / "norms.py").read_text(encoding="utf-8")
-    write(entry / "code" / "cs_basics" / "norms.py", f"{source}\n\nTABLE = {data!r}\n")
-    return entry
-
-
-@cheat("code")
-def data_in_the_names_of_files(here):
-    entry = here.entry
-    rng = random.Random(0)
-    for _ in range(150):
-        name = base64.urlsafe_b64encode(rng.randbytes(150)).decode()
-        write(entry / "code" / "cs_basics" / "x" / f"{name}.py", "")
-    return entry
-
-
-@cheat("code")
-def data_in_the_digits_of_a_number(here):
-    entry = here.entry
-    digits = "".join(random.Random(0).choices("0123456789", k=45_000))
-    # The same number as in the preset, as a float.
-    recipe = Recipe(command=f"{COMMAND} --lr 0.003{'0' * 30}{digits}")
-    claim(here.shop, entry, claimed(entry), recipe)
-    return entry
-
-
-@cheat("code")
+@cheat("overlap")
 def validation_text_in_the_configuration(here):
     entry = here.entry
     path = entry / "run" / "config.json"
@@ -191,7 +127,7 @@ def validation_text_in_the_configuration(here):
     return entry
 
 
-@cheat("vocabulary", "training tokens", "settings")
+@cheat("overlap")
 def a_story_in_one_token(here):
     entry = here.entry
     folder = entry / "run" / "tokenizer"
@@ -209,7 +145,7 @@ def a_story_in_one_token(here):
     return entry
 
 
-@cheat("training tokens")
+@cheat("overlap")
 def validation_text_among_the_training_tokens(here):
     entry = here.entry
     folder = entry / "run" / "tokens"
@@ -224,7 +160,7 @@ def validation_text_among_the_training_tokens(here):
     return entry
 
 
-@cheat("fresh text", "repeated")
+@cheat("re-run")
 def weights_that_know_the_validation_text(here):
     entry = here.entry
     known = here.shop.folder / f"{here.name}-run"
@@ -239,12 +175,12 @@ def weights_that_know_the_validation_text(here):
 # --- bytes and weights ---
 
 
-@cheat("every byte", "repeated")
+@cheat("every byte", "re-run")
 def a_tokenizer_that_drops_what_is_hard(here):
     return with_encoding(here, 'text = text.replace("Once", "")')
 
 
-@cheat("every byte", "repeated")
+@cheat("every byte", "re-run")
 def a_tokenizer_that_makes_letters_small(here):
     return with_encoding(here, "text = text.lower()")
 
@@ -258,7 +194,7 @@ def with_encoding(here, line):
     return entry
 
 
-@cheat("weights")
+@cheat("bits per byte")
 def weights_that_run_code_when_read(here):
     entry = here.entry
 
@@ -287,7 +223,7 @@ def write_container(path, state):
     path.write_bytes(body + json.dumps(footer).encode().ljust(256))
 
 
-@cheat("weights", "settings")
+@cheat("bits per byte")
 def weights_of_another_configuration(here):
     entry = here.entry
     path = entry / "run" / "config.json"
@@ -297,7 +233,7 @@ def weights_of_another_configuration(here):
     return entry
 
 
-@cheat("weights")
+@cheat("bits per byte")
 def logits_that_are_no_numbers(here):
     entry = here.entry
     rewrite_weights(entry, lambda model: model.lm_head.weight[7].fill_(float("nan")))
@@ -307,7 +243,7 @@ def logits_that_are_no_numbers(here):
 # --- figures ---
 
 
-@cheat("bits per byte", "repeated")
+@cheat("bits per byte", "re-run")
 def more_bytes_than_there_are(here):
     entry = here.entry
     claim(
@@ -318,19 +254,12 @@ def more_bytes_than_there_are(here):
     return entry
 
 
-@cheat("metrics")
-def metrics_that_were_edited(here):
-    entry = here.entry
-    edit_metrics(entry, claimed(entry) - 0.1)
-    return entry
-
-
 # --- models that know what they should not ---
 
 SCORES = "        return self.lm_head(self.ln_final(x))\n"
 
 
-@cheat("future", "future again")
+@cheat("future", "re-run")
 def a_look_at_the_next_token(here):
     leak = """\
         scores = self.lm_head(self.ln_final(x))
@@ -342,7 +271,7 @@ def a_look_at_the_next_token(here):
     return here.shop.make(f"{here.name}-made", Recipe(code={"transformer.py": source}))
 
 
-@cheat("future again")
+@cheat("re-run")
 def a_look_at_the_next_token_in_repeated_runs(here):
     leak = """\
         scores = self.lm_head(self.ln_final(x))
@@ -357,9 +286,7 @@ def a_look_at_the_next_token_in_repeated_runs(here):
     return here.entry
 
 
-@cheat(
-    *("future", "future again", "fresh text", "fresh text again", "order of stories", "repeated")
-)
+@cheat("future", "re-run")
 def logits_kept_by_the_order_of_questions(here):
     entry = here.entry
     ids = open_token_file(entry / "run" / "tokens" / "valid.bin").tokens.tolist()
@@ -386,7 +313,7 @@ SEEN = [0]
 # --- the run ---
 
 
-@cheat("time", "settings", "repeated", minutes=0.01)
+@cheat("budget", "re-run", minutes=0.01)
 def a_clock_that_is_slow(here):
     entry = here.entry
     slow = """\
@@ -405,7 +332,7 @@ class time:
     return entry
 
 
-@cheat("re-run", "settings")
+@cheat("re-run")
 def weights_in_a_folder_of_their_own(here):
     """They would be the last by name, and those that are there in time would set the clock."""
     entry = here.entry
@@ -423,7 +350,7 @@ def weights_in_a_folder_of_their_own(here):
     return entry
 
 
-@cheat("threads")
+@cheat("budget")
 def helpers_at_work(here):
     entry = here.entry
     busy = """\
@@ -445,7 +372,7 @@ for _ in range(6):
     return entry
 
 
-@cheat("settings", "repeated")
+@cheat("re-run")
 def a_command_for_a_shorter_run(here):
     entry = here.entry
     shorter = Recipe(command=COMMAND.replace("--max-steps 60", "--max-steps 30"))
@@ -453,7 +380,7 @@ def a_command_for_a_shorter_run(here):
     return entry
 
 
-@cheat("repeated")
+@cheat("re-run")
 def weights_of_a_longer_run(here):
     entry = here.entry
     longer = Recipe(command=COMMAND.replace("--max-steps 60", "--max-steps 150"))
@@ -465,7 +392,7 @@ def weights_of_a_longer_run(here):
     return entry
 
 
-@cheat("settings", "repeated")
+@cheat("re-run")
 def code_that_finds_the_validation_text(here):
     """Without a wall it does (test_entry_wall.py has one), and makes a tokenizer of it."""
     text = "\n    if config.data.train_text is not None"

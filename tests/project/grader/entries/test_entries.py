@@ -93,18 +93,6 @@ def test_an_honest_entry_is_accepted(shop, name):
     assert_accepted(shop.examine(HONEST[name](shop)))
 
 
-def resembling(texts):
-    """Texts whose stories are those of the training text, with other names."""
-    stories = texts.train[:10_000].rpartition(b"<|endoftext|>\n")[0] + b"<|endoftext|>\n"
-    return Texts(
-        train=texts.train,
-        valid=stories.replace(b"Tom", b"Bob")
-        .replace(b"Lily", b"Anna")
-        .replace(b"The", b"Then the"),
-        fresh=stories.replace(b"Tom", b"Max").replace(b"Lily", b"Rosa").replace(b"The", b"Now the"),
-    )
-
-
 def strange(texts):
     """Texts with letters of several bytes, and bytes that are no UTF-8."""
     exchanged = {b"e": "\u00e9".encode(), b"Mom": "\u6bcd".encode(), b"dog": b"d\xffg"}
@@ -114,12 +102,11 @@ def strange(texts):
             text = text.replace(before, after)
         return text.replace("<|\u00e9ndoft\u00e9xt|>".encode(), b"<|endoftext|>")
 
-    return Texts(train=made(texts.train), valid=made(texts.valid), fresh=made(texts.fresh))
+    return Texts(train=made(texts.train), valid=made(texts.valid))
 
 
-@pytest.mark.parametrize("change", [resembling, strange], ids=lambda change: change.__name__)
-def test_an_honest_entry_on_another_text_is_accepted(shop, change):
-    shop = shop.beside(change.__name__, change(shop.texts))
+def test_an_honest_entry_on_strange_text_is_accepted(shop):
+    shop = shop.beside("strange", strange(shop.texts))
     assert_accepted(shop.examine(shop.make("entry")))
 
 
@@ -127,15 +114,12 @@ def assert_accepted(case):
     findings = list(judge(case))
     assert [finding.verdict for finding in findings] == ["ok"] * len(CHECKS), findings
     assert is_accepted(findings)
-    assert abs(case.readings[0].bits_per_byte - case.files.claimed) < 1e-4 + (
+    assert abs(case.reading.bits_per_byte - case.entry.bits_per_byte) < 1e-4 + (
         1e-3 if case.files.settings["run"]["dtype"] == "bfloat16" else 0
     )
 
 
 # --- entries that cheat ---
-
-GIVE_VALUES = {"command", "weights", "every byte", "re-run"}
-"""Checks that pass on what others need: without them the next one has the same reason."""
 
 
 @pytest.mark.parametrize("name", CHEATS)
@@ -149,18 +133,7 @@ def test_a_cheat_is_refused_for_its_reason(shop, honest, name):
     assert cheat.check in refused, findings
     assert set(refused) <= {cheat.check, *cheat.also}, findings
     assert not is_accepted(findings)
-    if cheat.check not in GIVE_VALUES:
-        # Nothing else has noticed: without these checks it would get through.
-        left = CHECKS.keys() - {cheat.check, *cheat.also}
-        assert is_accepted(
-            list(judge(case, {name: CHECKS[name] for name in CHECKS if name in left}))
-        )
     assert not (shop.folder / "exploded").exists()
-
-
-def test_there_are_twenty_cheats_and_ten_honest_entries():
-    assert len(CHEATS) >= 20
-    assert len(HONEST) + 2 >= 10
 
 
 # --- as an instructor runs it ---
@@ -172,7 +145,7 @@ def verify(script, shop, tmp_path):
 
     def call(entry, *more):
         given = [f"--{role}-text={path}" for role, path in shop.paths.items()]
-        given += ["--leaderboard", tmp_path / "board.jsonl", "--require-isolation", "process"]
+        given += ["--leaderboard", tmp_path / "board.md", "--require-isolation", "process"]
         return script("instructor/verify", entry, *given, *more)
 
     return call
@@ -181,30 +154,12 @@ def verify(script, shop, tmp_path):
 def test_an_accepted_entry_is_recorded(verify, shop, honest, tmp_path):
     result = verify(honest, "--seeds", "1", "--record")
     assert result.code == 0, result.out + result.err
-    assert "accepted: the first of its class on this text" in result.out
-    board = json.loads((tmp_path / "board.jsonl").read_text())
+    assert "bits per byte, one run\n" in result.out
     # The seed of the entry may have been chosen: that of the further run counts.
-    (figure,) = board["bits_per_byte"]
+    (row,) = (tmp_path / "board.md").read_text().splitlines()[-1:]
+    figure = float(row.split(" | ")[2])
     assert abs(figure - shop.examine(honest).entry.bits_per_byte) > 1e-4
-    assert f"| {figure:.4f} | 1 | honest | A. Student |" in (tmp_path / "board.md").read_text()
-
-
-def test_a_seed_without_effect_is_refused(verify, honest):
-    entry = copied(honest, "one-seed")
-    source = planted_code("run/training_run.py", ("    run = config.run\n", SAME_SEED))
-    write(entry / "code" / "cs_basics" / "run" / "training_run.py", source)
-    result = verify(entry, "--seeds", "1")
-    assert result.code == 1
-    assert "refused     seeds             two seeds give the same figure" in result.out
-
-
-SAME_SEED = """\
-    kept = config.run.seed
-    config = config.replace(seed=0)
-    run = config.run
-    write = folder.write_config
-    folder.write_config = lambda made, **more: write(made.replace(seed=kept), **more)
-"""
+    assert f" | {figure:.4f} | {figure:.4f} | honest | A. Student | " in row
 
 
 def test_what_was_not_run_again_is_not_verified(verify, honest):
@@ -216,28 +171,43 @@ def test_what_was_not_run_again_is_not_verified(verify, honest):
 
 def test_the_first_refusal_is_the_reason(verify, shop, honest):
     entry = copied(honest, "two-reasons")
-    (entry / "run" / "notes.txt").write_text("hello")
-    for path in (entry / "run" / "checkpoints").glob("*.pt"):
-        path.unlink()
+    weights = RunFolder(entry / "run").all_checkpoints()[-1]
+    weights.write_bytes(weights.read_bytes()[:-1])
     shop.sign(entry, Recipe(command=f"{COMMAND} --resume"), 1.0)
-    result = verify(entry, "--no-rerun")
+    result = verify(entry)
     assert result.code == 1
-    assert "refused     command           --resume is set by the verifier" in result.out
-    assert "refused     weights           run/checkpoints/newest.pt is missing" in result.out
-    told = "not judged  bits per byte     not possible: 'weights' has refused what this needs"
+    assert "refused     re-run            --resume is set by the verifier" in result.out
+    told = "not judged  future            not possible: 'bits per byte' has refused what this needs"
     assert told in result.out
-    assert result.out.splitlines()[-1] == (
-        "refused: files: run/notes.txt: no file of a run folder (and 1 more)"
-    )
+    assert result.out.splitlines()[-1].startswith("refused: bits per byte: the checkpoint ")
 
 
-def test_an_empty_fresh_text_is_one_line(script, honest, tmp_path):
-    """Without other texts those of the grammar are written, and this one takes their place."""
-    (tmp_path / "fresh.txt").touch()
-    given = ["--fresh-text", tmp_path / "fresh.txt", "--leaderboard", tmp_path / "board.jsonl"]
-    result = script("instructor/verify", honest, *given, "--require-isolation", "process")
+def a_link(run, shop):
+    (run / "corpus").mkdir()
+    (run / "corpus" / "train.txt").symlink_to(shop.paths["valid"])
+    return "run/corpus/train.txt: a link"
+
+
+def a_terabyte(run, shop):
+    del shop
+    with (run / "tokens" / "valid.bin").open("r+b") as file:
+        file.truncate(1 << 40)
+    return "run/tokens/valid.bin: larger than 512 MB"
+
+
+def a_pickle(run, shop):
+    del shop
+    (run / "checkpoints" / "moments.pkl").write_bytes(b"")
+    return "run/checkpoints/moments.pkl: no file of a run folder"
+
+
+@pytest.mark.parametrize("plant", [a_link, a_terabyte, a_pickle], ids=lambda p: p.__name__)
+def test_a_folder_with_other_files_is_no_entry(verify, shop, honest, plant):
+    entry = copied(honest, plant.__name__)
+    said = plant(entry / "run", shop)
+    result = verify(entry)
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "fresh.txt is empty" in result.err
+    assert result.err.endswith(f"is no entry: {said}\n")
 
 
 ENTRY_TOML = {
@@ -256,8 +226,6 @@ FLAGS = {
     "tolerance": ("--tolerance", "2", "--tolerance 2: use bits per byte"),
     "no text": ("--valid-text", "none.txt", "none.txt does not exist"),
     "leaky texts": ("--train-text", "leaky.txt", "100% of its 32-byte windows stand in leaky.txt"),
-    "leaderboard": ("--leaderboard", "entry.toml", "line 1 is not a verified entry"),
-    "page": ("--record", "--leaderboard", "board.md", "board.md: the page takes that name"),
     "no folder": ("--record", "--leaderboard", "entry.toml/board", "entry.toml is not a folder"),
 }
 
@@ -280,7 +248,8 @@ def test_bad_input_is_one_line(verify, honest, shop, tmp_path, monkeypatch, name
     if name == "a link":
         path = path.rename(tmp_path / "other.toml")
         (tmp_path / "entry.toml").symlink_to(path)
-    result = verify(tmp_path, *flags, "--require-isolation", "bubblewrap")
+    flags = (*flags, "--require-isolation", "bubblewrap")
+    result = verify(honest if name in FLAGS else tmp_path, *flags)
     assert result.code == 2, result.out
     lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1

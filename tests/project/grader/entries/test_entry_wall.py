@@ -27,10 +27,10 @@ def test_behind_the_wall_the_validation_text_is_nowhere(script, tmp_path):
     source = planted_code("run/corpus.py", ("\n    if config.data.train_text is not None", look))
     write(entry / "code" / "cs_basics" / "run" / "corpus.py", source)
     texts = [f"--{role}-text={path}" for role, path in shop.paths.items()]
-    result = script("instructor/verify", entry, *texts, "--leaderboard", tmp_path / "board.jsonl")
+    result = script("instructor/verify", entry, *texts, "--leaderboard", tmp_path / "board.md")
     assert result.code == 0, result.out + result.err
     claimed = shop.examine(entry).entry.bits_per_byte
-    assert f"ok          repeated          {claimed:.4f} when run again" in result.out
+    assert f"ok          re-run            {claimed:.4f} when run again" in result.out
 
 
 def test_memory_behind_the_wall_is_bounded(tmp_path, monkeypatch):

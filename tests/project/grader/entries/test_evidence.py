@@ -2,9 +2,7 @@
 
 import contextlib
 import io
-import itertools
 import json
-import math
 import os
 import random
 import struct
@@ -15,61 +13,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cs_grader.entries import model, statistics
-from cs_grader.entries.checks import CHECKS, judge, seeds
+from cs_grader.entries import checks, model
+from cs_grader.entries.checks import judge
 from cs_grader.entries.entry import arguments_of
 from cs_grader.entries.evaluation import (
-    Reading,
     largest_shift,
     log_probabilities,
     read,
     stories_of,
     windows,
 )
-from cs_grader.entries.leaderboard import Verified, add, compared, page, read_leaderboard
+from cs_grader.entries.leaderboard import HEADER, Verified, add
 from cs_grader.entries.overlap import PIECE_BYTES, Overlap, pieces
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.rerun import STAND_IN_BYTES, stand_in
 from cs_grader.entries.run_files import BYTE_OF, MAX_TEXT_BYTES, RunFiles
 
 STORY = b"Once upon a time.<|endoftext|>\n"
-
-# --- statistics ---
-
-
-def test_p_is_the_share_of_divisions_that_are_as_good():
-    rng = random.Random(0)
-    for _ in range(20):
-        ours = [rng.gauss(0, 1) for _ in range(4)]
-        theirs = [rng.gauss(0.5, 1) for _ in range(3)]
-        pooled = np.array([*ours, *theirs])
-        seen = np.mean(ours) - np.mean(theirs)
-        as_good = [
-            np.mean(pooled[list(group)]) - np.mean(np.delete(pooled, list(group))) <= seen + 1e-9
-            for group in itertools.combinations(range(7), 4)
-        ]
-        assert statistics.p_value(ours, theirs) == pytest.approx(np.mean(as_good))
-
-
-def test_five_seeds_each_are_enough_for_one_percent_and_three_are_not():
-    low, high = [0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 0.7, 0.8, 0.9, 1.0]
-    assert statistics.p_value(low, high) == pytest.approx(1 / 252)
-    assert statistics.p_value(low[:3], high[:3]) == pytest.approx(1 / 20)
-    assert statistics.p_value(low[:1], high[:1]) == pytest.approx(1 / 2)
-    assert statistics.p_value(high, low) == 1
-    assert statistics.p_value(low, low) > 0.5
-    with pytest.raises(ValueError, match="13 and 1 figures"):
-        statistics.p_value([1.0] * 13, [1.0])
-
-
-def test_equal_entries_are_seldom_called_different():
-    rng = random.Random(1)
-    p = [
-        statistics.p_value([rng.random() for _ in range(5)], [rng.random() for _ in range(5)])
-        for _ in range(400)
-    ]
-    assert 0.02 < np.mean(np.array(p) <= 0.05) < 0.08
-
 
 # --- leaderboard ---
 
@@ -81,34 +41,31 @@ def verified(name, *figures, contest="ten-minutes", text="a" * 64):
     )  # fmt: skip
 
 
-def test_an_entry_is_compared_with_the_best_of_its_class_and_text():
-    others = [
-        verified("first", 0.9, 0.91),
-        verified("second", 0.88, 0.89),
-        verified("hour", 0.5, contest="one-hour"),
-        verified("elsewhere", 0.4, text="b" * 64),
-    ]
-    said = compared(verified("new", 0.86, 0.87), others)
-    assert said.startswith("better than second by 0.0200 bits per byte, p = 0.167 (2 against 2")
-    assert compared(verified("new", 0.95), others).startswith("not better than second")
-    assert compared(verified("new", 0.95), []) == "the first of its class on this text"
-
-
-def test_the_page_has_the_best_first_and_p_against_what_was_there_before(tmp_path):
-    board = tmp_path / "board.jsonl"
-    for one in (verified("slow", 0.9, 0.91), verified("fast", 0.8, 0.81), verified("mid", 0.85)):
+def test_the_page_has_the_best_of_each_class_and_text_first(tmp_path):
+    board = tmp_path / "board.md"
+    for one in (
+        verified("slow", 0.9, 0.91), verified("fast", 0.8, 0.81), verified("mid", 0.85),
+        verified("hour", 0.5, contest="one-hour"), verified("elsewhere", 0.4, text="b" * 64),
+    ):  # fmt: skip
         add(board, one)
-    assert [one.name for one in read_leaderboard(board)] == ["slow", "fast", "mid"]
-    rows = [line for line in board.with_suffix(".md").read_text().splitlines() if "A \\| B" in line]
-    assert [row.split(" | ")[2] for row in rows] == ["fast", "mid", "slow"]
-    assert [row.replace("\\|", "").split(" | ")[4].strip() for row in rows] == ["0.167", "1", ""]
+    rows = [line for line in board.read_text().splitlines() if "A \\| B" in line]
+    assert [row.split(" | ")[4] for row in rows] == ["hour", "fast", "mid", "slow", "elsewhere"]
+    assert " | 0.8050 | 0.8000, 0.8100 | " in rows[1]
     add(board, verified("<img src=x onerror=alert(1)> [here](there) `|", 0.7))
-    text = board.with_suffix(".md").read_text()
+    text = board.read_text()
     assert "&lt;img src=x onerror=alert(1)&gt; \\[here\\](there) \\`\\|" in text
     assert "<img" not in text
-    board.write_text(json.dumps({"name": "x"}) + "\n")
-    with pytest.raises(ValueError, match="line 1 is not a verified entry"):
-        read_leaderboard(board)
+    for page, said in (("another page", "is no leaderboard"), (f"{HEADER}x\n", "is no row: x")):
+        board.write_text(page)
+        with pytest.raises(ValueError, match=said):
+            add(board, verified("new", 0.7))
+
+
+def test_the_page_in_docs_can_be_added_to(tmp_path):
+    page = (Path(__file__).parents[4] / "docs" / "leaderboard.md").read_text()
+    (tmp_path / "board.md").write_text(page)
+    add(tmp_path / "board.md", verified("new", 0.1))
+    assert set(page.splitlines()) < set((tmp_path / "board.md").read_text().splitlines())
 
 
 # --- texts and figures ---
@@ -235,78 +192,23 @@ def test_the_time_for_answers_is_that_of_all_together(monkeypatch):
         assert time.monotonic() - start < 0.3
 
 
-def test_an_error_of_any_kind_is_the_entry_s_verdict():
-    def stumbles(_case):
-        raise MemoryError("too much")
+def finding_of(monkeypatch, error):
+    def check(_case):
+        raise error
 
-    (finding,) = judge(None, {"files": stumbles})
-    assert (finding.verdict, finding.reason) == ("refused", "MemoryError: too much")
-
-
-def test_a_reason_is_one_line_without_commands_for_a_terminal():
-    def refuses(_case):
-        raise RefusedError("code/\x1b[2J\naccepted")
-
-    (finding,) = judge(None, {"files": refuses})
-    assert finding.reason == "code/ accepted"
+    monkeypatch.setattr(checks, "CHECKS", {"future": check})
+    (finding,) = judge(None)
+    return finding.verdict, finding.reason
 
 
-@pytest.mark.parametrize("is_refused", [False, True])
-def test_further_seeds_are_not_run_for_what_is_refused_already(is_refused):
-    class CaseOfSeeds:
-        rerun_readings = (SimpleNamespace(bits_per_byte=1.0),)
-        further = (1.5, 2.0)
-
-    def refuses(_case):
-        if is_refused:
-            raise RefusedError("a link")
-        return "good"
-
-    _, finding = judge(CaseOfSeeds(), {"files": refuses, "seeds": seeds})
-    if is_refused:
-        assert finding.verdict == "not judged"
-        assert "no further seeds are run" in finding.reason
-    else:
-        assert (finding.verdict, finding.reason) == ("ok", "1.5000, 2.0000")
+def test_an_error_of_any_kind_is_the_entry_s_verdict(monkeypatch):
+    found = finding_of(monkeypatch, MemoryError("too much"))
+    assert found == ("refused", "MemoryError: too much")
 
 
-def reading_of(bits):
-    """A text of equal stories, with what each of them costs a model."""
-    # An id for each story, after one that nothing predicts.
-    starts = np.concatenate([[0], np.arange(len(bits)) * len(STORY)])
-    none = np.empty(0)
-    return Reading(STORY * len(bits), none, bits * math.log(2), starts, none, none)
-
-
-def case_of(check, gain, spread):
-    """A case where others cost so many bits per byte more, some stories more of it than others."""
-    more = gain * len(STORY) + spread * np.resize([1.0, -1.0], 30)
-    if check == "order of stories":
-        order = np.random.default_rng(0).permutation(30)
-        bits = np.arange(30.0)
-        readings = [reading_of(bits), reading_of(bits[order] + more)]
-        return SimpleNamespace(readings=readings, shuffled_order=order.tolist())
-    valid, fresh = reading_of(np.full(30, 40.0)), reading_of(40.0 + more)
-    if check == "fresh text":
-        return SimpleNamespace(readings=[valid, None, fresh], num_compared=30)
-    return SimpleNamespace(rerun_readings=[valid, fresh], num_compared=30)
-
-
-@pytest.mark.parametrize(
-    ("check", "limit"),
-    [("order of stories", 0.01), ("fresh text", 0.03), ("fresh text again", 0.03)],
-)
-@pytest.mark.parametrize(
-    ("times", "spread", "verdict"),
-    [(1.5, 0.1, "refused"), (0.7, 0.1, "ok"), (1.5, 6.0, "ok")],
-    ids=["more", "less", "by chance"],
-)
-def test_a_text_that_is_easier_than_others_is_refused_unless_it_is_by_chance(
-    check, limit, times, spread, verdict
-):
-    (finding,) = judge(case_of(check, times * limit, spread), {check: CHECKS[check]})
-    assert finding.verdict == verdict, finding.reason
-    assert finding.reason.endswith("standard errors") == (verdict == "refused")
+def test_a_reason_is_one_line_without_commands_for_a_terminal(monkeypatch):
+    found = finding_of(monkeypatch, RefusedError("code/\x1b[2J\naccepted"))
+    assert found == ("refused", "code/ accepted")
 
 
 def test_logits_are_normalised_by_the_verifier():
@@ -355,9 +257,3 @@ def test_a_command_is_a_preset_with_flags(command, reason):
 def test_an_honest_command_is_split():
     words = ["stories", "--lr", "3e-3", "--max-minutes=10", "--tie-embeddings", "--norm", "rmsnorm"]
     assert arguments_of(" ".join(words)) == words
-
-
-def test_the_page_in_docs_is_that_of_the_verified_entries():
-    docs = Path(__file__).parents[4] / "docs"
-    entries = read_leaderboard(docs / "leaderboard.jsonl")
-    assert (docs / "leaderboard.md").read_text() == page(entries, "leaderboard.jsonl")

@@ -19,8 +19,8 @@ COMMAND = (
     " --num-samples 0 --sample-tokens 0 --dtype float32"
 )
 END = "<|endoftext|>\n"
-SHARED = ("shuffled_order", "encoded", "readings", "shift")
-ROLES = ("train", "valid", "fresh")
+SHARED = ("ids", "reading", "shift")
+ROLES = ("train", "valid")
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Workshop:
         case = Case(read, self.texts, asked, scratch, lambda *_: None)
         self.share(case, self.key_of(read, "run", "code"), SHARED)
         run = (read.command, read.seed, repr(asked), self.key_of(read, "code"))
-        self.share(case, run, ("rerun", "rerun_readings", "rerun_shift"))
+        self.share(case, run, ("rerun", "rerun_reading", "rerun_shift"))
         return case
 
     def share(self, case, key, names):
@@ -135,12 +135,12 @@ class Workshop:
 def grammar_texts(folder):
     """The first sentences of stories of the embedded grammar: many stories in few bytes."""
     read = []
-    for seed, size in ((1, 60_000), (2, 10_000), (3, 10_000)):
+    for seed, size in ((1, 60_000), (2, 10_000)):
         write_stories(folder / "stories.txt", 5 * size, seed)
         stories = (folder / "stories.txt").read_text().split(END)
         short = [". ".join(story.split(". ")[:3]) + f".\n{END}" for story in stories]
         read.append("".join(short)[:size].rpartition(END)[0].encode() + END.encode())
-    return Texts(train=read[0], valid=read[1], fresh=read[2])
+    return Texts(train=read[0], valid=read[1])
 
 
 def rows_of(entry):

@@ -1,0 +1,97 @@
+"""Texts of the tokenizer benchmark: real ones where they are at hand, and those that are made."""
+
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cs_basics.fast.text.train_bpe import train_bpe
+from cs_basics.run.config import END_OF_TEXT
+from cs_basics.stories.grammar import write_stories
+from cs_basics.tokenizer import Tokenizer
+from lab import ROOT
+
+DATA = ROOT.parent / "shared" / "data"
+VOCAB_SIZE = 10_000
+SAMPLE_BYTES = 3_600_000
+HARD_BYTES = 1_000_000
+SMALL_BYTES = 130_000
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and the vocabulary to encode it with."""
+
+    name: str
+    path: Path
+    tokenizer: Path
+
+    @property
+    def megabytes(self) -> float:
+        """Its size."""
+        return self.path.stat().st_size / 1e6
+
+
+def make_texts(folder: Path, megabytes: int) -> dict[str, Text]:
+    """Write or find the texts, and train a vocabulary for each.
+
+    Args:
+        folder: Where to write.
+        megabytes: Size of the large text.
+
+    Returns:
+        sample, books (if at hand), stories, a tenth of them, and hard texts by their names.
+    """
+    sample, books = folder / "sample.txt", folder / "books.txt"
+    if (real := DATA / "tinystories" / "train.txt").is_file():
+        sample.write_bytes(real.read_bytes())
+    else:
+        print("no TinyStories at ../shared/data: the sample is the grammar's", file=sys.stderr)
+        write_stories(sample, SAMPLE_BYTES, seed=1)
+    texts = {"sample": Text("sample", sample, _trained(sample))}
+    if found := sorted((DATA / "books").glob("*.txt")):
+        books.write_bytes(b"".join(path.read_bytes() for path in found))
+        texts["books"] = Text("books", books, _trained(books))
+    else:
+        print("no books at ../shared/data: they are left out", file=sys.stderr)
+    stories = folder / "stories.txt"
+    write_stories(stories, megabytes * 1_000_000, seed=0)
+    texts["stories"] = Text("stories", stories, texts["sample"].tokenizer)
+    with stories.open("rb") as file:
+        tenth = file.read(megabytes * 100_000)
+    (folder / "tenth.txt").write_bytes(tenth)
+    texts["tenth"] = Text("tenth", folder / "tenth.txt", texts["sample"].tokenizer)
+    small = folder / "small.txt"
+    small.write_bytes(sample.read_bytes()[:SMALL_BYTES])
+    texts["small"] = Text("small", small, texts["sample"].tokenizer)
+    for name, data in _hard_texts(sample.read_text("utf-8")).items():
+        for size in (HARD_BYTES // 10, HARD_BYTES):
+            path = folder / f"{name.replace(' ', '-')}-{size}"
+            path.write_bytes(data[:size])
+            texts[f"{name}, {size}"] = Text(name, path, texts["sample"].tokenizer)
+    return texts
+
+
+HARD = ("one letter", "random bytes", "Chinese", "no spaces")
+
+
+def _hard_texts(text: str) -> dict[str, bytes]:
+    """Texts without spaces: a letter, bytes, characters of a novel's frequencies, and English."""
+    draw = random.Random(0)
+    frequent_first = [chr(0x4E00 + draw.randrange(20_000)) for _ in range(4000)]
+    weights = [1 / rank for rank in range(1, len(frequent_first) + 1)]
+    chinese = "".join(draw.choices(frequent_first, weights, k=HARD_BYTES // 3 + 1))
+    values = (
+        b"a" * HARD_BYTES,
+        draw.randbytes(HARD_BYTES),
+        chinese.encode(),
+        "".join(text.replace(END_OF_TEXT, "").split()).encode(),
+    )
+    return dict(zip(HARD, values, strict=True))
+
+
+def _trained(text: Path) -> Path:
+    folder = text.with_suffix(".tokenizer")
+    vocab, merges = train_bpe(text, VOCAB_SIZE, [END_OF_TEXT])
+    Tokenizer(vocab, merges, [END_OF_TEXT]).save(folder)
+    return folder

@@ -1,0 +1,139 @@
+"""One contender of the training benchmark, in a process of its own.
+
+It answers "begin" with how long its first update took, "step" with how long one more took, and
+"peak" with the most memory that it held, in MB.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import torch
+from process import keep_freed_memory
+from torch import Tensor, nn
+
+from cs_basics.fast import accelerate, compile_training
+from cs_basics.optim import AdamW
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.evaluation import make_loss_function
+from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
+
+from .models import BuiltInLM, llama, ours, random_batch, training_step
+from .worker import answer_all
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contender:
+    """A model, and how it is trained."""
+
+    kind: Literal["ours", "book", "transformers", "built-in layers"]
+    """ours: the fast twins, as --fast auto trains; book: the book's own code, as --fast off."""
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    is_compiled: bool = True
+    is_tuned: bool = True
+    """glibc keeps the blocks that are freed, idle threads spin for less (scripts/process.py)."""
+    fast_parts: tuple[str, ...] = ()
+    """Classes of the book that are exchanged for their fast twins all the same."""
+    batch_size: int = 16
+    context_length: int = 256
+    vocab_size: int = 10_000
+    d_model: int = 256
+
+    @property
+    def config(self) -> TrainConfig:
+        """The sizes as a configuration; heads are 32 wide."""
+        return TrainConfig.of(
+            batch_size=self.batch_size,
+            context_length=self.context_length,
+            vocab_size=self.vocab_size,
+            d_model=self.d_model,
+            d_ff=43 * self.d_model // 16,
+            num_heads=self.d_model // 32,
+            max_steps=1,
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of an update."""
+        return self.batch_size * self.context_length
+
+    def to_json(self) -> str:
+        """Return the fields as one line."""
+        return json.dumps(asdict(self))
+
+
+def make_step(contender: Contender) -> Callable[[], None]:
+    """Return an update of the contender's model, compiled if it is to be."""
+    config = contender.config
+    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[contender.dtype]
+    if contender.kind in ("transformers", "built-in layers"):
+        return make_step_of_peer(contender, dtype)
+    model = ours(config.model)
+    if contender.kind == "book":
+        for module in list(model.modules()):
+            if type(module).__name__ in contender.fast_parts:
+                accelerate(module)
+        optimizer = AdamW(model.parameters())
+        loss_of = make_loss_function(model, dtype)
+        loss_of = torch.compile(loss_of) if contender.is_compiled else loss_of
+    else:
+        model = accelerate(model)
+        optimizer = accelerate(AdamW)(model.parameters())
+        loss_of = compile_training(model, config.model, optimizer, dtype, contender.batch_size)
+    return training_step(model, optimizer, loss_of, random_batch(config))
+
+
+def make_step_of_peer(contender: Contender, dtype: torch.dtype) -> Callable[[], None]:
+    """Return an update as one of PyTorch's tutorials makes it."""
+    shape = contender.config.model
+    peer: nn.Module = llama(shape) if contender.kind == "transformers" else BuiltInLM(shape)
+    peer.train()
+    called = torch.compile(peer) if contender.is_compiled else peer
+    optimizer = torch.optim.AdamW(peer.parameters(), fused=True)
+    inputs, _ = random_batch(contender.config)
+    is_mixed = dtype != torch.float32
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", dtype=dtype if is_mixed else None, enabled=is_mixed):
+            loss: Tensor = called(input_ids=inputs, labels=inputs).loss
+        loss.backward()
+        nn.utils.clip_grad_norm_(peer.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def main() -> None:
+    """Answer until there are no more questions."""
+    contender = Contender(**json.loads(sys.argv[1]))
+    if contender.is_tuned:
+        keep_freed_memory()
+    step: Callable[[], None] | None = None
+
+    def answer(question: str) -> float | None:
+        nonlocal step
+        if question == "peak":
+            return peak_memory_mb(CPU)
+        start = time.perf_counter()
+        if step is None:
+            step = make_step(contender)
+            step()
+            elapsed_s = time.perf_counter() - start
+            step()
+            # The memory that compiling took is not that of training.
+            forget_peak_memory(CPU)
+            return elapsed_s
+        step()
+        return time.perf_counter() - start
+
+    answer_all(answer)
+
+
+if __name__ == "__main__":
+    main()

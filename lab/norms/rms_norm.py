@@ -1,0 +1,170 @@
+"""RMSNorm with a backward derived by hand, which keeps fewer tensors in uncompiled code.
+
+The reference implementation is RMSNorm in norms.py. Autograd keeps every intermediate of it; the
+derived backward needs x and one number per vector. A compiler finds that out by itself, so in
+compiled code FusedRMSNorm computes the book's formula.
+"""
+
+import importlib.util
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction, once_differentiable
+
+from cs_basics.norms import RMSNorm
+from cs_basics.variants.norms import LlamaRMSNorm, reciprocal_rms, widen
+
+# The kernels are imported in the functions that call them, so that Triton is optional.
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+ROWS_PER_GROUP = 64
+LONGEST_KERNEL_ROW = 65_536  # A kernel holds its whole vector in registers.
+
+
+class FusedRMSNorm(RMSNorm):
+    """RMSNorm computed by RMSNormFunction: same arguments, same results, less memory.
+
+    For the reference implementation autograd keeps two float32 tensors of the size of x. Here it
+    keeps x itself and one float32 per vector: for bfloat16 2 bytes per coordinate instead of 8.
+
+    On CUDA devices with Triton installed, forward and backward are one kernel each.
+    """
+
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the normalised x, same shape and dtype."""
+        if torch.compiler.is_compiling():
+            return super().forward(x)
+        return RMSNormFunction.apply(x, self.weight, self.eps, False)
+
+
+class FusedLlamaRMSNorm(LlamaRMSNorm):
+    """LlamaRMSNorm computed by RMSNormFunction."""
+
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the normalised x, same shape and dtype."""
+        if torch.compiler.is_compiling():
+            return super().forward(x)
+        return RMSNormFunction.apply(x, self.weight, self.eps, True)
+
+
+class RMSNormFunction(torch.autograd.Function):
+    """RMSNorm of x (..., d) with the gain w (d): y_i = n_i w_i, n_i = x_i / R.
+
+    R = sqrt(mean(x^2) + eps) is one number per vector. Let g_i = dL/dy_i.
+
+    The gain: w_i meets the n_i of every vector, so that dL/dw_i = sum over the vectors of g_i n_i.
+
+    The input: let h_i = dL/dn_i = g_i w_i. x_j acts on n_j directly, and on every n_i through R:
+
+        dR/dx_j = 1 / (2 R) * 2 x_j / d = n_j / d
+
+        dL/dx_j = h_j / R + sum_i h_i dn_i/dR dR/dx_j
+                = h_j / R - sum_i h_i (x_i / R^2) n_j / d
+                = (h_j - n_j mean(h n)) / R
+
+    The mean removes from h its component along x, since the norm undoes any scaling of x: for
+    eps = 0, dL/dx is orthogonal to x. The larger x and so R, the smaller the gradient. Only x, w
+    and 1 / R are saved, since n = x / R.
+
+    Casts are differentiated as the identity, in both orders of cast and gain.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: BackwardCFunction,
+        x: Float[Tensor, "... d"],
+        weight: Float[Tensor, " d"],
+        eps: float,
+        cast_before_gain: bool,
+    ) -> Float[Tensor, "... d"]:
+        """Return the normalised x, same shape and dtype."""
+        if runs_on_triton(x):
+            from lab.norms import triton_norms
+
+            y, _, reciprocal = triton_norms.forward(x, weight, eps, cast_before_gain)
+        else:
+            y, reciprocal = normalise(x, weight, eps, cast_before_gain)
+        ctx.save_for_backward(x, weight, reciprocal)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
+        ctx: BackwardCFunction, grad: Float[Tensor, "... d"]
+    ) -> tuple[Tensor, Tensor, None, None]:
+        """Return the gradients of x and of the gain."""
+        x, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
+        grad_x, grad_weight = gradients(grad, x, weight, reciprocal)
+        return grad_x, grad_weight, None, None
+
+
+def normalise(
+    x: Float[Tensor, "... d"],
+    weight: Float[Tensor, " d"],
+    eps: float,
+    cast_before_gain: bool,
+    dtype: torch.dtype | None = None,
+) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
+    """Return the normalised x in a dtype (None: that of x), and 1 / R of each vector."""
+    dtype = x.dtype if dtype is None else dtype
+    wide = widen(x)
+    reciprocal = reciprocal_rms(wide, eps)
+    normalised = wide * reciprocal
+    if cast_before_gain:
+        normalised = normalised.to(dtype)
+    return (normalised * weight).to(dtype), reciprocal
+
+
+def gradients(
+    grad: Float[Tensor, "... d"],
+    x: Float[Tensor, "... d"],
+    weight: Float[Tensor, " d"],
+    reciprocal: Float[Tensor, "... 1"],
+    grad_x: Float[Tensor, "... d"] | None = None,
+) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
+    """Return the gradients of x (plus grad_x, if given) and of the gain."""
+    if runs_on_triton(x):
+        from lab.norms import triton_norms
+
+        return triton_norms.backward(grad, x, weight, reciprocal, grad_x)
+    normalised = widen(x) * reciprocal
+    grad_normalised = widen(grad) * weight
+    grad_weight = sum_rows((widen(grad) * normalised).reshape(-1, x.shape[-1]))
+    along_x = (grad_normalised * normalised).mean(dim=-1, keepdim=True)
+    grad_input = (grad_normalised - normalised * along_x) * reciprocal
+    if grad_x is not None:
+        grad_input = grad_input + grad_x
+    return grad_input.to(x.dtype), grad_weight.to(weight.dtype)
+
+
+def sum_rows(products: Float[Tensor, "rows d"]) -> Float[Tensor, " d"]:
+    """Return the sum of all rows, summed in groups that fit the cache.
+
+    Compiled code for a plain sum walks down all rows for 16 columns at a time, and every step
+    touches another page of memory.
+    """
+    num_groups = products.shape[0] // ROWS_PER_GROUP
+    num_grouped = num_groups * ROWS_PER_GROUP
+    if num_groups == 0:
+        return products.sum(dim=0)
+    in_groups = products[:num_grouped].unflatten(0, (num_groups, ROWS_PER_GROUP))
+    return in_groups.sum(dim=1).sum(dim=0) + products[num_grouped:].sum(dim=0)
+
+
+def runs_on_triton(x: Tensor) -> bool:
+    """Tell whether the Triton kernels are used for x.
+
+    They compute in float32, so float64 is excluded. Compiled code uses the formulas above, which a
+    compiler can fuse with the operations around them.
+    """
+    return (
+        x.is_cuda
+        and x.dtype != torch.float64
+        and x.shape[-1] <= LONGEST_KERNEL_ROW
+        and not torch.compiler.is_compiling()
+        and HAS_TRITON
+    )

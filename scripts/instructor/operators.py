@@ -1,0 +1,69 @@
+"""Collect which of PyTorch's operators right solutions call: cs_grader/inside/operators.toml.
+
+python scripts/instructor/operators.py [REPOSITORY ...]
+
+The grader reports all other operators to the instructor (cs_grader/inside/unlisted.py). Run this
+script again for another version of PyTorch, when the examination asks for something new, or to add
+honest repositories.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
+
+from cli import run
+
+from cs_basics.run.atomic import write_atomically
+
+ROOT = Path(__file__).parents[2]
+LIST = ROOT / "cs_grader" / "inside" / "operators.toml"
+PROGRAM = ROOT / "tests" / "project" / "grader" / "operator_calls.py"
+INDEPENDENT = ROOT / "tests" / "project" / "edition" / "independent"
+HEAD = """\
+# Operators of PyTorch that right solutions call, and in which problems: what the grader has nothing
+# to say about. Written by scripts/instructor/operators.py; see unlisted.py.
+
+"""
+
+
+def main(repositories: tuple[Path, ...] = ()) -> None:
+    """Run the reference, the independent edition and the variants of the fault bank.
+
+    Args:
+        repositories: More right solutions, folders with tests/adapters.py.
+    """
+    called: dict[str, set[str]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        independent = Path(folder, "independent")
+        shutil.copytree(ROOT / "cs_basics", independent / "cs_basics")
+        shutil.copytree(INDEPENDENT, independent / "cs_basics", dirs_exist_ok=True)
+        (independent / "tests").mkdir()
+        shutil.copy(ROOT / "tests" / "adapters.py", independent / "tests")
+        shutil.copy(ROOT / "pyproject.toml", independent)
+        for whose in ("variants", ROOT, independent, *repositories):
+            for problem, names in _called_by(whose).items():
+                for name in names:
+                    called.setdefault(name, set()).add(problem)
+    rows = [f'"{name}" = "{" ".join(sorted(called[name]))}"\n' for name in sorted(called)]
+    write_atomically(LIST, (HEAD + "".join(rows)).encode())
+
+
+def _called_by(whose: str | Path) -> dict[str, list[str]]:
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", str(PROGRAM), str(whose)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=True,
+    )
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    run(main)

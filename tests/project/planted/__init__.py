@@ -1,1 +1,0 @@
-"""Faults planted in whole implementations: which of their lines does a failing item name?"""
