@@ -66,26 +66,6 @@ RUNGS = (
     # What else was thought of; own-text has rate-2 and late-dropout by now, too.
     Rung("rate-2", "twice the rate", {"lr": 6e-3}, "a sweep", is_free=True),
     Rung(
-        "muon-2-steps", "Muon with two steps of Newton-Schulz", {"muon_steps": 2},
-        "polynomials of Amsel et al. 2025, arXiv 2505.16932", ("muon",),
-    ),
-    Rung(
-        "muon-by-head", "Muon treats each head's queries, keys, values by themselves",
-        {"muon_by_head": True}, "heads are matrices of their own", ("muon",),
-    ),
-    Rung(
-        "mean-of-fifth", "mean of the weights of the last fifth", {"average_from": 0.8},
-        "Izmailov et al. 2018, arXiv 1803.05407",
-    ),
-    Rung(
-        "moving-mean", "moving average of the weights, over some 200 updates",
-        {"average_from": 0.0, "average_decay": 0.995}, "Polyak and Juditsky 1992",
-    ),
-    Rung(
-        "noise", "a tenth of the input tokens replaced by random ones", {"token_noise": 0.1},
-        "Xie et al. 2017, arXiv 1703.02573",
-    ),
-    Rung(
         "late-dropout", "dropout from three tenths of the run on", {"dropout_from": 0.3},
         "Liu et al. 2023, arXiv 2303.01500", ("dropout",),
     ),
@@ -94,16 +74,8 @@ RUNGS = (
         "Henry et al. 2020, arXiv 2010.04245",
     ),
     Rung(
-        "gated-heads", "a gated norm of what the heads found", {"head_norm": "gated"},
-        "Dao and Gu 2024, arXiv 2405.21060",
-    ),
-    Rung(
         "relu-squared", "feed-forward parts without a gate, ReLU squared",
         {"ffn": "relu-squared", "d_ff": 1024}, "So et al. 2021, arXiv 2109.08668",
-    ),
-    Rung(
-        "two-models", "two models, half the updates each; the mean of their probabilities counts",
-        {"num_models": 2}, "Lakshminarayanan et al. 2017, arXiv 1612.01474",
     ),
     Rung(
         "beta2", "squared gradients remembered for 100 updates instead of 20", {"beta2": 0.99},

@@ -1,4 +1,4 @@
-"""Small trainings with parts of LayerNorm, other feed-forward parts and norms of the heads."""
+"""Small trainings with other feed-forward parts."""
 
 from collections.abc import Mapping
 
@@ -7,12 +7,10 @@ from torch import Tensor, nn
 
 from cs_basics.transformer import TransformerBlock
 from cs_basics.variants.feed_forward import FeedForward
-from lab.claims.claim import FALSE, NOT_SEEN, Claim, Intervals, Values, true_if
-from lab.claims.sources import CIRCULATES, DAO_GU, SHAZEER
+from lab.claims.claim import NOT_SEEN, Claim, Values, true_if
+from lab.claims.sources import CIRCULATES, SHAZEER
 from lab.claims.training.quality import (
     D_MODEL,
-    NOTICEABLE,
-    SHOWS,
     compared,
     first_is_better,
 )
@@ -24,17 +22,6 @@ PLAIN = {"relu": "ReLU", "gelu": "GELU", "relu-squared": "ReLU squared"}
 def bits(runs: Mapping[str, Trained]) -> Values:
     """Bits per byte of each run."""
     return {name: run.bits_per_byte for name, run in runs.items()}
-
-
-def judge_parts(values: Intervals) -> str:
-    """Judge "the division does the work": false if norms without it are as good for every seed."""
-    whole, division = values["LayerNorm"], values["division (RMSNorm)"]
-    centre, gain = values["centring only"], values["gain only"]
-    if max(centre.most, gain.most) < whole.least + NOTICEABLE:
-        return FALSE
-    keeps_all = abs(division.mean - whole.mean) < 2 * NOTICEABLE
-    is_missed = min(centre.mean, gain.mean) > whole.mean + 2 * NOTICEABLE
-    return true_if(keeps_all and is_missed, NOT_SEEN)
 
 
 @torch.no_grad()
@@ -60,21 +47,6 @@ def dead_units(runs: Mapping[str, Trained]) -> Values:
 
 
 CLAIMS = [
-    Claim(
-        name="which-part-works",
-        says="Of LayerNorm's parts the division does the work, not the centring.",
-        source=CIRCULATES,
-        shows=f"bits per byte with LayerNorm and with its parts, each with gain: {SHOWS}",
-        trains={
-            "LayerNorm": {"norm": "layernorm"},
-            "division (RMSNorm)": {},
-            "centring only": {"norm": "centre-only"},
-            "gain only": {"norm": "gain-only"},
-        },
-        measure=bits,
-        verdict=judge_parts,
-        cost="long",
-    ),
     *(
         compared(
             f"swiglu-{kind}",
@@ -104,19 +76,5 @@ CLAIMS = [
         measure=dead_units,
         verdict=lambda v: true_if(v["ReLU: dead units, %"].least > 10, NOT_SEEN),
         cost="long",
-    ),
-    compared(
-        "head-norm-gated",
-        "A gated norm on what the heads found helps.",
-        f"{DAO_GU}, for its own layers",
-        {"gated": {"head_norm": "gated"}, "none": {}},
-        first_is_better,
-    ),
-    compared(
-        "head-norm-group",
-        "A norm of each head's output helps.",
-        CIRCULATES,
-        {"each head": {"head_norm": "group"}, "none": {}},
-        first_is_better,
     ),
 ]
