@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import adapters
 import pytest
-from texts import AWKWARD, tokenizer
+from texts import PLAIN, tokenizer
 
 from lab import ROOT
 from lab.places import cases, explain
@@ -41,7 +41,7 @@ def test_the_smallest_text_is_shown_for_a_tokenizer():
         right = adapters.get_tokenizer(vocab, merges, special_tokens)
         return SimpleNamespace(encode=lambda text: right.encode(text.upper()), decode=right.decode)
 
-    asked = {"tokenizer": tokenizer(), "texts": [AWKWARD["plain words"]]}
+    asked = {"tokenizer": tokenizer(), "texts": [PLAIN["words"]]}
     _, said = explain(with_adapters(get_tokenizer=in_capitals), asked)
     assert said.startswith("The smallest input found with which it goes wrong:")
     assert "merges=[]" in said
