@@ -165,6 +165,8 @@ def backward(
         given[name].requires_grad_()
     output = getattr(adapters, function)(**made)
     leaves = leaves_of(output)
+    for leaf in leaves:
+        leaf.grad = None  # A module that serves several calls holds what the last one left.
     if leaves:
         output.backward(torch.tensor(cotangent, dtype=output.dtype))
     gradients = {name: plain_gradient(given[name].grad) for name in inputs}
