@@ -18,6 +18,7 @@ from typing import Any
 
 import contract
 from probes.renamed import renamed
+from probes.without_gpu import stand_in_for_a_gpu
 
 EXAMINATION = Path(__file__).parent
 REFERENCE = "cs_basics"
@@ -31,6 +32,7 @@ def load_adapters(root: Path) -> ModuleType:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("default")
+        stand_in_for_a_gpu()
         names = contract.current().renamed
         if root.resolve() == EXAMINATION.parent.resolve():
             return renamed(importlib.import_module("adapters"), names)

@@ -499,3 +499,30 @@ def test_what_fails_in_float32_too_refuses_no_type():
     arguments = {"in_features": np.ones(3, np.float32), "dim": 0}
     with pytest.raises(ValueError, match="not so"):
         forward_if_supported(adapters, "run_softmax", arguments, {"in_features": "float64"})
+
+
+SPEAKS_TO_A_GPU = """
+import torch
+import torch.cuda.nvtx as nvtx
+from torch.cuda import Event, Stream
+
+@nvtx.range("silu")
+def run_silu(in_features):
+    start, end, stream = Event(enable_timing=True), Event(enable_timing=True), Stream()
+    start.record()
+    with torch.cuda.stream(stream), nvtx.range("sigmoid"):
+        nvtx.range_push("product")
+        result = in_features.pin_memory() * torch.sigmoid(in_features)
+        nvtx.range_pop()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    start.elapsed_time(end)
+    return result
+"""
+
+
+def test_what_only_a_gpu_has_costs_nothing(tmp_path):
+    root = write_files(tmp_path / "theirs", {"tests/adapters.py": SPEAKS_TO_A_GPU})
+    options = [f"--submission={root}", "--problem", "silu"]
+    done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stdout
