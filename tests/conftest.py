@@ -1,5 +1,7 @@
 """The examination's fixtures and options: where a probe runs, and what becomes of its answers."""
 
+import contextlib
+import io
 import random
 import time
 import traceback
@@ -51,6 +53,12 @@ ASKED_OF_MANY = (
     "test_norm_eps",
     "test_other_dtypes",
     "test_repeated_calls",
+)
+
+LEFT_BEHIND = (
+    "ResourceWarning",
+    "pytest.PytestUnraisableExceptionWarning",
+    "pytest.PytestUnhandledThreadExceptionWarning",
 )
 
 IN_ONE_WORD = (
@@ -116,6 +124,10 @@ def pytest_configure(config: pytest.Config) -> None:
             msg = f"{option} {file}: the folder {file.parent} does not exist"
             raise pytest.UsageError(msg)
         files[option] = file and file.resolve()
+    if is_examination(config):
+        # What a submission never closes is collected later, in the midst of some right item.
+        for kind in LEFT_BEHIND:
+            config.addinivalue_line("filterwarnings", f"default::{kind}")
     if (submission or config.getoption("--problem")) and config.option.verbose == 0:
         config.option.verbose = -1  # A dot for each item, and no line for each file.
     if not hasattr(config, "workerinput"):
@@ -127,10 +139,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave this project's own tests out of the examination of another one, or of one problem."""
-    is_examination = config.getoption("--submission") or config.getoption("--problem")
-    if is_examination and collection_path == TESTS / "project":
-        return True
-    return None
+    return True if is_examination(config) and collection_path == TESTS / "project" else None
+
+
+def is_examination(config: pytest.Config) -> bool:
+    """Whether the run examines a submission, and nothing of this project is tested."""
+    is_whole = (TESTS / "project").exists()
+    return not is_whole or bool(config.getoption("--submission") or config.getoption("--problem"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -207,7 +222,12 @@ def explain(error: BaseException, item: pytest.Item) -> None:
 
         def run(probe: Callable[..., Any], **given: Any) -> Any:
             seed_everything(0)
-            return probe(adapters, **copied(given))
+            # Here pytest captures nothing.
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+            ):
+                return probe(adapters, **copied(given))
 
         tries = item.session.stash.setdefault(TRACED, Counter())
         say_where_it_goes_wrong(error, run, inputs, tries, problem_of(item))
@@ -283,7 +303,8 @@ def observe(
                 seen = probe(adapters, **given)
         except guard.OutOfTimeError as error:
             where = place_of_error(error)
-            raise WrongAnswer(f"stopped at {where}: {guard.OUT_OF_TIME}", "out-of-time") from None
+            said = f"stopped at {where}" if where else "stopped"
+            raise WrongAnswer(f"{said}: {guard.OUT_OF_TIME}", "out-of-time") from None
         except AttributeError as error:
             if error.obj is not adapters:
                 raise
@@ -348,6 +369,10 @@ def copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {copied(key): copied(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return value.copy(order="K")
+        held = value.copy(order="K")
+        if held.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):  # A NaN that signals would complain in any cast.
+                np.multiply(held, 1, out=held)
+        return held
     msg = f"a probe exchanges plain data only, not {type(value).__name__}"
     raise TypeError(msg)

@@ -84,9 +84,10 @@ def named(row: Row) -> str:
 
 def unnamed(problem: str, row: Row) -> str:
     """Say what is known of a failure that no known mistake explains."""
-    raised = RAISED.match(row["message"]) if row["outcome"] == "error" else None
-    if raised:
-        return " from ".join(raised.groups())
+    if row["outcome"] == "error":
+        raised = RAISED.match(row["message"])
+        first = row["message"].partition("\n")[0]
+        return " from ".join(raised.groups()) if raised else textwrap.shorten(first, WIDTH - 10)
     claim = claim_of(RUBRIC[problem], row["item"])
     return "no known mistake" + (f" (checks of {claim})" if claim != MAIN else "")
 

@@ -526,3 +526,41 @@ def test_what_only_a_gpu_has_costs_nothing(tmp_path):
     options = [f"--submission={root}", "--problem", "silu"]
     done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
     assert done.returncode == 0, done.stdout
+
+
+UNTIDY = """
+import multiprocessing
+import sys
+import torch
+
+def run_silu(in_features):
+    print("a print of the submission")
+    print("another", file=sys.stderr)
+    kept = [open(__file__), multiprocessing.Pool(1)]
+    kept.append(kept)  # Only the garbage collector gets rid of these.
+    return in_features * torch.sigmoid(in_features) + (in_features.ndim == 4)
+
+def run_embedding(vocab_size, weights, token_ids, d_model):
+    signalling = torch.full((*token_ids.shape, d_model), 0x7FA00000, dtype=torch.int32)
+    return signalling.view(torch.float32)
+
+def run_linear(inputs):
+    return inputs
+"""
+
+
+def test_what_a_submission_leaves_behind_and_prints_costs_no_other_item(tmp_path):
+    root = write_files(tmp_path / "theirs", {"tests/adapters.py": UNTIDY})
+    file = tmp_path / "report.json"
+    options = [f"--submission={root}", "--exam-report", file, "-k", "silu or linear or embedding"]
+    done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
+    assert "of the submission" not in done.stdout
+    assert "another" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    wrong = [row for row in rows if row["outcome"] in ("failed", "error")]
+    assert [r["item"] for r in wrong if r["problem"] == "silu" and r["outcome"] == "error"] == []
+    assert any(row["problem"] == "silu" for row in rows if row["outcome"] == "passed")
+    for row in wrong:
+        assert "RuntimeWarning" not in row["message"]
+        assert ".py, line" not in row["message"].partition("asked for")[0]

@@ -61,6 +61,7 @@ def test_failures_with_one_diagnosis_or_of_one_line_have_one_cause():
         failed("ValueError: size (3) (norms.py, line 7)\nasked for one"),
         failed("ValueError: size (4) (norms.py, line 7)\nasked for another"),
         failed("ValueError: size (4) (norms.py, line 9)"),
+        *2 * [failed("TypeError: no argument 'weights'\nasked for another")],
         failed("ValueError: size (4) (norms.py, line 9)", "eps-is-outside"),
         failed("asked for it\nvalues differ", outcome="failed"),
         failed(
@@ -77,6 +78,7 @@ def test_failures_with_one_diagnosis_or_of_one_line_have_one_cause():
     found = {cause: len(failures) for cause, failures in report.causes_of("rmsnorm", rows)}
     assert found == {
         "ValueError from norms.py, line 7": 2, "ValueError from norms.py, line 9": 1,
+        "TypeError: no argument 'weights'": 2,
         "eps is outside": 1, "no known mistake": 1,
         # As the message words it: an id has lost the signs.
         "the pairs are (i, i + d/2)": 1, "it is -1 always": 1,
