@@ -244,7 +244,7 @@ def test_table_of_problems_ends_the_run(run, request):
     ]
     assert shown[6].endswith("3.0 of 3")
     assert shown[7].startswith("Together")
-    assert "Repair next: SiLU" in "\n".join(shown)
+    assert "Repair next: Softmax" in "\n".join(shown)
 
 
 ALL_WRONG = """
