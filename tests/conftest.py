@@ -46,6 +46,12 @@ ASKED_OF_MANY = (
     "test_repeated_calls",
 )
 
+LEFT_BEHIND = (
+    "ResourceWarning",
+    "pytest.PytestUnraisableExceptionWarning",
+    "pytest.PytestUnhandledThreadExceptionWarning",
+)
+
 pytest_plugins = ["options"]
 
 
@@ -61,6 +67,10 @@ def pytest_configure(config: pytest.Config) -> None:
             msg = f"{option} {file}: the folder {file.parent} does not exist"
             raise pytest.UsageError(msg)
         files[option] = file and file.resolve()
+    if is_examination(config):
+        # What a submission never closes is collected later, in the midst of some right item.
+        for kind in LEFT_BEHIND:
+            config.addinivalue_line("filterwarnings", f"default::{kind}")
     if (submission or config.getoption("--problem")) and config.option.verbose == 0:
         config.option.verbose = -1  # A dot for each item, and no line for each file.
     if not hasattr(config, "workerinput"):
@@ -80,10 +90,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave this project's own tests out of the examination of another one, or of one problem."""
-    is_examination = config.getoption("--submission") or config.getoption("--problem")
-    if is_examination and collection_path == TESTS / "project":
-        return True
-    return None
+    return True if is_examination(config) and collection_path == TESTS / "project" else None
+
+
+def is_examination(config: pytest.Config) -> bool:
+    """Whether the run examines a submission, and nothing of this project is tested."""
+    is_whole = (TESTS / "project").exists()
+    return not is_whole or bool(config.getoption("--submission") or config.getoption("--problem"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -224,7 +237,8 @@ def observe(
                 seen = probe(adapters, **given)
         except guard.OutOfTimeError as error:
             where = place_of_error(error)
-            raise WrongAnswer(f"stopped at {where}: {guard.OUT_OF_TIME}", "out-of-time") from None
+            said = f"stopped at {where}" if where else "stopped"
+            raise WrongAnswer(f"{said}: {guard.OUT_OF_TIME}", "out-of-time") from None
         except AttributeError as error:
             if error.obj is not adapters:
                 raise
@@ -289,6 +303,10 @@ def copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {copied(key): copied(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return value.copy(order="K")
+        held = value.copy(order="K")
+        if held.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):  # A NaN that signals would complain in any cast.
+                np.multiply(held, 1, out=held)
+        return held
     msg = f"a probe exchanges plain data only, not {type(value).__name__}"
     raise TypeError(msg)

@@ -7,7 +7,7 @@ import tempfile
 import textwrap
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,10 @@ def named(row: Row) -> str:
 
 def unnamed(problem: str, row: Row) -> str:
     """Say what is known of a failure that no known mistake explains."""
-    raised = RAISED.match(row["message"]) if row["outcome"] == "error" else None
-    if raised:
-        return " from ".join(raised.groups())
+    if row["outcome"] == "error":
+        raised = RAISED.match(row["message"])
+        first = row["message"].partition("\n")[0]
+        return " from ".join(raised.groups()) if raised else textwrap.shorten(first, WIDTH - 10)
     claim = claim_of(RUBRIC[problem], row["item"])
     return "no known mistake" + (f" (checks of {claim})" if claim != MAIN else "")
 
@@ -115,7 +116,7 @@ def table(rows: Sequence[Row]) -> list[Line]:
     earned = sum(earned_by.values())
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
-    return [*lines, ("", ""), *((line, "") for line in advice(counts))]
+    return [*lines, ("", ""), *((line, "") for line in advice(rows))]
 
 
 def forbidden_in(problem: str, rows: Sequence[Row]) -> list[str]:
@@ -139,14 +140,17 @@ WIDTH = 110
 
 def first_failures(rows: Sequence[Row]) -> list[str]:
     """Say why the problem to repair next failed, by cause, and show its first message."""
-    following = first(count(rows), is_broken)
+    following = to_repair(rows)
     if following is None:
         return []
     causes = causes_of(following, rows)
     number = sum(len(failures) for _, failures in causes)
     title = RUBRIC[following]["title"]
-    lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'group')}"]
-    lines += [f"  {len(rows):>4} x {cause}" for cause, rows in causes[:MOST_CAUSES]]
+    lost = f"{missing(following, rows):.1f} points are missing"
+    lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'group')}; {lost}"]
+    lines += [f"  {len(found):>4} x {cause}{also(cause, found, rows)}" for cause, found in causes][
+        :MOST_CAUSES
+    ]
     lines += [f"       and {len(causes) - MOST_CAUSES} more"] * (len(causes) > MOST_CAUSES)
     failure = most_telling([row for _, rows in causes for row in rows])
     message = failure["message"].splitlines()
@@ -155,6 +159,16 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     lines += ["  ..."] * (len(shown) > MOST_LINES)
     together = sum(row["outcome"] in ("failed", "error") for row in rows)
     return [*lines, f"All {together} in full: add -v, or --exam-page=FILE for a page of them."]
+
+
+def also(cause: str, failures: Sequence[Row], rows: Sequence[Row]) -> str:
+    """Count the failures of other problems that one line of the submission raised, too."""
+    if failures[0]["outcome"] != "error":
+        return ""
+    others = {row["problem"] for row in rows} - {failures[0]["problem"]}
+    groups = [dict(causes_of(problem, rows)).get(cause, []) for problem in others]
+    number, problems = sum(map(len, groups)), sum(map(bool, groups))
+    return f" (and {number} in {plural(problems, 'other problem')})" if number else ""
 
 
 def most_telling(failures: Sequence[Row]) -> Row:
@@ -193,17 +207,17 @@ def shown(earned: float) -> str:
     return f"{int(earned * 10 + 1e-9) / 10:.1f}"
 
 
-def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
-    """Say what to do next: first what is broken, and of that what others are built from."""
-
-    for state, verb in ((is_broken, "Repair"), (is_untouched, "Start")):
-        following = first(counts, state)
+def advice(rows: Sequence[Row]) -> list[str]:
+    """Say what to do next: first what is broken, and of that what earns most for least."""
+    counts = count(rows)
+    for verb, following in (("Repair", to_repair(rows)), ("Start", to_start(counts))):
         if following is None:
             continue
         command = f'make test ARGS="--problem {following}"'
         lines = [f"{verb} next: {RUBRIC[following]['title']}  ({command})"]
+        state = is_broken if verb == "Repair" else is_untouched
         waiting = [p for p in counts if state(counts[p]) and following in foundations(p)]
-        if waiting:
+        if waiting and (verb == "Start" or share_missing(following, rows) > EXPLAINS):
             titles = ", ".join(RUBRIC[problem]["title"] for problem in waiting[:2])
             more = f" and {len(waiting) - 2} more" if len(waiting) > 2 else ""
             lines.append(f"It may explain: {titles}{more}.")
@@ -213,7 +227,41 @@ def advice(counts: Mapping[str, Counter[str]]) -> list[str]:
     return ["Nothing is left to do. (make rules reads your code for what is forbidden.)"]
 
 
-State = Callable[[Counter[str]], bool]
+EXPLAINS = 1 / 3
+"""A problem of which less is missing is hardly why others fail that are built from it."""
+
+
+def to_repair(rows: Sequence[Row]) -> str | None:
+    """The broken problem that may earn most for each cause of its failures.
+
+    As much as a problem is broken, what is built from it may be broken for that reason, and is
+    worth that much less by itself.
+    """
+    broken = [problem for problem, counter in count(rows).items() if is_broken(counter)]
+    shares = {problem: share_missing(problem, rows) for problem in broken}
+
+    def worth(problem: str) -> float:
+        below = max((shares[p] for p in foundations(problem) & set(broken)), default=0.0)
+        above = sum(missing(p, rows) for p in broken if problem in foundations(p))
+        gain = missing(problem, rows) * (1 - below) + shares[problem] * above
+        return gain / len(causes_of(problem, rows))
+
+    return max(broken, key=worth, default=None)
+
+
+def missing(problem: str, rows: Sequence[Row]) -> float:
+    return RUBRIC[problem]["points"] - points_of(problem, rows)
+
+
+def share_missing(problem: str, rows: Sequence[Row]) -> float:
+    return missing(problem, rows) / RUBRIC[problem]["points"]
+
+
+def to_start(counts: Mapping[str, Counter[str]]) -> str | None:
+    """The smallest problem that is not started, of those whose foundations are."""
+    those = [problem for problem in counts if is_untouched(counts[problem])]
+    ready = [problem for problem in those if not foundations(problem) & set(those)]
+    return min(ready, key=lambda problem: RUBRIC[problem]["points"], default=None)
 
 
 def is_broken(counter: Counter[str]) -> bool:
@@ -222,13 +270,6 @@ def is_broken(counter: Counter[str]) -> bool:
 
 def is_untouched(counter: Counter[str]) -> bool:
     return counter["not_started"] > 0
-
-
-def first(counts: Mapping[str, Counter[str]], state: State) -> str | None:
-    """The smallest problem in this state whose foundations are not in it."""
-    those = [problem for problem in counts if state(counts[problem])]
-    ready = [problem for problem in those if not foundations(problem) & set(those)]
-    return min(ready, key=lambda problem: RUBRIC[problem]["points"], default=None)
 
 
 def foundations(problem: str) -> set[str]:

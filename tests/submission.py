@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from probes.without_gpu import stand_in_for_a_gpu
+
 EXAMINATION = Path(__file__).parent
 REFERENCE = "cs_basics"
 
@@ -28,6 +30,7 @@ def load_adapters(root: Path) -> ModuleType:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("default")
+        stand_in_for_a_gpu()
         if root.resolve() == EXAMINATION.parent.resolve():
             return importlib.import_module("adapters")
         with out_of_the_way():

@@ -1,7 +1,8 @@
 """Watch the lines of a submission compute: each operation on tensors, its line and its values."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -38,10 +39,11 @@ def traced(
     """
     made = tensors(arguments, dtypes or {})
     recorder = Recorder(adapters, replaced)
-    with recorder, Watcher(recorder.note_scalar, (float, list)):
-        output = getattr(adapters, function)(**made)
-    number = recorder.number_of(output) if isinstance(output, Tensor) else -1
-    outputs = [[number, values_of(output)]] if number >= 0 else []
+    with recorder.put_back():
+        with recorder, Watcher(recorder.note_scalar, (float, list)):
+            output = getattr(adapters, function)(**made)
+        number = recorder.number_of(output) if isinstance(output, Tensor) else -1
+        outputs = [[number, values_of(output)]] if number >= 0 else []
     return {"events": recorder.events, "outputs": outputs}
 
 
@@ -56,7 +58,7 @@ def traced_steps(
     made = [nn.Parameter(torch.tensor(array)) for array in parameters]
     recorder = Recorder(adapters, replaced)
     outputs = []
-    with recorder, Watcher(recorder.note_scalar, (float, list)):
+    with recorder.put_back(), recorder, Watcher(recorder.note_scalar, (float, list)):
         optimizer = adapters.get_adamw_cls()(made, **options)
         for row in gradients:
             for parameter, gradient in zip(made, row, strict=True):
@@ -77,10 +79,11 @@ def traced_clipping(
     for parameter, gradient in zip(made, gradients, strict=True):
         parameter.grad = torch.tensor(gradient)
     recorder = Recorder(adapters, replaced)
-    with recorder, Watcher(recorder.note_scalar, (float, list)):
-        adapters.run_gradient_clipping(parameters=made, max_l2_norm=max_l2_norm)
-    held = [parameter.grad for parameter in made]
-    outputs = [[max(recorder.sources_of(g)), values_of(g)] for g in held if g is not None]
+    with recorder.put_back():
+        with recorder, Watcher(recorder.note_scalar, (float, list)):
+            adapters.run_gradient_clipping(parameters=made, max_l2_norm=max_l2_norm)
+        held = [parameter.grad for parameter in made]
+        outputs = [[max(recorder.sources_of(g)), values_of(g)] for g in held if g is not None]
     return {"events": recorder.events, "outputs": outputs}
 
 
@@ -113,6 +116,17 @@ class Recorder(TorchFunctionMode):
         """For each operation that made such a number, its call and line."""
         self._writes: dict[int, list[int]] = {}
         """For each tensor's memory, the operations that wrote into it, also through a view."""
+        self._overwritten: list[tuple[Tensor, Tensor]] = []
+        """Tensors that values were put into, and what they held."""
+
+    @contextmanager
+    def put_back(self) -> Generator[None]:
+        """Give the memory of replaced values back as it was: a table may serve later calls."""
+        try:
+            yield
+        finally:
+            for tensor, held in reversed(self._overwritten):
+                tensor.data.copy_(held)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -202,6 +216,7 @@ class Recorder(TorchFunctionMode):
         self._count += 1
         if isinstance(made, Tensor):
             if number in self._replaced and np.shape(self._replaced[number]) == shape_of(made):
+                self._overwritten.append((made, made.detach().clone()))
                 put(self._replaced[number], made)
             self._kept.append(made)
             self._numbers[id(made)] = number

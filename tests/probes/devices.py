@@ -1,5 +1,9 @@
 """Move a module or an optimizer to another device, and see what it leaves behind."""
 
+import copy
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -57,10 +61,11 @@ def follow(adapters: Any, function: str, arguments: Plain) -> str:
         return ""
     module, args, kwargs = calls[-1]  # The outermost one ends last.
     try:
-        move(module)
-        given = {name: moved(value) for name, value in kwargs.items()}
-        with OneDevice():
-            module(*map(moved, args), **given)
+        with put_back(module, *tree_leaves((args, kwargs))):
+            move(module)
+            given = {name: moved(value) for name, value in kwargs.items()}
+            with OneDevice():
+                module(*map(moved, args), **given)
     except StayedBehindError as error:
         return str(error)
     except Exception:
@@ -86,6 +91,43 @@ def step_elsewhere(adapters: Any, options: dict[str, Any]) -> str:
     except Exception:
         return ""  # Code that looks at values cannot run without them, no fault of its own.
     return ""
+
+
+@contextmanager
+def put_back(*reached: object) -> Iterator[None]:
+    """Leave modules, their classes and files as they were: later calls may share what they hold."""
+    parts = {part for one in reached if isinstance(one, nn.Module) for part in one.modules()}
+    classes = {kind for part in parts for kind in type(part).__mro__}
+    own = {kind for kind in classes if kind.__module__.partition(".")[0] not in LIBRARIES}
+    files = {sys.modules[kind.__module__] for kind in own if kind.__module__ in sys.modules}
+    before = [
+        (owner, name, held, copy.copy(held) if isinstance(held, dict | list) else None)
+        for owner in (*parts, *own, *files)
+        for name, held in attributes(owner).items()
+    ]
+    known = {(id(owner), name) for owner, name, _, _ in before}
+    try:
+        yield
+    finally:
+        for owner in (*parts, *own, *files):
+            for name in attributes(owner):
+                if (id(owner), name) not in known:
+                    delattr(owner, name)
+        for owner, name, held, content in before:
+            if attributes(owner).get(name) is not held:
+                setattr(owner, name, held)
+            if isinstance(held, dict):
+                held.clear()
+                held.update(content)
+            elif isinstance(held, list):
+                held[:] = content
+
+
+LIBRARIES = ("torch", "builtins")
+
+
+def attributes(owner: object) -> dict[str, Any]:
+    return {name: held for name, held in vars(owner).items() if not name.startswith("__")}
 
 
 def move(module: nn.Module) -> None:

@@ -165,6 +165,8 @@ def backward(
         given[name].requires_grad_()
     output = getattr(adapters, function)(**made)
     leaves = leaves_of(output)
+    for leaf in leaves:
+        leaf.grad = None  # A module that serves several calls holds what the last one left.
     if leaves:
         weight = torch.tensor(cotangent, dtype=output.dtype)
         # A number may have axes of size 1.

@@ -22,10 +22,15 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
     torch.empty left as it was is nan.
     """
     made: list[Plain] = []
+    constructed: list[nn.Module] = []
 
     def look(module: nn.Module, is_loading: bool) -> None:
         if "_parameters" not in vars(module):
             return  # Its constructor ended with an exception before it had begun.
+        if not is_loading:
+            constructed.append(module)
+        elif not any(module is one for one in constructed):
+            return  # One that is kept holds the weights of an earlier call.
         # What lies on "meta" has no memory yet, and so no values.
         learns = (p for p in module.parameters() if p.requires_grad)
         parameters = [plain(p) for p in learns if not p.is_meta]

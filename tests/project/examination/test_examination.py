@@ -246,7 +246,7 @@ def test_table_of_problems_ends_the_run(run, request):
     ]
     assert shown[6].endswith("3.0 of 3")
     assert shown[7].startswith("Together")
-    assert "Repair next: SiLU" in "\n".join(shown)
+    assert "Repair next: Softmax" in "\n".join(shown)
 
 
 ALL_WRONG = """
@@ -501,3 +501,68 @@ def test_what_fails_in_float32_too_refuses_no_type():
     arguments = {"in_features": np.ones(3, np.float32), "dim": 0}
     with pytest.raises(ValueError, match="not so"):
         forward_if_supported(adapters, "run_softmax", arguments, {"in_features": "float64"})
+
+
+SPEAKS_TO_A_GPU = """
+import torch
+import torch.cuda.nvtx as nvtx
+from torch.cuda import Event, Stream
+
+@nvtx.range("silu")
+def run_silu(in_features):
+    start, end, stream = Event(enable_timing=True), Event(enable_timing=True), Stream()
+    start.record()
+    with torch.cuda.stream(stream), nvtx.range("sigmoid"):
+        nvtx.range_push("product")
+        result = in_features.pin_memory() * torch.sigmoid(in_features)
+        nvtx.range_pop()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    start.elapsed_time(end)
+    return result
+"""
+
+
+def test_what_only_a_gpu_has_costs_nothing(tmp_path):
+    root = write_files(tmp_path / "theirs", {"tests/adapters.py": SPEAKS_TO_A_GPU})
+    options = [f"--submission={root}", "--problem", "silu"]
+    done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+UNTIDY = """
+import multiprocessing
+import sys
+import torch
+
+def run_silu(in_features):
+    print("a print of the submission")
+    print("another", file=sys.stderr)
+    kept = [open(__file__), multiprocessing.Pool(1)]
+    kept.append(kept)  # Only the garbage collector gets rid of these.
+    return in_features * torch.sigmoid(in_features) + (in_features.ndim == 4)
+
+def run_embedding(vocab_size, weights, token_ids, d_model):
+    signalling = torch.full((*token_ids.shape, d_model), 0x7FA00000, dtype=torch.int32)
+    return signalling.view(torch.float32)
+
+def run_linear(inputs):
+    return inputs
+"""
+
+
+def test_what_a_submission_leaves_behind_and_prints_costs_no_other_item(tmp_path):
+    root = write_files(tmp_path / "theirs", {"tests/adapters.py": UNTIDY})
+    file = tmp_path / "report.json"
+    options = [f"--submission={root}", "--exam-report", file, "-k", "silu or linear or embedding"]
+    done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
+    assert "of the submission" not in done.stdout
+    assert "another" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    wrong = [row for row in rows if row["outcome"] in ("failed", "error")]
+    assert [r["item"] for r in wrong if r["problem"] == "silu" and r["outcome"] == "error"] == []
+    assert any(row["problem"] == "silu" for row in rows if row["outcome"] == "passed")
+    for row in wrong:
+        assert "RuntimeWarning" not in row["message"]
+        assert ".py, line" not in row["message"].partition("asked for")[0]

@@ -8,11 +8,13 @@ import pytest
 import report
 import torch
 
+SILENT = {"diagnosis": None, "message": "values differ"}
+
 
 def test_the_table_says_what_to_do_first():
     def rows(**outcomes):
         return [
-            {"problem": problem, "item": f"tests/test_{problem}.py::x", "outcome": outcome}
+            {"problem": problem, "item": f"tests/test_{problem}.py::x", "outcome": outcome} | SILENT
             for problem, outcome in outcomes.items()
         ]
 
@@ -30,9 +32,35 @@ def test_the_table_says_what_to_do_first():
     assert advice(**dict.fromkeys(report.RUBRIC, "passed")).startswith("Nothing is left to do.")
 
 
+def test_what_earns_most_for_least_is_to_be_repaired():
+    def rows(problem, passed, failed, item="x"):
+        file = f"tests/test_{problem}.py"
+        outcomes = [("passed", "")] * passed + [("failed", "values differ")] * failed
+        row = {"problem": problem, "item": f"{file}::{item}", "diagnosis": None}
+        return [row | {"outcome": outcome, "message": message} for outcome, message in outcomes]
+
+    little, much = rows("linear", 99, 1), rows("train_bpe", 10, 20)
+    assert report.to_repair(little + much) == "train_bpe"
+    # Which is hardly why the block is broken, either.
+    assert report.to_repair(little + rows("transformer_block", 0, 9)) == "transformer_block"
+    assert report.to_repair(rows("linear", 0, 9) + rows("transformer_block", 0, 9)) == "linear"
+    scattered = [row | {"diagnosis": f"mistake-{place}"} for place, row in enumerate(much)]
+    assert report.to_repair(rows("rope", 0, 9) + scattered) == "rope"
+
+
+def test_an_exception_of_one_line_is_counted_in_all_problems():
+    row = {"outcome": "error", "message": "ValueError: no (x.py, line 3)", "diagnosis": None}
+    items = [("linear", 2), ("rope", 3), ("rmsnorm", 4)]
+    rows = [row | {"problem": p, "item": f"{p}::x"} for p, number in items for _ in range(number)]
+    told = "\n".join(report.first_failures(rows))
+    assert "3 x ValueError from x.py, line 3 (and 6 in 2 other problems)" in told
+
+
 def test_only_a_problem_without_a_failure_shows_all_of_its_points():
     rows = [{"problem": "rmsnorm", "item": "x", "outcome": "passed"}] * 999
-    line = report.table([*rows, {"problem": "rmsnorm", "item": "x", "outcome": "failed"}])[1][0]
+    line = report.table([*rows, {"problem": "rmsnorm", "item": "x", "outcome": "failed"} | SILENT])[
+        1
+    ][0]
     assert line.endswith("3.9 of 4")
 
 
@@ -62,6 +90,7 @@ def test_failures_with_one_diagnosis_or_of_one_line_have_one_cause():
         failed("ValueError: size (3) (norms.py, line 7)\nasked for one"),
         failed("ValueError: size (4) (norms.py, line 7)\nasked for another"),
         failed("ValueError: size (4) (norms.py, line 9)"),
+        *2 * [failed("TypeError: no argument 'weights'\nasked for another")],
         failed("ValueError: size (4) (norms.py, line 9)", "eps-is-outside"),
         failed("asked for it\nvalues differ", outcome="failed"),
         failed(
@@ -78,6 +107,7 @@ def test_failures_with_one_diagnosis_or_of_one_line_have_one_cause():
     found = {cause: len(failures) for cause, failures in report.causes_of("rmsnorm", rows)}
     assert found == {
         "ValueError from norms.py, line 7": 2, "ValueError from norms.py, line 9": 1,
+        "TypeError: no argument 'weights'": 2,
         "eps is outside": 1, "no known mistake": 1,
         # As the message words it: an id has lost the signs.
         "the pairs are (i, i + d/2)": 1, "it is -1 always": 1,
@@ -89,7 +119,7 @@ def test_the_largest_group_is_shown_if_it_is_an_exception():
     raised = row | {"outcome": "error", "message": "ValueError: no (x.py, line 3)"}
     named = row | {"outcome": "failed", "message": "differs", "diagnosis": "eps-is-outside"}
     told = report.first_failures([named, *([raised | {"diagnosis": None}] * 2)])
-    assert "RMSNorm: 3 failures, 2 groups" in told
+    assert "RMSNorm: 3 failures, 2 groups; 4.0 points are missing" in told
     assert "  ValueError: no (x.py, line 3)" in told
     assert "  differs" not in told
 
