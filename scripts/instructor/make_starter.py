@@ -61,11 +61,6 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "bpe": ("Vocab", "Merge", "SINGLE_BYTES"),
     "optim": ("Parameters", "SGD", "call_closure"),
     "pretokenize": ("PRETOKEN",),
-    "tokenizer": (
-        "Tokenizer.vocab_size", "Tokenizer.save", "Tokenizer.from_files", "_MERGES_HEADER",
-        "_read_merges", "_printable_bytes", "_PRINTABLE", "_FROM_PRINTABLE", "to_printable",
-        "from_printable",
-    ),
 }  # fmt: skip
 BLANK = {
     module: {name for where, names in SOLUTIONS.values() if where == module for name in names}

@@ -61,7 +61,7 @@ def measure_memory() -> list[Row]:
         folder = Path(name)
         write_stories(folder / "text", MEGABYTES * 1_000_000, seed=0)
         vocab, merges = train_bpe(folder / "text", 2_000, [END_OF_TEXT])
-        FastTokenizer(vocab, merges, [END_OF_TEXT]).save(folder / "tokenizer")
+        save_tokenizer(FastTokenizer(vocab, merges, [END_OF_TEXT]), folder / "tokenizer")
         encode = [sys.executable, SCRIPTS / "encode.py", "--tokenizer", folder / "tokenizer"]
         encode += ["--text", folder / "text", "--out", folder / "tokens.bin"]
         start = time.perf_counter()
@@ -84,6 +84,7 @@ def measure_memory() -> list[Row]:
 _ENCODE_LAZILY = """
 import resource, sys
 from pathlib import Path
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.run.tokenizer_folder import load_tokenizer
 tokenizer = load_tokenizer(sys.argv[1])
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000

@@ -70,7 +70,7 @@ def make_run(tokenizer, tmp_path):
         config = PRESETS["debug"][1].replace(**SIZES | choices)
         run = RunFolder(tmp_path / "run")
         run.write_config(config)
-        tokenizer.save(run.tokenizer)
+        save_tokenizer(tokenizer, run.tokenizer)
         torch.manual_seed(0)
         model = build_model(config.model)
         for name, parameter in model.named_parameters():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cs_basics.bpe import train_bpe
-from cs_basics.run.tokenizer_folder import load_tokenizer
+from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
 from cs_basics.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path, text):
-    Tokenizer(*train_bpe(text, 300, [EOT]), [EOT]).save(tmp_path / "tokenizer")
+    save_tokenizer(Tokenizer(*train_bpe(text, 300, [EOT]), [EOT]), tmp_path / "tokenizer")
     return tmp_path / "tokenizer"
 
 

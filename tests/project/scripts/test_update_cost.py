@@ -3,8 +3,8 @@
 import json
 
 import pytest
-
 from cs_basics.run.averaging import WeightAverage
+
 from cs_basics.run.folder import RunFolder
 
 
