@@ -40,7 +40,7 @@ def draw_batch(
 
 def to_device(part: Tensor, device: torch.device) -> Tensor:
     """Move token ids to a device; a GPU goes on computing while they are copied to it."""
-    part = part.contiguous()
+    part = torch.as_tensor(part, dtype=torch.int64).contiguous()
     if device.type == "cuda":
         return part.pin_memory().to(device, non_blocking=True)
     return part.to(device)

@@ -80,6 +80,8 @@ def _tokenizer(
     # Only the fast twin reports progress.
     told = {} if train is train_bpe else {"on_progress": on_progress}
     vocab, merges = train(text, vocab_size, [END_OF_TEXT], **told)
+    vocab = {int(token_id): bytes(token) for token_id, token in vocab.items()}
+    merges = [(bytes(left), bytes(right)) for left, right in merges]
     tokenizer = make_tokenizer(vocab, merges, [END_OF_TEXT], is_fast)
     save_tokenizer(tokenizer, folder.tokenizer)
     return tokenizer

@@ -159,6 +159,11 @@ OTHERWISE = (
      "--out DIR` makes)", ""),
     ("scripts/ablate.py", "scripts/ablate.py norms.", "scripts/ablate.py lr."),
     ("scripts/ablate.py", "scripts/ablate.py norms --minutes", "scripts/ablate.py batch --minutes"),
+    ("scripts/train.py", "from process import keep_freed_memory\n",
+     "from process import keep_freed_memory\nfrom rehearse import check\n"),
+    ("scripts/train.py", "    try:\n        on_progress = progress",
+     "    if world.is_first and not resume:\n        check()\n"
+     "    try:\n        on_progress = progress"),
     ("cs_basics/interop/__init__.py",
      "serve/               the same page against a model on this machine, and the completions "
      "endpoint\n", ""),

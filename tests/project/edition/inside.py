@@ -2,9 +2,9 @@
 
 python inside.py EDITION FOLDER < jobs.json > results.json
 
-A job is {"argv": [...]} for a script, or {"train": {...settings}, "fault": [module, old, new]} for
-a run that is resumed half-way, with a fault in what the student wrote. "hidden" names modules that
-are not there.
+A job is {"argv": [...]} for a script, or {"train": {...settings}} for
+a run that is resumed half-way. "changes" are places in what the student wrote: [file, old, new].
+"hidden" names modules that are not there.
 """
 
 import contextlib
@@ -59,10 +59,12 @@ def do(job, edition, folder):
         sys.modules[name] = None
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        if changes := job.get("changes"):
+            edition = changed(edition, folder / "edition", changes)
         if "argv" in job:
             answer = run_script(edition, *job["argv"])
         else:
-            answer = train(with_fault(edition, folder, *job["fault"]), folder, job["train"])
+            answer = train(edition, folder, job["train"])
     return {"out": out.getvalue(), "err": err.getvalue(), **answer}
 
 
@@ -118,16 +120,16 @@ class ForkedScript:
         return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
 
 
-def with_fault(edition, folder, module=None, old="", new=""):
-    """Copy what the student wrote, with one line of it changed."""
-    copy = folder / "edition"
+def changed(edition, copy, changes):
+    """Copy what the student wrote, with places of it changed."""
     shutil.copytree(edition / "cs_basics", copy / "cs_basics")
-    (copy / "given").symlink_to(edition / "given")
-    if module:
-        path = copy / "cs_basics" / f"{module}.py"
-        source = path.read_text()
-        assert source.count(old) == 1, f"{module}.py holds {old!r} {source.count(old)} times"
-        path.write_text(source.replace(old, new))
+    for name in ("given", "scripts"):
+        (copy / name).symlink_to(edition / name)
+    for file, old, new in changes:
+        path = copy / "cs_basics" / file
+        source = path.read_text(encoding="utf-8")
+        assert source.count(old) == 1, f"{file} holds {old!r} {source.count(old)} times"
+        path.write_text(source.replace(old, new), encoding="utf-8")
     return copy
 
 

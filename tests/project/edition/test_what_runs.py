@@ -29,16 +29,16 @@ FAULTS = {
 
 def fault(module, old, new):
     if new is None:
-        return module, old, old.replace('"replace")', '"replace").upper()')
-    return module, old, new.replace("OLD", old)
+        return f"{module}.py", old, old.replace('"replace")', '"replace").upper()')
+    return f"{module}.py", old, new.replace("OLD", old)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_a_fault_in_what_the_student_wrote_changes_the_run(filled, inside, texts):
     settings = {**TINY, "train_text": str(texts[0]), "valid_text": str(texts[1])}
-    changes = [(), *(fault(*change) for change in FAULTS.values())]
-    healthy, *faulty = inside(filled, *({"train": settings, "fault": c} for c in changes))
+    changes = [[], *([fault(*change)] for change in FAULTS.values())]
+    healthy, *faulty = inside(filled, *({"train": settings, "changes": c} for c in changes))
     assert healthy["run"] == healthy["again"]  # resumed in the middle
     assert len(healthy["run"]["losses"]) == TINY["max_steps"]
     for name, run in zip(FAULTS, faulty, strict=True):
@@ -54,7 +54,5 @@ def test_a_fault_in_what_the_student_wrote_changes_the_run(filled, inside, texts
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_without_what_windows_lacks_it_trains(filled, inside, texts):
     settings = {**TINY, "train_text": str(texts[0]), "valid_text": str(texts[1])}
-    (run,) = inside(
-        filled, {"train": settings, "fault": (), "hidden": ["resource", "fcntl", "pwd", "grp"]}
-    )
+    (run,) = inside(filled, {"train": settings, "hidden": ["resource", "fcntl", "pwd", "grp"]})
     assert "run" in run, run
