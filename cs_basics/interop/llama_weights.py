@@ -81,13 +81,15 @@ def check_names(state: dict[str, Tensor], config: ModelConfig) -> None:
     Raises:
         ValueError: A weight is missing or of another shape.
     """
+    where = "an export and a page find weights by the names and shapes of docs/handout.md"
     for name, shape in ((weight.name, weight.shape) for weight in llama_weights(config)):
-        if name not in state or state[name].shape != shape:
-            others = [other for other in state if other.split(".")[:-2] == name.split(".")[:-2]]
-            found = f"{tuple(state[name].shape)}" if name in state else ", ".join(others or state)
+        if name not in state:
+            beside = [other for other in state if other.split(".")[:-2] == name.split(".")[:-2]]
+            others = ", ".join((beside or list(state))[:4])
+            raise ValueError(f"the model has no weight {name}, but {others} ...: {where}")
+        if state[name].shape != shape:
             raise ValueError(
-                f"TransformerLM has no weight {name} of shape {shape} (there: {found[:200]}): "
-                "give its weights the names of docs/handout.md, by which other programs find them"
+                f"{name} has the shape {tuple(state[name].shape)}, not {shape}: {where}"
             )
 
 

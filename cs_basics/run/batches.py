@@ -28,6 +28,9 @@ def draw_batch(
         step: Number of batches before this one.
         rows: The rows to return. Every process draws the whole batch, so that all draw the same.
         device: Device of the returned rows.
+
+    Raises:
+        ValueError: A batch of another shape was drawn.
     """
     data = config.data
     sizes = (data.batch_size, config.model.context_length)
@@ -35,6 +38,8 @@ def draw_batch(
         inputs, targets = epoch_batch(tokens, *sizes, step, config.run.seed)
     else:
         inputs, targets = get_batch(tokens, *sizes, "cpu")
+    if tuple(inputs.shape) != sizes:
+        raise ValueError(f"get_batch returned inputs of shape {tuple(inputs.shape)}, not {sizes}")
     return to_device(inputs[rows], device), to_device(targets[rows], device)
 
 

@@ -71,7 +71,7 @@ class Checkpoint:
         except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError):
             names = []
         held = {f"{part.__module__}.{part.__qualname__}" for part in NUMPY_VALUES}
-        others = ", ".join(sorted({*names} - held))
+        others = ", ".join(sorted({*names} - held)[:3])
         return (
             f"save_checkpoint wrote {others or 'something'} into it, which is no plain value, so "
             "torch.load does not build it: save tensors, numbers, strings, lists and dictionaries"

@@ -75,6 +75,8 @@ def run_script(edition, name, *arguments):
     os.environ["PYTHONPATH"] = str(edition)
     os.chdir(edition)
     subprocess.Popen = start
+    if name == "rehearse":
+        spare()
     sys.argv = [str(script), *arguments]
     try:
         runpy.run_path(str(script), run_name="__main__")
@@ -136,10 +138,7 @@ def changed(edition, copy, changes):
 def train(edition, folder, settings):
     """Train, then once more from the middle; return what each wrote and logged, or the error."""
     sys.path.insert(0, str(edition))
-    # What is compiled runs uncompiled: the way to it is what counts, and a compiler takes a minute.
-    importlib.import_module("torch._dynamo").config.disable = True
-    trainer = importlib.import_module("cs_basics.run.training_run")
-    trainer.draw_losses = lambda *_: None  # A second, and no part of what is examined here.
+    trainer = spare()
     config = importlib.import_module("cs_basics.run.config").TrainConfig.of(
         run_dir=folder / "run",
         **{name: Path(v) if name.endswith("_text") else v for name, v in settings.items()},
@@ -154,6 +153,17 @@ def train(edition, folder, settings):
     except (ValueError, TypeError, LookupError, RuntimeError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {"run": left_by(config.run.run_dir), "again": left_by(again.run.run_dir)}
+
+
+def spare():
+    """Leave out what takes a second and is no part of what is examined here; return the trainer."""
+    # What is compiled runs uncompiled: the way to it is what counts, and a compiler takes a minute.
+    importlib.import_module("torch._dynamo").config.disable = True
+    importlib.import_module("cs_basics.interop.page_data").character_class = str
+    importlib.import_module("cs_basics.run.trainer").matmul_rate = lambda *_: None
+    trainer = importlib.import_module("cs_basics.run.training_run")
+    trainer.draw_losses = lambda *_: None
+    return trainer
 
 
 def left_by(run_dir):

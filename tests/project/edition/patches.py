@@ -17,6 +17,7 @@ from pathlib import Path
 class Patch:
     """A change, the places of which are lists of file, old lines and new lines."""
 
+    kind: str
     title: str
     places: list[list[str]] = field(default_factory=list)
 
@@ -28,8 +29,8 @@ def read(path: Path) -> list[Patch]:
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         sign = line[0]
         if sign == "=":
-            *words, file = (word.strip() for word in line.removeprefix("==").split("|"))
-            patches.append(Patch(": ".join(words)))
+            kind, name, file = (word.strip() for word in line.removeprefix("==").split("|"))
+            patches.append(Patch(kind, f"{kind}: {name}"))
         elif sign == "@":
             file = line[1:].strip()
         else:

@@ -21,12 +21,14 @@ from cs_basics.interop.page_file import write_page
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import read_metrics
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.training_run import train_run
 from cs_basics.run.writing import generate_texts
 from cs_basics.stories.grammar import write_stories
 
 YOURS = Path(data.__file__).parent
+ROOT = YOURS.parent
 TEXT = f"Once upon a time{END_OF_TEXT}\n\nZo\u00eb's  cat \u732b said: 12 mice!\n"
 # No two sizes are equal, so that no axis is taken for another.
 SIZES = {
@@ -35,7 +37,8 @@ SIZES = {
 }  # fmt: skip
 RUN = {
     "max_steps": 3, "warmup_steps": 1, "log_every": 1, "checkpoint_every": 1, "eval_every": 4,
-    "sample_tokens": 0, "num_samples": 1, "keep_checkpoints": 3, "fast": "off", "device": "cpu",
+    "sample_tokens": 0, "num_samples": 0, "keep_checkpoints": 3, "fast": "off", "device": "cpu",
+    "dtype": "float32",
 }  # fmt: skip
 
 
@@ -68,18 +71,20 @@ def check() -> None:
 
 
 def rehearse() -> Iterator[str]:
-    """Yield a line for each part of the way that does not work."""
+    """Yield a line for each reason why parts of the way do not work."""
+    names: dict[str, list[str]] = {}
     logging.disable(logging.WARNING)
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            way = Way(Path(scratch))
-            for name, part in way.parts().items():
-                if line := failure(part):
-                    yield f"{name} will not work: {line}"
+            for name, part in Way(Path(scratch)).parts().items():
+                if reason := failure(part):
+                    names.setdefault(reason.replace(f"{scratch}/", ""), []).append(name)
                     if name == "training":  # Nothing is there to go on with.
-                        return
+                        break
     finally:
         logging.disable(logging.NOTSET)
+    for reason, parts in names.items():
+        yield f"{' and '.join(parts)} will not work: {reason}"
 
 
 class Way:
@@ -91,8 +96,8 @@ class Way:
 
     def __init__(self, folder: Path) -> None:
         texts = {f"{name}_text": folder / f"{name}.txt" for name in ("train", "valid")}
-        for seed, path in enumerate(texts.values()):
-            write_stories(path, 20_000, seed)
+        for path, num_bytes in zip(texts.values(), (12_000, 1_500), strict=True):
+            write_stories(path, num_bytes, seed=num_bytes)
         self.folder, self.run = folder, RunFolder(folder / "run")
         self.config = TrainConfig.of(run_dir=self.run.path, **texts, **SIZES, **RUN)
 
@@ -109,6 +114,12 @@ class Way:
     def train(self) -> None:
         """Train, and measure the model once more after it was saved and loaded."""
         of_run = train_run(self.config).loss
+        rates = [row["optim/lr"] for row in read_metrics(self.run.metrics) if "optim/lr" in row]
+        if not 0 <= min(rates) <= max(rates) <= self.config.optim.lr:
+            raise ValueError(
+                f"cosine_schedule gave the rates {rates}, not between 0 and "
+                f"{self.config.optim.lr}: does it take its arguments in the order of the handout?"
+            )
         loss_of = make_loss_function(self.run.load_model(), torch.float32)
         valid, device = open_token_file(self.run.tokens / "valid.bin"), torch.device("cpu")
         loss = evaluate(loss_of, valid, SIZES["context_length"], SIZES["batch_size"], device).loss
@@ -129,7 +140,8 @@ class Way:
         if not all(torch.allclose(*pair, atol=1e-6) for pair in zip(*weights, strict=True)):
             raise ValueError(
                 "a run that was stopped goes on to other weights than one that was not: AdamW has "
-                "to keep everything in self.state and its groups, and both are saved and loaded"
+                "to keep everything in self.state and its groups, both have to be saved and "
+                "loaded, and get_batch has to draw from torch's, NumPy's or Python's own generator"
             )
 
     def write(self) -> None:
@@ -156,8 +168,12 @@ def failure(part: Callable[[], object]) -> str | None:
             raise causes[0] from None
         frames = [frame for cause in causes for frame in traceback.extract_tb(cause.__traceback__)]
         yours = [frame for frame in frames if Path(frame.filename).parent == YOURS]
-        place = f" (cs_basics/{Path(yours[-1].filename).name}:{yours[-1].lineno})" if yours else ""
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}{place}"
+        ours = [frame for frame in frames if Path(frame.filename).is_relative_to(ROOT / "given")]
+        at, said = (yours or ours or frames)[-1], " ".join(str(error).split())
+        if not yours and (at.line or "").startswith("raise "):
+            return said  # Ours, with the mend.
+        place = "/".join(Path(at.filename).parts[-2:])
+        return f"{type(error).__name__}: {said} ({place}, line {at.lineno}: {at.line})"
     return None
 
 
