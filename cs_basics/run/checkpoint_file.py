@@ -23,7 +23,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint
 from cs_basics.checkpoint import load_checkpoint, save_checkpoint
 from cs_basics.run.atomic import atomic_writer
 
-NUMPY_VALUES = [
+NUMPY_VALUES: list[Any] = [
     *(value.__reduce__()[0] for value in (np.float64(0), np.zeros(1))),
     *(type(np.dtype(kind)) for kind in np.typecodes["AllInteger"] + np.typecodes["Float"] + "?"),
     *(np.dtype, np.ndarray),
@@ -52,7 +52,7 @@ class Checkpoint:
         """
         try:
             with torch.serialization.safe_globals(NUMPY_VALUES):
-                iteration = load_checkpoint(io.BytesIO(self.state), model, optimizer)
+                iteration: Any = load_checkpoint(io.BytesIO(self.state), model, optimizer)
             _check_moments(optimizer)
             if iteration is None:  # A student's load_checkpoint may leave it to the run.
                 iteration = self.progress["step"] if self.progress else 0
