@@ -21,8 +21,9 @@ def rehearsed(name, of_first, inside, filled):
 
 
 @pytest.mark.parametrize("of_first", [FIRST, ALL])
-def test_what_is_returned_in_another_form_goes_all_the_way(of_first, filled, inside):
-    seen = rehearsed("returned", of_first, inside, filled)
+@pytest.mark.parametrize("name", ["returned", "programs"])
+def test_what_is_right_in_another_form_goes_all_the_way(name, of_first, filled, inside):
+    seen = rehearsed(name, of_first, inside, filled)
     assert {form.title: did["out"] for form, did in seen if did["code"] != 0} == {}
 
 

@@ -18,10 +18,10 @@ FAULTS = {
     ),
     "Tokenizer.decode": ("tokenizer", '.decode("utf-8", "replace")\n        except KeyError', None),
     "cross_entropy": ("functional", "(log_normaliser - target_logits).mean()", "2 * OLD"),
-    "AdamW": ("optim", "decay * p - rate * m", "decay * p + rate * m"),
+    "AdamW": ("optim", "p.sub_(rate * m", "p.add_(rate * m"),
     "cosine_schedule": ("optim", "step / warmup_steps * max_lr", "OLD / 2"),
     "clip_grad_norm": ("optim", "grad.mul_(scale)", "grad.mul_(1.0)"),
-    "get_batch": ("data", "windows[:, 1:]", "windows[:, :-1]"),
+    "get_batch": ("data", "dataset[places + 1]", "dataset[places]"),
     "save_checkpoint": ("checkpoint", '"optimizer": optimizer.state_dict()', '"optimizer": {}'),
     "load_checkpoint": ("checkpoint", 'optimizer.load_state_dict(state["optimizer"])', "pass"),
 }
