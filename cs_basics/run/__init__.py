@@ -8,7 +8,7 @@ training_run.py, trainer.py        a whole run; its updates with logging, evalua
 updates.py                         the book's loop, resumed, in parts and over processes
 optimizer.py                       the optimizer: its groups of weights, and their rates
 batches.py, epochs.py              the batches, drawn at random or from end to end
-schedules.py, averaging.py         learning rates by name; the mean of the last weights
+schedules.py                       learning rates by name
 evaluation.py                      the loss to train with; loss and bits per byte of a text
 layout.py                          model and batches shared out over the processes:
 distributed.py, fsdp.py            ... DDP, FSDP
