@@ -25,7 +25,8 @@ train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
 
 test: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -c pyproject.toml \
+		--numprocesses auto --dist worksteal -m "not slow" $(ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -2,11 +2,15 @@
 
 import io
 import os
+import re
 from typing import IO
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
+
+WRAPPERS = re.compile(r"^(?:_orig_mod\.|module\.)+")
+"""What torch.compile and DistributedDataParallel put before the names of weights."""
 
 
 def save_checkpoint(
@@ -39,7 +43,8 @@ def load_checkpoint(
 ) -> int:
     """Put a saved state back into a model and its optimizer.
 
-    The file is not trusted: only tensors and plain values are ever built from it.
+    The file is not trusted: only tensors and plain values are ever built from it. The model may be
+    wrapped (`torch.compile`, DistributedDataParallel) where the saved one was not, and vice versa.
 
     Args:
         src: A path or a binary file open for reading.
@@ -55,6 +60,8 @@ def load_checkpoint(
         Exception: Whatever `torch.load` raises for a file that is missing or no checkpoint.
     """
     state = torch.load(src, map_location="cpu", weights_only=True)
-    model.load_state_dict(state["model"])
+    saved: dict[str, Tensor] = state["model"]
+    names = {WRAPPERS.sub("", name): name for name in model.state_dict()}
+    model.load_state_dict({names.get(WRAPPERS.sub("", name), name): saved[name] for name in saved})
     optimizer.load_state_dict(state["optimizer"])
     return state["iteration"]

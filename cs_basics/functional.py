@@ -86,7 +86,8 @@ def scaled_dot_product_attention(
         k: Keys.
         v: Values.
         mask: True where a query may attend to a key; None lets every query see every key. A
-            query that may see nothing gets zeros.
+            query that may see nothing gets zeros. A value that is masked has to be finite all the
+            same: its weight is 0, and 0 times NaN or infinity is NaN, in every query's mixture.
 
     Returns:
         One mixture of values for each query, in the dtype of v.

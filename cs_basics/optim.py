@@ -155,7 +155,12 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
 
     Returns:
         The joint norm before clipping, a scalar.
+
+    Raises:
+        ValueError: max_norm is not greater than 0: a negative one would turn all gradients round.
     """
+    if not max_norm > 0:  # Not a number, too.
+        raise ValueError(f"max_norm={max_norm} must be greater than 0")
     grads = [p.grad for p in parameters if p.grad is not None]
     if not grads:
         return torch.zeros(())

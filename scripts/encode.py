@@ -12,6 +12,7 @@ from pathlib import Path
 from cli import check_can_write, progress_printer, run
 
 from cs_basics.fast.text.blocks import share_of_file
+from cs_basics.run import look
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.token_file import open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import load_tokenizer
@@ -24,6 +25,7 @@ def main(
     out: Path,
     num_workers: int | None = None,
     overwrite: bool = False,
+    warn: bool = True,
 ) -> None:
     """Encode text files to token files, ready to train on.
 
@@ -38,6 +40,7 @@ def main(
         out: Token file to write; for several texts a folder of token files, named after the texts.
         num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace token files that exist.
+        warn: Say what is odd about the texts.
     """
     rank, num_shares = _place_among_processes()
     if not text:
@@ -57,6 +60,11 @@ def main(
     for _, path in pairs:
         check_can_write(path)
     loaded = load_tokenizer(tokenizer)
+    # Of a text that is shared out, the first process says it.
+    look.logger.disabled = not warn or (bool(share) and rank > 0)
+    for source, path in pairs:
+        if overwrite or not path.exists():
+            look.look_at_text(source, loaded.special_tokens)
     for source, path in pairs:
         if path.exists() and not overwrite:
             _check_finished(path, source, loaded, **share)

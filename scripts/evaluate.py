@@ -13,6 +13,7 @@ from cli import progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.fast import accelerate, compile_if_possible
+from cs_basics.run import look
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
@@ -31,6 +32,7 @@ def main(
     dtype: Literal["auto", "float32", "bfloat16"] = "auto",
     fast: Literal["auto", "off"] = "auto",
     checkpoint: Literal["latest", "best"] = "latest",
+    warn: bool = True,
 ) -> None:
     """Measure loss, perplexity, bits per byte and speed of a trained model on a whole text.
 
@@ -43,6 +45,7 @@ def main(
         dtype: Type of the matrix products; auto: whichever is faster here.
         fast: off: the model of the book. auto: its faster twin, compiled for a long text.
         checkpoint: latest, or best: the one with the lowest validation loss.
+        warn: Say what is odd about the text.
     """
     keep_freed_memory()
     if batch_size < 1:
@@ -51,6 +54,8 @@ def main(
     config = folder.read_config()
     torch_device = resolve_device(device)
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
+    look.logger.disabled = not warn
+    look.look_at_text(text, tokenizer.special_tokens)
     model = folder.load_model(torch_device, checkpoint)
     if fast == "auto":
         accelerate(model)

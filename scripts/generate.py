@@ -5,7 +5,7 @@ python scripts/generate.py runs/stories --num-samples 64 --batch-size 16
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -74,6 +74,8 @@ def main(
     model = folder.load_model(resolve_device(device), checkpoint)
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     beginnings = [text for text in prompt for _ in range(num_samples)]
+    for hint in hints(prompt, tokenizer, folder.read_config().model.context_length):
+        print(f"hint: {hint}", file=sys.stderr)
     num_stories = len(beginnings)
     num_batches = -(-num_stories // batch_size)
     is_compiled = fast == "auto" and num_batches * max_tokens >= COMPILED_FROM
@@ -98,6 +100,24 @@ def main(
             first=first if num_stories > 1 else None,
             num_shown=num_stories - first,
         )
+
+
+def opening(text: str) -> str:
+    """Return what the model is given: as in training, each story follows the end of another one."""
+    return f"{END_OF_TEXT}\n{text}"
+
+
+def hints(prompts: Sequence[str], tokenizer: Tokenizer, context_length: int) -> Iterator[str]:
+    """Yield what a user may not expect of these prompts."""
+    for text in prompts:
+        if text.endswith(" "):
+            yield f"{text[-40:]!r} ends in a blank, which belongs to the next word: leave it out"
+        num_read = max(context_length - 1, 1)
+        if (num_tokens := len(tokenizer.encode(opening(text)))) > num_read:
+            yield (
+                f"the prompt has {num_tokens:,} tokens, and the model reads the last {num_read:,} "
+                f"(context_length={context_length:,})"
+            )
 
 
 def write_batch(
@@ -145,8 +165,7 @@ def write_batch(
     for row, chunk in generate_texts(
         model,
         tokenizer,
-        # As in training, where each story follows the end of another one.
-        [tokenizer.encode(f"{END_OF_TEXT}\n{text}") for text in beginnings],
+        [tokenizer.encode(opening(text)) for text in beginnings],
         max_tokens,
         sampling,
         stop_ids=tokenizer.encode(END_OF_TEXT) if stop else (),

@@ -39,20 +39,22 @@ def main(
         checkpoint: latest, or best: the one with the lowest validation loss.
         device: Device; auto: CUDA if there is one, then MPS, then the CPU.
     """
-    try:
-        import uvicorn
-
-        from cs_basics.interop.serve.app import Server, make_app
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{error.name} is not installed: pip install -e '.[serve]'") from None
     if num_places < 1 or not max_seconds > 0:
         raise ValueError(
             f"num_places={num_places} must be at least 1, max_seconds={max_seconds} above 0"
         )
+    run_folder = RunFolder(run_dir)
+    run_folder.read_config()
     keep_freed_memory()
     with listen(host, port) as listener:
+        try:
+            import uvicorn
+
+            from cs_basics.interop.serve.app import Server, make_app
+        except ModuleNotFoundError as error:
+            raise ValueError(f"{error.name} is not installed: pip install -e '.[serve]'") from None
         app = make_app(
-            RunFolder(run_dir),
+            run_folder,
             resolve_device(device),
             checkpoint,
             num_places=num_places,

@@ -21,6 +21,7 @@ from cli import log_to_stdout, progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
+from cs_basics.run import look
 from cs_basics.run.config import SECTIONS, TrainConfig
 from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
@@ -54,6 +55,8 @@ class TrainCommand(TrainConfig):
     page: bool = True
     """Make page.html at the end, in which the model writes and can be looked into. None is made of
     several models (--num-models)."""
+    warn: bool = True
+    """Say what is odd about the texts."""
 
     def config(self) -> TrainConfig:
         """Return the settings without the flags that only the command line has."""
@@ -96,6 +99,7 @@ def main(command: Preset) -> None:
 def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
+    look.logger.disabled = not command.warn
     config = command.config()
     if config.run.run_dir is None and (world.size > 1 or launch()):
         raise ValueError("torchrun's processes need --run-dir: where do they keep their run?")

@@ -8,6 +8,7 @@ from cli import check_can_write, progress_printer, run
 
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.fast.text.train_bpe import train_bpe
+from cs_basics.run import look
 from cs_basics.run.tokenizer_folder import save_tokenizer
 
 SAMPLE_BYTES = 8_000_000
@@ -21,6 +22,7 @@ def main(
     special_tokens: tuple[str, ...] = ("<|endoftext|>",),
     num_workers: int | None = None,
     overwrite: bool = False,
+    warn: bool = True,
 ) -> None:
     """Train a byte-pair encoding on a text file and save it to a folder.
 
@@ -31,12 +33,15 @@ def main(
         special_tokens: Strings that are one token each, such as the separator of documents.
         num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace a tokenizer that is already in the folder.
+        warn: Say what is odd about the text.
     """
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is a file: name a folder")
     if (out / "vocab.json").exists() and not overwrite:
         raise ValueError(f"--out {out} already holds a tokenizer: add --overwrite to replace it")
     check_can_write(out)
+    look.logger.disabled = not warn
+    look.look_at_text(text, special_tokens)
     started = time.monotonic()
     vocab, merges = train_bpe(text, vocab_size, special_tokens, num_workers, progress_printer())
     elapsed_s = time.monotonic() - started

@@ -3,6 +3,7 @@
 Nothing here runs an adapter: observations arrive as plain data (probes.plain).
 """
 
+import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ Array = npt.NDArray[Any]
 # A wrong answer is put down to a mistake if it is this much nearer to it than to the right one.
 NEARER = 0.1
 
+EXPLANATION = "This is what comes out when"
 IF_VALUES_ARE_RIGHT = (
     "If its values are right, something is detached on one of the paths, or the formula of your own"
     " backward (autograd.Function) is wrong."
@@ -76,17 +78,24 @@ def expect(claim: bool, message: str, diagnosis: str | None = None) -> None:
 
 
 @contextmanager
-def noting(difference: str, control: Callable[[], object]) -> Iterator[None]:
-    """Add to an exception that the call runs if it is made in another way, if it does.
+def noting(difference: str, control: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Add to a failure that the call does well if it is made in another way, if it does.
 
     Args:
-        difference: Completes "The same call runs ..." with what `control` does differently, and
-            what the contract says of that. The exception's own text and lines say what failed.
-        control: Makes the call in that other way.
+        difference: Completes "The same call runs ..." (or "is right", if it is an answer that is
+            wrong) with what `control` does differently, and what the contract says of that. The
+            exception's own text and lines say what failed. An answer that is explained by a known
+            mistake is left as it is.
+        control: Makes the call in that other way; nothing, if that was made just before.
     """
     try:
         yield
-    except (WrongAnswer, NotStarted):
+    except NotStarted:
+        raise
+    except WrongAnswer as error:
+        is_explained = error.diagnosis == "out-of-time" or EXPLANATION in str(error)
+        if not is_explained and runs(control):
+            error.msg = f"{error.msg}\n  The same call is right {difference}."
         raise
     except Exception as error:
         if runs(control):
@@ -94,10 +103,38 @@ def noting(difference: str, control: Callable[[], object]) -> Iterator[None]:
         raise
 
 
+def in_either_form(
+    ask: Callable[..., None],
+    observe: Callable[..., Any],
+    usual: Sequence[Any],
+    other: Sequence[Any],
+) -> None:
+    """Ask in the usual form; whoever answers that wrongly may answer the other one instead.
+
+    Args:
+        ask: Given `observe` and one of the two: asks, and fails if the answer is wrong.
+        observe: Runs probes.
+        usual: The form that a failure is about.
+        other: One that some take alone, such as all batch axes in one.
+
+    Returns:
+        The form that was answered rightly.
+    """
+    try:
+        ask(observe, *usual)
+    except NotStarted:
+        raise
+    except (WrongAnswer, Exception):
+        if not runs(lambda: ask(functools.partial(observe, aside=True), *other)):
+            raise
+        return other
+    return usual
+
+
 def runs(control: Callable[[], object]) -> bool:
     try:
         control()
-    except (Exception, NotStarted):
+    except (Exception, WrongAnswer, NotStarted):
         return False
     return True
 
@@ -298,7 +335,7 @@ def diagnoses(
 
 def sentence(causes: Sequence[str]) -> str:
     """Name all causes, which would look the same."""
-    return f"This is what comes out when {', or when '.join(causes)}." if causes else ""
+    return f"{EXPLANATION} {', or when '.join(causes)}." if causes else ""
 
 
 def expect_gradients(

@@ -27,9 +27,9 @@ from failure import (
     say_where_it_goes_wrong,
     say_which_contract,
     show_own_frames,
-    why_not_imported,
 )
 from fresh import Fresh
+from lacking import why_not_imported
 from record import UNUSABLE, Record
 from submission import load_adapters
 
@@ -53,51 +53,7 @@ ASKED_OF_MANY = (
     "test_repeated_calls",
 )
 
-IN_ONE_WORD = (
-    "with =, in one word: pytest takes a word by itself, if there is such a file, for tests"
-)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("examination")
-    group.addoption(
-        "--exam-seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="seed of the examination's inputs (0 is the public one; any other must do as well)",
-    )
-    group.addoption(
-        "--submission",
-        type=Path,
-        metavar="DIR",
-        help=f"examine tests/adapters.py of another repository ({IN_ONE_WORD})",
-    )
-    group.addoption(
-        "--problem",
-        choices=list(report.RUBRIC),
-        metavar="ID",
-        help=f"examine one problem only: {', '.join(report.RUBRIC)}",
-    )
-    group.addoption(
-        "--exam-report",
-        type=Path,
-        metavar="FILE",
-        help=f"write a row for each item as JSON ({IN_ONE_WORD})",
-    )
-    group.addoption(
-        "--exam-page",
-        type=Path,
-        metavar="FILE",
-        help=f"write a page (HTML) with everything that failed, and why ({IN_ONE_WORD})",
-    )
-    group.addoption(
-        "--gpt2-files",
-        type=Path,
-        metavar="DIR",
-        default=TESTS.parents[1] / "shared" / "data" / "gpt2",
-        help="where vocab.json and merges.txt of GPT-2 are (without them nothing needs them)",
-    )
+pytest_plugins = ["options"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,9 +1,7 @@
 """What a failure says: what was asked, what came, from which lines, and where to look."""
 
 import contextlib
-import platform
 import sysconfig
-import tomllib
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +12,7 @@ import contract
 import guard
 import pytest
 from compare import NotStarted, WrongAnswer, id_of
-from packaging.specifiers import SpecifierSet
+from lacking import place_of_syntax, text_of, what_to_do
 
 try:
     import places
@@ -92,11 +90,14 @@ def message(error: BaseException) -> str:
     if isinstance(error, pytest.fail.Exception):
         return str(error)
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
-    return f"{type(error).__name__}: {error} ({place_of_error(error)}){notes}"
+    place = f"({place_of_error(error)}){what_to_do(error)}"
+    return f"{type(error).__name__}: {text_of(error)} {place}{notes}"
 
 
 def place_of_error(error: BaseException) -> str:
     """The last line outside of libraries; the last of all if there is none, as for a fixture."""
+    if unread := place_of_syntax(error):
+        return f"{Path(unread[0]).name}, line {unread[1]}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.name != "stop"]
     own = [f for f in frames if not is_of_a_library(Path(f.filename))]
     frame = (own or frames)[-1]
@@ -107,23 +108,3 @@ def is_of_a_library(path: Path) -> bool:
     """Tell packages, Python's own modules and the examination's probes from a submission."""
     is_pythons = path.is_relative_to(sysconfig.get_path("stdlib")) or str(path).startswith("<")
     return is_pythons or "site-packages" in path.parts or path.parent == PROBES
-
-
-def why_not_imported(error: Exception, root: Path) -> str:
-    """Say what an import raised, in which line of the submission, and what to do about it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename.startswith(str(root.resolve()))]
-    frame = (own or frames)[-1]
-    place = (frame.filename, frame.lineno)
-    if isinstance(error, SyntaxError) and error.filename:
-        place = (error.filename, error.lineno)
-    said = f"{type(error).__name__}: {error} ({place[0]}, line {place[1]})"
-    package = (getattr(error, "name", None) or "").partition(".")[0]
-    if isinstance(error, ModuleNotFoundError) and package:
-        said += f"\nIf {package} is a package, install it: python -m pip install {package}"
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        wanted, version = project["requires-python"], platform.python_version()
-        if version not in SpecifierSet(wanted):
-            said += f"\nIts pyproject.toml asks for Python {wanted}; this is {version}."
-    return said

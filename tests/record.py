@@ -1,5 +1,6 @@
 """What became of each item: kept, written to files, and shown at the very end of a run."""
 
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import page
 import pytest
 import report
+from report import plural
 
 # With more failures than this, only the first ones are shown; -v shows all.
 MOST_IN_FULL = 3
@@ -20,9 +22,13 @@ class Record:
         self.report_file = report_file
         self.page_file = page_file
         self.rows: list[dict[str, Any]] = []
+        self.missing: Counter[str] = Counter()
+        """What tests need and this machine lacks, and how many were skipped for it."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.rows += [row for name, row in report.user_properties if name == "examination"]
+        if report.skipped:
+            self.missing.update(why for name, why in report.user_properties if name == "missing")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
@@ -50,6 +56,9 @@ class Record:
         terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         if terminal and self.rows:
             self.show(terminal)
+        if terminal and self.missing:
+            lacking = [f"{plural(n, 'test')} skipped: {why}" for why, n in self.missing.items()]
+            terminal.write_line("; ".join(lacking))
         return result
 
     def show(self, terminal: Any) -> None:

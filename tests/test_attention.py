@@ -1,12 +1,21 @@
 """Scaled dot-product attention."""
 
+import functools
+
 import numpy as np
 import pytest
-from compare import expect_close, expect_gradients, expect_learned, expect_unchanged, noting
+from compare import (
+    expect_close,
+    expect_gradients,
+    expect_learned,
+    expect_unchanged,
+    in_either_form,
+    noting,
+)
+from difficulties import CONTIGUOUS, NOT_EMPTY
 from mistakes import attention as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward, forward_if_supported, forward_in_turns
-from strided import forward_strided
 from trials import ask, once
 
 pytestmark = pytest.mark.problem("scaled_dot_product_attention")
@@ -14,7 +23,9 @@ pytestmark = pytest.mark.problem("scaled_dot_product_attention")
 NAME = "run_scaled_dot_product_attention"
 
 
-def attention_case(rng, leading=(2,), queries=4, keys=5, d_k=8, d_v=3, masked=True):
+def attention_case(rng, leading=(4,), queries=5, keys=5, d_k=8, d_v=None, masked=True):
+    d_v = d_v or d_k
+
     def normal(*shape):
         return rng.standard_normal((*leading, *shape)).astype(np.float32)
 
@@ -25,20 +36,26 @@ def attention_case(rng, leading=(2,), queries=4, keys=5, d_k=8, d_v=3, masked=Tr
     return {"Q": normal(queries, d_k), "K": normal(keys, d_k), "V": normal(keys, d_v), "mask": mask}
 
 
+def uneven_case(rng, leading=(2,), queries=4, keys=5, d_k=8, d_v=3, masked=True):
+    """A case in which no size is another one."""
+    return attention_case(rng, leading, queries, keys, d_k, d_v, masked)
+
+
 @once
 def trials(observe):
     rng = np.random.default_rng(0)
+    attention_case = functools.partial(uneven_case, rng)
     cases = {
-        "no mask": attention_case(rng, masked=False),
-        "a mask for each batch row": attention_case(rng),
-        "no batch axis": attention_case(rng, leading=(), queries=3, keys=6),
-        "d_v above d_k": attention_case(rng, d_k=2, d_v=9),
-        "d_v equal to d_k": attention_case(rng, d_k=6, d_v=6),
-        "more queries than keys": attention_case(rng, queries=7, keys=3, d_v=4),
-        "as many queries as keys, no mask": attention_case(rng, queries=5, keys=5, masked=False),
-        "two batch axes, one mask for all": attention_case(rng, leading=(2, 3)),
-        "scores far below zero": attention_case(rng, d_k=4),
-        "scores of thousands": attention_case(rng, d_k=4, masked=False),
+        "no mask": attention_case(masked=False),
+        "a mask for each batch row": attention_case(),
+        "no batch axis": attention_case(leading=(), queries=3, keys=6),
+        "d_v above d_k": attention_case(d_k=2, d_v=9),
+        "d_v equal to d_k": attention_case(d_k=6, d_v=6),
+        "more queries than keys": attention_case(queries=7, keys=3, d_v=4),
+        "as many queries as keys, no mask": attention_case(queries=5, keys=5, masked=False),
+        "two batch axes, one mask for all": attention_case(leading=(2, 3)),
+        "scores far below zero": attention_case(d_k=4),
+        "scores of thousands": attention_case(d_k=4, masked=False),
     }
     shared, low, high = list(cases)[-3:]
     cases[shared]["mask"] = cases[shared]["mask"][0, 0]
@@ -59,79 +76,126 @@ def trials(observe):
         )
 
 
-def impossible():
-    raise ValueError
+def with_two_batch_axes(array):
+    """The same rows, whose number is even, along two axes."""
+    return None if array is None else array.reshape(2, -1, *array.shape[1:])
 
 
-def examine(observe, case, **options):
-    keys, values = case["K"].shape, case["V"].shape
-    everything = np.ones((*case["Q"].shape[:-1], keys[-2]), bool)
-    same_size = np.resize(case["V"], (*values[:-1], keys[-1]))
+def split(case):
+    return {name: with_two_batch_axes(value) for name, value in case.items()}
 
-    def runs_with(**others):
-        return lambda: observe(forward, function=NAME, arguments={**case, **others})
 
-    with (
-        noting(
-            "if d_v equals d_k; values may have another size",
-            runs_with(V=same_size) if values[-1] != keys[-1] else impossible,
-        ),
-        noting(
-            "with a mask of all True; mask may be None",
-            runs_with(mask=everything) if case["mask"] is None else impossible,
-        ),
-    ):
-        seen = observe(forward, function=NAME, arguments=case)
-    arguments = list(case.values())
-    expect_close(
-        seen["output"],
-        oracles.attention(*arguments),
-        NAME,
-        mistakes=lambda: mistakes.scaled_attention(*arguments),
-        trials=lambda: trials(observe),
-        **options,
-    )
+def ask_exactly(observe, case, expected, probe=forward, how=None, **options):
+    seen = observe(probe, function=NAME, arguments=case, **(how or {}))
+    if seen is None:
+        return  # Refusing a dtype is free, answering wrongly is not.
+    expect_close(seen["output"], expected, NAME, **options)
     expect_unchanged(seen["changed"], NAME)
 
 
-@pytest.mark.parametrize("masked", [True, False], ids=["masked", "no_mask"])
-@pytest.mark.parametrize("leading", [(), (2,), (2, 3), (2, 1, 2), (0, 2)], ids=str)
-def test_attention_mixes_values_by_scaled_scores(observe, rng, leading, masked):
-    examine(observe, attention_case(rng, leading, masked=masked))
+def explained(observe, case, **options):
+    arguments = list(case.values())
+    return options | {
+        "mistakes": lambda: mistakes.scaled_attention(*arguments),
+        "trials": lambda: trials(observe),
+    }
 
 
-@pytest.mark.parametrize(("d_k", "d_v"), [(2, 9), (16, 4), (5, 5), (1, 1)])
-def test_attention_scales_by_the_root_of_d_k(observe, rng, d_k, d_v):
-    examine(observe, attention_case(rng, d_k=d_k, d_v=d_v))
+def examine(observe, case, **options):
+    """Ask with one batch axis; whoever takes two only (batch and heads) may have those."""
+    expected = oracles.attention(*case.values())
+
+    def ask(observe, case, expected):
+        ask_exactly(observe, case, expected, **options)
+
+    options = explained(observe, case, **options)
+    other = [split(case), with_two_batch_axes(expected)]
+    in_either_form(ask, observe, [case, expected], other)
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(1, 6), (6, 1), (1, 1), (3, 7), (5, 5)])
+@pytest.mark.parametrize("d_k", [4, 8, 16])
+def test_attention_mixes_values_by_scaled_scores(observe, rng, d_k):
+    examine(observe, attention_case(rng, d_k=d_k))
+
+
+@pytest.mark.parametrize("size", [3, 8])
+def test_attention_takes_no_mask(observe, rng, size):
+    case = attention_case(rng, d_k=size, masked=False)
+    full = np.ones((*case["Q"].shape[:-1], case["K"].shape[-2]), bool)
+    examine(observe, {**case, "mask": full})
+    with noting("with a mask of all True; mask may be None"):
+        examine(observe, case)
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3), (2, 3, 2)], ids=str)
+def test_attention_takes_any_number_of_axes(observe, rng, leading):
+    examine(observe, attention_case(rng))
+    case = attention_case(rng, leading)
+    with noting("with another number of batch axes; there may be any, also none"):
+        ask_exactly(observe, case, oracles.attention(*case.values()), **explained(observe, case))
+
+
+def test_attention_takes_an_empty_batch(observe, rng):
+    examine(observe, attention_case(rng))
+    with noting(NOT_EMPTY):
+        examine(observe, attention_case(rng, (0,)))
+
+
+@pytest.mark.parametrize(("d_k", "d_v"), [(2, 9), (16, 4)])
+def test_attention_takes_values_of_another_size(observe, rng, d_k, d_v):
+    examine(observe, attention_case(rng, d_k=d_k))
+    with noting("if d_v equals d_k; values may have another size"):
+        examine(observe, attention_case(rng, d_k=d_k, d_v=d_v))
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(3, 7), (7, 3), (4, 5), (1, 6), (6, 1), (1, 1)])
 def test_attention_takes_any_number_of_queries_and_keys(observe, rng, queries, keys):
-    examine(observe, attention_case(rng, queries=queries, keys=keys))
+    examine(observe, attention_case(rng))
+    with noting("with as many queries as keys; there may be more of either, or one"):
+        examine(observe, attention_case(rng, queries=queries, keys=keys))
 
 
-@pytest.mark.parametrize("axes", [(), (1,), (2, 1), (1, 3)], ids=str)
-def test_attention_shares_one_mask_between_batch_rows(observe, rng, axes):
-    case = attention_case(rng, (2, 3))
-    places = tuple(slice(size) for size in axes) if len(axes) == 2 else (0, *map(slice, axes))
-    case["mask"] = case["mask"][places] if axes else case["mask"][0, 0]
-    examine(observe, case)
+@pytest.mark.parametrize(
+    "places",
+    [np.s_[0, 0], np.s_[0, :1], np.s_[:, :1], np.s_[:1]],
+    ids=["()", "(1,)", "(2, 1)", "(1, 3)"],
+)
+def test_attention_shares_one_mask_between_batch_rows(observe, rng, places):
+    two = attention_case(rng, (2, 3))
+    one = {name: value.reshape(6, *value.shape[2:]) for name, value in two.items()}
+    forms = [[case, oracles.attention(*case.values())] for case in (two, one)]
+    # Where one batch axis is all that is taken, one mask for all of it is asked for.
+    masks = two["mask"][places], one["mask"][0 if places == (0, 0) else np.s_[:1]]
+    shared = [
+        [case | {"mask": mask}, oracles.attention(*(case | {"mask": mask}).values())]
+        for (case, _), mask in zip(forms, masks, strict=True)
+    ]
+
+    def ask(observe, case, expected):
+        ask_exactly(observe, case, expected, **explained(observe, case))
+
+    answered = in_either_form(ask, observe, *forms)
+    with noting("with a mask for each batch row; rows may share one"):
+        ask(observe, *shared[answered is forms[1]])
 
 
 def test_attention_of_one_call_does_not_depend_on_another(observe, rng):
-    cases = [
-        attention_case(rng, leading=(2,), queries=queries, keys=keys, masked=masked)
-        for queries, keys, masked in [(4, 5, True), (4, 5, False), (6, 7, True), (4, 5, True)]
-    ]
-    for case, seen in zip(
-        cases, observe(forward_in_turns, function=NAME, cases=cases), strict=True
-    ):
-        expect_close(
-            seen["output"],
-            oracles.attention(*case.values()),
-            f"{NAME}, called several times,",
-            hint="Is something kept from an earlier call?",
-        )
+    cases = [attention_case(rng, queries=length, keys=length) for length in (5, 7, 5)]
+    expected = [oracles.attention(*case.values()) for case in cases]
+
+    def ask(observe, cases, expected):
+        seen = observe(forward_in_turns, function=NAME, cases=cases)
+        for one, right in zip(seen, expected, strict=True):
+            expect_close(
+                one["output"],
+                right,
+                f"{NAME}, called several times,",
+                hint="Is something kept from an earlier call?",
+            )
+
+    examine(observe, cases[0])
+    others = [list(map(split, cases)), list(map(with_two_batch_axes, expected))]
+    in_either_form(ask, observe, [cases, expected], others)
 
 
 def test_attention_with_a_mask_of_all_true_is_attention_without_mask(observe, rng):
@@ -163,7 +227,7 @@ def test_attention_averages_where_all_scores_are_equal(observe, rng):
 
 
 def test_attention_picks_one_value_where_one_score_towers(observe, rng):
-    case = attention_case(rng, queries=5, keys=5, d_k=8)
+    case = attention_case(rng)
     case["Q"] = np.float32(100) * np.broadcast_to(np.eye(5, 8), case["Q"].shape).astype(np.float32)
     case["K"] = case["Q"].copy()
     case["mask"] |= np.eye(5, dtype=bool)
@@ -171,30 +235,35 @@ def test_attention_picks_one_value_where_one_score_towers(observe, rng):
 
 
 def test_attention_ignores_huge_values_behind_the_mask(observe, rng):
-    case = attention_case(rng, leading=())
-    case["mask"][:, 2] = False
-    case["mask"][:, 0] = True
-    case["V"][2] = 1e30
+    case = attention_case(rng)
+    case["mask"][..., 2] = False
+    case["mask"][..., 0] = True
+    case["V"][:, 2] = 1e30
     examine(observe, case)
 
 
 def test_attention_of_a_query_that_sees_nothing_leaves_the_others_alone(observe, rng):
     case = attention_case(rng)
     case["mask"][0, 1] = False
-    seen = observe(forward, function=NAME, arguments=case)["output"]
-    expected = oracles.attention(*case.values())
-    spread = np.full_like(expected, np.nan)
-    if seen["values"] is not None and seen["values"].shape == expected.shape:
-        expected[0, 1] = seen["values"][0, 1]  # What that query itself gets is free.
-        if np.isnan(expected[0, 1]).any():
-            expected[0, 1] = seen["values"][0, 1] = spread[0, 1] = 0
-    expect_close(
-        seen,
-        expected,
-        NAME,
-        mistakes=lambda: {"a query that sees nothing turns all others into nan": spread},
-        trials=lambda: trials(observe),
-    )
+    right = oracles.attention(*case.values())
+
+    def ask(observe, case, expected, place):
+        seen = observe(forward, function=NAME, arguments=case)["output"]
+        expected, spread = expected.copy(), np.full_like(expected, np.nan)
+        if seen["values"] is not None and seen["values"].shape == expected.shape:
+            expected[place] = seen["values"][place]  # What that query itself gets is free.
+            if np.isnan(expected[place]).any():
+                expected[place] = seen["values"][place] = spread[place] = 0
+        expect_close(
+            seen,
+            expected,
+            NAME,
+            mistakes=lambda: {"a query that sees nothing turns all others into nan": spread},
+            trials=lambda: trials(observe),
+        )
+
+    other = [split(case), with_two_batch_axes(right), (0, 0, 1)]
+    in_either_form(ask, observe, [case, right, (0, 1)], other)
 
 
 @pytest.mark.parametrize(
@@ -203,30 +272,23 @@ def test_attention_of_a_query_that_sees_nothing_leaves_the_others_alone(observe,
 def test_attention_keeps_the_dtype(observe, rng, dtype, tolerance):
     case = attention_case(rng)
     case |= {name: oracles.rounded(case[name], dtype) for name in "QKV"}
-    seen = observe(
-        forward_if_supported, function=NAME, arguments=case, dtypes=dict.fromkeys("QKV", dtype)
-    )
-    if seen is None:
-        return  # Refusing a dtype is free, answering wrongly is not.
-    expected = oracles.attention(*case.values())
-    expect_close(seen["output"], expected, NAME, dtypes=dtype, tolerance=tolerance)
+    how = {"dtypes": dict.fromkeys("QKV", dtype)}
+    examine(observe, case, probe=forward_if_supported, how=how, dtypes=dtype, tolerance=tolerance)
 
 
 def test_attention_takes_inputs_that_are_not_contiguous(observe, rng):
-    case = attention_case(rng, (2, 3))
-    seen = forward_strided(observe, NAME, case, ["Q", "K", "V", "mask"])
-    expect_close(seen["output"], oracles.attention(*case.values()), NAME)
+    case = attention_case(rng)
+    expected = oracles.attention(*case.values())
+    two_axes = [split(case), with_two_batch_axes(expected)]  # They can be merged into one.
+    answered = in_either_form(ask_exactly, observe, two_axes, [case, expected])
+    with noting(CONTIGUOUS):
+        ask_exactly(observe, *answered, how={"strided": ["Q", "K", "V", "mask"]})
 
 
 @pytest.mark.parametrize("masked", [True, False], ids=["masked", "no_mask"])
 def test_attention_passes_gradients_to_queries_keys_and_values(observe, rng, masked):
-    case = attention_case(rng, queries=3, keys=4, d_k=4, d_v=2, masked=masked)
-    cotangent = rng.standard_normal((2, 3, 2)).astype(np.float32)
-    seen = observe(
-        backward, function=NAME, arguments=case, cotangent=cotangent, inputs=["Q", "K", "V"]
-    )
-    expect_learned(seen, [], NAME)
-    seen = seen["gradients"]
+    case = attention_case(rng, queries=3, keys=3, d_k=4, masked=masked)
+    cotangent = rng.standard_normal((4, 3, 4)).astype(np.float32)
     expected = {}
     for name in "QKV":
 
@@ -234,4 +296,13 @@ def test_attention_passes_gradients_to_queries_keys_and_values(observe, rng, mas
             return oracles.attention(*{**case, name: z}.values())
 
         expected[name] = oracles.gradient(vary, case[name], cotangent)
-    expect_gradients(seen, expected, NAME, trials=lambda: trials(observe))
+
+    def ask(observe, case, cotangent, expected):
+        seen = observe(
+            backward, function=NAME, arguments=case, cotangent=cotangent, inputs=["Q", "K", "V"]
+        )
+        expect_learned(seen, [], NAME)
+        expect_gradients(seen["gradients"], expected, NAME, trials=lambda: trials(observe))
+
+    other = [split(case), with_two_batch_axes(cotangent), split(expected)]
+    in_either_form(ask, observe, [case, cotangent, expected], other)

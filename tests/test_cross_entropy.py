@@ -2,11 +2,19 @@
 
 import numpy as np
 import pytest
-from compare import expect_close, expect_gradients, expect_learned, expect_unchanged, noting
+from compare import (
+    expect_close,
+    expect_gradients,
+    expect_learned,
+    expect_tensor,
+    expect_unchanged,
+    in_either_form,
+    noting,
+)
+from difficulties import CONTIGUOUS
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward, forward_if_supported
-from strided import forward_strided
 from trials import ask, once
 
 pytestmark = pytest.mark.problem("cross_entropy")
@@ -45,60 +53,107 @@ def trials(observe):
         )
 
 
-def examine(observe, logits, targets, **options):
-    targets = np.asarray(targets)
-    case = {"inputs": logits, "targets": targets}
-    flat = {"inputs": logits.reshape(-1, logits.shape[-1]), "targets": targets.reshape(-1)}
-    with noting(
-        "if the logits have two axes; there may be any number of leading ones, also none",
-        control=lambda: observe(forward, function="run_cross_entropy", arguments=flat),
-    ):
-        seen = observe(forward, function="run_cross_entropy", arguments=case)
-    expect_close(
-        seen["output"],
-        oracles.cross_entropy(logits, targets),
-        "run_cross_entropy",
-        dtypes=AT_LEAST_FLOAT32,
-        mistakes=lambda: mistakes.cross_entropy_value(logits, targets),
-        trials=lambda: trials(observe),
-        **options,
-    )
+def normal(rng, *shape):
+    return (2 * rng.standard_normal(shape)).astype(np.float32)
+
+
+def some_targets(rng, *shape):
+    return rng.integers(1, 4, shape)  # The first and the last class have an item of their own.
+
+
+def as_number(output):
+    """The loss as a tensor without axes; which shape it has is examined by itself."""
+    values = output["values"]
+    is_number = values is not None and values.size == 1
+    return output | {"values": values.reshape(())} if is_number else output
+
+
+def flat(logits, targets):
+    return {"inputs": logits.reshape(-1, logits.shape[-1]), "targets": targets.reshape(-1)}
+
+
+def ask_exactly(observe, case, expected, probe=forward, how=None, **options):
+    seen = observe(probe, function="run_cross_entropy", arguments=case, **(how or {}))
+    if seen is None:
+        return
+    options = {"dtypes": AT_LEAST_FLOAT32} | options
+    expect_close(as_number(seen["output"]), expected, "run_cross_entropy", **options)
     expect_unchanged(seen["changed"], "run_cross_entropy")
 
 
-@pytest.mark.parametrize("leading", [(), (1,), (6,), (3, 4), (2, 3, 2)], ids=str)
-def test_cross_entropy_is_the_mean_over_all_leading_axes(observe, rng, leading):
-    logits = (2 * rng.standard_normal((*leading, 7))).astype(np.float32)
-    examine(observe, logits, rng.integers(1, 6, leading))  # The others have an item of their own.
+def examine(observe, logits, targets, **options):
+    """Ask with a batch and a sequence axis; whoever takes one axis only may have that.
+
+    Returns:
+        The case that was answered.
+    """
+    targets = np.asarray(targets)
+    expected = oracles.cross_entropy(logits, targets)
+    options |= {
+        "mistakes": lambda: mistakes.cross_entropy_value(logits, targets),
+        "trials": lambda: trials(observe),
+    }
+
+    def ask(observe, case):
+        ask_exactly(observe, case, expected, **options)
+
+    usual = {"inputs": logits, "targets": targets}
+    (answered,) = in_either_form(ask, observe, [usual], [flat(logits, targets)])
+    return answered
+
+
+def test_cross_entropy_is_the_mean_over_all_positions(observe, rng):
+    for shape in [(2, 3), (4, 2)]:
+        examine(observe, normal(rng, *shape, 5), some_targets(rng, *shape))
+
+
+@pytest.mark.parametrize("leading", [(), (6,), (3, 4), (2, 3, 2)], ids=str)
+def test_cross_entropy_takes_any_number_of_axes(observe, rng, leading):
+    logits, targets = normal(rng, 2, 3, 5), some_targets(rng, 2, 3)
+    examine(observe, logits, targets)
+    logits, targets = normal(rng, *leading, 5), np.asarray(some_targets(rng, *leading))
+    with noting("with another number of leading axes; there may be any, also none"):
+        ask_exactly(
+            observe,
+            {"inputs": logits, "targets": targets},
+            oracles.cross_entropy(logits, targets),
+            mistakes=lambda: mistakes.cross_entropy_value(logits, targets),
+            trials=lambda: trials(observe),
+        )
+
+
+def test_cross_entropy_returns_a_number_without_axes(observe, rng):
+    case = examine(observe, normal(rng, 2, 3, 5), some_targets(rng, 2, 3))
+    seen = observe(forward, function="run_cross_entropy", arguments=case)["output"]
+    expect_tensor(seen, (), "run_cross_entropy", AT_LEAST_FLOAT32)
 
 
 def test_cross_entropy_reaches_the_first_and_the_last_class(observe, rng):
-    logits = (2 * rng.standard_normal((4, 5))).astype(np.float32)
-    examine(observe, logits, [0, 4, 4, 0])
+    examine(observe, normal(rng, 2, 2, 5), [[0, 4], [4, 0]])
 
 
 @pytest.mark.parametrize("offset", [-1e4, 200.0, 1e4])
 def test_cross_entropy_does_not_overflow(observe, rng, offset):
-    logits = rng.integers(-3, 4, (4, 5)).astype(np.float32) + np.float32(offset)
-    examine(observe, logits, rng.integers(1, 5, 4), scale=abs(offset), tolerance=3e-7)
+    logits = rng.integers(-3, 4, (2, 3, 5)).astype(np.float32) + np.float32(offset)
+    examine(observe, logits, some_targets(rng, 2, 3), scale=abs(offset), tolerance=3e-7)
 
 
 def test_cross_entropy_is_finite_for_a_target_that_is_all_but_impossible(observe, rng):
-    logits = rng.standard_normal((3, 5)).astype(np.float32)
-    logits[:, 2] += 500
-    examine(observe, logits, [1, 1, 3])
+    logits = normal(rng, 2, 3, 5)
+    logits[..., 2] += 500
+    examine(observe, logits, [[1, 1, 3]] * 2)
 
 
 def test_cross_entropy_takes_the_maximum_of_each_row(observe, rng):
-    logits = rng.integers(-3, 4, (4, 5)).astype(np.float32)
+    logits = rng.integers(-3, 4, (2, 4, 5)).astype(np.float32)
     logits += np.array([0, 500, -500, 1000], np.float32)[:, None]
-    examine(observe, logits, rng.integers(1, 5, 4), scale=1000.0, tolerance=3e-7)
+    examine(observe, logits, some_targets(rng, 2, 4), scale=1000.0, tolerance=3e-7)
 
 
 def test_cross_entropy_of_a_sure_right_answer_is_almost_zero(observe):
-    logits = np.zeros((2, 4), np.float32)
-    logits[:, 1] = 12
-    examine(observe, logits, [1, 1], scale=12.0, tolerance=3e-7)
+    logits = np.zeros((2, 3, 4), np.float32)
+    logits[..., 1] = 12
+    examine(observe, logits, np.ones((2, 3), int), scale=12.0, tolerance=3e-7)
 
 
 @pytest.mark.parametrize("target", [0, 1, 2])
@@ -106,68 +161,78 @@ def test_cross_entropy_of_a_sure_right_answer_is_almost_zero(observe):
     "row", [[1e4, -1e4, 0], [-1e4, -1e4, -1e4], [1e4, 1e4, -1e4], [0, 90, 100]], ids=str
 )
 def test_cross_entropy_takes_extreme_logits(observe, row, target):
-    logits = np.array([[row[0], *row], [1, 1, 2, 3]], np.float32)
-    examine(observe, logits, [target + 1, 2], scale=1e4, tolerance=3e-7)
+    logits = np.array([[[row[0], *row], [1, 1, 2, 3]]] * 2, np.float32)
+    examine(observe, logits, [[target + 1, 2]] * 2, scale=1e4, tolerance=3e-7)
 
 
 def test_cross_entropy_takes_inputs_that_are_not_contiguous(observe, rng):
-    logits = rng.standard_normal((2, 3, 5)).astype(np.float32)
-    targets = rng.integers(1, 5, (2, 3))
-    case = {"inputs": logits, "targets": targets}
-    seen = forward_strided(observe, "run_cross_entropy", case, ["inputs", "targets"])
+    logits, targets = normal(rng, 2, 3, 5), some_targets(rng, 2, 3)
     expected = oracles.cross_entropy(logits, targets)
-    expect_close(seen["output"], expected, "run_cross_entropy", dtypes=AT_LEAST_FLOAT32)
+    case = examine(observe, logits, targets)
+    with noting(CONTIGUOUS):
+        ask_exactly(observe, case, expected, how={"strided": ["inputs", "targets"]})
 
 
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("float64", 1e-6), ("bfloat16", 2e-2), ("float16", 3e-3)]
 )
 def test_cross_entropy_takes_other_dtypes(observe, rng, dtype, tolerance):
-    logits = oracles.rounded(3 * rng.standard_normal((4, 6)), dtype)
-    targets = rng.integers(1, 6, 4)
-    seen = observe(
-        forward_if_supported if dtype == "float64" else forward,
-        function="run_cross_entropy",
-        arguments={"inputs": logits, "targets": targets},
-        dtypes={"inputs": dtype},
-    )
-    if seen is None:
-        return
-    expect_close(
-        seen["output"],
-        oracles.cross_entropy(logits, targets),
-        "run_cross_entropy",
+    logits = oracles.rounded(normal(rng, 2, 3, 6), dtype)
+    examine(
+        observe,
+        logits,
+        some_targets(rng, 2, 3),
+        probe=forward_if_supported if dtype == "float64" else forward,
+        how={"dtypes": {"inputs": dtype}},
         dtypes=[dtype, *AT_LEAST_FLOAT32],
         tolerance=tolerance,
     )
 
 
-@pytest.mark.parametrize("offset", [0.0, 300.0])
-@pytest.mark.parametrize("leading", [(4,), (2, 3)], ids=str)
-def test_cross_entropy_has_the_right_gradient(observe, rng, leading, offset):
+def examine_gradient(observe, logits, targets, tolerance=1e-5):
     weight = np.asarray(1.75, np.float32)  # The loss may be a term among others.
-    logits = rng.integers(-3, 4, (*leading, 5)).astype(np.float32) + np.float32(offset)
-    targets = rng.integers(1, 5, leading)
-    seen = observe(
-        backward,
-        function="run_cross_entropy",
-        arguments={"inputs": logits, "targets": targets},
-        cotangent=weight,
-        inputs=["inputs"],
-    )
-    expect_learned(seen, [], "run_cross_entropy")
-    seen = seen["gradients"]
     one_hot = np.eye(5)[targets]
     expected = oracles.gradient(lambda z: oracles.cross_entropy(z, targets), logits, weight)
-    expect_gradients(
-        seen,
-        {"inputs": expected},
-        "run_cross_entropy",
-        mistakes=lambda: {
-            "the normaliser is detached": -weight * one_hot / targets.size,
-            "the gradient that arrives from behind is ignored": expected / weight,
-        },
-        trials=lambda: trials(observe),
-        # A float32 of 300 is exact to 2e-5, and a gradient may be an exponential of it.
-        tolerance=1e-4 if offset else 1e-5,
-    )
+
+    def ask(observe, case):
+        seen = observe(
+            backward,
+            function="run_cross_entropy",
+            arguments=case,
+            cotangent=weight,
+            inputs=["inputs"],
+        )
+        expect_learned(seen, [], "run_cross_entropy")
+        shape = case["inputs"].shape
+        detached = -weight * one_hot.reshape(shape) / targets.size
+        ignored = expected.reshape(shape) / weight
+        expect_gradients(
+            seen["gradients"],
+            {"inputs": expected.reshape(shape)},
+            "run_cross_entropy",
+            mistakes=lambda: {
+                "the normaliser is detached": detached,
+                "the gradient that arrives from behind is ignored": ignored,
+            },
+            trials=lambda: trials(observe),
+            tolerance=tolerance,
+        )
+
+    usual = {"inputs": logits, "targets": targets}
+    in_either_form(ask, observe, [usual], [flat(logits, targets)])
+
+
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+def test_cross_entropy_has_the_right_gradient(observe, rng, offset):
+    logits = normal(rng, 2, 3, 5) + np.float32(offset)
+    # A float32 of 300 is exact to 2e-5, and a gradient may be an exponential of it.
+    tolerance = 1e-4 if offset else 1e-5
+    examine_gradient(observe, logits, some_targets(rng, 2, 3), tolerance)
+
+
+def test_cross_entropy_has_the_right_gradient_at_ties_for_the_maximum(observe, rng):
+    logits, targets = normal(rng, 2, 3, 5), some_targets(rng, 2, 3)
+    examine_gradient(observe, logits, targets)
+    logits[..., [0, 2]] = np.float32(6)
+    with noting("where no two logits share the maximum; here two do"):
+        examine_gradient(observe, logits, targets)

@@ -7,44 +7,18 @@ import numpy as np
 import pytest
 from compare import expect
 from probes.devices import follow, step_elsewhere
+from test_layers import ROWS, embedding_case, linear_case, swiglu_case
 from test_multihead import PLAIN, WITH_ROPE, multihead_case, rope_case
+from test_rmsnorm import rmsnorm_case
 from test_rope import rope_case as rotation_case
 from test_transformer import BLOCK, MODEL, block_case, model_case
 
-
-def normal(rng, *shape):
-    return rng.standard_normal(shape).astype(np.float32)
-
-
-def linear_case(rng):
-    return {"d_in": 6, "d_out": 4, "weights": normal(rng, 4, 6), "in_features": normal(rng, 3, 6)}
-
-
-def embedding_case(rng):
-    table = normal(rng, 9, 4)
-    return {
-        "vocab_size": 9,
-        "d_model": 4,
-        "weights": table,
-        "token_ids": rng.integers(0, 9, (2, 3)),
-    }
-
-
-def swiglu_case(rng):
-    shapes = {"w1_weight": (6, 4), "w2_weight": (4, 6), "w3_weight": (6, 4), "in_features": (3, 4)}
-    return {"d_model": 4, "d_ff": 6, **{name: normal(rng, *s) for name, s in shapes.items()}}
-
-
-def rmsnorm_case(rng):
-    return {"d_model": 4, "eps": 1e-5, "weights": normal(rng, 4), "in_features": normal(rng, 3, 4)}
-
-
 CASES = {
-    "linear": ("run_linear", linear_case),
+    "linear": ("run_linear", lambda rng: linear_case(rng, 6, 4, ROWS)),
     "embedding": ("run_embedding", embedding_case),
     "rmsnorm": ("run_rmsnorm", rmsnorm_case),
-    "positionwise_feedforward": ("run_swiglu", swiglu_case),
-    "rope": ("run_rope", lambda rng: rotation_case(rng, (2,), np.arange(6))),
+    "positionwise_feedforward": ("run_swiglu", lambda rng: swiglu_case(rng, 4)),
+    "rope": ("run_rope", rotation_case),
     "multihead_self_attention": (PLAIN, multihead_case),
     "multihead_self_attention_with_rope": (WITH_ROPE, lambda rng: rope_case(rng, np.arange(5))),
     "transformer_block": (BLOCK, block_case),

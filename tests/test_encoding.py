@@ -1,5 +1,6 @@
 """Encoding and decoding."""
 
+import functools
 from collections import Counter
 
 import numpy as np
@@ -7,8 +8,20 @@ import pytest
 from compare import expect, expect_equal, noting, runs
 from mistakes import encoding as mistakes
 from oracles import text as oracles
-from probes.text import decode, encode, encode_in_turns, encode_times
-from texts import AWKWARD, CORPUS, END, SPECIALS, WITH_SPECIALS, in_letters, tokenizer
+from probes.text import decode, encode, encode_in_turns, encode_times, there_and_back
+from texts import (
+    AWKWARD,
+    END,
+    OVERLAPPING,
+    PLAIN,
+    PROSE,
+    STOP,
+    SYMBOLS,
+    WITH_STOP,
+    WITH_SYMBOLS,
+    in_letters,
+    tokenizer,
+)
 from trials import ask, once
 
 pytestmark = [pytest.mark.problem("tokenizer"), pytest.mark.usefixtures("rng")]
@@ -30,8 +43,9 @@ def trials(observe):
     by_rank = [(b"b", b"c"), (b"a", b"b"), (b"ab", b"c"), (b"c", b"d"), (b"bc", b"d")]
     specials = f"dog{END}fox{END}{END}a[X]+(?b pad <|end|>"
     rivals = [(b"b", b"c"), (b"a", b"b"), (b"c", b"a")]
+    both = [*SYMBOLS, END + END]
     for label, given, text in [
-        ("plain words", tokenizer(), AWKWARD["plain words"]),
+        ("plain words", tokenizer(), PLAIN["words"]),
         ("contractions", tokenizer(merges=ACROSS), f"{AWKWARD['contractions']} {BORDERS[1]}"),
         ("numbers", tokenizer(merges=ACROSS), f"{AWKWARD['numbers']} {BORDERS[0]}"),
         ("runs of white space", tokenizer(merges=ACROSS), "a  b\n\n c \n\td  "),
@@ -40,8 +54,8 @@ def trials(observe):
         ("repeated letters", repeats, "a aa aaa aaaa aaaaa aaaaaaa"),
         ("merges out of the order of length", tokenizer(merges=by_rank), "abc abcd bcd abcabcd"),
         ("merges for the same letters", tokenizer(merges=rivals), "abc bca cab"),
-        ("special tokens", tokenizer(list(SPECIALS)), specials),
-        ("special tokens, listed the other way round", tokenizer(SPECIALS[::-1]), specials),
+        ("special tokens", tokenizer(both), specials),
+        ("special tokens, listed the other way round", tokenizer(both[::-1]), specials),
         ("no special tokens", {**tokenizer([END]), "special_tokens": None}, f"the dog{END}fox"),
     ]:
         yield ask(
@@ -72,12 +86,6 @@ def examine(observe, given, texts):
         ),
     ):
         seen = observe(encode, tokenizer=given, texts=list(texts))
-    expect(
-        seen["container"] == "list",
-        f"encode returned a {seen['container']}, expected a list of ints",
-    )
-    strange = [kind for kind in seen["kinds"] if kind != "int"]
-    expect(not strange, f"encode returned ids of type {', '.join(strange)}, expected int")
     for text, ids in zip(texts, seen["ids"], strict=True):
         expect_equal(
             ids,
@@ -87,11 +95,24 @@ def examine(observe, given, texts):
             mistakes=lambda text=text: mistakes.encoding(text, given),
             trials=lambda: trials(observe),
         )
-    for text, decoded in zip(texts, seen["decoded"], strict=True):
-        expect_equal(decoded, text, "decode(encode(text))", given=text)
 
 
-@pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD.keys())
+def test_encode_returns_a_list_of_ints(observe):
+    seen = observe(encode, tokenizer=tokenizer(), texts=[PROSE])
+    expect(
+        seen["container"] == "list",
+        f"encode returned a {seen['container']}, expected a list of ints",
+        "wrong-type",
+    )
+    strange = [kind for kind in seen["kinds"] if kind != "int"]
+    expect(
+        not strange,
+        f"encode returned ids of type {', '.join(strange)}, expected int",
+        "wrong-type",
+    )
+
+
+@pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN.keys())
 def test_encode_applies_the_merges_in_order(observe, text):
     examine(observe, tokenizer(), [text])
 
@@ -119,6 +140,11 @@ def test_encode_does_not_merge_across_pretokens(observe, text):
     examine(observe, tokenizer(merges=ACROSS), [text])
 
 
+@pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD.keys())
+def test_encode_takes_awkward_text(observe, text):
+    examine(observe, tokenizer(), [text])
+
+
 def test_encode_keeps_tokenizers_apart(observe):
     given = [tokenizer(), tokenizer(merges=ACROSS), tokenizer([" dog"], merges=[])]
     given = [observe.fresh.tokenizer(one) for one in given]
@@ -141,42 +167,62 @@ def test_encode_uses_the_ids_of_the_vocabulary(observe, rng):
     given = tokenizer([END])
     ids = 7 * rng.permutation(len(given["vocab"])) + 3
     given["vocab"] = dict(zip(ids.tolist(), given["vocab"].values(), strict=True))
-    examine(observe, given, [CORPUS, f"dog{END}fox"])
+    examine(observe, given, [PROSE])
 
 
 def test_encode_works_with_special_tokens_first_in_the_vocabulary(observe):
-    given = tokenizer([END])
-    pieces = sorted(given["vocab"].values(), key=lambda piece: piece != END.encode())
+    given = tokenizer([STOP])
+    pieces = sorted(given["vocab"].values(), key=lambda piece: piece != STOP.encode())
     given["vocab"] = dict(enumerate(pieces))
-    examine(observe, given, [CORPUS, f"dog{END}fox{END}"])
+    examine(observe, given, [PROSE, f"dog{STOP}fox{STOP}"])
 
 
 def test_encode_works_without_merges(observe):
-    examine(observe, tokenizer(merges=[]), [CORPUS])
+    examine(observe, tokenizer(merges=[]), [PROSE])
 
 
-@pytest.mark.parametrize("text", WITH_SPECIALS.values(), ids=WITH_SPECIALS.keys())
-@pytest.mark.parametrize("order", ["as listed", "reversed"])
-def test_encode_keeps_special_tokens_whole_and_takes_the_longest(observe, order, text):
-    specials = SPECIALS if order == "as listed" else SPECIALS[::-1]
-    examine(observe, tokenizer(list(specials)), [text])
+@pytest.mark.parametrize("text", WITH_STOP.values(), ids=WITH_STOP.keys())
+def test_encode_keeps_special_tokens_whole(observe, text):
+    examine(observe, tokenizer([STOP, "PAUSE"]), [text])
+
+
+@pytest.mark.parametrize("text", WITH_SYMBOLS.values(), ids=WITH_SYMBOLS.keys())
+def test_encode_takes_symbols_for_special_tokens(observe, text):
+    examine(observe, tokenizer(SYMBOLS), [text])
+
+
+@pytest.mark.parametrize("specials", [OVERLAPPING, OVERLAPPING[::-1]], ids=repr)
+@pytest.mark.parametrize("times", [2, 3])
+def test_encode_takes_the_longest_special_token(observe, specials, times):
+    examine(observe, tokenizer(specials), [f"dog{STOP * times}fox"])
 
 
 @pytest.mark.parametrize("absent", [None, []], ids=["None", "empty list"])
-def test_encode_treats_special_tokens_as_text_unless_told(observe, absent):
+def test_encode_needs_no_special_tokens(observe, absent):
     given = tokenizer([END])
-    given["special_tokens"] = absent
-    examine(observe, given, [f"dog{END}fox", END])
+    with_one = functools.partial(observe, encode, tokenizer=given, texts=[PROSE])
+    given = {**given, "special_tokens": absent}
+    with_none = functools.partial(observe, encode, texts=[PROSE])
+    with_none = functools.partial(with_none, tokenizer={**given, "special_tokens": []})
+    with (
+        noting(
+            "with a special token; without any, the pattern of special tokens is empty and fits"
+            " everywhere: do not split by it",
+            lambda: with_one() if not runs(with_none) else 1 / 0,
+        ),
+        noting("with an empty list; None means the same", with_none),
+    ):
+        examine(observe, given, [PROSE, f"dog{END}fox", END])
 
 
 @pytest.mark.parametrize("gaps", [False, True], ids=["ids in a row", "ids with gaps"])
 def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
-    given = observe.fresh.tokenizer(tokenizer([END, "<|pad|>"], specials_in_vocab=False))
+    given = observe.fresh.tokenizer(tokenizer([STOP, "PAUSE"], specials_in_vocab=False))
     if gaps:
         given["vocab"] = {2 * token: piece for token, piece in given["vocab"].items()}
     end, pad = given["special_tokens"]
-    texts = [observe.fresh.text(f"dog{END}<|pad|>fox"), end, pad]
-    known = {**given, "vocab": observe.fresh.tokenizer(tokenizer([END, "<|pad|>"]))["vocab"]}
+    texts = [observe.fresh.text(f"dog{STOP}PAUSEfox"), end, pad]
+    known = {**given, "vocab": observe.fresh.tokenizer(tokenizer([STOP, "PAUSE"]))["vocab"]}
     one = {**given, "special_tokens": [end]}
 
     def one_works():
@@ -194,6 +240,12 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
     ):
         seen = observe(encode, tokenizer=given, texts=texts)
     for text, ids in zip(texts, seen["ids"], strict=True):
+        expect(
+            ids != oracles.encode(text, {**given, "special_tokens": None}),
+            f"encode({text!r}) returned {ids}: a special token that the vocabulary lacks is"
+            " encoded as ordinary text, and should be added with an id of its own",
+            "missing-special-tokens-are-dropped",
+        )
         new = [token for token in ids if token not in given["vocab"]]
         specials = text.count(end) + text.count(pad)
         expect(
@@ -211,8 +263,16 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
         " of its own that no other token has",
         "special-tokens-share-an-id",
     )
-    for text, decoded in zip(texts, seen["decoded"], strict=True):
+    back = observe(there_and_back, tokenizer=given, texts=texts)
+    for text, decoded in zip(texts, back, strict=True):
         expect_equal(decoded, text, "decode(encode(text))", given=text)
+
+
+@pytest.mark.parametrize("text", [*PLAIN.values(), *AWKWARD.values()], ids=[*PLAIN, *AWKWARD])
+def test_decode_gives_back_what_was_encoded(observe, text):
+    given, text = observe.fresh.tokenizer(tokenizer()), observe.fresh.text(text)
+    (decoded,) = observe(there_and_back, tokenizer=given, texts=[text])
+    expect_equal(decoded, text, "decode(encode(text))", given=text)
 
 
 def examine_decoding(observe, given, rows):
@@ -256,12 +316,11 @@ def examine_decoding(observe, given, rows):
         expect_equal(text, oracles.decode(row, given["vocab"]), "decode", given=row, mistakes=wrong)
 
 
-@pytest.mark.parametrize("special_tokens", [None, SPECIALS], ids=["no specials", "specials"])
-def test_decode_joins_bytes_before_decoding_them(observe, rng, special_tokens):
-    given = tokenizer(special_tokens)
+def test_decode_joins_bytes_before_decoding_them(observe):
+    given = tokenizer([STOP])
     whole = [b for text in AWKWARD.values() for b in text.encode()]  # Ids of bytes are the bytes.
     rows = [[], [0xC3, 0xA9], [0xF0, 0x9F, 0x99, 0x83], whole]
-    rows += [rng.integers(0, len(given["vocab"]), 30).tolist() for _ in range(10)]
+    rows += [oracles.encode(text, given) for text in [*AWKWARD.values(), f" dog{STOP}fox\n"]]
     examine_decoding(observe, given, rows)
 
 
@@ -274,18 +333,19 @@ def test_decode_replaces_malformed_bytes(observe, row):
 
 
 def test_special_tokens_may_be_next_to_each_other_in_random_text(observe, rng):
-    given = tokenizer(SPECIALS)
-    parts = [*SPECIALS, "dog", " fox", "<|", "|>", "\n", " ", "end", "[X]"]
+    specials = [STOP, "PAUSE"]
+    given = tokenizer(specials)
+    parts = [*specials, "dog", " fox", "STO", "USE", " ", "pause"]
     texts = ["".join(rng.choice(np.array(parts, object), 12)) for _ in range(15)]
     examine(observe, given, texts)
 
 
 @pytest.mark.parametrize("lazily", [False, True], ids=["encode", "encode_iterable"])
 def test_encoding_time_grows_with_the_text_not_with_its_square(observe, rng, lazily):
-    words = [f" {word}" for word in CORPUS.split()] + ["\n", "\r\n", "  ", " 1984", END]
+    words = [f" {word}" for word in PROSE.split()] + ["\n", "  ", " 1984", STOP]
     picks = rng.choice(np.array(words, object), 24_000)
     texts = ["".join(picks[:1500]), "".join(picks)]
-    given = {"tokenizer": tokenizer([END]), "texts": texts, "lazily": lazily}
+    given = {"tokenizer": tokenizer([STOP]), "texts": texts, "lazily": lazily}
     few, many = observe(encode_times, **given)
     name = "encode_iterable" if lazily else "encode"
     # 16 times the text takes 16 times as long, or less where words are remembered; 256 if each

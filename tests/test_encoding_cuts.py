@@ -6,9 +6,9 @@ import pytest
 from compare import expect_equal
 from mistakes import encoding as mistakes
 from oracles import text as oracles
-from probes.text import encode, encode_chunks
+from probes.text import encode
 from test_encoding import trials
-from test_encoding_streams import trials as stream_trials
+from test_encoding_streams import examine_chunks
 from texts import AWKWARD, END, tokenizer
 
 pytestmark = [pytest.mark.problem("tokenizer"), pytest.mark.usefixtures("rng")]
@@ -49,19 +49,8 @@ def test_encode_iterable_cuts_words_where_gpt2_does(observe, text):
     text = observe.fresh.text(text)
     given = tokenizer([END], pairs_of(text))
     chunkings = [list(text), *([text[:i], text[i:]] for i in range(1, len(text)))]
-    expected = oracles.encode(text, given)
-    for chunks, ids in zip(
-        chunkings, observe(encode_chunks, tokenizer=given, chunkings=chunkings), strict=True
-    ):
-        expect_equal(
-            ids,
-            expected,
-            "encode_iterable",
-            given=chunks,
-            mistakes=lambda chunks=chunks: mistakes.encoding_in_chunks(chunks, given),
-            trials=lambda: stream_trials(observe),
-            hint="Which pre-tokens may still change when more text follows?",
-        )
+    hint = "Which pre-tokens may still change when more text follows?"
+    examine_chunks(observe, given, chunkings, hint)
 
 
 @pytest.mark.parametrize(

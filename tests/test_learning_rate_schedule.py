@@ -25,7 +25,8 @@ def settings(top=1.0, floor=0.1, warmup=7, cycle=21):
 
 def rates(observe, iterations, given):
     """Ask for all rates; say so if an exception goes away with a warm-up of one step."""
-    warmup = given["warmup_iters"]
+    warmup, top = given["warmup_iters"], given["max_learning_rate"]
+    floor = given["min_learning_rate"]
 
     def runs_with(applies, **others):
         usual = {**given, **others}
@@ -37,6 +38,10 @@ def rates(observe, iterations, given):
         noting(
             "with warmup_iters = 1; 0 has to work, too",
             runs_with(warmup == 0, warmup_iters=1),
+        ),
+        noting(
+            "with a minimum between 0 and the maximum; it may be 0, or equal to the maximum",
+            runs_with(floor in (0.0, top), min_learning_rate=top / 2),
         ),
     ):
         return observe(schedule, iterations=iterations, settings=given)
@@ -68,8 +73,6 @@ def trials(observe):
 def examine(observe, iterations, given):
     iterations, given = list(iterations), observe.fresh.rates(given)
     seen = rates(observe, iterations, given)
-    strange = set(seen["kinds"]) - NUMBERS
-    expect(not strange, f"{NAME} returned a {' and a '.join(strange)}, expected a float")
     expect_close(
         {"dtype": "float64", "values": np.array(seen["rates"])},
         np.array([oracles.cosine_schedule(it, **given) for it in iterations]),
@@ -83,6 +86,13 @@ def examine(observe, iterations, given):
 
 def test_schedule_has_the_right_rate_at_every_step(observe):
     examine(observe, range(40), settings())
+
+
+def test_schedule_returns_numbers(observe):
+    strange = set(rates(observe, [3, 10, 30], settings())["kinds"]) - NUMBERS
+    expect(
+        not strange, f"{NAME} returned a {' and a '.join(strange)}, expected a float", "wrong-type"
+    )
 
 
 def test_schedule_takes_any_settings(observe, rng):

@@ -26,14 +26,14 @@ def examine(observe, function, case, key, expected, tolerance=1e-4):
 
 @pytest.mark.problem("multihead_self_attention")
 def test_multihead_takes_a_long_sequence(observe, rng):
-    case = multihead_case(rng, (1,), length=LONG)
+    case = multihead_case(rng, length=LONG)
     expected = oracles.multihead(case["in_features"], weights_of(case), case["num_heads"])
     examine(observe, "run_multihead_self_attention", case, "in_features", expected)
 
 
 @pytest.mark.problem("multihead_self_attention_with_rope")
 def test_multihead_with_rope_takes_a_long_sequence(observe, rng):
-    case = multihead_case(rng, (1,), length=LONG)
+    case = multihead_case(rng, length=LONG)
     case |= {"max_seq_len": LONG, "theta": 100.0, "token_positions": np.arange(LONG)}
     settings = case["num_heads"], case["theta"]
     expected = oracles.multihead_with_rope(case["in_features"], weights_of(case), *settings)
@@ -42,7 +42,7 @@ def test_multihead_with_rope_takes_a_long_sequence(observe, rng):
 
 @pytest.mark.problem("transformer_block")
 def test_block_takes_a_long_sequence(observe, rng):
-    case = {**block_case(rng, batch=1, length=LONG), "max_seq_len": LONG}
+    case = {**block_case(rng, length=LONG), "max_seq_len": LONG}
     settings = case["num_heads"], case["theta"]
     expected = oracles.transformer_block(case["in_features"], case["weights"], *settings)
     examine(observe, BLOCK, case, "in_features", expected)
@@ -51,7 +51,7 @@ def test_block_takes_a_long_sequence(observe, rng):
 @pytest.mark.problem("transformer_lm")
 def test_model_takes_a_long_sequence(observe, rng):
     # Here context_length says it; some make a mask for 1,024 whatever it says.
-    case = {**model_case(rng, batch=1, length=1100, vocab_size=5), "context_length": 1100}
+    case = {**model_case(rng, length=1100, num_layers=1, vocab_size=5), "context_length": 1100}
     expected = oracles.transformer_lm(*model_arguments(case))
     # Angles of float32 are exact to 6e-5 there.
     examine(observe, MODEL, case, "in_indices", expected, tolerance=1e-3)

@@ -3,6 +3,14 @@
 import numpy as np
 import pytest
 from compare import expect, expect_close, expect_gradients, expect_learned, expect_unchanged, noting
+from difficulties import (
+    CONTIGUOUS,
+    NOT_EMPTY,
+    ONE_BATCH_AXIS,
+    OTHER_SETTINGS,
+    OTHER_SIZES,
+    ROWS_OF_POSITIONS,
+)
 from mistakes import multihead as mistakes
 from oracles import model as oracles
 from probes.model import (
@@ -13,7 +21,6 @@ from probes.model import (
     forward_if_supported,
     forward_in_turns,
 )
-from strided import forward_strided
 from trials import ask, once
 
 PLAIN = "run_multihead_self_attention"
@@ -44,25 +51,12 @@ def rope_case(rng, positions, theta=100.0, **options):
     }
 
 
+def with_positions(rng, **options):
+    return rope_case(rng, np.arange(5), **options)
+
+
 def weights_of(case):
     return {name: case[f"{name}_proj_weight"] for name in "qkvo"}
-
-
-def one_batch_axis(case):
-    """The same case with exactly one batch axis."""
-    x = case["in_features"]
-    return {**case, "in_features": x.reshape(-1, *x.shape[-2:])}
-
-
-def noting_batch_axes(observe, function, case):
-    return noting(
-        "with exactly one batch axis; there may be any number, also none",
-        control=lambda: (
-            observe(forward, function=function, arguments=one_batch_axis(case))
-            if case["in_features"].ndim != 3
-            else 1 / 0
-        ),
-    )
 
 
 @once
@@ -129,10 +123,9 @@ def rope_trial(observe, label, case):
     )
 
 
-def examine(observe, case):
+def examine(observe, case, strided=()):
     arguments = case["in_features"], weights_of(case), case["num_heads"]
-    with noting_batch_axes(observe, PLAIN, case):
-        seen = observe(forward, function=PLAIN, arguments=case)
+    seen = observe(forward, function=PLAIN, arguments=case, strided=strided)
     expect_close(
         seen["output"],
         oracles.multihead(*arguments),
@@ -143,33 +136,12 @@ def examine(observe, case):
     expect_unchanged(seen["changed"], PLAIN)
 
 
-def runs_with(observe, case, applies, **others):
-    arguments = {**case, **others}
-    return lambda: observe(forward, function=WITH_ROPE, arguments=arguments) if applies else 1 / 0
-
-
-def examine_with_rope(observe, case):
+def examine_with_rope(observe, case, strided=()):
     positions = case.get("token_positions")
     if positions is None:
         positions = np.arange(case["in_features"].shape[-2])
     arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"], positions
-    is_none = "token_positions" in case and case["token_positions"] is None
-    with (
-        noting_batch_axes(observe, WITH_ROPE, case),
-        noting(
-            "with token_positions=None; they may be left out, too",
-            runs_with(observe, case, "token_positions" not in case, token_positions=None),
-        ),
-        noting(
-            "with token_positions 0, 1, 2, ..., which is what None means",
-            runs_with(observe, case, is_none, token_positions=np.asarray(positions)),
-        ),
-        noting(
-            "with one row of positions for all; each batch row may have its own, for all heads",
-            runs_with(observe, case, np.ndim(positions) > 1, token_positions=np.arange(5)),
-        ),
-    ):
-        seen = observe(forward, function=WITH_ROPE, arguments=case)
+    seen = observe(forward, function=WITH_ROPE, arguments=case, strided=strided)
     expect_close(
         seen["output"],
         oracles.multihead_with_rope(*arguments),
@@ -181,9 +153,9 @@ def examine_with_rope(observe, case):
 
 
 @plain_problem
-@pytest.mark.parametrize("leading", [(), (1,), (2,), (2, 3)], ids=str)
-def test_multihead_attends_causally_in_each_head(observe, rng, leading):
-    examine(observe, multihead_case(rng, leading))
+@pytest.mark.parametrize("batch", [2, 3])
+def test_multihead_attends_causally_in_each_head(observe, rng, batch):
+    examine(observe, multihead_case(rng, (batch,)))
 
 
 @plain_problem
@@ -193,17 +165,35 @@ def test_multihead_takes_any_number_of_heads(observe, rng, d_model, num_heads):
 
 
 @plain_problem
-@pytest.mark.parametrize("length", [1, 2, 9, 12])
+@pytest.mark.parametrize("leading", [(), (2, 3)], ids=str)
+def test_multihead_takes_any_number_of_axes(observe, rng, leading):
+    examine(observe, multihead_case(rng))
+    with noting(ONE_BATCH_AXIS):
+        examine(observe, multihead_case(rng, leading))
+
+
+@plain_problem
+@pytest.mark.parametrize("length", [2, 9, 12])
 def test_multihead_takes_any_length(observe, rng, length):
-    examine(observe, multihead_case(rng, length=length))
+    examine(observe, multihead_case(rng))
+    with noting(OTHER_SIZES):
+        examine(observe, multihead_case(rng, length=length))
+
+
+@plain_problem
+@pytest.mark.parametrize(("batch", "length"), [(1, 5), (2, 1), (1, 1)])
+def test_multihead_takes_one_row_or_position(observe, rng, batch, length):
+    examine(observe, multihead_case(rng))
+    with noting(OTHER_SIZES):
+        examine(observe, multihead_case(rng, (batch,), length))
 
 
 @plain_problem
 def test_multihead_takes_inputs_that_are_not_contiguous(observe, rng):
     case = multihead_case(rng)
-    seen = forward_strided(observe, PLAIN, case, ["in_features"])
-    expected = oracles.multihead(case["in_features"], weights_of(case), case["num_heads"])
-    expect_close(seen["output"], expected, PLAIN)
+    examine(observe, case)
+    with noting(CONTIGUOUS):
+        examine(observe, case, strided=["in_features"])
 
 
 @plain_problem
@@ -241,26 +231,47 @@ def check_gradients(observe, function, case, oracle):
 
 @plain_problem
 def test_multihead_passes_gradients_to_input_and_weights(observe, rng):
-    case = multihead_case(rng, length=3, d_model=4, num_heads=2)
+    case = multihead_case(rng, d_model=4, num_heads=2)
     check_gradients(observe, PLAIN, case, lambda x, w: oracles.multihead(x, w, 2))
 
 
 @rope_problem
-@pytest.mark.parametrize("leading", [(), (1,), (2,), (2, 3)], ids=str)
-def test_multihead_with_rope_turns_queries_and_keys_of_each_head(observe, rng, leading):
-    examine_with_rope(observe, rope_case(rng, np.arange(5), leading=leading))
+@pytest.mark.parametrize("batch", [2, 3])
+def test_multihead_with_rope_turns_queries_and_keys_of_each_head(observe, rng, batch):
+    examine_with_rope(observe, rope_case(rng, np.arange(5), leading=(batch,)))
+
+
+@rope_problem
+@pytest.mark.parametrize(("d_model", "num_heads"), [(4, 1), (8, 2), (16, 4)])
+def test_multihead_with_rope_takes_any_number_of_heads(observe, rng, d_model, num_heads):
+    case = rope_case(rng, np.arange(5), d_model=d_model, num_heads=num_heads)
+    examine_with_rope(observe, case)
+
+
+@rope_problem
+@pytest.mark.parametrize("leading", [(), (2, 3)], ids=str)
+def test_multihead_with_rope_takes_any_number_of_axes(observe, rng, leading):
+    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    with noting(ONE_BATCH_AXIS):
+        examine_with_rope(observe, rope_case(rng, np.arange(5), leading=leading))
 
 
 @rope_problem
 def test_multihead_with_rope_counts_from_zero_without_positions(observe, rng):
-    examine_with_rope(observe, rope_case(rng, None))
+    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    with noting("with token_positions 0, 1, 2, ..., which is what None means"):
+        examine_with_rope(observe, rope_case(rng, None))
 
 
 @rope_problem
 def test_multihead_with_rope_may_be_called_without_positions(observe, rng):
-    case = rope_case(rng, None)
-    del case["token_positions"]
+    case = rope_case(rng, np.arange(5))
     examine_with_rope(observe, case)
+    del case["token_positions"]
+    with noting(
+        "with token_positions 0, 1, 2, ..., which is what None means; they may be left out, too"
+    ):
+        examine_with_rope(observe, case)
 
 
 @rope_problem
@@ -270,53 +281,59 @@ def test_multihead_with_rope_follows_the_token_positions(observe, rng, positions
 
 
 @rope_problem
-@pytest.mark.parametrize("length", [1, 2, 16])
-def test_multihead_with_rope_takes_any_length_up_to_the_longest(observe, rng, length):
-    examine_with_rope(observe, rope_case(rng, np.arange(length), length=length))
+@pytest.mark.parametrize("length", [2, 9, 16])
+def test_multihead_with_rope_takes_any_length(observe, rng, length):
+    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    with noting(OTHER_SIZES):
+        examine_with_rope(observe, rope_case(rng, np.arange(length), length=length))
+
+
+@rope_problem
+@pytest.mark.parametrize(("batch", "length"), [(1, 5), (2, 1), (1, 1)])
+def test_multihead_with_rope_takes_one_row_or_position(observe, rng, batch, length):
+    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    case = rope_case(rng, np.arange(length), leading=(batch,), length=length)
+    with noting(OTHER_SIZES):
+        examine_with_rope(observe, case)
 
 
 @rope_problem
 @pytest.mark.parametrize("theta", [10.0, 10000.0])
 def test_multihead_with_rope_uses_the_given_theta(observe, rng, theta):
-    examine_with_rope(observe, rope_case(rng, np.arange(5), theta=theta))
+    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    with noting(OTHER_SETTINGS):
+        examine_with_rope(observe, rope_case(rng, np.arange(5), theta=theta))
+
+
+@rope_problem
+@pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (8, 4), (12, 2)])
+def test_multihead_with_rope_takes_any_size_of_heads(observe, rng, d_model, num_heads):
+    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    with noting(OTHER_SETTINGS):
+        case = rope_case(rng, np.arange(5), d_model=d_model, num_heads=num_heads)
+        examine_with_rope(observe, case)
 
 
 @rope_problem
 def test_multihead_with_rope_takes_inputs_that_are_not_contiguous(observe, rng):
     case = rope_case(rng, np.arange(5))
-    seen = forward_strided(observe, WITH_ROPE, case, ["in_features"])
-    arguments = case["in_features"], weights_of(case), case["num_heads"], case["theta"]
-    expect_close(seen["output"], oracles.multihead_with_rope(*arguments), WITH_ROPE)
-
-
-@rope_problem
-def test_multihead_with_rope_takes_one_row_of_positions_for_the_batch(observe, rng):
-    examine_with_rope(observe, rope_case(rng, [[0, 2, 4, 9, 15]]))
-
-
-@rope_problem
-@pytest.mark.parametrize("batch", [2, 3])
-def test_multihead_with_rope_gives_each_batch_row_its_own_positions(observe, rng, batch):
-    positions = np.sort(rng.integers(0, 16, (batch, 5)), axis=-1)
-    examine_with_rope(observe, rope_case(rng, positions, leading=(batch,)))
-
-
-@rope_problem
-def test_multihead_with_rope_gives_each_of_two_batch_axes_its_own_positions(observe, rng):
-    positions = np.sort(rng.integers(0, 16, (2, 3, 5)), axis=-1)
-    examine_with_rope(observe, rope_case(rng, positions, leading=(2, 3)))
-
-
-@rope_problem
-@pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (8, 4), (12, 2)])
-def test_multihead_with_rope_takes_any_number_of_heads(observe, rng, d_model, num_heads):
-    case = rope_case(rng, np.arange(6), length=6, d_model=d_model, num_heads=num_heads)
     examine_with_rope(observe, case)
+    with noting(CONTIGUOUS):
+        examine_with_rope(observe, case, strided=["in_features"])
+
+
+@rope_problem
+@pytest.mark.parametrize("rows", [1, 2])
+def test_multihead_with_rope_takes_rows_of_positions(observe, rng, rows):
+    examine_with_rope(observe, rope_case(rng, np.arange(5)))
+    positions = np.sort(rng.integers(0, 16, (rows, 5)), axis=-1)
+    with noting(f"{ROWS_OF_POSITIONS}, for all heads"):
+        examine_with_rope(observe, rope_case(rng, positions))
 
 
 @rope_problem
 def test_multihead_with_rope_passes_gradients_to_input_and_weights(observe, rng):
-    case = rope_case(rng, np.arange(3), length=3, d_model=4, num_heads=2)
+    case = rope_case(rng, np.arange(5), d_model=8, num_heads=2)
 
     def oracle(x, w):
         return oracles.multihead_with_rope(x, w, 2, case["theta"], case["token_positions"])
@@ -325,18 +342,20 @@ def test_multihead_with_rope_passes_gradients_to_input_and_weights(observe, rng)
 
 
 @pytest.mark.parametrize(
-    "function",
+    ("function", "ask"),
     [
-        pytest.param(PLAIN, marks=plain_problem),
-        pytest.param(WITH_ROPE, marks=rope_problem),
+        pytest.param(PLAIN, examine, marks=plain_problem),
+        pytest.param(WITH_ROPE, examine_with_rope, marks=rope_problem),
     ],
+    ids=["plain", "rope"],
 )
-def test_multihead_takes_an_empty_batch(observe, rng, function):
-    case = multihead_case(rng, leading=(0,))
-    if function == WITH_ROPE:
-        case |= {"max_seq_len": 16, "theta": 100.0, "token_positions": np.arange(5)}
+def test_multihead_takes_an_empty_batch(observe, rng, function, ask):
+    make_case = multihead_case if function == PLAIN else with_positions
+    ask(observe, make_case(rng))
+    case = make_case(rng, leading=(0,))
     how = {"function": function, "complaints": AMBIGUOUS}
-    seen = observe(forward_if_supported, arguments=case, **how)
+    with noting(NOT_EMPTY):
+        seen = observe(forward_if_supported, arguments=case, **how)
     if seen is not None:
         expect_close(seen["output"], case["in_features"], function)
 
@@ -364,8 +383,8 @@ def test_multihead_with_rope_of_one_call_does_not_depend_on_another(observe, rng
         for positions, theta, num_heads in [
             (np.arange(5), 100.0, 3),
             (np.arange(5), 1000.0, 3),
-            (np.arange(9), 1000.0, 2),
-            ([3, 4, 5], 100.0, 3),
+            (np.arange(5), 1000.0, 2),
+            ([3, 4, 5, 6, 7], 100.0, 3),
         ]
     ]
     seen = observe(forward_in_turns, function=WITH_ROPE, cases=cases)

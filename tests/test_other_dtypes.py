@@ -5,6 +5,7 @@ import pytest
 from compare import expect, expect_close, expect_tensor, expect_unchanged
 from oracles import model as oracles
 from probes.model import forward, forward_if_supported
+from test_layers import swiglu_case
 from test_transformer import block_case, model_case
 
 # Relative to the largest value. Some keep single results in 16 bits, others only the last one.
@@ -55,7 +56,12 @@ def examine(observe, function, dtype, case, oracle):
 @pytest.mark.problem("linear")
 @every_dtype
 def test_linear_is_right_in_other_dtypes(observe, rng, dtype):
-    case = {"d_in": 6, "d_out": 4, "weights": normal(rng, 4, 6), "in_features": normal(rng, 3, 6)}
+    case = {
+        "d_in": 6,
+        "d_out": 4,
+        "weights": normal(rng, 4, 6),
+        "in_features": normal(rng, 2, 3, 6),
+    }
     examine(
         observe,
         "run_linear",
@@ -82,8 +88,7 @@ def test_embedding_is_right_in_other_dtypes(observe, rng, dtype):
 @pytest.mark.problem("positionwise_feedforward")
 @every_dtype
 def test_swiglu_is_right_in_other_dtypes(observe, rng, dtype):
-    shapes = {"w1_weight": (6, 4), "w2_weight": (4, 6), "w3_weight": (6, 4), "in_features": (3, 4)}
-    case = {"d_model": 4, "d_ff": 6, **{name: normal(rng, *s) for name, s in shapes.items()}}
+    case = swiglu_case(rng, 4)
     names = ["in_features", "w1_weight", "w2_weight", "w3_weight"]
     examine(
         observe,
@@ -97,7 +102,7 @@ def test_swiglu_is_right_in_other_dtypes(observe, rng, dtype):
 @pytest.mark.problem("rope")
 @every_dtype
 def test_rope_is_right_in_other_dtypes(observe, rng, dtype):
-    case = {"d_k": 6, "theta": 100.0, "max_seq_len": 9, "in_query_or_key": normal(rng, 2, 5, 6)}
+    case = {"d_k": 4, "theta": 100.0, "max_seq_len": 16, "in_query_or_key": normal(rng, 2, 5, 4)}
     case["token_positions"] = np.arange(5)
     examine(
         observe,
@@ -133,7 +138,7 @@ def test_multihead_is_right_in_other_dtypes(observe, rng, function, dtype):
         return oracles.multihead(c["in_features"], weights, 2)
 
     if function.endswith("rope"):
-        case |= {"theta": 100.0, "max_seq_len": 9, "token_positions": np.arange(5)}
+        case |= {"theta": 100.0, "max_seq_len": 16, "token_positions": np.arange(5)}
     examine(observe, function, dtype, case, oracle)
 
 
@@ -184,8 +189,8 @@ def test_model_keeps_its_positions_apart_in_bfloat16(observe, rng):
     bfloat16 has no odd numbers from 257 on. The second pair of a head turns by 0.502 for each
     position, which is halfway between two numbers of bfloat16.
     """
-    settings = {"num_layers": 1, "num_heads": 8, "d_model": 32, "d_ff": 12, "vocab_size": 16}
-    case = model_case(rng, batch=1, length=500, theta=3.97, **settings) | {"context_length": 500}
+    settings = {"num_layers": 1, "num_heads": 8, "d_model": 32, "vocab_size": 16}
+    case = model_case(rng, length=500, theta=3.97, **settings) | {"context_length": 500}
     for key, weight in case["weights"].items():
         weight *= np.float32(next((by for part, by in CALM if part in key), 1))
         case["weights"][key] = oracles.rounded(weight, "bfloat16")

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close
+from compare import expect, expect_close, in_either_form
 from oracles import model as oracles
 from probes.model import forward_in_turns
-from test_attention import attention_case
-from test_layers import linear_case, normal, swiglu_arguments, swiglu_case
+from test_attention import attention_case, split, with_two_batch_axes
+from test_cross_entropy import as_number, flat
+from test_layers import ROWS, embedding_case, linear_case, normal, swiglu_arguments, swiglu_case
 from test_multihead import multihead_case, weights_of
 from test_rmsnorm import rmsnorm_case
 from test_rope import rope_case
@@ -14,45 +15,45 @@ from test_transformer import block_case, model_arguments, model_case
 
 
 def linear(rng):
-    case = linear_case(rng, 6, 4, (3,))
+    case = linear_case(rng, 6, 4, ROWS)
     return case, oracles.linear(case["in_features"], case["weights"])
 
 
 def embedding(rng):
-    ids, table = rng.integers(1, 8, 3), normal(rng, 9, 4)
-    case = {"vocab_size": 9, "d_model": 4, "weights": table, "token_ids": ids}
-    return case, oracles.embedding(ids, table)
+    case = embedding_case(rng)
+    return case, oracles.embedding(case["token_ids"], case["weights"])
 
 
 def rmsnorm(rng):
-    case = rmsnorm_case(rng, (3,))
+    case = rmsnorm_case(rng)
     return case, oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
 
 
 def silu(rng):
-    x = normal(rng, 3, 5)
+    x = normal(rng, 2, 3, 5)
     return {"in_features": x}, oracles.silu(x)
 
 
 def swiglu(rng):
-    case = swiglu_case(rng, 4, 6, (3,))
+    case = swiglu_case(rng, 4)
     return case, oracles.swiglu(*swiglu_arguments(case))
 
 
 def rope(rng):
-    case = rope_case(rng, (2,), np.arange(4))
+    case = rope_case(rng)
     x, positions, theta = case["in_query_or_key"], case["token_positions"], case["theta"]
     return case, oracles.rope(x, positions, theta)
 
 
 def softmax(rng):
-    x = normal(rng, 3, 5)
+    x = normal(rng, 2, 3, 5)
     return {"in_features": x, "dim": -1}, oracles.softmax(x, -1)
 
 
 def attention(rng):
     case = attention_case(rng)
-    return case, oracles.attention(*case.values())
+    expected = oracles.attention(*case.values())
+    return case, expected, split(case), with_two_batch_axes(expected)
 
 
 def multihead(rng):
@@ -72,8 +73,9 @@ def model(rng):
 
 
 def cross_entropy(rng):
-    logits, targets = normal(rng, 4, 5), rng.integers(1, 5, 4)
-    return {"inputs": logits, "targets": targets}, oracles.cross_entropy(logits, targets)
+    logits, targets = normal(rng, 2, 3, 5), rng.integers(1, 4, (2, 3))
+    expected = oracles.cross_entropy(logits, targets)
+    return {"inputs": logits, "targets": targets}, expected, flat(logits, targets), expected
 
 
 EXAMINED = {
@@ -98,16 +100,20 @@ EXAMINED = {
     ids=EXAMINED,
 )
 def test_output_is_the_same_each_time(observe, rng, function, make):
-    case, expected = make(rng)
-    seen = observe(forward_in_turns, function=function, cases=[case] * 3)
-    first, *others = [np.asarray(one["output"]["values"], float) for one in seen]
-    expect(
-        # Not to the bit: a matrix product may depend on where in memory its factors are.
-        all(np.allclose(first, other, 1e-4, 1e-5, equal_nan=True) for other in others),
-        f"{function}, called three times with the same inputs, returned different values.\n"
-        "  Dropout does this, and so do weights that are not loaded and start at random, or what"
-        " is kept from one call to the next.",
-        "output-is-random",
-    )
-    either = ["float32", "float64"]  # Which of them is right is examined elsewhere.
-    expect_close(seen[0]["output"], expected, function, dtypes=either, tolerance=1e-4)
+    def ask(observe, case, expected):
+        seen = observe(forward_in_turns, function=function, cases=[case] * 3)
+        first, *others = [np.asarray(one["output"]["values"], float) for one in seen]
+        expect(
+            # Not to the bit: a matrix product may depend on where in memory its factors are.
+            all(np.allclose(first, other, 1e-4, 1e-5, equal_nan=True) for other in others),
+            f"{function}, called three times with the same inputs, returned different values.\n"
+            "  Dropout does this, and so do weights that are not loaded and start at random, or"
+            " what is kept from one call to the next.",
+            "output-is-random",
+        )
+        # Which dtype is right is examined elsewhere, and so is the shape of a loss.
+        output = seen[0]["output"] if expected.ndim else as_number(seen[0]["output"])
+        expect_close(output, expected, function, dtypes=["float32", "float64"], tolerance=1e-4)
+
+    forms = make(rng)
+    in_either_form(ask, observe, forms[:2], forms[-2:])

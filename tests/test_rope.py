@@ -1,8 +1,18 @@
 """Rotary position embedding."""
 
+import functools
+
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_gradients, expect_unchanged, noting
+from compare import expect, expect_close, expect_gradients, expect_unchanged, in_either_form, noting
+from difficulties import (
+    CONTIGUOUS,
+    NOT_EMPTY,
+    ONE_BATCH_AXIS,
+    OTHER_SETTINGS,
+    OTHER_SIZES,
+    ROWS_OF_POSITIONS,
+)
 from mistakes import attention as mistakes
 from oracles import model as oracles
 from probes.model import (
@@ -13,13 +23,12 @@ from probes.model import (
     forward_if_supported,
     forward_in_turns,
 )
-from strided import forward_strided
 from trials import ask, once
 
 pytestmark = pytest.mark.problem("rope")
 
 
-def rope_case(rng, leading, positions, d_k=8, theta=10000.0, max_seq_len=16):
+def rope_case(rng, leading=(2,), positions=range(5), d_k=4, theta=100.0, max_seq_len=16):
     positions = np.asarray(positions)
     x = rng.standard_normal((*leading, positions.shape[-1], d_k)).astype(np.float32)
     return {
@@ -31,21 +40,26 @@ def rope_case(rng, leading, positions, d_k=8, theta=10000.0, max_seq_len=16):
     }
 
 
+def larger_case(rng, leading, positions, d_k=8, theta=10000.0, max_seq_len=16):
+    return rope_case(rng, leading, positions, d_k, theta, max_seq_len)
+
+
 @once
 def trials(observe):
     rng = np.random.default_rng(0)
     each_row = np.stack([rng.permutation(16)[:5] for _ in range(3)])
+    rope_case = functools.partial(larger_case, rng)
     for label, case in {
-        "one pair": rope_case(rng, (), np.arange(5), d_k=2),
-        "four pairs": rope_case(rng, (2,), np.arange(6)),
-        "five pairs": rope_case(rng, (2,), np.arange(6), d_k=10),
-        "heads and batch": rope_case(rng, (2, 3), np.arange(4)),
-        "theta=100": rope_case(rng, (2,), np.arange(6), theta=100.0),
-        "positions 3 to 6": rope_case(rng, (2,), [3, 4, 5, 6]),
-        "positions out of order": rope_case(rng, (2,), [5, 0, 2, 9]),
-        "positions that repeat": rope_case(rng, (2,), [15, 15, 0, 0]),
-        "positions for each batch row": rope_case(rng, (3,), each_row),
-        "positions up to 2047": rope_case(rng, (2,), [0, 511, 1777, 2047], max_seq_len=2048),
+        "one pair": rope_case((), np.arange(5), d_k=2),
+        "four pairs": rope_case((2,), np.arange(6)),
+        "five pairs": rope_case((2,), np.arange(6), d_k=10),
+        "heads and batch": rope_case((2, 3), np.arange(4)),
+        "theta=100": rope_case((2,), np.arange(6), theta=100.0),
+        "positions 3 to 6": rope_case((2,), [3, 4, 5, 6]),
+        "positions out of order": rope_case((2,), [5, 0, 2, 9]),
+        "positions that repeat": rope_case((2,), [15, 15, 0, 0]),
+        "positions for each batch row": rope_case((3,), each_row),
+        "positions up to 2047": rope_case((2,), [0, 511, 1777, 2047], max_seq_len=2048),
     }.items():
         arguments = case["in_query_or_key"], case["token_positions"], case["theta"]
         yield ask(
@@ -60,9 +74,9 @@ def trials(observe):
         )
 
 
-def examine(observe, case, **options):
+def examine(observe, case, strided=(), **options):
     arguments = case["in_query_or_key"], case["token_positions"], case["theta"]
-    seen = observe(forward, function="run_rope", arguments=case)
+    seen = observe(forward, function="run_rope", arguments=case, strided=strided)
     expect_close(
         seen["output"],
         oracles.rope(*arguments),
@@ -74,43 +88,57 @@ def examine(observe, case, **options):
     expect_unchanged(seen["changed"], "run_rope")
 
 
-@pytest.mark.parametrize("leading", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("length", [4, 5, 9])
+def test_rope_turns_neighbouring_pairs(observe, rng, length):
+    examine(observe, rope_case(rng, positions=range(length)))
+
+
+@pytest.mark.parametrize("leading", [(), (2, 3)], ids=str)
+def test_rope_takes_any_number_of_axes(observe, rng, leading):
+    examine(observe, rope_case(rng))
+    with noting(ONE_BATCH_AXIS):
+        examine(observe, rope_case(rng, leading))
+
+
 @pytest.mark.parametrize("d_k", [2, 8, 10])
-def test_rope_turns_neighbouring_pairs(observe, rng, leading, d_k):
-    examine(observe, rope_case(rng, leading, np.arange(6), d_k))
+def test_rope_takes_any_d_k(observe, rng, d_k):
+    examine(observe, rope_case(rng))
+    with noting(OTHER_SETTINGS):
+        examine(observe, rope_case(rng, d_k=d_k))
 
 
-@pytest.mark.parametrize("theta", [100.0, 10000.0, 500000.0])
+@pytest.mark.parametrize("theta", [10.0, 10000.0, 500000.0])
 def test_rope_uses_the_given_theta(observe, rng, theta):
-    examine(observe, rope_case(rng, (2,), np.arange(6), theta=theta))
+    examine(observe, rope_case(rng))
+    with noting(OTHER_SETTINGS):
+        examine(observe, rope_case(rng, theta=theta))
 
 
-@pytest.mark.parametrize(
-    "positions", [[3, 4, 5, 6], [5, 0, 2, 9], [1, 1, 7, 1], [15, 15, 0, 0], [11]]
-)
+@pytest.mark.parametrize("positions", [[3, 4, 5, 6], [5, 0, 2, 9], [1, 1, 7, 1], [15, 15, 0, 0]])
 def test_rope_follows_the_token_positions(observe, rng, positions):
-    examine(observe, rope_case(rng, (2,), positions))
+    examine(observe, rope_case(rng, positions=positions))
 
 
-@pytest.mark.parametrize("max_seq_len", [1, 2, 12])
-def test_rope_reaches_the_last_position(observe, rng, max_seq_len):
-    positions = np.arange(max_seq_len)
-    case = rope_case(rng, (2,), positions, max_seq_len=max_seq_len)
-    earlier = {**case, "token_positions": np.maximum(positions - 1, 0)}
-    with noting(
-        "without the last position; max_seq_len - 1 is allowed",
-        control=lambda: observe(
-            forward, function="run_rope", arguments={**earlier, "max_seq_len": max_seq_len + 1}
-        ),
-    ):
+def test_rope_reaches_the_last_position(observe, rng):
+    case = rope_case(rng, positions=range(16))
+    examine(observe, {**case, "token_positions": np.maximum(np.arange(16) - 1, 0)})
+    with noting("without the last position; max_seq_len - 1 is allowed"):
         examine(observe, case)
 
 
-@pytest.mark.parametrize("leading", [(0,), (0, 3)], ids=str)
-def test_rope_takes_an_empty_batch(observe, rng, leading):
-    case = rope_case(rng, leading, np.arange(6))
+@pytest.mark.parametrize("positions", [[0], [11]], ids=str)
+def test_rope_takes_one_position(observe, rng, positions):
+    examine(observe, rope_case(rng))
+    with noting(OTHER_SIZES):
+        examine(observe, rope_case(rng, positions=positions))
+
+
+def test_rope_takes_an_empty_batch(observe, rng):
+    examine(observe, rope_case(rng))
+    case = rope_case(rng, (0,))
     how = {"function": "run_rope", "complaints": AMBIGUOUS}
-    seen = observe(forward_if_supported, arguments=case, **how)
+    with noting(NOT_EMPTY):
+        seen = observe(forward_if_supported, arguments=case, **how)
     if seen is not None:
         expect_close(seen["output"], case["in_query_or_key"], "run_rope")
 
@@ -121,8 +149,8 @@ def test_rope_of_one_call_does_not_depend_on_another(observe, rng):
         for leading, positions, d_k, theta, max_seq_len in [
             ((2,), [0, 1, 2], 8, 100.0, 16),
             ((2,), [0, 1, 2], 8, 1000.0, 16),
-            ((), [5, 9], 4, 1000.0, 16),
-            ((2, 2), [17, 3, 30], 8, 100.0, 32),
+            ((2,), [5, 9], 4, 1000.0, 16),
+            ((2,), [17, 3, 30], 8, 100.0, 32),
             ((2,), [0, 1, 2], 8, 100.0, 16),
         ]
     ]
@@ -137,31 +165,39 @@ def test_rope_of_one_call_does_not_depend_on_another(observe, rng):
         )
 
 
-def test_rope_gives_each_batch_row_its_own_positions(observe, rng):
+@pytest.mark.parametrize("rows", [1, 3])
+def test_rope_takes_rows_of_positions(observe, rng, rows):
+    examine(observe, rope_case(rng))
+    positions = np.stack([rng.permutation(16)[:5] for _ in range(rows)])
+    with noting(ROWS_OF_POSITIONS):
+        examine(observe, rope_case(rng, (3,), positions))
+
+
+def test_rope_shares_rows_of_positions_between_heads(observe, rng):
     positions = np.stack([rng.permutation(16)[:5] for _ in range(3)])
-    examine(observe, rope_case(rng, (3,), positions))
-
-
-def test_rope_shares_a_row_of_positions_between_heads(observe, rng):
-    positions = np.stack([rng.permutation(16)[:5] for _ in range(3)])[:, None]
-    examine(observe, rope_case(rng, (3, 2), positions))
+    # Whoever takes exactly one batch axis may give each row its own.
+    forms = [rope_case(rng, (3, 2), positions[:, None]), rope_case(rng, (3,), positions)]
+    examine(observe, rope_case(rng))
+    with noting(ROWS_OF_POSITIONS):
+        in_either_form(examine, observe, forms[:1], forms[1:])
 
 
 def test_rope_keeps_its_angles_exact_far_from_the_start(observe, rng):
     positions = np.array([0, 511, 1000, 1777, 2047])
     # A float32 angle of 2047 is exact to 1e-4.
-    examine(observe, rope_case(rng, (2,), positions, max_seq_len=2048), tolerance=3e-4)
+    case = rope_case(rng, (2,), positions, d_k=8, theta=10000.0, max_seq_len=2048)
+    examine(observe, case, tolerance=3e-4)
 
 
 def test_rope_takes_inputs_that_are_not_contiguous(observe, rng):
-    case = rope_case(rng, (2, 3), np.arange(4))
-    seen = forward_strided(observe, "run_rope", case, ["in_query_or_key", "token_positions"])
-    expected = oracles.rope(case["in_query_or_key"], case["token_positions"], case["theta"])
-    expect_close(seen["output"], expected, "run_rope")
+    case = rope_case(rng)
+    examine(observe, case)
+    with noting(CONTIGUOUS):
+        examine(observe, case, strided=["in_query_or_key", "token_positions"])
 
 
 def test_rope_turns_bfloat16_by_exact_angles(observe, rng):
-    case = rope_case(rng, (2,), [0, 7, 501, 1003, 2047], max_seq_len=2048)
+    case = rope_case(rng, (2,), [0, 7, 501, 1003, 2047], 8, 10000.0, 2048)
     x = case["in_query_or_key"] = oracles.rounded(case["in_query_or_key"], "bfloat16")
     seen = observe(
         forward_if_supported,
@@ -182,8 +218,8 @@ def test_rope_turns_bfloat16_by_exact_angles(observe, rng):
 
 
 def test_rope_passes_the_gradient_to_its_input(observe, rng):
-    case = rope_case(rng, (2,), [0, 1, 2])
-    cotangent = rng.standard_normal((2, 3, 8)).astype(np.float32)
+    case = rope_case(rng)
+    cotangent = rng.standard_normal((2, 5, 4)).astype(np.float32)
     seen = observe(
         backward,
         function="run_rope",
@@ -204,7 +240,7 @@ def test_rope_passes_the_gradient_to_its_input(observe, rng):
 
 
 def test_rope_refuses_an_odd_d_k(observe, rng):
-    case = rope_case(rng, (2,), np.arange(3), d_k=5)
-    possible = rope_case(rng, (2,), np.arange(3), d_k=4)
+    case = rope_case(rng, d_k=5)
+    possible = rope_case(rng)
     raised = observe(attempt, function="run_rope", arguments=case, possible=possible)
     expect(raised != "", "run_rope took d_k=5 without an error: pairs need an even d_k")

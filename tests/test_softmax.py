@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from compare import expect_close, expect_gradients, expect_unchanged
+from compare import expect_close, expect_gradients, expect_unchanged, noting
+from difficulties import CONTIGUOUS, NOT_EMPTY
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward, forward_if_supported
-from strided import forward_strided
 from trials import ask, once
 
 pytestmark = pytest.mark.problem("softmax")
@@ -37,8 +37,13 @@ def trials(observe):
         )
 
 
-def examine(observe, x, dim, **options):
-    seen = observe(forward, function="run_softmax", arguments={"in_features": x, "dim": dim})
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def examine(observe, x, dim, strided=(), **options):
+    case = {"in_features": x, "dim": dim}
+    seen = observe(forward, function="run_softmax", arguments=case, strided=strided)
     expect_close(
         seen["output"],
         oracles.softmax(x, dim),
@@ -52,39 +57,48 @@ def examine(observe, x, dim, **options):
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -1, -2, -3])
 def test_softmax_sums_to_one_along_dim(observe, rng, dim):
-    examine(observe, (2 * rng.standard_normal((3, 4, 5))).astype(np.float32), dim)
+    examine(observe, 2 * normal(rng, 3, 4, 5), dim)
 
 
-@pytest.mark.parametrize(
-    ("shape", "dim"), [((6,), 0), ((6,), -1), ((4, 4), 0), ((4, 4), -1), ((3, 1), 1), ((0, 5), -1)]
-)
-def test_softmax_takes_any_number_of_axes(observe, rng, shape, dim):
-    examine(observe, rng.standard_normal(shape).astype(np.float32), dim)
+def test_softmax_divides_each_slice_of_a_cube_by_its_own_sum(observe, rng):
+    examine(observe, 2 * normal(rng, 4, 4, 4), -1)
+
+
+@pytest.mark.parametrize("shape", [(6,), (3, 4), (2, 3, 4, 5)])
+def test_softmax_takes_any_number_of_axes(observe, rng, shape):
+    examine(observe, normal(rng, 3, 4, 5), -1)
+    with noting("with three axes; there may be any number"):
+        examine(observe, normal(rng, *shape), -1)
+
+
+def test_softmax_takes_an_empty_batch(observe, rng):
+    examine(observe, normal(rng, 3, 4, 5), -1)
+    with noting(NOT_EMPTY):
+        examine(observe, normal(rng, 0, 4, 5), -1)
 
 
 def test_softmax_of_one_score_or_two_equal_ones_is_exact(observe, rng):
     # A constant in the denominator, however small, shows only where nothing is rounded.
-    one, two = rng.standard_normal((4, 1)).astype(np.float32), np.zeros((3, 2), np.float32)
-    examine(observe, one, -1, tolerance=2e-7)
-    examine(observe, two, -1, tolerance=2e-7)
+    examine(observe, normal(rng, 2, 4, 1), -1, tolerance=2e-7)
+    examine(observe, np.zeros((2, 3, 2), np.float32), -1, tolerance=2e-7)
 
 
 @pytest.mark.parametrize("offset", [-1e4, -200.0, 200.0, 1e4])
 def test_softmax_does_not_overflow_or_underflow(observe, rng, offset):
-    x = rng.integers(-3, 4, (3, 5)).astype(np.float32) + np.float32(offset)
+    x = rng.integers(-3, 4, (2, 3, 5)).astype(np.float32) + np.float32(offset)
     examine(observe, x, -1)
 
 
-@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("dim", [1, -1])
 def test_softmax_takes_the_maximum_of_each_slice(observe, rng, dim):
-    x = rng.integers(-3, 4, (4, 4)).astype(np.float32)
+    x = rng.integers(-3, 4, (2, 4, 4)).astype(np.float32)
     offsets = np.array([0, 500, -500, 1000], np.float32)
-    examine(observe, x + (offsets if dim == 0 else offsets[:, None]), dim)
+    examine(observe, x + (offsets if dim == 1 else offsets[:, None]), dim)
 
 
 def test_softmax_gives_minus_infinity_probability_zero(observe, rng):
-    x = rng.standard_normal((3, 5)).astype(np.float32)
-    x[0, 1] = x[1, :4] = -np.inf
+    x = normal(rng, 2, 3, 5)
+    x[0, 0, 1] = x[0, 1, :4] = -np.inf
     examine(observe, x, -1)
 
 
@@ -101,20 +115,21 @@ def test_softmax_gives_minus_infinity_probability_zero(observe, rng):
     ids=str,
 )
 def test_softmax_takes_extreme_scores(observe, row):
-    examine(observe, np.array([row, [1, 2, 3, 4]], np.float32), -1)
+    examine(observe, np.array([[row, [1, 2, 3, 4]]] * 2, np.float32), -1)
 
 
 def test_softmax_takes_inputs_that_are_not_contiguous(observe, rng):
-    x = rng.standard_normal((3, 4)).astype(np.float32)
-    seen = forward_strided(observe, "run_softmax", {"in_features": x, "dim": 0}, ["in_features"])
-    expect_close(seen["output"], oracles.softmax(x, 0), "run_softmax")
+    x = normal(rng, 2, 3, 4)
+    examine(observe, x, 1)
+    with noting(CONTIGUOUS):
+        examine(observe, x, 1, strided=["in_features"])
 
 
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("float64", 1e-6), ("bfloat16", 2e-2), ("float16", 3e-3)]
 )
 def test_softmax_keeps_the_dtype(observe, rng, dtype, tolerance):
-    x = oracles.rounded(20 + 5 * rng.standard_normal((4, 6)), dtype)
+    x = oracles.rounded(20 + 5 * rng.standard_normal((2, 4, 6)), dtype)
     seen = observe(
         forward_if_supported if dtype == "float64" else forward,
         function="run_softmax",
@@ -128,10 +143,9 @@ def test_softmax_keeps_the_dtype(observe, rng, dtype, tolerance):
     )
 
 
-@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("dim", [1, -1])
 def test_softmax_has_the_right_gradient(observe, rng, dim):
-    x = rng.standard_normal((3, 4)).astype(np.float32)
-    cotangent = rng.standard_normal((3, 4)).astype(np.float32)
+    x, cotangent = normal(rng, 2, 3, 4), normal(rng, 2, 3, 4)
     seen = observe(
         backward,
         function="run_softmax",

@@ -8,7 +8,7 @@ from compare import expect, expect_equal, noting
 from mistakes import merges as mistakes
 from oracles import text as oracles
 from probes.text import train_bpe, train_bpe_on_nothing
-from texts import CORPUS, END, in_letters
+from texts import END, PROSE, in_letters
 from trials import ask, once
 
 pytestmark = [pytest.mark.problem("train_bpe"), pytest.mark.usefixtures("rng")]
@@ -21,9 +21,9 @@ def trials(observe):
     lines = "the dog's\r\n  fox\r\n\r\n12 12345 the fox\n\n IT'S it's cafe\u0301 caf\u00e9 fox\n"
     overlapping = f"ab{END}xycd{END}ab xyz{END}{END}xy the cab xyxy " * 3
     for label, text, num_merges, specials in [
-        ("ties", "zz yy xx zz yy xx ba ab ca ac abc abd", 14, [END]),
-        ("tied pairs of tokens", "abc abc xbc xbc abx abx ax ax \u00e9a \u00e8a", 14, [END]),
-        ("repeated letters", "aaaa aaa aaaaa baaa abab", 8, [END]),
+        ("ties", 2 * " zz yy xx zz yy xx ba ab ca ac abc abd", 14, [END]),
+        ("tied pairs of tokens", 2 * " abc abc xbc xbc abx abx ax ax \u00e9a \u00e8a", 14, [END]),
+        ("repeated letters", 2 * " aaaa aaa aaaaa baaa abab", 8, [END]),
         ("lines, numbers, contractions, accents", lines * 2, 30, [END]),
         ("white space", "a  b\n\n c \n\td   e  \n\n f" * 3, 20, [END]),
         ("bytes that are no UTF-8", b"\xef\xbb\xbfab\xff\xfe\n\xff\xfe ab\xe4\xbd ab", 8, [END]),
@@ -31,9 +31,13 @@ def trials(observe):
         ("special tokens that overlap", overlapping, 12, [END, END + "xy"]),
         ("special tokens that overlap, the longer one first", overlapping, 12, [END + "xy", END]),
         ("a special token of symbols", "ab[X]+(?cd a|bab XX+( ab" * 3, 10, ["[X]+(?", "a|b"]),
-        ("more merges than pairs", "hello hello yellow", 100, [END]),
+        ("no special tokens", 2 * " low low lower lowest", 6, []),
+        ("pairs that occur once", "the dog lies upon the mat", 12, [END]),
+        ("more merges than pairs", " hello yellow hello yellow", 100, [END]),
     ]:
         text = text if isinstance(text, bytes) else text.encode()
+        fewest = 1 if label == "pairs that occur once" else 2
+        _, num_merges = learned(text, num_merges, specials, num_merges == 100, fewest)
         arguments = text, 256 + len(specials) + num_merges, specials
         yield ask(
             observe,
@@ -48,12 +52,26 @@ def trials(observe):
         )
 
 
-def examine(observe, text, num_merges, special_tokens=(END,), **how):
-    """Train for up to `num_merges` merges and compare with counting everything anew each time."""
+def learned(text, num_merges, specials, to_the_end=False, fewest=2):
+    """Return the merges, and how many to ask for so that a pair is left; all, if `to_the_end`."""
+    vocab_size = 256 + len(specials) + num_merges + 1
+    merges = oracles.train_bpe(text, vocab_size, specials, fewest=1 if to_the_end else fewest)
+    if not to_the_end:
+        num_merges = min(num_merges, len(merges) - 1)
+        assert num_merges >= 0, f"this text has nothing to learn from: {text!r}"
+    return merges[:num_merges], num_merges
+
+
+def examine(observe, text, num_merges, special_tokens=(END,), to_the_end=False, fewest=2, **how):
+    """Train for up to `num_merges` merges and compare with counting everything anew each time.
+
+    Pairs that occur less often than `fewest` times are not asked for, and one is always left: what
+    happens at the end is asked for by `to_the_end`.
+    """
     text, specials = observe.fresh.data(text), [*map(observe.fresh.special, special_tokens)]
+    expected, num_merges = learned(text, num_merges, specials, to_the_end, fewest)
     vocab_size = 256 + len(specials) + num_merges
     arguments = text, vocab_size, specials
-    expected = oracles.train_bpe(*arguments)
     asked = {"text": text, "vocab_size": vocab_size, "special_tokens": specials, **how}
 
     def runs_with(applies, **others):
@@ -67,6 +85,18 @@ def examine(observe, text, num_merges, special_tokens=(END,), **how):
         noting(
             "with as many merges as there are pairs; where no pair is left, training stops",
             runs_with(len(expected) < num_merges, vocab_size=enough),
+        ),
+        noting(
+            "with room for a merge; vocab_size may leave none",
+            runs_with(num_merges == 0, vocab_size=vocab_size + 1),
+        ),
+        noting(
+            "with a special token; the list of them may be empty",
+            runs_with(not specials, special_tokens=[END]),
+        ),
+        noting(
+            "with a pathlib.Path; a string may be given, too",
+            runs_with(how.get("path_as") == "str", path_as="path"),
         ),
         noting(
             "on the same text without bytes that are not UTF-8; every byte is kept",
@@ -84,7 +114,13 @@ def examine(observe, text, num_merges, special_tokens=(END,), **how):
     ):
         seen = observe(train_bpe, **asked)
     check_kinds(seen)
-    check_specials(seen["vocab"], specials)
+    more = seen["merges"][len(expected) :]
+    expect(
+        not (to_the_end and more and seen["merges"][: len(expected)] == expected),
+        f"{NAME} goes on after all {len(expected)} merges that the text has, with {more[:3]}:"
+        " pairs that no longer occur are none; where no pair is left, training stops",
+        "merges-pairs-that-are-gone",
+    )
     expect_equal(
         seen["merges"],
         expected,
@@ -92,14 +128,27 @@ def examine(observe, text, num_merges, special_tokens=(END,), **how):
         mistakes=lambda: mistakes.bpe_merges(*arguments),
         trials=lambda: trials(observe),
     )
-    check_vocab(seen["vocab"], expected, specials)
+    if to_the_end:
+        check_ids(seen["vocab"])
+    return seen["vocab"], expected, specials
 
 
 def check_kinds(seen):
     expect(not seen["strange"], f"{NAME} returned {seen['strange']}", "wrong-type")
 
 
-def check_specials(vocab, specials):
+def check_ids(vocab):
+    last = max(vocab, default=0)
+    expect(
+        len(vocab) == last - min(vocab, default=0) + 1,
+        f"{NAME}: there are {len(vocab)} ids up to {last}: where no pair is left, the vocabulary is"
+        " smaller than asked for, and its ids are 0, 1, 2, ... all the same",
+        "ids-with-a-gap",
+    )
+
+
+def check_vocab(vocab, merges, specials):
+    """Check the tokens and that ids are 0, 1, 2, ...; which token has which id is free."""
     lacking = [special for special in specials if special.encode() not in vocab.values()]
     expect(
         not lacking,
@@ -107,10 +156,6 @@ def check_specials(vocab, specials):
         " whether or not they occur in the text",
         "special-token-is-missing",
     )
-
-
-def check_vocab(vocab, merges, specials):
-    """Check the tokens and that ids are 0, 1, 2, ...; which token has which id is free."""
     wanted = [bytes([byte]) for byte in range(256)]
     wanted += [special.encode() for special in specials]
     wanted += [left + right for left, right in merges]
@@ -127,7 +172,11 @@ def check_vocab(vocab, merges, specials):
 
 @pytest.mark.parametrize("path_as", ["path", "str"])
 def test_train_merges_the_most_frequent_pair(observe, path_as):
-    examine(observe, CORPUS.encode(), 60, [END], path_as=path_as)
+    examine(observe, 2 * PROSE.encode(), 60, [END], path_as=path_as)
+
+
+def test_train_merges_pairs_that_occur_once(observe):
+    examine(observe, b"the dog lies upon the mat", 12, fewest=1)
 
 
 @pytest.mark.parametrize("round_", range(4))
@@ -147,32 +196,31 @@ def test_train_keeps_its_counts_up_to_date(observe, rng, round_):
         "zz yy xx zz yy xx",
         "abc abd",
         "a\u00e9 a\u00e8 b\u00e9",
-        "A a B b",
+        "Ab ab Ba ba",
         "\u00ff\u0100 \u0100\u00ff",
         "ab a b ba abb bba",
     ],
 )
 def test_train_breaks_ties_by_the_greater_pair_of_byte_strings(observe, text):
-    examine(observe, text.encode(), 12)
+    examine(observe, f"{text}\n{text}\n".encode(), 12)
 
 
 def test_train_compares_tied_pairs_piece_by_piece(observe):
     # After (b, c): the tie is between (a, bc) and others that join to greater strings.
-    examine(observe, b"abc abc xbc xbc abx abx ax ax", 10)
+    examine(observe, 2 * b" abc abc xbc xbc abx abx ax ax", 10)
 
 
 def test_train_breaks_ties_between_bytes_that_are_not_characters(observe):
     # Halves of characters all decode to U+FFFD; as bytes they differ.
-    text = "\u00e9\u00e8 \u00ea\u00eb \u4f60\u597d \u4e16\u754c \U0001f643\U0001f600"
-    examine(observe, text.encode(), 20)
+    text = " \u00e9\u00e8 \u00ea\u00eb \u4f60\u597d \u4e16\u754c \U0001f643\U0001f600"
+    examine(observe, 2 * text.encode(), 20)
 
 
 @pytest.mark.parametrize(
     "text", ["aaa", "aaaa", "aaaaa aaa", "ababab", "aaaaaaaab", "abaabaaba aa"]
 )
 def test_train_counts_overlapping_pairs_like_any_others(observe, text):
-    examine(observe, text.encode(), 8)
-    examine(observe, (text + " xy" * 4).encode(), 8)
+    examine(observe, f"{text} xy xy\n{text} xy xy\n".encode(), 8)
 
 
 def test_train_weighs_words_by_how_often_they_occur(observe):
@@ -191,19 +239,23 @@ def test_train_does_not_merge_across_pretokens(observe):
     examine(observe, b"a b a b a b a b. x1 x1 x1 x1", 20)
 
 
+MORE = 2 * b" the dog"
+"""What is left to learn when all in question is learned."""
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        b"a\r\nb\r\n" * 4,
-        b"\r\n\r\n\r\n x\r y\n",
-        b"a\n\n\nb\r\r\rc",
+        b"a\r\n\r\nb\r\n\r\n" * 4,
+        b"\r\n\r\n\r\n x\r y\n" * 2,
+        b"a\n\n\nb\r\r\rc" * 2,
         "a\x0b\x0b\x0cb\x1c\x1c\x85\x85\u2028\u2028 \u2028".encode() * 3,
-        b"\xef\xbb\xbfab \xef\xbb\xbfab\xef\xbb",
+        b"\xef\xbb\xbfab \xef\xbb\xbfab",
         b"a\x00\x00b\x1a\x1a\n" * 3,
     ],
 )
 def test_train_keeps_line_ends_marks_and_control_characters(observe, text):
-    examine(observe, text, 10)
+    examine(observe, text + MORE, 10)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +269,7 @@ def test_train_keeps_line_ends_marks_and_control_characters(observe, text):
     ],
 )
 def test_train_keeps_invalid_utf8(observe, text):
-    examine(observe, text, 6)
+    examine(observe, text + MORE, 6)
 
 
 def test_train_keeps_text_that_is_not_nfc(observe):
@@ -225,12 +277,12 @@ def test_train_keeps_text_that_is_not_nfc(observe):
 
 
 @pytest.mark.parametrize(
-    "text", [b"a", b" ", b"a 1\nb", b"a b c d", END.encode(), END.encode() * 3]
+    "text", [b"a", b" ", b" a 1\n a 1\n", 2 * b" b c d", END.encode(), END.encode() * 3]
 )
 def test_train_takes_a_text_with_hardly_any_pairs(observe, text):
     fresh, special = observe.fresh.data(text), observe.fresh.special(END)
     if oracles.train_bpe(fresh, 256 + 1 + 50, [special]):
-        examine(observe, text, 50, [END])
+        examine(observe, text, 50, [END], to_the_end=True)
     else:
         examine_without_pairs(observe, text)
 
@@ -248,53 +300,61 @@ def examine_without_pairs(observe, text):
     where = f"a file of {text!r}" if text else "an empty file"
     expect(not seen["raised"], f"{NAME} breaks on {where} ({seen['raised']})")
     check_kinds(seen)
-    check_specials(seen["vocab"], [special])
-    expect_equal(seen["merges"], [], f"{NAME} on {where}: merges")
-    check_vocab(seen["vocab"], [], [special])
+    expect_equal(
+        seen["merges"],
+        [],
+        f"{NAME} on {where}: merges",
+        mistakes=lambda: mistakes.bpe_merges(text, 300, [special]),
+        trials=lambda: trials(observe),
+    )
+    check_ids(seen["vocab"])
 
 
-@pytest.mark.parametrize("text", ["ab", "abab abab", "hello", f"aa{END}bb"])
+@pytest.mark.parametrize("text", [" ab ab", " low low lower lower", f"aa{END}aa{END}bb{END}bb"])
 def test_train_stops_when_nothing_is_left_to_merge(observe, text):
-    examine(observe, text.encode(), 100, [END])
+    examine(observe, text.encode(), 100, [END], to_the_end=True)
 
 
 @pytest.mark.parametrize("num_merges", [0, 1])
 def test_train_counts_bytes_and_special_tokens_in_vocab_size(observe, num_merges):
-    examine(observe, CORPUS.encode(), num_merges, [END, "<|pad|>"])
+    examine(observe, PROSE.encode(), num_merges, [END, "<|pad|>"])
+
+
+def text_with(rng, specials, others=()):
+    """Words of different letters, no two of them without a space in between, and special tokens."""
+    words = [" the", " dog", " lies", " upon", *others, *specials]
+    return "".join(rng.choice(np.array(words, object), 150)).encode()
 
 
 @pytest.mark.parametrize(
-    "specials",
-    [
-        [END],
-        [END, "<|pad|>"],
-        [END, END + END],
-        [END + END, END],
-        ["<|end", END],
-        ["[X]+(?", "a|b", END],
-        ["dog", " the"],
-        ["DOG", "Ab", END.upper(), END],
-        ["\u00e9\U0001f643"],
-    ],
+    "specials", [[END], [END, "<|pad|>"], ["dog", " the"], ["DOG", "Lies", END.upper(), END]]
 )
 def test_train_stops_at_special_tokens_and_never_counts_them(observe, rng, specials):
-    words = ["the", " dog", " the", "ab", " ", "\n", "[X]+(?", "a|b", *specials]
-    text = "".join(rng.choice(np.array(words, object), 150))
-    text = oracles.regex.sub(r"(\s)\s+", r"\1", text)  # Runs of spaces are another item's.
-    examine(observe, text.encode(), 25, specials)
+    examine(observe, text_with(rng, specials), 25, specials)
+
+
+@pytest.mark.parametrize("specials", [["[X]+(?", "a|b"], ["\u00e9\U0001f643"]])
+def test_train_takes_symbols_for_special_tokens(observe, rng, specials):
+    examine(observe, text_with(rng, specials, [" [X]+ (?", " a b"]), 25, specials)
+
+
+@pytest.mark.parametrize("specials", [["STOP", "STOPWORD"], ["STOPWORD", "STOP"]])
+def test_train_takes_the_longest_special_token(observe, rng, specials):
+    examine(observe, text_with(rng, specials), 25, specials)
 
 
 def test_train_does_not_join_the_text_around_a_special_token(observe):
     examine(observe, (f"ab{END}cd " * 6 + "xy xy xy").encode(), 8, [END])
 
 
-def test_train_lists_special_tokens_that_the_text_lacks(observe):
-    examine(observe, b"low low lower lowest", 8, [END, "<|pad|>"])
+@pytest.mark.parametrize("text", [PROSE, f"the dog{END}lies"], ids=["without", "with"])
+def test_train_lists_all_tokens_in_the_vocabulary(observe, text):
+    check_vocab(*examine(observe, 2 * text.encode(), 6, [END, "<|pad|>"]))
 
 
 @pytest.mark.parametrize("documents", [True, False], ids=["documents", "no special token"])
 def test_train_gives_the_same_merges_on_a_longer_text(observe, rng, documents):
-    words = [f" {word}" for word in CORPUS.split()]
+    words = [f" {word}" for word in PROSE.split()]
     chance = 1 / np.arange(1, len(words) + 1)
     picks = rng.choice(np.array(words, object), 12000, p=chance / chance.sum())
     if documents:
@@ -304,7 +364,7 @@ def test_train_gives_the_same_merges_on_a_longer_text(observe, rng, documents):
 
 def test_merges_are_made_of_earlier_tokens(observe, rng):
     letters = "".join(rng.choice(list("abcd "), 400))
-    seen = observe(train_bpe, text=letters.encode(), vocab_size=300, special_tokens=[])
+    seen = observe(train_bpe, text=letters.encode(), vocab_size=300, special_tokens=[END])
     check_kinds(seen)
     known = {bytes([byte]) for byte in range(256)}
     for left, right in seen["merges"]:
@@ -318,14 +378,13 @@ def test_merges_are_made_of_earlier_tokens(observe, rng):
 
 
 def test_train_takes_an_empty_list_of_special_tokens(observe):
-    examine(observe, b"low low lower lowest", 8, [])
+    examine(observe, 2 * b" low low lower lowest", 8, [])
 
 
 def test_train_leaves_the_special_tokens_alone(observe):
     # Neither in the order of their lengths nor in that of the alphabet.
-    specials = ["<|bb|>", "<|long one|>", "<|a|>", "<|long one|>"[:-1]]
-    specials = [*map(observe.fresh.special, specials)]
-    text = observe.fresh.data(b"a<|bb|>ab ab")
+    specials = [*map(observe.fresh.special, ["<|bb|>", "<|long one|>", "<|a|>"])]
+    text = observe.fresh.data(b"the dog<|bb|>lies")
     seen = observe(train_bpe, text=text, vocab_size=262, special_tokens=specials)
     expect(not seen["strange"], f"run_train_bpe returned {seen['strange']}", "wrong-type")
     expect(

@@ -3,12 +3,19 @@
 from oracles import text as oracles
 
 END = "<|endoftext|>"
+# Means the same if it is part of a regular expression without being escaped.
+STOP = "STOP"
 
-# English with contractions, numbers and punctuation; accents composed and not; Cyrillic, Greek,
-# Chinese, Arabic, Hindi; an emoji family held together by joiners; spaces of other kinds.
-CORPUS = (
+# English with contractions, numbers and punctuation, in lines that may be encoded one by one.
+PROSE = (
     "The quick brown fox jumps over the lazy dog. The dog doesn't mind; it's asleep, isn't it?\n"
-    "They'll say \"we've 1234 reasons\", I'm sure you're right: 3.14159, 2,718 and 10%.\n\n\n"
+    "They'll say \"we've 1234 reasons\", I'm sure you're right: 3.14159, 2,718 and 10%.\n"
+    "A banana or a bandana lies lower than the lowest, newer than the newest of wider ones.\n"
+)
+# Also accents composed and not; Cyrillic, Greek, Chinese, Arabic, Hindi; an emoji family held
+# together by joiners; spaces of other kinds, line ends of Windows.
+CORPUS = (
+    f"{PROSE}\n\n"
     "  indented\ttabs\tand trailing space \r\nWindows line\r\n\r\nline line line\n"
     "na\u00efve cafe\u0301 \u041f\u0440\u0438\u0432\u0435\u0442 \u043c\u0438\u0440 "
     "\u03b1\u03b2\u03b3 "
@@ -17,11 +24,17 @@ CORPUS = (
     "aaaaaaaa aaa aa a banana bandana lower lowest newer newest wider widest\n"
 )
 
+PLAIN = {
+    "one letter": "s",
+    "words": "The lazy dog jumps over the quick brown fox.",
+    "numbers": "In 1234 there were 56 of 007.",
+    "repeats": "aaaaaaaaaaaa aaaaa aaaa aaa aa a",
+    "prose": PROSE,
+}
+
 AWKWARD = {
     "empty": "",
-    "one letter": "s",
     "one emoji": "\U0001f643",
-    "plain words": "The lazy dog jumps over the quick brown fox.",
     "contractions": "I'll we've don't it's I'm he'd 'tis 'll LL'LL o'clock ''s",
     "curly apostrophes": "it\u2019s don\u2019t we\u2019ll I\u2019m you\u2019re",
     "numbers": "In 1234 there were 12,345.678 of 007 x2y2 \u00b2\u00bd\u2167",
@@ -36,22 +49,29 @@ AWKWARD = {
     "scripts": "\u041f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d \u0928\u092e \u0645\u0631",
     "emoji family": "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f44d\U0001f3fd",
     "edge code points": "\ufeff\ufffd\uffff\U0010ffff\ue000",
-    "repeats": "aaaaaaaaaaaa aaaaa aaaa aaa aa a",
-    "punctuation": "!?... --- ((())) @#$%^&*_+={}[]|\\:;<>/~`",
-    "almost special": "<|endoftext| > <|endoftext <|end|> |>",
+    "punctuation": "!?... --- ((())) @#$%^&*_+={}[]|\\:;/~`",
     "code": "def f(x):\n    return x ** 2  # square\n",
 }
 
-# Special tokens that a regular expression would misread, that overlap and that contain spaces.
-SPECIALS = [END, END + END, "<|end|>", "[X]+(?", " pad ", "\U0001f643\u00e9"]
+WITH_STOP = {
+    "alone": STOP,
+    "in the middle": f"dog{STOP}fox",
+    "between spaces": f"dog {STOP} fox",
+    "at the ends": f"{STOP}dog{STOP}",
+    "two of them": f"dog{STOP}{STOP}fox",
+    "different ones": f"{STOP}PAUSE{STOP} PAUSE",
+    "cut off": f"STO TOP S{STOP}P",
+    "another case": "dogstopfox Stop pause",
+    "after a newline": f"dog\n{STOP}\n\n{STOP}\nfox",
+}
 
-WITH_SPECIALS = {
+# Special tokens that a regular expression would misread, that contain spaces, and no ASCII.
+SYMBOLS = [END, "<|end|>", "[X]+(?", " pad ", "\U0001f643\u00e9"]
+
+WITH_SYMBOLS = {
     "alone": END,
     "in the middle": f"dog{END}fox",
-    "between spaces": f"dog {END} fox",
-    "at the ends": f"{END}dog{END}",
     "two of them": f"dog{END}{END}fox",
-    "three of them": f"dog{END}{END}{END}fox",
     "different ones": f"{END}<|end|>{END}[X]+(?<|end|>",
     "metacharacters": "a[X]+(?b [X] X+(?",
     "with spaces": "dog pad fox  pad  pad pad ",
@@ -59,8 +79,10 @@ WITH_SPECIALS = {
     "cut off": f"{END[:-1]} {END[1:]} <|end|{END}|>",
     "another case": f"dog{END.upper()}fox <|EndOfText|> PAD  Pad ",
     "other spaces": "dog<| endoftext |>fox <|end |>\u00a0pad\u00a0",
-    "after a newline": f"dog\n{END}\n\n{END}\r\nfox",
 }
+
+# The longest wins, whichever is listed first.
+OVERLAPPING = [STOP, STOP + STOP]
 
 MERGES = oracles.train_bpe(CORPUS.encode(), 256 + 90, [])
 

@@ -1,7 +1,9 @@
 """Tokenizers in the formats of other libraries: Hugging Face's tokenizer.json and tiktoken's ranks.
 
 Neither library is needed to read or write their files. With a file that is written here they give
-the same ids as our tokenizer; one that a format cannot express is refused.
+the same ids as our tokenizer; one that a format cannot express is refused. Letters that are new in
+Unicode 17, such as U+A7CE, are the exception: regex 2026.11.15, which we use, knows that they are
+letters, tokenizers 0.23.3 and tiktoken 0.14.0 do not.
 """
 
 import base64
@@ -132,9 +134,16 @@ def tiktoken_arguments(tokenizer: Tokenizer) -> dict[str, Any]:
     as in GPT-2's tokenizer and in all that are trained here.
 
     Raises:
-        ValueError: The ids do not ascend with the merges, a token has none, or a byte has no token.
+        ValueError: The ids do not ascend with the merges, a token has none, a byte has no token, or
+            a special token begins with another one.
     """
     _check_bytes(tokenizer)
+    for short, long in pairwise(sorted(tokenizer.special_tokens)):
+        if long.startswith(short):
+            raise ValueError(
+                f"the special token {long!r} begins with {short!r}: tiktoken may take either where "
+                "ours takes the longer one"
+            )
     ids = {token: token_id for token_id, token in tokenizer.vocab.items()}
     products = [ids[left + right] for left, right in tokenizer.merges]
     specials = {token: tokenizer.encode(token)[0] for token in tokenizer.special_tokens}

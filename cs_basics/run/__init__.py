@@ -2,7 +2,8 @@
 
 config.py, presets.py              every setting, by subject; complete configurations
 folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
-corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py)
+corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py),
+                                   after a look at the texts (look.py)
 training_run.py, trainer.py        a whole run; its updates with logging, evaluation, checkpoints
                                    and a clock (random_state.py: the generators)
 updates.py                         the book's loop, resumed, in parts and over processes

@@ -10,6 +10,7 @@ from cs_basics.fast import accelerate
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.look import look_at_text, warn_of
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import make_tokenizer, save_tokenizer
@@ -47,8 +48,8 @@ def prepare_corpus(
 
     Raises:
         FileNotFoundError: A text is missing.
-        ValueError: A text is empty or shorter than one context, or a token file is of a text of
-            another size or of another tokenizer.
+        ValueError: A text is shorter than one context or refused by `look_at_text`, or a token file
+            is of a text of another size or of another tokenizer.
     """
     parts = (folder.path, folder.corpus, folder.tokenizer, folder.tokens)
     missing = [path for path in parts if not path.exists()]
@@ -63,6 +64,9 @@ def prepare_corpus(
         for path in missing:
             shutil.rmtree(path, ignore_errors=True)
         raise
+    if train.num_tokens < (in_batch := config.data.batch_size * config.model.context_length):
+        one_batch = f"one batch has {in_batch:,}, and repeats what it holds"
+        warn_of(texts[0], f"{train.num_tokens:,} tokens, but {one_batch}")
     return Corpus(tokenizer, train, valid)
 
 
@@ -130,8 +134,9 @@ def _texts(
                     else "; --train-text and --valid-text name the files"
                 )
                 raise FileNotFoundError(f"{path} does not exist{hint}")
-            if path.stat().st_size == 0:
-                raise ValueError(f"{path} is empty")
+        if not (folder.tokens / "valid.bin").exists():
+            look_at_text(config.data.train_text)
+            look_at_text(config.data.valid_text, train=config.data.train_text)
         return config.data.train_text, config.data.valid_text
     texts = (folder.corpus / "train.txt", folder.corpus / "valid.txt")
     sizes = (round(config.data.corpus_megabytes * 1e6), VALID_BYTES)

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_basics.run.atomic import atomic_writer, lock
+from cs_basics.run.look import check_is_text
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import (
     HEADER_BYTES,
@@ -190,12 +191,7 @@ def _check_shares(names: list[str]) -> None:
 
 
 def _check_paths(text_path: Path, out_path: Path) -> None:
-    if not text_path.exists():
-        raise FileNotFoundError(f"{text_path} does not exist: name a text file")
-    if text_path.is_dir():
-        raise IsADirectoryError(f"{text_path} is a folder: name a text file")
-    if text_path.stat().st_size == 0 and text_path.is_file():
-        raise ValueError(f"{text_path} is empty: there is no text to encode")
+    check_is_text(text_path)
     if out_path.exists() and out_path.samefile(text_path):
         raise ValueError(f"out_path={out_path} is the text itself: choose another name")
     if out_path.exists() and not out_path.is_file():

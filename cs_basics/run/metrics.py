@@ -187,8 +187,12 @@ class _Wandb:
                 "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
             )
             mode = "offline"
+        # A run that was begun before goes on under its id, which its local files are named after.
+        begun = sorted(run_dir.glob("wandb/*run-*-*"))
         self._run = wandb.init(
             project="cs_basics",
+            id=begun[-1].name.rpartition("-")[2] if begun else None,
+            resume="allow",
             name=run_dir.name,
             dir=run_dir,
             mode=mode,

@@ -10,7 +10,7 @@ from cs_basics.fast import accelerate, checkpoint_blocks, compile_training
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.clock import Clock, Speed
-from cs_basics.run.config import TrainConfig
+from cs_basics.run.config import RunConfig, TrainConfig
 from cs_basics.run.corpus import Corpus
 from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.evaluation import (
@@ -158,7 +158,23 @@ class Trainer:
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{checkpoint.path} is of a run with other settings") from error
         self.step = step
+        self._tell_of_new_length(self.folder.read_config().run)
         logger.info("going on from step %s (%s)", f"{self.step:,}", checkpoint.path)
+
+    def _tell_of_new_length(self, was: RunConfig) -> None:
+        """Log how the learning rate jumps if the run was shorter or longer before."""
+        run, clock = self.config.run, self.clock
+        if (was.max_steps, was.max_minutes) == (run.max_steps, run.max_minutes):
+            return
+        now = self.lr_at(self.step + 1)
+        seconds = was.max_minutes and 60 * was.max_minutes
+        self.clock = Clock(was.max_steps, seconds, clock.elapsed_s)
+        before = self.lr_at(self.step)
+        self.clock = clock
+        logger.info(
+            f"the schedule is stretched to the new length of the run: the learning rate was "
+            f"{before:.2e} at step {self.step:,} and is {now:.2e} at the next"
+        )
 
     def compile(self) -> None:
         """Compile the loss, and so the model, and the update, if this machine can."""

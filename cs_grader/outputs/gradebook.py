@@ -7,32 +7,44 @@ from collections.abc import Iterable, Mapping, Sequence
 from cs_grader.outputs.plain_text import one_line
 from cs_grader.result import Problem, Result
 
-HEAD = ("submission", "score", "max_score", "isolation", "note")
+HEAD = ("score", "max_score", "isolation", "note")
+PEOPLE = ("names", "addresses")
 NOTE_CHARS = 500
 FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What spreadsheets take for the beginning of a formula, in full width too."""
 
 
-def gradebook_csv(results: Iterable[Result], faults: Mapping[str, str] | None = None) -> str:
+def gradebook_csv(
+    results: Iterable[Result],
+    faults: Mapping[str, str] | None = None,
+    people: Mapping[str, tuple[str, str]] | None = None,
+) -> str:
     """Return the table, sorted by submission, so that it does not depend on who was first.
 
     Args:
         results: What came of each submission.
         faults: Why a submission has no result, by its name: rows without a score.
+        people: Names and addresses of those who handed it in: two more columns, if there are any.
     """
     results = sorted(results, key=lambda result: (result.submission, result.key))
     columns = list(problems_of(results))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*HEAD, *(_cell(column) for column in columns)])
+
+    def who(submission: str) -> list[str]:
+        known = (people or {}).get(submission, ("", ""))
+        return [_cell(submission), *map(_cell, known if people else ())]
+
+    names = PEOPLE if people else ()
+    writer.writerow(["submission", *names, *HEAD, *(_cell(column) for column in columns)])
     for name, fault in sorted((faults or {}).items()):
         empty = [""] * len(columns)
-        writer.writerow([_cell(name), "", "", "", _cell(f"NOT GRADED: {fault}"), *empty])
+        writer.writerow([*who(name), "", "", "", _cell(f"NOT GRADED: {fault}"), *empty])
     for result in results:
         earned = {problem.problem: number(problem.points) for problem in result.problems}
         writer.writerow(
             [
-                _cell(result.submission),
+                *who(result.submission),
                 number(result.score),
                 number(result.max_score),
                 _cell(result.isolation),

@@ -45,6 +45,7 @@ def write_class(
     folder: Path,
     faults: Mapping[str, str] | None = None,
     names: Sequence[ClusterName] = (),
+    people: Mapping[str, tuple[str, str]] | None = None,
 ) -> list[str]:
     """Write the outputs about everyone: gradebook.csv, index.html, and what named mistakes change.
 
@@ -56,6 +57,7 @@ def write_class(
         folder: Where to write.
         faults: Why a submission has no result, by its name.
         names: What the instructor calls mistakes that many made.
+        people: Names and addresses of those who handed in a submission, for the gradebook.
 
     Returns:
         A line for each name that fits nobody.
@@ -68,7 +70,7 @@ def write_class(
     for before, after in zip(results, explained, strict=True):
         if after is not before:
             write_outputs(after, folder / after.submission)
-    write_atomically(folder / "gradebook.csv", gradebook_csv(explained, faults or {}))
+    write_atomically(folder / "gradebook.csv", gradebook_csv(explained, faults, people))
     page = class_page(explained, faults or {}, named, unused)
     write_atomically(folder / "index.html", page)
     return unused

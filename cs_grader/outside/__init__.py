@@ -2,6 +2,7 @@
 
 Read it in this order.
 
+    people.py       names and addresses from an export of Gradescope
     submissions.py  finds what was handed in
     clean_copy.py   a folder that takes only harmless files
     archives.py     copies what is in a zip

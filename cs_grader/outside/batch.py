@@ -179,7 +179,9 @@ def write_gradebook(
     """Write the outputs about the whole class; return a line for each name that fits nobody."""
     results = [one.result for one in graded if one.result is not None]
     faults = {one.submission.name: one.fault for one in graded if one.fault}
-    return write_class(results, out, faults, names)
+    people = {one.submission.name: one.submission for one in graded}
+    who = {name: (one.people, one.addresses) for name, one in people.items() if one.people}
+    return write_class(results, out, faults, names, who)
 
 
 def remove_remains() -> None:

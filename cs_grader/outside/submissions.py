@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_grader.outside.clean_copy import ADAPTERS, JUNK, normal
+from cs_grader.outside.people import EXPORTED, people_of
 
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
 """Only zips can be read. The others are in the gradebook all the same, with a line that says so."""
@@ -20,6 +21,8 @@ class Submission:
     name: str
     """What it is called in gradebook and folders; unique, short, printable."""
     source: Path
+    people: str = ""
+    addresses: str = ""
 
 
 def find_submissions(path: Path) -> tuple[list[Submission], bool]:
@@ -32,7 +35,7 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
         The submissions by name, and whether it is a folder of them.
 
     Raises:
-        ValueError: There is nothing to grade.
+        ValueError: There is nothing to grade, or Gradescope's file of names cannot be read.
     """
     if path.is_file():
         if not zipfile.is_zipfile(path):
@@ -43,20 +46,22 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
     if looks_like_a_submission(path):
         return [Submission(name_of(path), path)], False
     found: dict[str, Submission] = {}
+    people = people_of(path)
     for entry in entries_of(path):
         if may_be_handed_in(entry):
             name = name_of(entry)
             while name.casefold() in (*found, *OF_CLASS):
                 name += "-2"
-            found[name.casefold()] = Submission(name, handed_in(entry))
+            found[name.casefold()] = Submission(name, handed_in(entry), *people.get(entry.name, ()))
     if not found:
         raise ValueError(f"{path} holds no submission: neither folders nor zips")
     return sorted(found.values(), key=lambda submission: submission.name), True
 
 
 def passed_over(path: Path) -> list[str]:
-    """Return the names of what lies in a folder of submissions and is none."""
-    return [entry.name for entry in entries_of(path) if not may_be_handed_in(entry)]
+    """Return the names of what lies in a folder of submissions and is neither one nor EXPORTED."""
+    others = [entry.name for entry in entries_of(path) if not may_be_handed_in(entry)]
+    return [name for name in others if name != EXPORTED]
 
 
 def entries_of(path: Path) -> list[Path]:

@@ -71,6 +71,7 @@ def main(
     """
     check_numbers(jobs, minutes)
     part, problems = part_of(shard), chosen(only, tests)
+    secret = new_secret() if exam_seed is None else check_secret(exam_seed)
     if packages is not None and not packages.is_file():
         raise ValueError(f"--packages {packages} is not a file")
     ignored = {
@@ -99,15 +100,14 @@ def main(
     terms = Terms(
         tests=tests.resolve(),
         tier=choose_tier(require_isolation),
-        secret=new_secret() if exam_seed is None else check_secret(exam_seed),
+        secret=secret,
         problems=problems,
         packages=() if packages is None else (batch.install(packages, out),),
         budget_s=minutes * 60,
     )
     # Of several shards, the later ones grade under the terms that the first one has settled.
-    asked = terms.secret
     terms = batch.settle_terms(out, terms, resume or part != (1, 1))
-    if exam_seed is not None and terms.secret != asked:
+    if exam_seed is not None and terms.secret != secret:
         raise ValueError(
             f"--exam-seed: {out} was begun with another: leave it out, or use that one"
         )

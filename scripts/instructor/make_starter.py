@@ -178,8 +178,8 @@ OTHERWISE = (
     ("data/README.md", " (`scripts/encode.py`, and `tokens/` in", " (`tokens/` in"),
 )  # fmt: skip
 TEACHERS_ONLY = (
-    "basedpyright", "beartype", r"cs_basics\[serve", "hypothesis", "import-linter", "openai",
-    "transformers", "triton",
+    "basedpyright", "beartype", r"cs_basics\[serve", "hypothesis", "import-linter", "needs",
+    "openai", "pyyaml", "transformers", "triton",
 )  # fmt: skip
 
 

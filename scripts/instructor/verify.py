@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -31,6 +32,7 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 
 from cli import check_can_write, print_result, progress_printer, run
 
+from cs_basics.run import look
 from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stories
 from cs_grader.entries.case import CLASSES, Case, Terms, Texts
 from cs_grader.entries.checks import is_accepted, judge
@@ -53,6 +55,7 @@ def main(
     leaderboard: Path = ROOT / "docs" / "leaderboard.jsonl",
     record: bool = False,
     require_isolation: Literal["bubblewrap", "process"] = "bubblewrap",
+    warn: bool = True,
 ) -> None:
     """Verify an entry: one line for each check, then whether the entry is accepted.
 
@@ -70,18 +73,17 @@ def main(
         record: Add the entry to that file if it is accepted, and write the page beside it.
         require_isolation: The wall around the entry's code; "process" is hardly one: use it only
             for entries that you trust.
+        warn: Say what is odd about the texts.
     """
     if not 0 <= seeds < MAX_RUNS:
         raise ValueError(f"--seeds {seeds}: use 0 to {MAX_RUNS - 1}")
     if not 0 <= tolerance < 1:
         raise ValueError(f"--tolerance {tolerance:g}: use bits per byte, at least 0 and below 1")
-    if reason := why_not(require_isolation):
-        hint = ", or take --require-isolation process for entries that you trust"
-        raise ValueError(f"no isolation of {require_isolation} works here ({reason}){hint}")
     if record:
         if leaderboard.suffix == ".md":
             raise ValueError(f"--leaderboard {leaderboard}: the page takes that name, use another")
         check_can_write(leaderboard)
+    look.logger.disabled = not warn
     before = read_leaderboard(leaderboard)
     terms = Terms(
         repository=ROOT,
@@ -94,6 +96,9 @@ def main(
         handed_in = read_entry(entry, Path(folder) / "entry", CLASSES)
         given = train_text, valid_text, fresh_text
         texts = read_texts(given, handed_in, Path(folder))
+        if reason := why_not(require_isolation):
+            hint = ", or take --require-isolation process for entries that you trust"
+            raise ValueError(f"no isolation of {require_isolation} works here ({reason}){hint}")
         case = Case(handed_in, texts, terms, Path(folder), teller())
         is_good = examine(case)
         if is_good:
@@ -140,19 +145,23 @@ def read_texts(
     """Read the texts, or write those of the embedded corpus.
 
     Raises:
-        ValueError: Only one of two texts is given, a text is missing or empty, or the corpus is too
-            large.
-        OSError: A text cannot be read.
+        ValueError: Only one of two texts is given, one stands in another, a text is empty, in
+            UTF-16 or too large, or the corpus is.
+        OSError: A text is missing or cannot be read.
     """
     train, valid, fresh = given
     if (train is None) != (valid is None):
         raise ValueError("--train-text and --valid-text go together: give both or neither")
     paths = [path for path in given if path is not None]
     for path in paths:
-        if not path.is_file() or not path.stat().st_size:
-            raise ValueError(f"{path} is not a file, or is empty")
+        look.look_at_text(path)
+        if not path.is_file():
+            raise ValueError(f"{path} is not a file")
         if (size := path.stat().st_size) > MAX_TEXT_BYTES:
             raise ValueError(f"{path} has {size:,} bytes: use at most {MAX_TEXT_BYTES:,}")
+    for text, other in combinations(reversed(paths), 2):
+        if told := look.told_of_shared(text, other):
+            raise ValueError(f"{text}: {told}, so that what an entry knows of it cannot be told")
     if train is not None and valid is not None:
         read = [path.read_bytes() for path in paths]
         return Texts(train=read[0], valid=read[1], fresh=read[2] if len(read) > 2 else None)

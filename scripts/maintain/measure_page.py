@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
-sys.path.append(str(Path(__file__).parents[2] / "tests" / "project"))  # for browser.py
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "project"))  # for browser.py, programs.py
 
 import browser  # pyright: ignore[reportMissingImports]
 import numpy as np
+import programs  # pyright: ignore[reportMissingImports]
 import torch
 import tyro
 from benchmarks.measuring import Row
@@ -56,10 +57,10 @@ def main(run_dir: Annotated[Path, tyro.conf.Positional], max_tokens: int = 100_0
         run_dir: The run folder.
         max_tokens: Tokens of the validation text on which the cost of int8 is measured.
     """
-    if reason := browser.missing():
-        raise ValueError(reason)
     folder = RunFolder(run_dir)
     model, rounded = folder.load_model(), folder.load_model()
+    if reason := programs.why_not("chromium", "chromedriver"):
+        raise ValueError(reason)
     rounded.load_state_dict(rounded_to_int8(model.state_dict()))
     with tempfile.TemporaryDirectory() as scratch, browser.Browser() as chromium:
         page, exact = Path(scratch) / "page.html", Path(scratch) / "exact.html"

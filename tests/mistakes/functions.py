@@ -179,9 +179,9 @@ def rms_norm(x: Array, weight: Array, eps: float) -> Answers:
             answers[f"eps is always {other:g} and the argument is ignored"] = (
                 x / np.sqrt(square + other) * weight
             )
-    if x.ndim == 2 and x.shape[0] == x.shape[1]:
+    if x.ndim > 1 and len(set(x.shape)) == 1:
         answers["keepdim=True is missing: each row is divided by the roots of all rows"] = (
-            x / np.sqrt(square + eps)[:, 0] * weight
+            x / np.sqrt(square + eps)[..., 0] * weight
         )
     if x.ndim > 1:
         for axis, place in {0: "the first axis", -2: "the axis before the last"}.items():
@@ -233,7 +233,7 @@ def softmax_values(x: Array, dim: int) -> Answers:
         ),
         "the probabilities are those of -x": softmax(-wide(x), dim),
     }
-    if np.ndim(x) == 2 and x.shape[0] == x.shape[1] and dim in (1, -1):
+    if np.ndim(x) > 1 and len(set(x.shape)) == 1 and dim in (np.ndim(x) - 1, -1):
         powers = np.exp(wide(x) - wide(x).max(dim, keepdims=True))
         answers["keepdim=True is missing: each row is divided by the sums of all rows"] = (
             powers / powers.sum(dim)

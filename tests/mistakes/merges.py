@@ -43,6 +43,14 @@ def bpe_merges(
         "ties go to the smaller pair: the lexicographically greater one wins": train(
             rank=lambda pair, count: (count, Reversed(pair))
         ),
+        **(
+            {}
+            if special_tokens
+            else {
+                "an empty list of special tokens cuts the text everywhere: the pattern of none"
+                " fits anywhere": train(list(decoded))
+            }
+        ),
         "ties go to the pair that was seen first": train(rank=lambda _, count: count),
         "ties are broken by the joined bytes, not by the pair": train(
             rank=lambda pair, count: (count, pair[0] + pair[1])

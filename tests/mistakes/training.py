@@ -190,13 +190,19 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
     matrices = [g for g in present if g.ndim == 2]
     first, last = (places[0], places[-1]) if places else (0, 0)
     return {
-        "nothing is clipped: p.grad * factor makes a new tensor, so scale in place (mul_); a"
-        " generator of parameters can be walked through only once": scaled(lambda _: 1.0),
+        "nothing is clipped: p.grad * factor makes a new tensor, so scale in place (mul_)": scaled(
+            lambda _: 1.0
+        ),
         "each gradient is clipped by its own norm, not by the joint one": scaled(each),
         "values are clamped, not scaled": [
             None if g is None else np.clip(g, -max_l2_norm, max_l2_norm) for g in given
         ],
-        "the root is missing from the norm": scaled(lambda _: max_l2_norm / (norm**2 + 1e-6)),
+        "the root is missing from the norm": scaled(
+            lambda _: max_l2_norm / (norm**2 + 1e-6) if norm**2 > max_l2_norm else 1.0
+        ),
+        "the root is missing from the norm that divides": scaled(
+            lambda _: max_l2_norm / (norm**2 + 1e-6) if norm > max_l2_norm else 1.0
+        ),
         "the L1 norm is used": scaled(lambda _: min(1.0, max_l2_norm / (total + 1e-6))),
         "the largest value stands in for the norm": scaled(
             lambda _: min(1.0, max_l2_norm / (top + 1e-6))
@@ -217,10 +223,10 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             lambda _: max_l2_norm / norm if norm > max_l2_norm else 1.0
         ),
         "the norm is averaged over the parameters": scaled(
-            lambda _: min(1.0, max_l2_norm * math.sqrt(count) / (norm + 1e-6))
+            lambda _: min(1.0, max_l2_norm / (norm / math.sqrt(count) + 1e-6))
         ),
         "the norm is divided by the number of parameters": scaled(
-            lambda _: min(1.0, max_l2_norm * count / (norm + 1e-6))
+            lambda _: min(1.0, max_l2_norm / (norm / count + 1e-6))
         ),
         "only matrices are scaled": [
             None if g is None else g * (right if g.ndim == 2 else 1.0) for g in given

@@ -96,6 +96,7 @@ def train_bpe(
     special_tokens: Sequence[str],
     rank: Callable[[Merge, int], Any] | None = None,
     counts: Counter[str] | None = None,
+    fewest: int = 1,
 ) -> list[Merge]:
     """Count everything anew before each merge; the pair with the greatest rank is merged.
 
@@ -105,6 +106,7 @@ def train_bpe(
         special_tokens: As for the adapter.
         rank: Orders pairs with their counts.
         counts: Occurrences of each pre-token, instead of those in the text.
+        fewest: Stop when no pair occurs this often.
     """
     rank = rank or usual_rank()
     counts = pretokens(text, special_tokens) if counts is None else counts
@@ -115,7 +117,7 @@ def train_bpe(
         for tokens, count in splits:
             for pair in pairs_of(tokens):
                 pair_counts[pair] += count
-        if not pair_counts:
+        if not pair_counts or max(pair_counts.values()) < fewest:
             break
         best = max(pair_counts, key=lambda pair: rank(pair, pair_counts[pair]))
         merges.append(best)

@@ -35,7 +35,7 @@ def tensors(
         if isinstance(value, dict):
             made[name] = tensors(value, dtypes, strided)
         elif isinstance(value, np.ndarray):
-            tensor = torch.tensor(value)
+            tensor = torch.tensor(value.copy(order="C"))  # Contiguous, unless it is asked for.
             if name in dtypes:
                 tensor = tensor.to(getattr(torch, dtypes[name]))
             made[name] = placed(reordered(tensor) if name in strided else tensor)
@@ -166,7 +166,9 @@ def backward(
     output = getattr(adapters, function)(**made)
     leaves = leaves_of(output)
     if leaves:
-        output.backward(torch.tensor(cotangent, dtype=output.dtype))
+        weight = torch.tensor(cotangent, dtype=output.dtype)
+        # A number may have axes of size 1.
+        output.backward(weight.reshape(output.shape) if output.numel() == 1 else weight)
     gradients = {name: plain_gradient(given[name].grad) for name in inputs}
     others = [leaf for leaf in leaves if all(leaf is not given[name] for name in inputs)]
     gradients |= weight_gradients({name: given[name] for name in weights}, others)

@@ -17,15 +17,20 @@ from probes.model import Plain
 
 
 def encode(adapters: Any, tokenizer: Plain, texts: list[str]) -> Plain:
-    """Encode texts with one tokenizer, decode what came out, and name the types of the ids."""
+    """Encode texts with one tokenizer, and name the types of what came out."""
     made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
     encoded = [made.encode(text) for text in texts]
     return {
         "ids": [ids_of(ids, "encode") for ids in encoded],
         "container": type(encoded[0]).__name__,
         "kinds": sorted({type(token).__name__ for ids in encoded for token in ids}),
-        "decoded": [str(made.decode(ids)) for ids in encoded],
     }
+
+
+def there_and_back(adapters: Any, tokenizer: Plain, texts: list[str]) -> list[str]:
+    """Decode what a tokenizer makes of texts."""
+    made = adapters.get_tokenizer(**copy.deepcopy(tokenizer))
+    return [str(made.decode(made.encode(text))) for text in texts]
 
 
 def ids_of(tokens: Iterable[Any], source: str = "encode_iterable") -> list[int]:
@@ -264,7 +269,7 @@ def train_bpe_time(
 
 def train_bpe_on_nothing(adapters: Any, text: bytes, special_tokens: list[str]) -> Plain:
     """Train on a text without any pair and name what is raised ("" if nothing)."""
-    train_bpe(adapters, b"ab ab", 300, special_tokens)
+    train_bpe(adapters, b"ab cd", 257 + len(special_tokens), special_tokens)
     try:
         seen = train_bpe(adapters, text, 300, special_tokens)
     except Exception as error:

@@ -37,7 +37,8 @@ def optimize(
         groups: Parameter groups: arrays under "params", and options of the group's own.
         options: The constructor's keyword arguments.
         gradients: A row for each step, an entry for each parameter over all groups.
-        rates: The learning rate that all groups are set to before each step.
+        rates: The learning rate that all groups are set to before each step, under the name that
+            they have for it.
         given_as: Pass the parameters as "list", "generator" (one group) or "groups".
         restart_after: Go on in a fresh optimizer with the saved state after this many steps.
         rival: Steps that another optimizer takes in between.
@@ -52,6 +53,7 @@ def optimize(
     other = optimizer_class([other_parameter], **options)
     first_groups = groups if added_after is None else groups[:-1]
     optimizer = make_optimizer(optimizer_class, first_groups, options, given_as)
+    rate = its_name_for_the_rate(optimizer.param_groups[0], options["lr"])
     trail, touched = [], False
     for step, row in enumerate(gradients):
         if step == added_after:
@@ -61,9 +63,8 @@ def optimize(
         for _ in range(rival):
             other_parameter.grad = torch.full((3,), 0.5)
             other.step()
-        if rates is not None:
-            for group in optimizer.param_groups:
-                group["lr"] = rates[step]
+        for group in optimizer.param_groups if rates else []:
+            group[rate] = rates[step]
         for group in optimizer.param_groups if changes else []:
             group.update(changes[step])
         parameters = [parameter for group in groups for parameter in group["params"]]
@@ -72,7 +73,15 @@ def optimize(
         optimizer.step()
         touched |= any(map(has_another_gradient, parameters, row))
         trail.append([plain(parameter) for parameter in parameters])
-    return {"trail": trail, "gradients_changed": bool(touched)}
+    names = sorted(optimizer.param_groups[0].keys() - {"params"})
+    return {"trail": trail, "gradients_changed": bool(touched), "names": names}
+
+
+def its_name_for_the_rate(group: dict[str, Any], first_lr: float) -> str:
+    """Return "lr", or what stands in a group in its place; what it is called is asked elsewhere."""
+    if "lr" in group:
+        return "lr"
+    return next((name for name, value in group.items() if value == first_lr), "lr")
 
 
 def has_another_gradient(parameter: nn.Parameter, gradient: Array | None) -> bool:

@@ -15,14 +15,6 @@ from pathlib import Path
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
-def missing():
-    """Say what is not installed, or nothing."""
-    for program in ("chromium", "chromedriver"):
-        if shutil.which(program) is None:
-            return f"{program} is not installed (Debian: chromium, chromium-driver)"
-    return ""
-
-
 class Browser:
     """A session of headless Chromium; a context manager."""
 

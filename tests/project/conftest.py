@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import browser
+import programs
 import pytest
 import torch
 from hypothesis import settings
@@ -24,6 +25,21 @@ pytest.register_assert_rewrite("norm_claims")
 # A shared machine stands still for longer than Hypothesis's 200 ms now and then.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+
+def pytest_itemcollected(item):
+    """Let a warning fail a test of this folder, and whatever asks for a browser need one."""
+    item.add_marker(pytest.mark.filterwarnings("error"), append=False)
+    if "chromium" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.needs("chromium", "chromedriver"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    for marker in item.iter_markers("needs"):
+        if reason := programs.why_not(*marker.args):
+            item.user_properties.append(("missing", reason))
+            pytest.skip(reason)
 
 
 def pytest_generate_tests(metafunc):

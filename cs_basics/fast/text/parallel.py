@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.synchronize import Event
 from typing import Any, TypeVar
 
 OnProgress = Callable[[str, str, int, int], None]
@@ -46,7 +47,7 @@ def map_in_order(
     Workers end with this process, even if it is killed.
 
     Raises:
-        ChildProcessError: A worker has been killed.
+        ChildProcessError: A worker has been killed, or none could be started.
     """
     if num_workers == 1:
         yield from map(function, tasks)
@@ -54,8 +55,12 @@ def map_in_order(
     # Forked workers start at once and share the memory of what is loaded; other systems lack fork.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     pending: deque[Future[Result]] = deque()
+    has_started = context.Event()
     pool = ProcessPoolExecutor(
-        num_workers, mp_context=context, initializer=_start_worker, initargs=(function,)
+        num_workers,
+        mp_context=context,
+        initializer=_start_worker,
+        initargs=(function, has_started),
     )
     try:
         for task in tasks:
@@ -65,6 +70,11 @@ def map_in_order(
         while pending:
             yield pending.popleft().result()
     except BrokenProcessPool:
+        if not has_started.is_set():
+            raise ChildProcessError(
+                "no worker could be started: each of them imports the script that starts it, which "
+                'must do its work below `if __name__ == "__main__":`; num_workers=1 needs none'
+            ) from None
         raise ChildProcessError(
             f"one of {num_workers} workers was killed, perhaps for lack of memory: use fewer"
         ) from None
@@ -75,9 +85,10 @@ def map_in_order(
 _worker_function: Callable[[Any], Any]
 
 
-def _start_worker(function: Callable[[Any], Any]) -> None:
+def _start_worker(function: Callable[[Any], Any], has_started: Event) -> None:
     """Remember the function in a new worker; an interrupt is the parent's to handle."""
     global _worker_function
+    has_started.set()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker_function = function

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import adapters
 import pytest
+from compare import EXPLANATION
 from faults.bank import ADAPTERS, chosen, load
 from faults.report import Totals, markdown
-from faults.run import CONTROL, EXPLANATION, Failure, Result, naming
+from faults.run import CONTROL, Failure, Result, naming
 
 ROOT = Path(__file__).parents[3]
 FAULTS = [case for case in load() if case.is_fault]

@@ -13,7 +13,7 @@ from conftest import ROOT
 from cs_basics.fast import accelerate, compile_training
 from cs_basics.fast import training as fast_training
 from cs_basics.fast.adamw import FusedAdamW, numbers, update_in_place
-from cs_basics.fast.compilation import compiled_code_folder, reason_not_to_compile
+from cs_basics.fast.compilation import compiled_code_folder
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native import ahead_of_time
 from cs_basics.fast.native.ahead_of_time import BOOK_FILES, CompiledLoss, NotCompiledError, key
@@ -32,6 +32,7 @@ JOB = {
 }  # fmt: skip
 needs_a_compiler = [
     pytest.mark.compile,
+    pytest.mark.needs("g++"),
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),  # PyTorch's own, of what it does to compile.
 ]
@@ -56,8 +57,6 @@ class Compiled:
 @pytest.fixture(scope="module")
 def compiled():
     # In the user's cache: what it holds under this key was made by these very sources.
-    if reason := reason_not_to_compile(torch.device("cpu")):
-        pytest.skip(f"torch.compile does not work here: {reason}")
     return Compiled()
 
 

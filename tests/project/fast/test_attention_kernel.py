@@ -10,7 +10,6 @@ from conftest import ROOT
 
 from cs_basics.fast import accelerate
 from cs_basics.fast.attention import rotate_half_split
-from cs_basics.fast.compilation import reason_not_to_compile
 from cs_basics.fast.loss import loss_function
 from cs_basics.fast.native import attention_kernel
 from cs_basics.fast.native.attention_kernel import rotated_causal_attention, use_kernel
@@ -21,6 +20,7 @@ from cs_basics.variants.model import build_model
 
 pytestmark = [
     pytest.mark.compile,
+    pytest.mark.needs("g++"),
     pytest.mark.filterwarnings("ignore"),  # torch's own, about its internals
 ]
 
@@ -38,8 +38,6 @@ SHAPES = [
 
 @pytest.fixture(autouse=True)
 def _loaded():
-    if reason := reason_not_to_compile(torch.device("cpu")):
-        pytest.skip(f"torch.compile does not work here: {reason}")
     assert attention_kernel.load_kernel()
 
 

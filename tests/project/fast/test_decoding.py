@@ -12,7 +12,6 @@ from torch import nn
 from cs_basics.fast import accelerate, batch_generator, compilation, decoding
 from cs_basics.fast.activation_checkpointing import checkpoint_blocks
 from cs_basics.fast.cached import DecodingLM, KVCache, decoding_model
-from cs_basics.fast.compilation import reason_not_to_compile
 from cs_basics.fast.decoding import ROW_CLASSES, Decoder, RowLinear, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate
@@ -259,14 +258,13 @@ def test_bfloat16_weights_give_the_tokens_of_the_same_model_without_a_cache():
 
 
 @pytest.mark.compile
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("num_rows", [1, 3])
 def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows, monkeypatch):
     from torch._dynamo.utils import counters
 
-    if reason := reason_not_to_compile(torch.device("cpu")):
-        pytest.skip(f"torch.compile does not work here: {reason}")
     monkeypatch.setattr(decoding, "PLACES", 4)
     model = sharp_model(num_layers=1)
     torch.compiler.reset()
@@ -335,6 +333,7 @@ def test_without_a_compiler_generation_goes_on_and_says_so(model, monkeypatch, c
 
 
 @pytest.mark.compile
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
@@ -346,8 +345,6 @@ def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts" / "maintain"))
     from process import pack_weights
 
-    if reason := reason_not_to_compile(torch.device("cpu")):
-        pytest.skip(f"torch.compile does not work here: {reason}")
     torch.compiler.reset()
     texts: list[list[list[int]]] = []
     with config.patch(freezing=False):  # Put back afterwards.

@@ -8,7 +8,6 @@ import torch
 
 from cs_basics.fast import accelerate, checkpoint_blocks, loss
 from cs_basics.fast.adamw import FusedAdamW
-from cs_basics.fast.compilation import reason_not_to_compile
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.transformer import FastTransformerLM
 from cs_basics.functional import cross_entropy
@@ -63,11 +62,10 @@ def test_the_twins_reach_the_losses_of_the_book(config, tmp_path, monkeypatch):
 
 
 @pytest.mark.compile
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # PyTorch's own, of what it does to compile.
 def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config, tmp_path, caplog):
-    if reason := reason_not_to_compile(torch.device("cpu")):
-        pytest.skip(f"torch.compile does not work here: {reason}")
     names = ("off", "auto", "again")
     runs = {
         # Large enough for the gradient of the embedding to be shared out among threads.

@@ -7,7 +7,6 @@ import torch
 
 from cs_basics.fast import compilation
 from cs_basics.fast.adamw import FusedAdamW, update_in_place
-from cs_basics.fast.compilation import reason_not_to_compile
 from cs_basics.optim import AdamW
 
 CPU = torch.device("cpu")
@@ -107,13 +106,12 @@ def test_a_closure_is_called_once_with_gradients():
 
 
 @pytest.mark.compile
+@pytest.mark.needs("g++")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_compiled_it_gives_the_same_numbers_and_is_compiled_for_kinds_of_shapes_only():
     from torch._dynamo.utils import counters
 
-    if reason := reason_not_to_compile(CPU):
-        pytest.skip(f"torch.compile does not work here: {reason}")
     torch.compiler.reset()
     counters.clear()
     optimizers = both(shapes=[(7,), (3, 5), (16, 4), (33,), (12, 12)])

@@ -116,7 +116,11 @@ def mask_changed(q, k, v, mask):
     return attention(q, k, v, None if mask is None else ~mask.logical_not_())
 
 
-@fault(SDPA, "view() needs contiguous inputs and a full mask", "on contiguous tensors")
+@fault(
+    SDPA,
+    "view() needs contiguous inputs and a full mask",
+    ("on contiguous tensors", "rows may share one"),
+)
 @attend
 def flattened_batch(q, k, v, mask):
     flat = [x.view(-1, *x.shape[-2:]) for x in (q, k, v)]

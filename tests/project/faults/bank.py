@@ -70,6 +70,10 @@ class Case:
     def title(self) -> str:
         return f"{self.problem}: {self.name}"
 
+    @property
+    def problems(self) -> tuple[str]:
+        return (self.problem,)
+
 
 BANK: list[Case] = []
 

@@ -19,7 +19,7 @@ import torch
 from cs_grader.outputs.clusters import find_clusters
 from cs_grader.result import Fingerprint, Item, Problem, Result
 from faults.bank import Case
-from faults.run import run_each, run_items
+from faults.run import put_in_place, run_each, run_items
 
 MOST_OTHERS = 20
 # Rows are looked up: whoever is right is right in every bit.
@@ -122,7 +122,7 @@ def examine(classroom: Classroom, jobs: int, on_work: Callable[[int], None]) -> 
         rows[works_of[id(case)]] = found
         on_work(len(works))
 
-    run_each(written, 0, jobs, rows_of, take)
+    run_each(written, 0, jobs, rows_of, take, put_in_place)
     if errors:
         raise RuntimeError(errors[0])
     return rows

@@ -195,7 +195,11 @@ fault("softmax", "the result is always float32", "dtype float32")(
 )
 
 
-@fault("softmax", "the maximum is over the whole tensor", "whole tensor")
+@fault(
+    "softmax",
+    "the maximum is over the whole tensor",
+    ("whole tensor", "rows in the batch; there may be none"),
+)
 @softmax_of
 def global_maximum(x, dim):
     powers = (x - x.max()).exp()
@@ -376,7 +380,9 @@ def averaged_over_first_axis(logits, targets):
     return losses.sum() / logits.shape[0] if logits.ndim > 1 else losses
 
 
-@fault("cross_entropy", "only two-dimensional logits are understood", "if the logits have two axes")
+@fault(
+    "cross_entropy", "only two-dimensional logits are understood", "another number of leading axes"
+)
 @loss
 def two_dimensional_only(logits, targets):
     return -torch.log_softmax(logits, -1)[torch.arange(len(logits)), targets].mean()

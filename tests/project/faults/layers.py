@@ -37,7 +37,11 @@ def square_not_transposed(x, weight):
     return x @ weight if weight.shape[0] == weight.shape[1] else x @ weight.T
 
 
-@fault("linear", "view() needs the input to be contiguous", "on contiguous tensors")
+@fault(
+    "linear",
+    "view() needs the input to be contiguous",
+    ("on contiguous tensors", "there may be none"),
+)
 @linear_layer
 def flattened_by_view(x, weight):
     return (x.view(-1, x.shape[-1]) @ weight.T).view(*x.shape[:-1], -1)
@@ -190,7 +194,9 @@ fault("silu", "the sigmoid is of -x", "sigmoid is of -x")(silu_of(lambda x: x * 
 fault("silu", "exp(x) / (1 + exp(x)) overflows", "exp overflows")(
     silu_of(lambda x: x * (x.exp() / (1 + x.exp())))
 )
-fault("silu", "the branch that is not taken overflows in the gradient", "worst at [0]: got nan")(
+fault(
+    "silu", "the branch that is not taken overflows in the gradient", "worst at [0, 0, 0]: got nan"
+)(
     silu_of(
         lambda x: torch.where(
             x >= 0, x / (1 + torch.exp(-x)), x * torch.exp(x) / (1 + torch.exp(x))

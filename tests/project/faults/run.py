@@ -12,14 +12,15 @@ import re
 import signal
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
+from compare import EXPLANATION
 from points import points
 from report import RUBRIC
 
@@ -30,9 +31,8 @@ EXAMINATION = ROOT / "tests"
 # Seconds of CPU time; ten times as many by the clock, for a child that waits instead.
 CHILD_LIMIT_S = 240
 
-# How the examination introduces the mistake that an answer fits, and what an exception hangs on.
-EXPLANATION = "This is what comes out when"
-CONTROL = "The same call runs"
+# How the examination introduces what a failure hangs on, beside the mistake that an answer fits.
+CONTROL = "The same call"
 
 # The stand-ins as adapters of a repository of their own, for probes that start another process.
 ADAPTERS_FILE = """
@@ -113,24 +113,37 @@ def examine(cases: Sequence[Case], seed: int, jobs: int, on_result: OnResult) ->
         results.append(Result(case, seed, [i.nodeid for i in items], failures, lost, error))
         on_result(results[-1])
 
-    run_each(cases, seed, jobs, failures_of, take)
+    run_each(cases, seed, jobs, failures_of, take, put_in_place)
     return results
 
 
+class Subject(Protocol):
+    """Something that items are run on."""
+
+    @property
+    def problems(self) -> Collection[str]:
+        """Those whose items are run."""
+        ...
+
+
 Look = Callable[[list[pytest.Item]], list[dict[str, Any]]]
-"""Runs the items of a case's problem; what it returns can be written as JSON."""
-Take = Callable[[Case, Sequence[pytest.Item], list[dict[str, Any]], str], None]
-"""Takes a case, the items of its problem, what Look returned, and why it did not."""
+"""Runs the items of a case's problems; what it returns can be written as JSON."""
+Take = Callable[[Any, Sequence[pytest.Item], list[dict[str, Any]], str], None]
+"""Takes a case, the items of its problems, what Look returned, and why it did not."""
+Prepare = Callable[[Any, Path, pytest.Config], None]
+"""Lets this process examine the case, which has a folder of its own."""
 
 
-def run_each(cases: Sequence[Case], seed: int, jobs: int, look: Look, take: Take) -> None:
+def run_each(
+    cases: Sequence[Subject], seed: int, jobs: int, look: Look, take: Take, prepare: Prepare
+) -> None:
     """Let `look` see every case in a process of its own; `take` gets what it returned.
 
     Raises:
         RuntimeError: The examination could not be collected.
     """
     with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
-        bank = Examiner(cases, jobs, Path(folder), look, take)
+        bank = Examiner(cases, jobs, Path(folder), look, take, prepare)
         options = ["--exam-seed", str(seed), "--ignore", str(EXAMINATION / "project")]
         options += ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), "-s", "-q"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -144,13 +157,20 @@ class Examiner:
     """A pytest plugin that runs the collected items once for each case instead of once."""
 
     def __init__(
-        self, cases: Sequence[Case], jobs: int, folder: Path, look: Look, take: Take
+        self,
+        cases: Sequence[Subject],
+        jobs: int,
+        folder: Path,
+        look: Look,
+        take: Take,
+        prepare: Prepare,
     ) -> None:
         self.cases = cases
         self.jobs = jobs
         self.folder = folder
         self.look = look
         self.take = take
+        self.prepare = prepare
         self.num_taken = 0
 
     @pytest.hookimpl(tryfirst=True)
@@ -160,24 +180,46 @@ class Examiner:
         # These import for seconds when they are used first: once here, not in every child.
         torch.empty(1, 2, device="meta") @ torch.empty(2, 1, device="meta")
         torch.use_deterministic_algorithms(False)
-        running: dict[int, tuple[Case, Path, list[pytest.Item]]] = {}
+        running: dict[int, tuple[Subject, Path, list[pytest.Item]]] = {}
         for number, case in enumerate(self.cases):
             if len(running) >= self.jobs:
                 self.wait_for_one(running)
-            items = [item for item in session.items if case.problem in problems_of(item)]
+            items = [
+                item
+                for item in session.items
+                if not set(case.problems).isdisjoint(problems_of(item))
+            ]
             if not items:
-                raise session.Failed(f"no item belongs to the problem {case.problem}")
+                raise session.Failed(f"no item belongs to the problems {case.problems}")
             place = self.folder / str(number)
             place.mkdir()
             child = os.fork()
             if child == 0:
-                run_child(case, items, place, self.look)
+                self.run_child(case, items, place)
             running[child] = case, place, items
         while running:
             self.wait_for_one(running)
         return True
 
-    def wait_for_one(self, running: dict[int, tuple[Case, Path, list[pytest.Item]]]) -> None:
+    def run_child(self, case: Subject, items: list[pytest.Item], place: Path) -> None:
+        """Look at the case in this forked process, leave what is seen in a file, and end."""
+        code = 1
+        try:
+            signal.setitimer(signal.ITIMER_PROF, CHILD_LIMIT_S)
+            signal.alarm(10 * CHILD_LIMIT_S)
+            silence = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silence, 1)
+            os.dup2(silence, 2)
+            tempfile.tempdir = str(place)
+            self.prepare(case, place, items[0].config)
+            (place / "rows.json").write_text(json.dumps(self.look(items)))
+            code = 0
+        except BaseException:
+            (place / "error.txt").write_text(traceback.format_exc())
+        finally:
+            os._exit(code)
+
+    def wait_for_one(self, running: dict[int, tuple[Subject, Path, list[pytest.Item]]]) -> None:
         child, status = os.wait()
         case, place, items = running.pop(child)
         rows, error = [], ""
@@ -209,26 +251,12 @@ def problems_of(item: pytest.Item) -> Iterator[str]:
         yield marker.args[0]
 
 
-def run_child(case: Case, items: list[pytest.Item], place: Path, look: Look) -> None:
-    """Look at the case in this forked process, leave what is seen in a file, and end."""
-    code = 1
-    try:
-        signal.setitimer(signal.ITIMER_PROF, CHILD_LIMIT_S)
-        signal.alarm(10 * CHILD_LIMIT_S)
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        tempfile.tempdir = str(place)
-        adapters = importlib.import_module("adapters")
-        for name, stand_in in case.stand_ins.items():
-            setattr(adapters, name, stand_in)
-        adapters.__file__ = str(write_adapters(case, place))
-        (place / "rows.json").write_text(json.dumps(look(items)))
-        code = 0
-    except BaseException:
-        (place / "error.txt").write_text(traceback.format_exc())
-    finally:
-        os._exit(code)
+def put_in_place(case: Case, place: Path, _: pytest.Config) -> None:
+    """Put a case's stand-ins in the adapters' place."""
+    adapters = importlib.import_module("adapters")
+    for name, stand_in in case.stand_ins.items():
+        setattr(adapters, name, stand_in)
+    adapters.__file__ = str(write_adapters(case, place))
 
 
 def write_adapters(case: Case, place: Path) -> Path:

@@ -61,7 +61,7 @@ fault(CLIPPING, "small gradients are scaled up to the bound", "below the bound")
     clipping(is_clipped=lambda *_: True)
 )
 fault(CLIPPING, "squares of bfloat16 are summed in bfloat16", "eight binary digits")(
-    clipping(lambda gs: sum(((g**2).sum() for g in gs), torch.zeros((), dtype=gs[0].dtype)) ** 0.5)
+    clipping(lambda gs: (sum((g**2).sum() for g in gs) or torch.zeros(())) ** 0.5)
 )
 fault(CLIPPING, "the L1 norm is used", "L1")(clipping(lambda gs: sum(g.abs().sum() for g in gs)))
 fault(CLIPPING, "the largest value stands in for the norm", "largest value")(

@@ -4,14 +4,11 @@ import dataclasses
 import itertools
 import json
 
-import browser
 import pytest
 from sample_results import NASTY, everyone, item, result
 
 from cs_grader.outputs.class_page import class_page
 from cs_grader.outputs.write import write_class, write_outputs
-
-pytestmark = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 
 NUM = 200
 SHOWN = "return [...document.querySelectorAll('#class tbody tr:not([hidden])')]"

@@ -263,6 +263,7 @@ def test_nothing_runs_on_after_a_kill(class_folder, tmp_path):
         time.sleep(0.1)
 
 
+@pytest.mark.needs
 def test_one_submission_writes_its_report(class_folder, tmp_path):
     finished = grade(class_folder / "ann", "--out", tmp_path / "out", *OPTIONS)
     assert finished.returncode == 0
@@ -300,6 +301,7 @@ def test_a_submission_that_takes_longer_than_its_minutes_is_ended(class_folder, 
 )
 def test_bad_usage_is_one_line(class_folder, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")  # A program that is missing is told after that.
     arguments = [str(class_folder / "ann") if a == "SUBMISSION" else a for a in arguments]
     finished = grade(*arguments)
     assert finished.returncode == 2

@@ -118,8 +118,6 @@ def test_processes_that_end_take_no_time_from_those_that_compute(monkeypatch, cp
 @pytest.mark.parametrize("action", [6, 26, 27])
 @pytest.mark.parametrize("tier", TIERS)
 def test_waiting_is_bounded_in_total_whatever_is_done_to_the_server(tmp_path, tier, action):
-    if reason := tiers.why_not(tier):
-        pytest.skip(f"{tier}: {reason}")
     stage = staged(tmp_path)
     limits = sandbox.Limits(idle_s=60, total_idle_s=3)
     own = Connection(tier, stage, limits, {"own_names": own_names(stage.submission)}, budget_s=600)
@@ -196,9 +194,8 @@ def test_one_accident_while_a_submission_is_imported_costs_nothing():
     assert next(endings) == "died"  # Twice would be no accident: it is not tried again.
 
 
+@pytest.mark.needs("bwrap")
 def test_a_wall_that_leaves_something_open_is_none(monkeypatch):
-    if reason := tiers.why_not("bubblewrap"):
-        pytest.skip(reason)
     monkeypatch.setattr(tiers, "CLOSED", (*tiers.CLOSED, Path("/usr")))
     told = "/usr can be read from the inside: keep others from reading that"
     assert tiers.why_not("bubblewrap") == told
@@ -220,8 +217,6 @@ def test_a_flood_is_drained_and_cut(connection):
 )
 @pytest.mark.parametrize("tier", TIERS)
 def test_what_the_import_starts_costs_nothing(tmp_path, tier, at_import):
-    if reason := tiers.why_not(tier):
-        pytest.skip(f"{tier}: {reason}")
     stage = staged(tmp_path, f"{ADAPTERS}\n{at_import}\n")
     more = {"own_names": own_names(stage.submission)}
     own = Connection(tier, stage, sandbox.Limits(), more, budget_s=600)

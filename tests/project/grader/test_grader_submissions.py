@@ -1,5 +1,6 @@
 """Copies of submissions hold their files and nothing that could do harm."""
 
+import csv
 import errno
 import json
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cs_grader.inside.removal import remove
-from cs_grader.outside import archives, clean_copy
+from cs_grader.outside import archives, batch, clean_copy
 from cs_grader.outside.clean_copy import RefusedError
 from cs_grader.outside.copying import copy_submission, own_names, python_files
 from cs_grader.outside.submissions import find_submissions, name_of, passed_over
@@ -270,6 +271,52 @@ def test_an_entry_that_cannot_be_unpacked_is_left_out(tmp_path):
     copied = copy_submission(path, tmp_path / "copy")
     assert len(copied.left_out) == 1
     assert copied.left_out[0].startswith("notes.txt: cannot be unpacked")
+
+
+EXPORT = """---
+submission_1001:
+  :submitters:
+  - :name: Ada L\u00f6velace
+    :sid: '17'
+    :email: ada@example.org
+  - :name: "=cmd"
+    :sid:
+    :email: bob@example.org
+  :created_at: 2026-01-02 03:04:05.000000000 Z
+  :results: !ruby/hash:ActiveSupport::HashWithIndifferentAccess
+    output: "\\e[31mno"
+submission_1002:
+  :submitters: []
+"""
+
+
+def test_names_and_addresses_of_an_export_from_gradescope_are_in_the_gradebook(tmp_path):
+    (tmp_path / "submission_metadata.yml").write_text(EXPORT, encoding="utf-8")
+    for number in (1001, 1002, 1003):
+        write(tmp_path / f"submission_{number}")
+    found, _ = find_submissions(tmp_path)
+    assert passed_over(tmp_path) == []
+    out = tmp_path / "out"
+    out.mkdir()
+    batch.write_gradebook(
+        [batch.Graded(submission=one, result=None, fault="none") for one in found], out
+    )
+    with (out / "gradebook.csv").open(encoding="utf-8") as file:
+        rows = {row["submission"]: (row["names"], row["addresses"]) for row in csv.DictReader(file)}
+    assert rows == {
+        "submission_1001": ("Ada L\u00f6velace, =cmd", "ada@example.org, bob@example.org"),
+        "submission_1002": ("", ""),
+        "submission_1003": ("", ""),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "a: b\n", "a: {b: c}\n", "a: [\n", "\udcff"])
+def test_an_export_that_cannot_be_read_is_one_line(tmp_path, text):
+    write(tmp_path / "submission_1001")
+    file = tmp_path / "submission_metadata.yml"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ValueError, match=r"\.yml is not what Gradescope exports: [^\n]+$"):
+        find_submissions(tmp_path)
 
 
 def test_submissions_of_a_class_have_names_of_their_own(tmp_path):

@@ -150,6 +150,7 @@ def test_reference_gets_full_marks_in_a_folder_laid_out_like_theirs(container):
     assert results["extra_data"]["isolation"] in {"bubblewrap", "uid", "process"}
 
 
+@pytest.mark.needs
 def test_a_wrong_submission_is_told_what_is_wrong(container):
     base = container("--only", "silu", "--hidden-items", "after_published")
     adapters = base / "submission" / "tests" / "adapters.py"

@@ -2,7 +2,6 @@
 
 import pytest
 from zoo.animal import ROOT, Animal, Expected, add_to_adapters, build
-from zoo.grading import walled
 
 from cs_grader.outside import sandbox
 from cs_grader.outside.connection import Connection
@@ -29,7 +28,7 @@ def get_tokenizer(vocab, merges, special_tokens=None):
 """
 
 
-@walled
+@pytest.mark.needs("bwrap")
 @pytest.mark.slow
 @pytest.mark.parametrize("chunks", ["list(chunks)", "chunks"])
 def test_memory_is_seen_though_the_file_is_hidden(tmp_path, chunks):

@@ -5,7 +5,6 @@ import re
 import shutil
 import time
 
-import browser
 import pytest
 import torch
 from page_cases import FORMS, SIZES, make_run, open_page
@@ -23,7 +22,6 @@ from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import build_model
 
-needs_browser = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 SPECIALS = [END_OF_TEXT, MARKUP, "</script><script>document.title='owned'</script>", "<!--"]
 
@@ -82,7 +80,6 @@ def write(page, **values):
     return page.run(f"return {text_of('#story')}")
 
 
-@needs_browser
 def test_it_writes_what_generate_writes_with_the_same_seed(page, run):
     written = write(page, prompt="Once", seed="7", maxTokens="30", temperature="0.9", top_p="")
     model, tokenizer = run.load_model(), run.load_tokenizer()
@@ -94,7 +91,6 @@ def test_it_writes_what_generate_writes_with_the_same_seed(page, run):
     assert page.log_entries("browser") == []
 
 
-@needs_browser
 def test_a_rival_goes_on_from_there_and_the_tree_leads_back(page):
     first = write(page, prompt="Once", maxTokens="12", temperature="1")
     page.run("document.querySelectorAll('#story span')[4].click()")
@@ -113,7 +109,6 @@ def test_a_rival_goes_on_from_there_and_the_tree_leads_back(page):
     assert again.startswith(first)
 
 
-@needs_browser
 def test_a_long_story_lets_others_ask_and_can_be_stopped(page):
     fill(page, prompt="Once", maxTokens="5000", temperature="0")
     answered = """
@@ -133,7 +128,6 @@ def test_a_long_story_lets_others_ask_and_can_be_stopped(page):
     assert page.run(count) == written < 5000
 
 
-@needs_browser
 def test_a_text_that_is_markup_stays_a_text(page):
     page.run("document.getElementById('maxTokens').value = 40")
     written = write(page, prompt=MARKUP, temperature="5", top_k="", top_p="")
@@ -150,7 +144,6 @@ def test_a_text_that_is_markup_stays_a_text(page):
     assert MARKUP in json.loads(page.run(names + "glass.tokenizer.name(id)))"))
 
 
-@needs_browser
 def test_nothing_is_loaded_and_a_script_that_got_in_would_not_run(chromium, file, tmp_path):
     hole = "<script>document.title='owned'</script><img src=http://127.0.0.1:9/x onerror=alert(1)>"
     (tmp_path / "hole.html").write_text(file.read_text().replace("<main>", f"<main>{hole}", 1))
@@ -181,7 +174,6 @@ BAD_SETTINGS = {
 }
 
 
-@needs_browser
 @pytest.mark.parametrize("name", BAD_SETTINGS)
 def test_a_bad_setting_is_one_line(page, name):
     value, line = BAD_SETTINGS[name]
@@ -192,7 +184,6 @@ def test_a_bad_setting_is_one_line(page, name):
     assert page.run(f"return {text_of('#story')}") == ""
 
 
-@needs_browser
 def test_a_dropped_file_is_read_if_it_is_text(page):
     drop = """
         const files = new DataTransfer();
@@ -209,7 +200,6 @@ def test_a_dropped_file_is_read_if_it_is_text(page):
     assert page.run(problem) == ""
 
 
-@needs_browser
 def test_a_link_holds_the_settings(page):
     fill(page, prompt="The cat & the #hat", temperature="0.25", top_k="9", top_p="", seed="77")
     page.click("#link")
@@ -221,7 +211,6 @@ def test_a_link_holds_the_settings(page):
     assert page.run(held) == ["The cat & the #hat", "0.25", "9", "", "77"]
 
 
-@needs_browser
 def test_tabs_and_tokens_answer_to_the_keyboard(page):
     right, end = "\ue014", "\ue010"
     page.type("#tab-write", right)
@@ -241,7 +230,6 @@ def test_tabs_and_tokens_answer_to_the_keyboard(page):
     assert page.run(unnamed) == []
 
 
-@needs_browser
 def test_merges_are_stepped_through_from_bytes_to_tokens(page):
     page.click("#tab-look")
     until(page, "document.querySelector('.lens') !== null")
@@ -253,7 +241,6 @@ def test_merges_are_stepped_through_from_bytes_to_tokens(page):
     assert " id" in page.run(f"return {text_of('#merges .soft')}")
 
 
-@needs_browser
 def test_operating_changes_probabilities_and_loss_and_back(page, run):
     page.click("#tab-operate")
     losses = text_of("#losses")
@@ -286,7 +273,6 @@ def test_what_a_model_lacks_has_no_lines():
     assert set(book_lines(bare)) == LINES - {"norm", "rope"}
 
 
-@needs_browser
 def test_lines_of_the_book_are_shown_where_they_are_computed(page):
     shown = page.run("return [...document.querySelectorAll('figcaption')].map(f => f.textContent)")
     assert any(re.match(r"RMSNorm.forward in cs_basics/norms.py, line \d+", one) for one in shown)
@@ -297,7 +283,6 @@ def test_lines_of_the_book_are_shown_where_they_are_computed(page):
     assert source.startswith("def scaled_dot_product_attention(")
 
 
-@needs_browser
 def test_a_phone_never_scrolls_sideways_and_dark_is_dark(page):
     page.resize(390, 844)
     for view in ("write", "look", "operate"):
@@ -313,7 +298,6 @@ def test_a_phone_never_scrolls_sideways_and_dark_is_dark(page):
     assert grounds[1] < 150 < 600 < grounds[0]
 
 
-@needs_browser
 @pytest.mark.parametrize("form", ["tied", "post", "no norms"])
 def test_all_views_open_for_other_forms_of_the_model(chromium, run, tmp_path, form):
     tokenizer = run.load_tokenizer(is_fast=False)

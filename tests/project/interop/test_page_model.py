@@ -3,7 +3,6 @@
 import copy
 import json
 
-import browser
 import numpy as np
 import pytest
 import torch
@@ -18,7 +17,6 @@ from cs_basics.interop.page_file import write_page
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 SPECIALS = [END_OF_TEXT, END_OF_TEXT * 2, "<a b>\n", "\u4e2d\u6587", "'l", "#-", "</script><b>"]
 
 

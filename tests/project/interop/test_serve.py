@@ -428,4 +428,5 @@ def test_serve_says_what_is_wrong_in_one_line(script, run, tmp_path, monkeypatch
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
-    assert "is not installed: pip install -e '.[serve]'" in refused(run.path)
+    assert "is not installed: pip install -e '.[serve]'" in refused(run.path, "--port", 0)
+    assert "holds no run" in refused(tmp_path / "none", "--port", 0)

@@ -3,7 +3,6 @@
 import json
 import re
 
-import browser
 import numpy as np
 import pytest
 import torch
@@ -23,7 +22,6 @@ pytest.importorskip("starlette", reason=needed)
 
 from serve_cases import Served, until  # noqa: E402
 
-pytestmark = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 
 

@@ -137,6 +137,15 @@ SINGLES = {i: bytes([i]) for i in range(256)}
 AB, BC = (b"a", b"b"), (b"b", b"c")
 
 
+def test_special_tokens_of_which_one_begins_with_another_are_not_for_tiktoken():
+    """tiktoken joins them without order, and gives other ids."""
+    specials = ["<a>", "<b>", "<a>b"]
+    with pytest.raises(ValueError, match="token '<a>b' begins with '<a>'"):
+        tiktoken_arguments(
+            Tokenizer(SINGLES | {256: b"<a>", 257: b"<b>", 258: b"<a>b"}, [], specials)
+        )
+
+
 @pytest.mark.parametrize(
     ("vocab", "merges", "message"),
     [

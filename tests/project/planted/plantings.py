@@ -9,6 +9,9 @@ Of each fault the text files say problem, name and file, the right lines (-) and
     == softmax | the sum is over everything | functional.py
     -    return weights / weights.sum(dim=dim, keepdim=True)
     +    return weights / weights.sum()
+
+A file of the independent implementation may be named as independent/functional.py where the text
+file is of the reference, and what a bank wants to know besides follows after further bars.
 """
 
 from collections.abc import Iterator
@@ -34,6 +37,8 @@ class Planting:
     file: str
     right: str
     wrong: str
+    more: tuple[str, ...] = ()
+    """What follows in the first line after the file."""
 
     @property
     def title(self) -> str:
@@ -66,12 +71,18 @@ def load() -> list[Planting]:
 
 
 def of_style(style: str) -> list[Planting]:
-    entries = ("\n" + (HERE / f"{style}.txt").read_text(encoding="utf-8")).split("\n== ")[1:]
+    return read(HERE / f"{style}.txt", style)
+
+
+def read(path: Path, style: str) -> list[Planting]:
+    entries = ("\n" + path.read_text(encoding="utf-8")).split("\n== ")[1:]
     return [entry_of(style, entry + "\n") for entry in entries]
 
 
 def entry_of(style: str, entry: str) -> Planting:
     head, *lines = entry.splitlines(keepends=True)
-    problem, name, file = (word.strip() for word in head.split("|"))
+    problem, name, file, *more = (word.strip() for word in head.split("|"))
+    folder, _, inside = file.partition("/")
+    style, file = (folder, inside) if folder in SOURCES else (style, file)
     right, wrong = ("".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
-    return Planting(style, problem, name, file, right, wrong)
+    return Planting(style, problem, name, file, right, wrong, tuple(more))

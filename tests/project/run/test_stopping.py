@@ -190,7 +190,7 @@ def test_a_run_that_had_no_memory_for_its_model_does_not_lend_its_text_to_anothe
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("cs_basics.run.trainer.build_models", refuse)
+        patch.setattr("cs_basics.run.trainer.build_model", refuse)
         with pytest.raises(MemoryError):
             train_run(tiny_config)
     with pytest.raises(ValueError, match="already holds a run"):

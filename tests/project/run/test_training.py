@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import logging
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -211,6 +212,17 @@ def test_a_finished_run_can_be_resumed_with_more_steps(tiny_config):
     train_run(tiny_config)
     train_run(tiny_config.replace(max_steps=30), resume=True)
     assert final_state(tiny_config)["iteration"] == 30
+
+
+def test_the_rate_before_and_after_is_said_if_a_resumed_run_has_another_length(tiny_config, caplog):
+    caplog.set_level(logging.INFO)
+    # Without a warm-up the rate is 1 + cos(pi step / (length + 1)) halves of the highest one.
+    config = tiny_config.replace(max_steps=3, lr=1e-3, warmup_steps=0, min_lr_ratio=0.0)
+    train_run(config)
+    train_run(config, resume=True)
+    assert "stretched" not in caplog.text
+    train_run(config.replace(max_steps=7), resume=True)
+    assert "was 1.46e-04 at step 3 and is 5.00e-04 at the next" in caplog.text
 
 
 def test_a_run_does_not_go_on_with_a_text_of_another_size(tiny_config, texts, tmp_path):

@@ -92,11 +92,12 @@ class FailingWandb(types.ModuleType):
 
     def __init__(self, broken):
         super().__init__("wandb")
-        self.calls = []
+        self.calls, self.given = [], {}
 
         def make(name):
-            def call(*_, **__):
+            def call(*_, **given):
                 self.calls.append(name)
+                self.given[name] = given
                 if name == broken:
                     raise (SystemExit if broken == "log" else RuntimeError)(f"{name} is broken")
                 return self
@@ -129,6 +130,16 @@ def test_what_wandb_is_sent(tmp_path, monkeypatch):
         log.log(step=1)
         log.finish(tmp_path / "loss.png", ["a story"])
     assert fake.calls == ["Settings", "init", "log", "Table", "Image", "log", "finish"]
+
+
+def test_a_resumed_run_goes_on_under_its_id_at_wandb(tmp_path, monkeypatch):
+    fake = FailingWandb(None)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    for known in (None, "a1b2c3d4"):
+        with MetricsLog(tmp_path / "m.jsonl", CONFIG.replace(wandb="online")):
+            assert (fake.given["init"]["id"], fake.given["init"]["resume"]) == (known, "allow")
+        # As wandb names its folders.
+        (tmp_path / "wandb" / "run-20261128_031523-a1b2c3d4").mkdir(parents=True, exist_ok=True)
 
 
 def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):

@@ -233,6 +233,29 @@ def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, mo
     assert RunFolder(Path("runs/debug-4")).all_checkpoints()[-1].name == "step-00000013.pt"
 
 
+def test_prompts_that_the_model_reads_otherwise_are_hinted_at(script, trained):
+    write = ["generate", trained, "--max-tokens", "2", "--prompt"]
+    assert "hint" not in script(*write, "Once upon").err
+    assert "'Once upon ' ends in a blank" in script(*write, "Once upon ").err
+    told = script(*write, "Once upon a time" * 100).err
+    read = RunFolder(trained).read_config().model.context_length - 1
+    assert f"tokens, and the model reads the last {read}" in told
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-warn"]], ids=["warned", "not warned"])
+def test_what_is_odd_about_a_text_is_said_before_training(train, tmp_path, flags):
+    (odd := tmp_path / "odd.txt").write_text("A story.\nAnother one.\n" * 20)
+    result = train("--valid-text", odd, "--max-steps", "1", *flags)
+    assert result.code == 0, result.err
+    assert ("odd.txt: no <|endoftext|>" in result.out) == (not flags)
+
+
+def test_a_training_text_smaller_than_a_batch_is_said(train, texts, tmp_path):
+    (small := tmp_path / "small.txt").write_bytes(texts[0].read_bytes()[:900])
+    told = train("--train-text", small, "--batch-size", "64").out
+    assert re.search(r"small.txt: \d+ tokens, but one batch has", told)
+
+
 def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "VALID_BYTES", 20_000)  # All is evaluated at the end.
     folder = tmp_path / "run"
@@ -253,6 +276,7 @@ def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, mo
 BAD_TRAINING = {
     "missing text": (["--train-text", "none.txt"], ["none.txt", "does not exist"]),
     "empty text": (["--train-text", "{empty}"], ["empty.txt", "is empty"]),
+    "UTF-16": (["--train-text", "{wide}"], ["wide.txt is UTF-16", "iconv -f UTF-16 -t UTF-8"]),
     "short text": (["--train-text", "{short}"], ["short.txt", "fewer than one context"]),
     "small vocabulary": (["--vocab-size", "256"], ["vocab_size=256", "257"]),
     "heads": (["--num-heads", "5"], ["d_model=32 is not divisible by num_heads=5"]),
@@ -266,10 +290,9 @@ BAD_TRAINING = {
 def test_bad_input_to_training_is_one_line(train, tmp_path, name):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "short.txt").write_text("Too short.")
+    (tmp_path / "wide.txt").write_text("Once upon a time", encoding="utf-16")
     arguments, words = BAD_TRAINING[name]
-    filled = [
-        a.format(empty=tmp_path / "empty.txt", short=tmp_path / "short.txt") for a in arguments
-    ]
+    filled = [a.format(**{p.stem: p for p in tmp_path.glob("*.txt")}) for a in arguments]
     result = train(*filled)
     assert result.code == 2
     assert "Traceback" not in result.err
@@ -307,7 +330,8 @@ def test_cuda_where_there_is_none_is_one_line(train):
 def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, tmp_path):
     text = tmp_path / "same.txt"
     text.write_text("ab " * 400)
-    given = ["--train-text", text, "--valid-text", text, "--run-dir", tmp_path / "run"]
+    (other := tmp_path / "other.txt").write_text("ab " * 399)
+    given = ["--train-text", text, "--valid-text", other, "--run-dir", tmp_path / "run"]
     result = script("train", "debug", *given, *TINY)
     assert result.code == 0, result.err
     assert RunFolder(tmp_path / "run").read_config().model.vocab_size < 300

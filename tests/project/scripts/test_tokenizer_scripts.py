@@ -94,6 +94,18 @@ def test_encoded_text_decodes_to_its_bytes(tmp_path, text, tokenizer, num_worker
     assert "encoding: 0.0 of 0.0 MB (100%)" in done.stderr
 
 
+@pytest.mark.parametrize("program", ["train_tokenizer.py", "encode.py"])
+@pytest.mark.usefixtures("text", "tokenizer")
+def test_what_is_odd_about_the_text_is_said_on_stderr_unless_it_is_not_asked_for(
+    tmp_path, monkeypatch, program
+):
+    monkeypatch.chdir(tmp_path)
+    quiet = next(flags for flags in (TRAIN, ENCODE) if flags[0] == program)
+    told = run(*(flag for flag in quiet if flag != "--no-warn"))
+    assert "warning: text.txt: 1 bytes are not UTF-8 (0.056%" in told.stderr
+    assert "warning" not in run(*quiet, "--overwrite").stderr
+
+
 @pytest.mark.parametrize("script", ["train_tokenizer.py", "encode.py"])
 def test_help_explains_every_flag(script):
     done = run(script, "--help")
@@ -103,8 +115,9 @@ def test_help_explains_every_flag(script):
         assert len(explanation) > 5
 
 
-TRAIN = ("train_tokenizer.py", "--text", "text.txt", "--vocab-size", "300", "--out", "new")
-ENCODE = ("encode.py", "--tokenizer", "tokenizer", "--text", "text.txt", "--out", "new")
+NEW = ("--text", "text.txt", "--out", "new", "--no-warn")
+TRAIN = ("train_tokenizer.py", "--vocab-size", "300", *NEW)
+ENCODE = ("encode.py", "--tokenizer", "tokenizer", *NEW)
 
 
 def changed(flags, **values):

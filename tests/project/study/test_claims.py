@@ -66,10 +66,9 @@ def test_one_other_seed_gives_the_verdict_of_the_page(name):
 
 @pytest.mark.slow
 @pytest.mark.compile
+@pytest.mark.needs("g++")
 def test_the_compiler_makes_the_kernels_of_the_page():
     entry = ENTRIES["one-kernel"]
-    if entry.missing:
-        pytest.skip("torch.compile does not work here")
     assert verdict_with(entry.claim, 0) == on_the_page()[entry.name]
 
 

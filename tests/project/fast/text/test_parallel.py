@@ -1,8 +1,12 @@
 """Work shared out among processes: in order, a little ahead, errors included."""
 
+import os
+import subprocess
+import sys
 from itertools import accumulate
 
 import pytest
+from conftest import ROOT
 
 from cs_basics.fast.text.parallel import default_num_workers, map_in_order
 
@@ -20,6 +24,29 @@ def test_tasks_are_drawn_only_a_little_ahead(num_workers):
 def test_an_error_in_a_worker_reaches_the_caller():
     with pytest.raises(TypeError):
         list(map_in_order(abs, ["not a number"] * 3, 2))
+
+
+UNGUARDED = """
+import sys, types
+from cs_basics.fast.text import parallel
+parallel.sys = types.SimpleNamespace(platform="darwin")  # where workers import the script
+print(list(parallel.map_in_order(abs, [-1, -2], 2)))
+"""
+GUARDED = UNGUARDED.replace("print", 'if __name__ == "__main__": print')
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [(UNGUARDED, 'below `if __name__ == "__main__":`'), (GUARDED, "[1, 2]")],
+    ids=["without a main guard", "with one"],
+)
+def test_a_script_that_workers_import_needs_a_main_guard(tmp_path, program, said):
+    (tmp_path / "script.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert said in (done.stdout + done.stderr).splitlines()[-1]
 
 
 def test_number_of_workers_follows_the_text_unless_given():

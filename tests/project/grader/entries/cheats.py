@@ -230,7 +230,7 @@ def weights_that_know_the_validation_text(here):
     known = here.shop.folder / f"{here.name}-run"
     shutil.copytree(entry / "run" / "tokenizer", known / "tokenizer")
     longer = Recipe(command=COMMAND.replace("--max-steps 60", "--max-steps 400 --lr 1e-2"))
-    here.shop.train(known, longer, texts=("valid", "valid"))
+    here.shop.train(known, longer, texts=("valid", "fresh"))
     shutil.copy(RunFolder(known).all_checkpoints()[-1], newest(entry))
     restate(here.shop, entry)
     return entry

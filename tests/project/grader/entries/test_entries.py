@@ -13,6 +13,7 @@ from tiny import COMMAND, Recipe, Texts, Workshop, copied, write
 from cs_basics.run.folder import RunFolder
 from cs_grader.entries import rerun, wall
 from cs_grader.entries.checks import CHECKS, is_accepted, judge
+from cs_grader.outside import tiers
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="programs are forked, and /proc is read"
@@ -236,7 +237,7 @@ def test_an_empty_fresh_text_is_one_line(script, honest, tmp_path):
     given = ["--fresh-text", tmp_path / "fresh.txt", "--leaderboard", tmp_path / "board.jsonl"]
     result = script("instructor/verify", honest, *given, "--require-isolation", "process")
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "fresh.txt is not a file, or is empty" in result.err
+    assert "fresh.txt is empty" in result.err
 
 
 ENTRY_TOML = {
@@ -253,7 +254,8 @@ ENTRY_TOML = {
 FLAGS = {
     "seeds": ("--seeds", "-1", "--seeds -1: use 0 to 11"),
     "tolerance": ("--tolerance", "2", "--tolerance 2: use bits per byte"),
-    "no text": ("--valid-text", "none.txt", "none.txt is not a file, or is empty"),
+    "no text": ("--valid-text", "none.txt", "none.txt does not exist"),
+    "leaky texts": ("--train-text", "leaky.txt", "100% of its 32-byte windows stand in leaky.txt"),
     "leaderboard": ("--leaderboard", "entry.toml", "line 1 is not a verified entry"),
     "page": ("--record", "--leaderboard", "board.md", "board.md: the page takes that name"),
     "no folder": ("--record", "--leaderboard", "entry.toml/board", "entry.toml is not a folder"),
@@ -261,8 +263,10 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("name", [*ENTRY_TOML, *FLAGS, "a link"])
-def test_bad_input_is_one_line(verify, honest, tmp_path, monkeypatch, name):
+def test_bad_input_is_one_line(verify, honest, shop, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tiers.shutil, "which", lambda _: None)  # Told after what is given.
+    (tmp_path / "leaky.txt").write_bytes(shop.texts.train + shop.texts.valid)
     path, flags = tmp_path / "entry.toml", ()
     content = (honest / "entry.toml").read_text()
     *changed, words = ENTRY_TOML.get(name, ("is a link or too large",))
@@ -276,7 +280,7 @@ def test_bad_input_is_one_line(verify, honest, tmp_path, monkeypatch, name):
     if name == "a link":
         path = path.rename(tmp_path / "other.toml")
         (tmp_path / "entry.toml").symlink_to(path)
-    result = verify(tmp_path, *flags)
+    result = verify(tmp_path, *flags, "--require-isolation", "bubblewrap")
     assert result.code == 2, result.out
     lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1

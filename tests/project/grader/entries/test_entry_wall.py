@@ -9,7 +9,6 @@ from cheats import planted_code
 from tiny import ROOT, Workshop, write
 
 from cs_grader.entries import wall
-from cs_grader.outside import tiers
 
 LOOK = """
     for place in (Path({valid!r}), *Path("/").glob("tmp/**/valid.txt")):
@@ -19,10 +18,9 @@ LOOK = """
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_behind_the_wall_the_validation_text_is_nowhere(script, tmp_path):
     """Code that trains on it if it finds it leads to the figure of honest code."""
-    if reason := tiers.why_not("bubblewrap"):
-        pytest.skip(reason)
     shop = Workshop(tmp_path, subprocess.Popen)
     entry = shop.make("honest")
     look = LOOK.format(valid=str(shop.paths["valid"]))

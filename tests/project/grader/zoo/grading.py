@@ -13,26 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from cs_grader.outside.tiers import choose_tier
 from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build, define_softmax
 
 SECRET = "the secret of the whole zoo"
 # A wall is needed: these would kill and read what they can.
 LEAST_ISOLATION = "uid"
-
-
-def has_a_wall() -> bool:
-    """Whether anything stronger than a plain process works here."""
-    try:
-        choose_tier(LEAST_ISOLATION)
-    except (ValueError, OSError):
-        return False
-    return True
-
-
-walled = pytest.mark.skipif(not has_a_wall(), reason="neither bubblewrap nor another user works")
 
 
 @dataclass(frozen=True)

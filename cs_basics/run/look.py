@@ -1,0 +1,234 @@
+"""A look at a text before it is prepared: what is odd is said, and what cannot be meant is refused.
+
+It takes at most 3 % of the time that encoding takes: a sixteenth of a long text is read, and all of
+it only to find a special token that is not in that part, or validation text in a training text.
+"""
+
+import codecs
+import filecmp
+import logging
+import shlex
+from collections.abc import Container, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from cs_basics.run.config import END_OF_TEXT
+
+logger = logging.getLogger(__name__)
+"""Its own, so that a flag of the scripts can turn it off."""
+
+PIECE_BYTES, STEP_BYTES = 1 << 16, 1 << 20
+"""Bytes read at a place of a text, and from one place to the next."""
+BLOCK_BYTES = 1 << 18
+"""Bytes read at once where all are read."""
+NUL_SHARE = 0.05
+"""Share of zeros among the upper bytes of characters from which a text is UTF-16 or UTF-32."""
+WIDE = {"UTF-16LE": {1, 3}, "UTF-16BE": {0, 2}, "UTF-32LE": {1, 2, 3}, "UTF-32BE": {0, 1, 2}}
+"""Which bytes of four are zeros in a text of ASCII characters."""
+BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",  # Begins with that of UTF-16.
+    codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16",
+}  # fmt: skip
+CONTINUATION = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that begin no character."""
+
+WINDOW_BYTES = 32
+STRETCH_BYTES = 256
+"""Texts of one author share many windows honestly, but hardly any stretch."""
+MAX_SHARED = 0.02
+"""Share of its stretches above which a text counts as standing in another one."""
+MAX_PLACES = 20_000
+"""Places of a text whose windows and stretches are looked for."""
+MAX_PLACES_PER_BLOCK = 1_024
+
+
+def look_at_text(
+    path: Path, special_tokens: Sequence[str] = (END_OF_TEXT,), train: Path | None = None
+) -> None:
+    """Warn of what is odd about a text, in one line.
+
+    Args:
+        path: The text; nothing is said of a pipe, which can be read only once.
+        special_tokens: One of them should separate the stories.
+        train: The training text, if this is the validation text that goes with it.
+
+    Raises:
+        OSError: A text does not exist or is a folder.
+        ValueError: It is empty, in UTF-16 or UTF-32, or the same as the training text.
+    """
+    check_is_text(path)
+    if not path.is_file():
+        return
+    if train is not None and filecmp.cmp(path, train, shallow=False):
+        raise ValueError(
+            f"{path} is the same as the training text {train}: validate on text that the model has "
+            "not seen"
+        )
+    pieces = list(_pieces(path))
+    if encoding := _wide_encoding(pieces[0]):
+        given, converted = shlex.quote(str(path)), shlex.quote(f"{path}.utf8")
+        raise ValueError(
+            f"{path} is {encoding} and has to be UTF-8; this converts it: "
+            f"iconv -f {encoding} -t UTF-8 {given} > {converted}"
+        )
+    odd = list(_oddities(pieces))
+    if special_tokens and not any(_holds(path, pieces, token) for token in special_tokens):
+        odd.append(f"no {' and no '.join(special_tokens)}: stories never end, and samples run on")
+    if train is not None and (told := told_of_shared(path, train)):
+        odd.append(told)
+    if odd:
+        num_read = sum(map(len, pieces))
+        part = "" if num_read == path.stat().st_size else f" ({num_read / 1e6:.1f} MB looked at)"
+        warn_of(path, "; ".join(odd) + part)
+
+
+def warn_of(path: Path, oddity: str) -> None:
+    """Log what is odd about a text."""
+    logger.warning("warning: %s: %s", path, oddity)
+
+
+def check_is_text(path: Path) -> None:
+    """Refuse what is missing, a folder or empty; errors as in `look_at_text`."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: name a text file")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a text file")
+    if path.is_file() and path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty: name a file with text in it")
+
+
+def told_of_shared(text: Path, other: Path) -> str:
+    """Say how much of a text stands in another one; "" if it is no more than chance."""
+    windows, stretches, num_places = shared(text, other)
+    if stretches <= MAX_SHARED:
+        return ""
+    return (
+        f"{windows:.0%} of its {WINDOW_BYTES}-byte windows stand in {other}, and {stretches:.0%} "
+        f"of its {STRETCH_BYTES}-byte stretches (at {num_places:,} places)"
+    )
+
+
+def shared(text: Path, other: Path) -> tuple[float, float, int]:
+    """Return which shares of a text's windows and stretches stand in another text.
+
+    They are those around each occurrence of a byte that is rare in both texts, so that only few
+    places of the other text need a closer look. Texts below STRETCH_BYTES have no such place.
+
+    Returns:
+        The share of the windows, that of the stretches, and the number of places.
+    """
+    beginnings = next(_pieces(text)), next(_pieces(other))
+    anchor = _anchor(*beginnings, other.stat().st_size)
+    stretches = list(islice(_stretches(text, anchor), MAX_PLACES))
+    middle = slice((STRETCH_BYTES - WINDOW_BYTES) // 2, (STRETCH_BYTES + WINDOW_BYTES) // 2)
+    windows = [stretch[middle] for stretch in stretches]
+    found = set(_stretches(other, anchor, set(windows)))
+    found_windows = {stretch[middle] for stretch in found}
+    num_places = len(stretches)
+    return (
+        sum(window in found_windows for window in windows) / max(1, num_places),
+        sum(stretch in found for stretch in stretches) / max(1, num_places),
+        num_places,
+    )
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        for place in range(0, path.stat().st_size, STEP_BYTES):
+            file.seek(place)
+            yield file.read(PIECE_BYTES)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Yield a whole text; a block begins with the last STRETCH_BYTES of the one before."""
+    with path.open("rb", buffering=0) as file:
+        for place in range(0, path.stat().st_size, BLOCK_BYTES - STRETCH_BYTES):
+            file.seek(place)
+            yield file.read(BLOCK_BYTES)
+
+
+def _holds(path: Path, pieces: Sequence[bytes], token: str) -> bool:
+    sought = token.encode()
+    # Most texts without it lack one of its bytes, which is found out several times as fast.
+    return any(
+        all(byte in part for byte in sought) and sought in part
+        for part in chain(pieces, _blocks(path))
+    )
+
+
+def _wide_encoding(beginning: bytes) -> str | None:
+    """Return the name of a text's encoding if its characters have two or four bytes."""
+    for mark, name in BYTE_ORDER_MARKS.items():
+        if beginning.startswith(mark):
+            return name
+    columns = [beginning[place::4] for place in range(4)]
+    zeros = {
+        place for place, column in enumerate(columns) if column.count(0) > NUL_SHARE * len(column)
+    }
+    return next((name for name, places in WIDE.items() if zeros == places), None)
+
+
+def _oddities(pieces: Sequence[bytes]) -> Iterator[str]:
+    """Yield a sentence for each thing that is odd about the bytes."""
+    if pieces[0].startswith(codecs.BOM_UTF8):
+        yield "it begins with a byte-order mark, 3 bytes that become tokens"
+    num_read = sum(map(len, pieces))
+    if num_invalid := sum(map(_num_invalid, pieces)):
+        yield (
+            f"{num_invalid:,} bytes are not UTF-8 ({100 * num_invalid / num_read:.2g}%; "
+            "from Latin-1, iconv -f LATIN1 -t UTF-8 makes it)"
+        )
+    if num_zeros := sum(piece.count(0) for piece in pieces):
+        yield f"{num_zeros:,} bytes are NUL ({100 * num_zeros / num_read:.2g}%)"
+    if num_long := sum(len(piece) == PIECE_BYTES and b"\n" not in piece for piece in pieces):
+        yield f"no line end in {PIECE_BYTES:,} bytes, at {num_long:,} of {len(pieces):,} places"
+    num_lines = sum(piece.count(b"\n") for piece in pieces)
+    # "\r" first: most texts have none, which is found out faster.
+    num_crlf = sum(piece.count(b"\r\n") for piece in pieces if b"\r" in piece)
+    if num_crlf and num_crlf == num_lines:
+        yield f"all {num_lines:,} line ends are CRLF, which the model will write, too"
+
+
+def _num_invalid(piece: bytes) -> int:
+    """Return how many bytes are not UTF-8; a piece may begin and end within a character."""
+    if piece.isascii():
+        return 0
+    piece = piece.lstrip(CONTINUATION)
+    text, num_read = codecs.utf_8_decode(piece, "ignore", False)
+    return num_read - len(text.encode())
+
+
+def _anchor(text: bytes, other: bytes, other_bytes: int) -> bytes:
+    """Return what stands at few places of both texts, but at many of those few in the first one."""
+    most = 1 / 4_000 + 500 / other_bytes
+    counts = np.array(
+        [np.bincount(np.frombuffer(part, np.uint8), minlength=256) for part in (text, other)]
+    )
+    shares = counts / np.array([[len(text)], [len(other)]])
+    rare = np.where(shares.max(0) <= most, counts[0], 0)
+    if rare.any():
+        return bytes([rare.argmax()])
+    # No byte is rare: a few of them together are.
+    place = text.find(int(np.where(counts[0] > 0, counts.sum(0), np.inf).argmin()))
+    sizes = range(2, WINDOW_BYTES // 2)
+    anchors = [text[place : place + size] for size in sizes]
+    return next(
+        (a for a in anchors if text.count(a) + other.count(a) <= most * len(other)), anchors[-1]
+    )
+
+
+def _stretches(
+    path: Path, anchor: bytes, windows: Container[bytes] | None = None
+) -> Iterator[bytes]:
+    """Yield the stretch around each anchor; if windows are given, only around one of those."""
+    half, half_window = STRETCH_BYTES // 2, WINDOW_BYTES // 2
+    for text in _blocks(path):
+        place, end = half - 1, len(text) - half
+        for _ in range(MAX_PLACES_PER_BLOCK):
+            place = text.find(anchor, place + 1, end)
+            if place < 0:
+                break
+            if windows is None or text[place - half_window : place + half_window] in windows:
+                yield text[place - half : place + half]

@@ -1,0 +1,96 @@
+"""The examination where other people run it: their packages, their Python, their repositories."""
+
+import json
+import sys
+import warnings
+
+import programs
+import pytest
+from test_examination import TESTS, run_pytest, write_files
+
+SILU = "def run_silu(in_features):\n    return in_features * in_features.sigmoid()\n"
+RAISES = "raise RuntimeError('code of the submission')\n"
+
+
+def rows_of(folder, *arguments):
+    """Let a submission sit three problems; return its rows by problem."""
+    file = folder / "rows.json"
+    items = [TESTS / "test_layers.py", TESTS / "test_softmax.py"]
+    finished = run_pytest(*items, *arguments, "--exam-report", file, folder=folder)
+    assert file.exists(), finished.stdout + finished.stderr
+    rows = {}
+    for row in json.loads(file.read_text(encoding="utf-8")):
+        rows.setdefault(row["problem"], []).append(row)
+    return rows
+
+
+def test_a_package_that_warns_when_it_is_imported_fails_nothing(tmp_path, monkeypatch):
+    # torch imports it where it is installed.
+    warns = "import warnings\nwarnings.warn('deprecated', FutureWarning)\nSEEN = True\n"
+    write_files(tmp_path, {"pynvml.py": warns, "theirs/tests/adapters.py": SILU})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    rows = rows_of(tmp_path, f"--submission={tmp_path / 'theirs'}")
+    assert {row["outcome"] for row in rows["silu"]} == {"passed"}
+
+
+def test_a_warning_is_an_error_in_our_own_tests():
+    with pytest.raises(UserWarning, match="ours"):
+        warnings.warn("ours", stacklevel=1)
+
+
+@pytest.mark.parametrize("is_one_word", [False, True], ids=["--submission DIR", "--submission=DIR"])
+@pytest.mark.parametrize("given", [[TESTS], []], ids=["tests", "no path"])
+def test_nothing_of_a_submission_is_run_but_its_adapters(tmp_path, is_one_word, given):
+    names = ("conftest.py", "tests/conftest.py", "tests/test_x.py", "sitecustomize.py", "plugin.py")
+    settings = {"pytest.ini": "[pytest]\naddopts = -p plugin\npythonpath = .\n"}
+    root = write_files(
+        tmp_path / "theirs", {**dict.fromkeys(names, RAISES), **settings, "tests/adapters.py": SILU}
+    )
+    option = [f"--submission={root}"] if is_one_word else ["--submission", root]
+    problem = ["--problem", "silu", "-p", "no:xdist"]
+    finished = run_pytest(*given, *option, *problem, folder=TESTS.parent)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "SiLU" in finished.stdout
+
+
+NEWER = {
+    "lm/typed.py": "\ndef same[T](x: T) -> T:\n    return x\n",
+    "lm/kernels.py": "import kernels_that_nobody_has\n",
+    "lm/library.py": "from typing import nothing_yet\n",
+    "tests/adapters.py": SILU
+    + "".join(
+        f"def {name}(**_):\n    import lm.{module}\n"
+        for name, module in (
+            ("run_linear", "typed"),
+            ("run_softmax", "kernels"),
+            ("run_embedding", "library"),
+        )
+    ),
+}
+
+
+def test_what_a_file_needs_and_is_not_here_costs_only_what_imports_it(tmp_path):
+    root = write_files(tmp_path / "theirs", NEWER)
+    rows = rows_of(tmp_path, f"--submission={root}")
+    assert {row["outcome"] for row in rows["silu"]} == {"passed"}
+    said = {problem: rows[problem][0]["message"].partition("\n")[0] for problem in rows}
+    assert said["softmax"].endswith(
+        "(kernels.py, line 1): if kernels_that_nobody_has is a package, install it: python -m pip"
+        " install kernels_that_nobody_has"
+    )
+    assert "(library.py, line 1): the line (if it is right) needs a newer" in said["embedding"]
+    assert said["embedding"].endswith("make clean, then make test PYTHON=python3.X")
+    if sys.version_info < (3, 12):
+        assert said["linear"].startswith("SyntaxError: expected '(' (typed.py, line 2): the line")
+        assert said["linear"].endswith("make clean, then make test PYTHON=python3.12")
+
+
+def test_a_missing_program_is_named_with_its_package_and_counted(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    told = programs.why_not.__wrapped__
+    assert told("g++") == "g++ not installed (Debian: apt-get install g++)"
+    needs = TESTS / "project" / "grader" / "test_grader_sandbox.py"
+    finished = run_pytest(needs, "-k", "leaves_something", "-n", "2", folder=TESTS.parent)
+    last = "1 test skipped: bwrap not installed (Debian: apt-get install bubblewrap)"
+    assert finished.stdout.splitlines()[-1] == last

@@ -1,0 +1,105 @@
+"""What is odd about a text is said before anything is prepared; what cannot be meant is refused."""
+
+import re
+
+import pytest
+
+from cs_basics.run.look import look_at_text, shared, told_of_shared
+
+END = "<|endoftext|>"
+STORY = f"Once upon a time there was a cat.\nIt sat on the mat.\n{END}\n"
+
+
+def story(number):
+    """A story that has hardly a window in common with another one."""
+    words = [f"{number * 7919 * place % 100_003:x}" for place in range(1, 120)]
+    return f"{' '.join(words)}.\n{END}\n"
+
+
+@pytest.fixture
+def said(tmp_path, caplog):
+    """Look at a text, given as bytes; return what is said."""
+
+    def look(content, **given):
+        path = tmp_path / "text.txt"
+        path.write_bytes(content)
+        look_at_text(path, **given)
+        return caplog.text
+
+    return look
+
+
+ODD = {
+    "Latin-1": (STORY.replace("cat", "p\xe2t\xe9").encode("latin-1"), "2 bytes are not UTF-8"),
+    "NUL": (STORY.encode() + b"\0\0\0", "3 bytes are NUL (4.3%)"),
+    "no end of a story": (b"One story.\nAnother.\n", f"no {END}: stories never end"),
+    "one line": (b"a cat " * 200_000 + END.encode(), "no line end in 65,536 bytes, at 2 of 2 plac"),
+    "CRLF": (STORY.replace("\n", "\r\n").encode(), "all 3 line ends are CRLF"),
+    "byte-order mark": (STORY.encode("utf-8-sig"), "begins with a byte-order mark"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_odd_is_said_in_one_line(said, name):
+    content, words = ODD[name]
+    told = said(content)
+    assert words in told
+    assert told.count("warning: ") == 1
+
+
+ORDINARY = {
+    "plain": STORY,
+    "pieces that begin and end within characters": "\u6bcd \u00e9t\u00e9\n" * 120_000 + END,
+    "mixed line ends": f"a\r\nb\n{END}",
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_nothing_is_said_of_an_ordinary_text(said, name):
+    assert said(ORDINARY[name].encode()) == ""
+
+
+def test_special_tokens_of_one_s_own_separate_stories_too(said):
+    assert said(b"a<s>b\n", special_tokens=("<t>", "<s>")) == ""
+    assert said(b"ab\n", special_tokens=()) == ""
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+def test_wide_characters_are_refused_with_the_command_that_converts(said, encoding):
+    name = encoding.upper().replace("6-", "6").replace("2-", "2")
+    with pytest.raises(ValueError, match=rf"text.txt is {name} .*iconv -f {name} -t UTF-8"):
+        said(STORY.encode(encoding))
+
+
+def test_an_empty_text_is_refused(said):
+    with pytest.raises(ValueError, match=r"text.txt is empty"):
+        said(b"")
+
+
+def test_the_training_text_is_refused_as_validation_text(said, tmp_path):
+    (tmp_path / "train.txt").write_text(STORY)
+    with pytest.raises(ValueError, match=r"is the same as the training text"):
+        said(STORY.encode(), train=tmp_path / "train.txt")
+
+
+@pytest.mark.parametrize("num_leaked", [0, 50, 200])
+def test_the_share_of_validation_text_in_the_training_text_is_that_share(tmp_path, num_leaked):
+    valid, train = tmp_path / "valid.txt", tmp_path / "train.txt"
+    stories = [story(number) for number in range(1, 201)]
+    valid.write_text("".join(stories))
+    train.write_text("".join([*map(story, range(300, 900)), *stories[:num_leaked]]))
+    windows, stretches, num_places = shared(valid, train)
+    assert windows == pytest.approx(num_leaked / 200, abs=0.03)
+    assert stretches == pytest.approx(num_leaked / 200, abs=0.03)
+    assert num_places > 100
+    told = re.match(
+        r"(\d+)% of its 32-byte windows stand in .*train.txt", told_of_shared(valid, train)
+    )
+    assert (told is not None) == (num_leaked > 0)
+
+
+def test_a_text_in_which_nothing_is_rare_is_searched_in_bounded_time(tmp_path):
+    valid, train = tmp_path / "valid.txt", tmp_path / "train.txt"
+    valid.write_bytes(b"ab " * 40_000)
+    train.write_bytes(b"ab " * 400_000)
+    assert shared(valid, train)[0] == 1
