@@ -20,7 +20,7 @@ class Linear(nn.Module):
 
     Initialised from N(0, 2 / (d_in + d_out)), truncated at three standard deviations (the variance
     of Glorot and Bengio 2010, eq. 12, between those that keep the scale of activations, 1 / d_in,
-    and of gradients, 1 / d_out).
+    and of gradients, 1 / d_out). Its state dict has `weight`, (d_out, d_in).
 
     Args:
         d_in: Size of the last axis of the input.
@@ -52,7 +52,7 @@ class Linear(nn.Module):
 class Embedding(nn.Module):
     """Look up one learned vector per token id.
 
-    Initialised from N(0, 1), truncated at 3.
+    Initialised from N(0, 1), truncated at 3. Its state dict has `weight`, (vocab_size, d_model).
 
     Args:
         vocab_size: Number of ids.
@@ -84,7 +84,8 @@ class SwiGLU(nn.Module):
     """The feed-forward part of a block: W2 (SiLU(W1 x) * W3 x).
 
     W1 x decides how much of each component of W3 x passes. Shazeer 2020, eq. 6
-    (https://arxiv.org/abs/2002.05202), without biases.
+    (https://arxiv.org/abs/2002.05202), without biases. Its state dict has `w1.weight` and
+    `w3.weight`, (d_ff, d_model), and `w2.weight`, (d_model, d_ff).
 
     Args:
         d_model: Size of the last axis of input and output.

@@ -16,7 +16,8 @@ class RMSNorm(nn.Module):
     """Divide each vector by its root mean square, then scale each coordinate by a learned gain.
 
     x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich 2019, eq. 4
-    (https://arxiv.org/abs/1910.07467), with eps added inside the root.
+    (https://arxiv.org/abs/1910.07467), with eps added inside the root. Its state dict has `weight`,
+    (d_model,).
 
     Args:
         d_model: Size of the last axis.

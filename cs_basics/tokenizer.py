@@ -1,17 +1,14 @@
 """Turn text into token ids and back with a trained byte-pair encoding.
 
-Last of three files (pretokenize, bpe, tokenizer): joins the other two, caches the ids of
-pre-tokens, and reads and writes the files of a tokenizer.
+Last of three files (pretokenize, bpe, tokenizer): joins the other two, and caches the ids of
+pre-tokens.
 
-Radford et al. 2019 (GPT-2), sec. 2.2; files are in the format that GPT-2 was published in.
+Radford et al. 2019 (GPT-2), sec. 2.2.
 
 Tested by `make test ARGS="-k encod"`.
 """
 
-import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from cs_basics.bpe import Merge, Vocab, merge_by_rank
 from cs_basics.pretokenize import (
@@ -22,14 +19,9 @@ from cs_basics.pretokenize import (
     text_to_bytes,
 )
 
-_MERGES_HEADER = "#version: 0.2"
-
 
 class Tokenizer:
     """A byte-pair encoding, ready to use.
-
-    Code that saves, reads or checks tokenizers uses three attributes: `vocab` (dict of ids and
-    bytes, special tokens included), `merges` (list of pairs) and `special_tokens` (list of str).
 
     Args:
         vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
@@ -144,98 +136,3 @@ class Tokenizer:
             raise ValueError(
                 f"token id {error.args[0]} is not in the vocabulary of {len(self.vocab)} tokens"
             ) from None
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write special_tokens.json, merges.txt and, last, vocab.json into a folder.
-
-        Args:
-            folder: Made if missing. If a new folder has a vocab.json, its other files are complete.
-
-        Raises:
-            OSError: The folder cannot be written.
-            ValueError: Two ids have the same bytes, which vocab.json cannot hold.
-        """
-        vocab = {to_printable(token): token_id for token_id, token in self.vocab.items()}
-        if len(vocab) < len(self.vocab):
-            duplicate = next(i for i, raw in self.vocab.items() if vocab[to_printable(raw)] != i)
-            raise ValueError(f"id {duplicate} is not the only one for {self.vocab[duplicate]!r}")
-        merges = [f"{to_printable(left)} {to_printable(right)}" for left, right in self.merges]
-        contents = {
-            "special_tokens.json": json.dumps(self.special_tokens),
-            "merges.txt": "\n".join([_MERGES_HEADER, *merges, ""]),
-            "vocab.json": json.dumps(vocab),
-        }
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            (Path(folder) / name).write_bytes(content.encode("utf-8"))
-
-    @classmethod
-    def from_files(
-        cls,
-        vocab_path: str | os.PathLike[str],
-        merges_path: str | os.PathLike[str],
-        special_tokens: Sequence[str] | None = None,
-    ) -> "Tokenizer":
-        """Read a vocabulary and merges in GPT-2's format, in which bytes are printable characters.
-
-        Args:
-            vocab_path: A vocab.json.
-            merges_path: A merges.txt.
-            special_tokens: Those in the special_tokens.json beside them, which is not read here;
-                text is split at no others.
-
-        Raises:
-            OSError: A file is missing or cannot be read.
-            TypeError: An id is not an integer.
-            ValueError: A file is not in this format, or the two do not fit together.
-        """
-        try:
-            entries: dict[str, int] = json.loads(Path(vocab_path).read_bytes())
-            vocab = {token_id: from_printable(token) for token, token_id in entries.items()}
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise ValueError(f"{vocab_path} is not a vocabulary like GPT-2's: {error!r}") from None
-        if len(vocab) < len(entries):
-            raise ValueError(f"{vocab_path} gives the same id to more than one token")
-        return cls(vocab, _read_merges(merges_path), special_tokens)
-
-
-def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
-    lines = Path(path).read_bytes().decode("utf-8", "replace").split("\n")
-    merges: list[Merge] = []
-    for number, line in enumerate(lines, 1):
-        # Only the first line can be the header: a merge may well begin with "#".
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        try:
-            left, right = line.split(" ")
-            merges.append((from_printable(left), from_printable(right)))
-        except (ValueError, KeyError):
-            raise ValueError(f"{path} line {number} is not two tokens: {line!r}") from None
-    return merges
-
-
-def _printable_bytes() -> dict[int, str]:
-    """Map bytes to characters as GPT-2 does: visible ones to themselves, others from U+0100 on."""
-    visible = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    return {byte: chr(byte) for byte in visible} | {
-        byte: chr(0x100 + index) for index, byte in enumerate(hidden)
-    }
-
-
-_PRINTABLE = _printable_bytes()
-_FROM_PRINTABLE = {character: byte for byte, character in _PRINTABLE.items()}
-
-
-def to_printable(token: bytes) -> str:
-    """Write bytes as GPT-2's files do."""
-    return "".join(_PRINTABLE[byte] for byte in token)
-
-
-def from_printable(token: str) -> bytes:
-    """Read bytes that are written as in GPT-2's files.
-
-    Raises:
-        KeyError: A character stands for no byte.
-    """
-    return bytes(_FROM_PRINTABLE[character] for character in token)

@@ -18,7 +18,7 @@ class TransformerBlock(nn.Module):
 
     Pre-norm: each part reads a normalised copy of the stream. The stream itself is never
     normalised, so that gradients have a straight path to the first block (Xiong et al. 2020,
-    https://arxiv.org/abs/2002.04745).
+    https://arxiv.org/abs/2002.04745). Its parts in the state dict: `ln1`, `attn`, `ln2`, `ffn`.
 
     Args:
         d_model: Size of the residual stream.
@@ -53,8 +53,8 @@ class TransformerLM(nn.Module):
 
     Embedding, pre-norm blocks, a final norm and an untied output head: the architecture of Llama
     (Touvron et al. 2023, sec. 2.2, https://arxiv.org/abs/2302.13971). `vocab_size` and
-    `context_length` are kept as attributes, which generate.py reads. State-dict keys are those of
-    docs/handout.md: `token_embeddings.weight`, `layers.0.attn.q_proj.weight`, `lm_head.weight` ...
+    `context_length` are kept as attributes, which generate.py reads. Its parts in the state dict:
+    `token_embeddings`, `layers.0`, `layers.1`, ..., `ln_final`, `lm_head`.
 
     Args:
         vocab_size: Number of token ids.

@@ -26,14 +26,18 @@ REQUIRED: dict[str, tuple[str | bool, ...]] = {
 """The choices that Llama and Qwen3 make. The two norms differ in where they round."""
 
 
+def unlike_llama(config: ModelConfig) -> dict[str, Any]:
+    """Return the choices of a model that are not Llama's."""
+    return {n: value for n in REQUIRED if (value := getattr(config, n)) not in REQUIRED[n]}
+
+
 def check_has_llama_form(config: ModelConfig) -> None:
     """Refuse a model that Llama's architecture cannot express.
 
     Raises:
         ValueError: One of its choices is not Llama's.
     """
-    misfits = {n: value for n in REQUIRED if (value := getattr(config, n)) not in REQUIRED[n]}
-    if misfits:
+    if misfits := unlike_llama(config):
         given = ", ".join(f"{name}={value}" for name, value in misfits.items())
         flags = (
             f"no-{name}" if value is True else f"{name} {REQUIRED[name][0]}"

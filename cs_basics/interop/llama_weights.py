@@ -75,6 +75,24 @@ def llama_weights(config: ModelConfig) -> Iterator[Weight]:
         yield Weight("lm_head.weight", "lm_head.weight", (vocab_size, d_model))
 
 
+def check_names(state: dict[str, Tensor], config: ModelConfig) -> None:
+    """Refuse the weights of a model that names or shapes them otherwise than the book does.
+
+    Raises:
+        ValueError: A weight is missing or of another shape.
+    """
+    where = "an export and a page find weights by the names and shapes of docs/handout.md"
+    for name, shape in ((weight.name, weight.shape) for weight in llama_weights(config)):
+        if name not in state:
+            beside = [other for other in state if other.split(".")[:-2] == name.split(".")[:-2]]
+            others = ", ".join((beside or list(state))[:4])
+            raise ValueError(f"the model has no weight {name}, but {others} ...: {where}")
+        if state[name].shape != shape:
+            raise ValueError(
+                f"{name} has the shape {tuple(state[name].shape)}, not {shape}: {where}"
+            )
+
+
 def to_half_split(weight: Float[Tensor, "rows ..."], num_heads: int) -> Float[Tensor, "rows ..."]:
     """Reorder the rows of each head: (2i, 2i + 1) go to (i, i + d_head / 2)."""
     return rearrange(
@@ -94,7 +112,11 @@ def save_llama_weights(state: dict[str, Tensor], config: ModelConfig, path: Path
 
     Returns:
         The number of parameters.
+
+    Raises:
+        ValueError: A weight is missing or of another shape.
     """
+    check_names(state, config)
     weights = {
         weight.llama_name: (
             to_half_split(state[weight.name], weight.rotated_heads)

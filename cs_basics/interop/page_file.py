@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cs_basics.interop.llama_config import unlike_llama
+from cs_basics.interop.llama_weights import check_names
 from cs_basics.interop.page_book import book_lines
 from cs_basics.interop.page_data import page_data, weights_data
 from cs_basics.interop.page_script import PAGE, joined_script
@@ -44,11 +46,15 @@ def write_page(
 
     Raises:
         OSError: A file is missing or cannot be written.
-        ValueError: A file of the run is damaged, or the model is too large for a page.
+        ValueError: A file of the run is damaged, the model is too large for a page, or it names its
+            weights otherwise than the book does.
     """
     model = run.load_model(which=which)
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     check_size(num_parameters, is_exact=is_exact)
+    config = run.read_config().model
+    if not unlike_llama(config):  # The parts that Llama lacks have names of their own.
+        check_names(model.state_dict(), config)
     places, weights = weights_data(model.state_dict(), is_exact=is_exact)
     book = book_lines(model) if with_code else {}
     data = _known(run, model) | {"book": book, "is_exact": is_exact, "places": places}

@@ -19,7 +19,8 @@ from cs_basics.fast import accelerate
 from cs_basics.pretokenize import PRETOKEN
 from cs_basics.run.atomic import atomic_writer, write_atomically
 from cs_basics.run.json_file import read_at_once, read_json
-from cs_basics.tokenizer import Tokenizer, from_printable, to_printable
+from cs_basics.run.tokenizer_folder import from_printable, to_printable
+from cs_basics.tokenizer import Tokenizer
 
 _BYTE_LEVEL = {
     "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True

@@ -28,6 +28,9 @@ def draw_batch(
         step: Number of batches before this one.
         rows: The rows to return. Every process draws the whole batch, so that all draw the same.
         device: Device of the returned rows.
+
+    Raises:
+        ValueError: A batch of another shape was drawn.
     """
     data = config.data
     sizes = (data.batch_size, config.model.context_length)
@@ -35,12 +38,14 @@ def draw_batch(
         inputs, targets = epoch_batch(tokens, *sizes, step, config.run.seed)
     else:
         inputs, targets = get_batch(tokens, *sizes, "cpu")
+    if tuple(inputs.shape) != sizes:
+        raise ValueError(f"get_batch returned inputs of shape {tuple(inputs.shape)}, not {sizes}")
     return to_device(inputs[rows], device), to_device(targets[rows], device)
 
 
 def to_device(part: Tensor, device: torch.device) -> Tensor:
     """Move token ids to a device; a GPU goes on computing while they are copied to it."""
-    part = part.contiguous()
+    part = torch.as_tensor(part, dtype=torch.int64).contiguous()
     if device.type == "cuda":
         return part.pin_memory().to(device, non_blocking=True)
     return part.to(device)

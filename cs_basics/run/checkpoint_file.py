@@ -9,17 +9,26 @@ import hashlib
 import io
 import json
 import os
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.serialization import get_unsafe_globals_in_checkpoint
 
 from cs_basics.checkpoint import load_checkpoint, save_checkpoint
 from cs_basics.run.atomic import atomic_writer
 
+NUMPY_VALUES: list[Any] = [
+    *(value.__reduce__()[0] for value in (np.float64(0), np.zeros(1))),
+    *(type(np.dtype(kind)) for kind in np.typecodes["AllInteger"] + np.typecodes["Float"] + "?"),
+    *(np.dtype, np.ndarray),
+]
+"""What saved numbers and arrays of NumPy are made of: a rate or a step may be one of them."""
 FORMAT_VERSION = 3
 FOOTER_BYTES = 256
 
@@ -42,13 +51,31 @@ class Checkpoint:
             ValueError: The checkpoint does not fit this model or optimizer.
         """
         try:
-            iteration = load_checkpoint(io.BytesIO(self.state), model, optimizer)
+            with torch.serialization.safe_globals(NUMPY_VALUES):
+                iteration: Any = load_checkpoint(io.BytesIO(self.state), model, optimizer)
             _check_moments(optimizer)
+            if iteration is None:  # A student's load_checkpoint may leave it to the run.
+                iteration = self.progress["step"] if self.progress else 0
+            return int(iteration)
+        except pickle.UnpicklingError as error:
+            raise ValueError(f"{self.path} cannot be read: {self._what_is_not_plain()}") from error
         except Exception as error:
             # A student's load_checkpoint may raise anything.
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise ValueError(f"{self.path} does not fit this model: {reason}") from error
-        return iteration
+
+    def _what_is_not_plain(self) -> str:
+        """Name what a file holds that could run code when it is built."""
+        try:
+            names = get_unsafe_globals_in_checkpoint(io.BytesIO(self.state))
+        except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError):
+            names = []
+        held = {f"{part.__module__}.{part.__qualname__}" for part in NUMPY_VALUES}
+        others = ", ".join(sorted({*names} - held)[:3])
+        return (
+            f"save_checkpoint wrote {others or 'something'} into it, which is no plain value, so "
+            "torch.load does not build it: save tensors, numbers, strings, lists and dictionaries"
+        )
 
 
 def _check_moments(optimizer: Optimizer) -> None:

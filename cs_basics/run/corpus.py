@@ -13,7 +13,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.look import look_at_text, warn_of
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
-from cs_basics.run.tokenizer_folder import save_tokenizer
+from cs_basics.run.tokenizer_folder import make_tokenizer, save_tokenizer
 from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stories
 from cs_basics.tokenizer import Tokenizer
 
@@ -84,8 +84,9 @@ def _tokenizer(
     # Only the fast twin reports progress.
     told = {} if train is train_bpe else {"on_progress": on_progress}
     vocab, merges = train(text, vocab_size, [END_OF_TEXT], **told)
-    tokenizer_class = accelerate(Tokenizer) if is_fast else Tokenizer
-    tokenizer = tokenizer_class(vocab, merges, [END_OF_TEXT])
+    vocab = {int(token_id): bytes(token) for token_id, token in vocab.items()}
+    merges = [(bytes(left), bytes(right)) for left, right in merges]
+    tokenizer = make_tokenizer(vocab, merges, [END_OF_TEXT], is_fast)
     save_tokenizer(tokenizer, folder.tokenizer)
     return tokenizer
 

@@ -65,7 +65,8 @@ def make_loss_function(model: nn.Module, dtype: torch.dtype) -> LossFunction:
     def loss_of(inputs: Tensor, targets: Tensor) -> Loss:
         with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
             logits = model(inputs)
-        return cross_entropy(logits, targets)
+        # One row per token, and a loss of no axes: what every honest cross_entropy can take and be.
+        return cross_entropy(logits.flatten(0, -2), targets.flatten()).reshape(())
 
     return loss_of
 

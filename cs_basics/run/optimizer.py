@@ -6,9 +6,22 @@ from torch import nn
 from torch.optim import Optimizer
 
 from cs_basics.fast import accelerate
+from cs_basics.layers import Embedding
 from cs_basics.optim import AdamW
 from cs_basics.run.config import TrainConfig
+from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.head_bias import head_biases
+
+
+def embedding_tables(model: nn.Module, sizes: ModelConfig) -> list[nn.Parameter]:
+    """Return the embedding table of a model, whatever its name; none if it cannot be told.
+
+    It is the weight of the Embedding, or where a model has a class of its own for that, the first
+    weight of the table's shape.
+    """
+    shape = (sizes.vocab_size, sizes.d_model)
+    found = [p for m in model.modules() if isinstance(m, Embedding) for p in m.parameters()]
+    return (found or [p for p in model.parameters() if p.shape == shape])[:1]
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = False) -> Optimizer:
@@ -22,16 +35,14 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
         is_fast: Take the fast twin.
     """
     optim = config.optim
-    # Both are found by the names that the contract gives them (docs/handout.md).
-    table = model.get_parameter("token_embeddings.weight")
-    is_tied = table is model.get_parameter("lm_head.weight")
-    ratio = 1.0 if is_tied else optim.embedding_lr_ratio
+    tables = embedding_tables(model, config.model)
+    ratio = 1.0 if config.model.tie_embeddings else optim.embedding_lr_ratio
     biases = head_biases(model)
-    held = {id(parameter) for parameter in (table, *biases)}
+    held = {id(parameter) for parameter in (*tables, *biases)}
     others = {name: p for name, p in model.named_parameters() if id(p) not in held}
     groups: list[dict[str, Any]] = [
         {"params": list(others.values()), "lr_ratio": 1.0},
-        {"params": [table], "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
+        {"params": tables, "lr_ratio": ratio, "weight_decay": optim.weight_decay / ratio},
     ]
     if biases:  # Decay would pull them to 0, as if all tokens were equally frequent.
         groups.append({"params": biases, "lr_ratio": 1.0, "weight_decay": 0.0})

@@ -22,7 +22,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.metrics import MetricsLog
-from cs_basics.run.optimizer import make_optimizer
+from cs_basics.run.optimizer import embedding_tables, make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
 from cs_basics.run.report import Report
@@ -122,6 +122,7 @@ class Trainer:
         if not self.world.is_first:
             return
         progress = {
+            "step": self.step,
             "random": random_states(),
             "elapsed_s": self.clock.elapsed_s,
             "recent_losses": self.recent_losses,
@@ -254,7 +255,8 @@ class Trainer:
         optim = self.config.optim
         # The schedule is over one step after the last one, which would have a rate of 0 otherwise.
         min_lr, length = optim.lr * optim.min_lr_ratio, self.clock.expected_steps(step) + 1
-        return SCHEDULES[optim.schedule](step, optim.lr, min_lr, optim.warmup_steps, length)
+        # A plain number whatever it is of: each checkpoint holds it.
+        return float(SCHEDULES[optim.schedule](step, optim.lr, min_lr, optim.warmup_steps, length))
 
     def after(self, update: Update, log: MetricsLog, report: Report | None) -> None:
         """After an update, log, evaluate and save, whichever of these are due."""
@@ -327,12 +329,12 @@ class Trainer:
         value of attention, three times for forward and backward.
         """
         sizes = self.config.model
-        held = {name: p.numel() for name, p in self.model.named_parameters() if p.dim() == 2}
-        if sizes.tie_embeddings is False:
-            held = {n: size for n, size in held.items() if "token_embeddings" not in n}
+        tables = [] if sizes.tie_embeddings else embedding_tables(self.model, sizes)
+        looked_up = {id(table) for table in tables}
+        parts = (p for p in self.model.parameters() if p.dim() == 2 and id(p) not in looked_up)
         scores = 2 * sizes.num_layers * sizes.d_q * sizes.context_length
         num_shares = self.world.size // self.data_world.size
-        return 6.0 * (num_shares * sum(held.values()) + scores)
+        return 6.0 * (num_shares * sum(p.numel() for p in parts) + scores)
 
     def next_batch(self) -> Batch:
         """Return this process's rows of the next batch, and draw the dropout masks for them.

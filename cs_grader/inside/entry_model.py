@@ -36,11 +36,9 @@ def encode(run: Path, requests: IO[bytes], answers: IO[bytes]) -> None:
     """Encode texts."""
     import numpy as np
 
-    from cs_basics.tokenizer import Tokenizer
+    from cs_basics.run.tokenizer_folder import load_tokenizer
 
-    folder = run / "tokenizer"
-    special_tokens = json.loads((folder / "special_tokens.json").read_bytes())
-    tokenizer = Tokenizer.from_files(folder / "vocab.json", folder / "merges.txt", special_tokens)
+    tokenizer = load_tokenizer(run / "tokenizer", is_fast=False)
     while header := requests.read(8):
         text = requests.read(struct.unpack("<Q", header)[0])
         ids = np.asarray(tokenizer.encode(text.decode("utf-8", "surrogateescape")), "<i4")

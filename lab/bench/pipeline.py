@@ -17,6 +17,7 @@ from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.hardware import matmul_rate, resolve_dtype
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.stories.grammar import write_stories
 from lab import ROOT
 from lab.timing import alternating_times
@@ -62,7 +63,7 @@ def measure_memory() -> list[Row]:
         folder = Path(name)
         write_stories(folder / "text", MEGABYTES * 1_000_000, seed=0)
         vocab, merges = train_bpe(folder / "text", 2_000, [END_OF_TEXT])
-        FastTokenizer(vocab, merges, [END_OF_TEXT]).save(folder / "tokenizer")
+        save_tokenizer(FastTokenizer(vocab, merges, [END_OF_TEXT]), folder / "tokenizer")
         encode = [sys.executable, SCRIPTS / "encode.py", "--tokenizer", folder / "tokenizer"]
         encode += ["--text", folder / "text", "--out", folder / "tokens.bin"]
         start = time.perf_counter()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cs_basics.fast.text.train_bpe import train_bpe
 from cs_basics.run.config import END_OF_TEXT
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.stories.grammar import write_stories
 from cs_basics.tokenizer import Tokenizer
 from lab import ROOT
@@ -93,5 +94,5 @@ def _hard_texts(text: str) -> dict[str, bytes]:
 def _trained(text: Path) -> Path:
     folder = text.with_suffix(".tokenizer")
     vocab, merges = train_bpe(text, VOCAB_SIZE, [END_OF_TEXT])
-    Tokenizer(vocab, merges, [END_OF_TEXT]).save(folder)
+    save_tokenizer(Tokenizer(vocab, merges, [END_OF_TEXT]), folder)
     return folder

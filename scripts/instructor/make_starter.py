@@ -57,11 +57,6 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "bpe": ("Vocab", "Merge", "SINGLE_BYTES"),
     "optim": ("Parameters", "SGD", "call_closure"),
     "pretokenize": ("PRETOKEN",),
-    "tokenizer": (
-        "Tokenizer.vocab_size", "Tokenizer.save", "Tokenizer.from_files", "_MERGES_HEADER",
-        "_read_merges", "_printable_bytes", "_PRINTABLE", "_FROM_PRINTABLE", "to_printable",
-        "from_printable",
-    ),
 }  # fmt: skip
 BLANK = {
     module: {name for where, names in SOLUTIONS.values() if where == module for name in names}
@@ -164,6 +159,11 @@ OTHERWISE = (
      "--out DIR` makes)", ""),
     ("scripts/ablate.py", "scripts/ablate.py norms.", "scripts/ablate.py lr."),
     ("scripts/ablate.py", "scripts/ablate.py norms --minutes", "scripts/ablate.py batch --minutes"),
+    ("scripts/train.py", "from process import keep_freed_memory\n",
+     "from process import keep_freed_memory\nfrom rehearse import check\n"),
+    ("scripts/train.py", "    try:\n        on_progress = progress",
+     "    if world.is_first and not resume:\n        check()\n"
+     "    try:\n        on_progress = progress"),
     ("cs_basics/interop/__init__.py",
      "serve/               the same page against a model on this machine, and the completions "
      "endpoint\n", ""),

@@ -1,6 +1,5 @@
 """The tokenizer: round trips, streams, awkward text, and agreement with tiktoken."""
 
-import json
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from oracles import text as oracles
 
 from cs_basics.bpe import train_bpe
 from cs_basics.pretokenize import PRETOKEN
+from cs_basics.run.tokenizer_folder import read_merges, read_vocab
 from cs_basics.tokenizer import Tokenizer
 
 EOT = "<|endoftext|>"
@@ -75,6 +75,7 @@ def test_stream_is_lazy(tokenizer):
 STREAM_MEMORY = """
 import sys
 from pathlib import Path
+from cs_basics.run.tokenizer_folder import read_merges, read_vocab
 from cs_basics.tokenizer import Tokenizer
 
 def peak_mb():
@@ -160,72 +161,10 @@ def test_malformed_bytes_decode_to_replacement_characters(tokenizer):
     assert tokenizer.decode([0xC3, 0x28, 0xFF]) == "\ufffd(\ufffd"
 
 
-def load(folder):
-    specials = json.loads((folder / "special_tokens.json").read_text())
-    return Tokenizer.from_files(folder / "vocab.json", folder / "merges.txt", specials)
-
-
-def test_saving_and_loading_keeps_everything(tokenizer, tmp_path):
-    tokenizer.save(tmp_path / "new" / "folder")
-    loaded = load(tmp_path / "new" / "folder")
-    assert loaded.vocab == tokenizer.vocab
-    assert loaded.merges == tokenizer.merges
-    assert loaded.special_tokens == SPECIALS
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
-        "merges.txt", "special_tokens.json", "vocab.json",
-    ]  # fmt: skip
-
-
-def test_merges_that_begin_like_the_header_are_kept(tmp_path):
-    singles = [bytes([i]) for i in range(256)]
-    merges = [(b"#", b"v"), (b"#v", b"e")]
-    tokenizer = Tokenizer(dict(enumerate([*singles, b"#v", b"#ve"])), merges)
-    tokenizer.save(tmp_path)
-    assert load(tmp_path).merges == merges
-    headless = (tmp_path / "merges.txt").read_text().split("\n", 1)[1]
-    (tmp_path / "merges.txt").write_text(headless)
-    assert load(tmp_path).merges == merges
-
-
-def test_twins_in_the_vocabulary_work_but_cannot_be_saved(tmp_path):
+def test_of_several_ids_with_the_same_bytes_the_lowest_is_used():
     tokenizer = Tokenizer({0: b"a", 1: b"a"}, [])
     assert tokenizer.encode("aa") == [0, 0]
     assert tokenizer.decode([0, 1]) == "aa"
-    with pytest.raises(ValueError, match="id 0 is not the only one"):
-        tokenizer.save(tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("vocab.json", "{", "vocab.json is not a vocabulary"),
-        ("vocab.json", "[]", "vocab.json is not a vocabulary"),
-        ("vocab.json", '{"a": 0, "b": 0}', "vocab.json gives the same id"),
-        ("vocab.json", '{"a b": 0}', "vocab.json is not a vocabulary"),
-        ("merges.txt", "#version: 0.2\na b\nabc\n", "merges.txt line 3"),
-        ("merges.txt", "a b c", "merges.txt line 1"),
-        ("merges.txt", "\x00 b", "merges.txt line 1"),
-    ],
-)
-def test_damaged_files_are_refused_by_name(tokenizer, tmp_path, name, content, message):
-    tokenizer.save(tmp_path)
-    (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=message):
-        load(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path)
-
-
-def test_vocab_json_is_written_last(tokenizer, tmp_path):
-    tokenizer.save(tmp_path)
-    (tmp_path / "merges.txt").unlink()
-    (tmp_path / "merges.txt").mkdir()
-    (tmp_path / "vocab.json").unlink()
-    with pytest.raises(IsADirectoryError):
-        tokenizer.save(tmp_path)
-    assert not (tmp_path / "vocab.json").exists()
 
 
 def test_result_may_be_changed_without_harm(tokenizer):
@@ -241,12 +180,6 @@ def test_word_of_100_kilobytes_takes_seconds(tokenizer):
     assert time.monotonic() - started < 5  # a merge at a time: hours
 
 
-def test_vocab_file_has_gpt2_names_of_bytes(tokenizer, tmp_path):
-    tokenizer.save(tmp_path)
-    vocab = json.loads((tmp_path / "vocab.json").read_text())
-    assert (vocab["\u0120"], vocab["\u010a"], vocab["!"], vocab["\u00ff"]) == (32, 10, 33, 255)
-
-
 @pytest.fixture(scope="module")
 def gpt2():
     """GPT-2's tokenizer here and in tiktoken."""
@@ -254,7 +187,7 @@ def gpt2():
     if not files.is_dir():
         pytest.skip("GPT-2's vocabulary is not at ../shared/data/gpt2")
     tiktoken = pytest.importorskip("tiktoken")
-    ours = Tokenizer.from_files(files / "vocab.json", files / "merges.txt", [EOT])
+    ours = Tokenizer(read_vocab(files / "vocab.json"), read_merges(files / "merges.txt"), [EOT])
     end = ours.encode(EOT)[0]
     theirs = tiktoken.Encoding(
         "gpt2",
@@ -289,13 +222,3 @@ def test_gpt2_ids_of_a_long_word_are_those_of_tiktoken(gpt2):
     ours, theirs = gpt2
     text = "supercalifragilistic" * 500 + "-=" * 3000
     assert ours.encode(text) == theirs.encode(text)
-
-
-def test_gpt2_files_are_written_as_they_were_read(gpt2, tmp_path):
-    gpt2[0].save(tmp_path)
-    files = ROOT.parent / "shared" / "data" / "gpt2"
-    assert json.loads((tmp_path / "vocab.json").read_text()) == json.loads(
-        (files / "vocab.json").read_text()
-    )
-    written, read = ((folder / "merges.txt").read_text() for folder in (tmp_path, files))
-    assert written.removeprefix("#version: 0.2\n") == read.removeprefix("#version: 0.2\n")

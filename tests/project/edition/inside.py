@@ -2,9 +2,9 @@
 
 python inside.py EDITION FOLDER < jobs.json > results.json
 
-A job is {"argv": [...]} for a script, or {"train": {...settings}, "fault": [module, old, new]} for
-a run that is resumed half-way, with a fault in what the student wrote. "hidden" names modules that
-are not there.
+A job is {"argv": [...]} for a script, or {"train": {...settings}} for
+a run that is resumed half-way. "changes" are places in what the student wrote: [file, old, new].
+"hidden" names modules that are not there.
 """
 
 import contextlib
@@ -59,10 +59,12 @@ def do(job, edition, folder):
         sys.modules[name] = None
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        if changes := job.get("changes"):
+            edition = changed(edition, folder / "edition", changes)
         if "argv" in job:
             answer = run_script(edition, *job["argv"])
         else:
-            answer = train(with_fault(edition, folder, *job["fault"]), folder, job["train"])
+            answer = train(edition, folder, job["train"])
     return {"out": out.getvalue(), "err": err.getvalue(), **answer}
 
 
@@ -73,6 +75,8 @@ def run_script(edition, name, *arguments):
     os.environ["PYTHONPATH"] = str(edition)
     os.chdir(edition)
     subprocess.Popen = start
+    if name == "rehearse":
+        spare()
     sys.argv = [str(script), *arguments]
     try:
         runpy.run_path(str(script), run_name="__main__")
@@ -118,26 +122,23 @@ class ForkedScript:
         return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
 
 
-def with_fault(edition, folder, module=None, old="", new=""):
-    """Copy what the student wrote, with one line of it changed."""
-    copy = folder / "edition"
+def changed(edition, copy, changes):
+    """Copy what the student wrote, with places of it changed."""
     shutil.copytree(edition / "cs_basics", copy / "cs_basics")
-    (copy / "given").symlink_to(edition / "given")
-    if module:
-        path = copy / "cs_basics" / f"{module}.py"
-        source = path.read_text()
-        assert source.count(old) == 1, f"{module}.py holds {old!r} {source.count(old)} times"
-        path.write_text(source.replace(old, new))
+    for name in ("given", "scripts"):
+        (copy / name).symlink_to(edition / name)
+    for file, old, new in changes:
+        path = copy / "cs_basics" / file
+        source = path.read_text(encoding="utf-8")
+        assert source.count(old) == 1, f"{file} holds {old!r} {source.count(old)} times"
+        path.write_text(source.replace(old, new), encoding="utf-8")
     return copy
 
 
 def train(edition, folder, settings):
     """Train, then once more from the middle; return what each wrote and logged, or the error."""
     sys.path.insert(0, str(edition))
-    # What is compiled runs uncompiled: the way to it is what counts, and a compiler takes a minute.
-    importlib.import_module("torch._dynamo").config.disable = True
-    trainer = importlib.import_module("cs_basics.run.training_run")
-    trainer.draw_losses = lambda *_: None  # A second, and no part of what is examined here.
+    trainer = spare()
     config = importlib.import_module("cs_basics.run.config").TrainConfig.of(
         run_dir=folder / "run",
         **{name: Path(v) if name.endswith("_text") else v for name, v in settings.items()},
@@ -152,6 +153,17 @@ def train(edition, folder, settings):
     except (ValueError, TypeError, LookupError, RuntimeError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {"run": left_by(config.run.run_dir), "again": left_by(again.run.run_dir)}
+
+
+def spare():
+    """Leave out what takes a second and is no part of what is examined here; return the trainer."""
+    # What is compiled runs uncompiled: the way to it is what counts, and a compiler takes a minute.
+    importlib.import_module("torch._dynamo").config.disable = True
+    importlib.import_module("cs_basics.interop.page_data").character_class = str
+    importlib.import_module("cs_basics.run.trainer").matmul_rate = lambda *_: None
+    trainer = importlib.import_module("cs_basics.run.training_run")
+    trainer.draw_losses = lambda *_: None
+    return trainer
 
 
 def left_by(run_dir):

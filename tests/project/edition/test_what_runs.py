@@ -18,10 +18,10 @@ FAULTS = {
     ),
     "Tokenizer.decode": ("tokenizer", '.decode("utf-8", "replace")\n        except KeyError', None),
     "cross_entropy": ("functional", "(log_normaliser - target_logits).mean()", "2 * OLD"),
-    "AdamW": ("optim", "decay * p - rate * m", "decay * p + rate * m"),
+    "AdamW": ("optim", "p.sub_(rate * m", "p.add_(rate * m"),
     "cosine_schedule": ("optim", "step / warmup_steps * max_lr", "OLD / 2"),
     "clip_grad_norm": ("optim", "grad.mul_(scale)", "grad.mul_(1.0)"),
-    "get_batch": ("data", "windows[:, 1:]", "windows[:, :-1]"),
+    "get_batch": ("data", "dataset[places + 1]", "dataset[places]"),
     "save_checkpoint": ("checkpoint", '"optimizer": optimizer.state_dict()', '"optimizer": {}'),
     "load_checkpoint": ("checkpoint", 'optimizer.load_state_dict(state["optimizer"])', "pass"),
 }
@@ -29,16 +29,16 @@ FAULTS = {
 
 def fault(module, old, new):
     if new is None:
-        return module, old, old.replace('"replace")', '"replace").upper()')
-    return module, old, new.replace("OLD", old)
+        return f"{module}.py", old, old.replace('"replace")', '"replace").upper()')
+    return f"{module}.py", old, new.replace("OLD", old)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_a_fault_in_what_the_student_wrote_changes_the_run(filled, inside, texts):
     settings = {**TINY, "train_text": str(texts[0]), "valid_text": str(texts[1])}
-    changes = [(), *(fault(*change) for change in FAULTS.values())]
-    healthy, *faulty = inside(filled, *({"train": settings, "fault": c} for c in changes))
+    changes = [[], *([fault(*change)] for change in FAULTS.values())]
+    healthy, *faulty = inside(filled, *({"train": settings, "changes": c} for c in changes))
     assert healthy["run"] == healthy["again"]  # resumed in the middle
     assert len(healthy["run"]["losses"]) == TINY["max_steps"]
     for name, run in zip(FAULTS, faulty, strict=True):
@@ -54,7 +54,5 @@ def test_a_fault_in_what_the_student_wrote_changes_the_run(filled, inside, texts
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_without_what_windows_lacks_it_trains(filled, inside, texts):
     settings = {**TINY, "train_text": str(texts[0]), "valid_text": str(texts[1])}
-    (run,) = inside(
-        filled, {"train": settings, "fault": (), "hidden": ["resource", "fcntl", "pwd", "grp"]}
-    )
+    (run,) = inside(filled, {"train": settings, "hidden": ["resource", "fcntl", "pwd", "grp"]})
     assert "run" in run, run

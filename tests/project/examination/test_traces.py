@@ -11,7 +11,6 @@ import torch
 from probes.devices import follow
 from probes.model import backward, forward
 from probes.modules import construction
-from probes.tracing import traced
 from torch import nn
 
 ADAPTERS = Path(__file__).parents[2] / "adapters.py"
@@ -73,20 +72,11 @@ def initial_weights_that_are_not(adapters):
     return [values for values in held if any(np.array_equal(values, one) for one in loaded)]
 
 
-def replacing(adapters):
-    """Put other values in the place of each that is computed, as the search for a line does."""
-    held = traced(adapters, ROPE, case(ROPE, 0))["events"]
-    for number, event in enumerate(held):
-        replaced = {number: 7 * np.ones_like(event["values"])}
-        traced(adapters, ROPE, case(ROPE, 0), replaced=replaced)
-
-
 PROBES = {
     "forward": both(forward),
     "backward": gradients,
     "follow": both(follow),
     "construction": initial_weights_that_are_not,
-    "replacing": replacing,
 }
 
 

@@ -21,6 +21,7 @@ from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import tokenizer_checksum
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.run.training_run import train_run
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.model import build_model
@@ -70,7 +71,7 @@ def make_run(tokenizer, tmp_path):
         config = PRESETS["debug"][1].replace(**SIZES | choices)
         run = RunFolder(tmp_path / "run")
         run.write_config(config)
-        tokenizer.save(run.tokenizer)
+        save_tokenizer(tokenizer, run.tokenizer)
         torch.manual_seed(0)
         model = build_model(config.model)
         for name, parameter in model.named_parameters():

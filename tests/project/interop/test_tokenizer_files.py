@@ -21,7 +21,12 @@ from cs_basics.interop.tokenizer_files import (
 )
 from cs_basics.pretokenize import PRETOKEN
 from cs_basics.run.token_file import tokenizer_checksum
-from cs_basics.run.tokenizer_folder import load_tokenizer
+from cs_basics.run.tokenizer_folder import (
+    load_tokenizer,
+    read_merges,
+    read_vocab,
+    save_tokenizer,
+)
 from cs_basics.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[3]
@@ -44,7 +49,8 @@ def trained(tmp_path_factory):
 def gpt2():
     if not (DATA / "gpt2").is_dir():
         pytest.skip("GPT-2's vocabulary is not at ../shared/data/gpt2")
-    return Tokenizer.from_files(DATA / "gpt2/vocab.json", DATA / "gpt2/merges.txt", [EOT])
+    vocab, merges = read_vocab(DATA / "gpt2/vocab.json"), read_merges(DATA / "gpt2/merges.txt")
+    return Tokenizer(vocab, merges, [EOT])
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +218,7 @@ def test_damaged_ranks_are_refused(tmp_path, content):
 
 def test_the_script_converts_there_and_back(trained, tmp_path):
     ordinary = Tokenizer(trained.vocab, trained.merges, [EOT])
-    ordinary.save(tmp_path / "tokenizer")
+    save_tokenizer(ordinary, tmp_path / "tokenizer")
     names = ["tokenizer", "tokenizer.json", "again", "ranks.tiktoken"]
     for source, target in pairwise(names):
         script = [sys.executable, ROOT / "scripts" / "convert_tokenizer.py"]

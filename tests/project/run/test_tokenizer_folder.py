@@ -1,13 +1,23 @@
 """Tokenizers on disk: whole or not there, and damaged ones refused by name."""
 
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.run import tokenizer_folder
 from cs_basics.run.atomic import atomic_writer, write_atomically
-from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
+from cs_basics.run.tokenizer_folder import (
+    RunTokenizer,
+    load_tokenizer,
+    make_tokenizer,
+    read_merges,
+    read_vocab,
+    save_tokenizer,
+)
 from cs_basics.tokenizer import Tokenizer
 
 EOT = "<|endoftext|>"
@@ -19,7 +29,7 @@ def tokenizer():
     return Tokenizer(vocab, [(b"a", b"b")], [EOT])
 
 
-@pytest.mark.parametrize(("is_fast", "kind"), [(True, FastTokenizer), (False, Tokenizer)])
+@pytest.mark.parametrize(("is_fast", "kind"), [(True, FastTokenizer), (False, RunTokenizer)])
 def test_saving_and_loading_keeps_everything(tokenizer, tmp_path, is_fast, kind):
     save_tokenizer(tokenizer, tmp_path / "new" / "folder")
     loaded = load_tokenizer(tmp_path / "new" / "folder", is_fast)
@@ -62,6 +72,9 @@ def test_a_tokenizer_that_cannot_be_saved_leaves_the_old_one(tokenizer, tmp_path
         ("vocab.json", "[]", "vocab.json is not a vocabulary"),
         ("vocab.json", '{"a": "b"}', "must map int to bytes"),
         ("vocab.json", '{"a": 0, "b": 0}', "vocab.json gives the same id"),
+        ("vocab.json", '{"a b": 0}', "vocab.json is not a vocabulary"),
+        ("merges.txt", "#version: 0.2\na b\nabc\n", "merges.txt line 3"),
+        ("merges.txt", "\x00 b", "merges.txt line 1"),
         ("merges.txt", "a b c", "merges.txt line 1"),
         ("special_tokens.json", "3", "special_tokens.json is not a list of strings"),
         ("special_tokens.json", "[3]", "special token 3 must be a str"),
@@ -77,6 +90,64 @@ def test_damaged_files_are_refused_by_name(tokenizer, tmp_path, name, content, m
     (tmp_path / name).unlink()
     with pytest.raises(FileNotFoundError):
         load_tokenizer(tmp_path)
+
+
+def test_merges_that_begin_like_the_header_are_kept(tmp_path):
+    singles = [bytes([i]) for i in range(256)]
+    merges = [(b"#", b"v"), (b"#v", b"e")]
+    save_tokenizer(Tokenizer(dict(enumerate([*singles, b"#v", b"#ve"])), merges), tmp_path)
+    assert load_tokenizer(tmp_path).merges == merges
+    headless = (tmp_path / "merges.txt").read_text().split("\n", 1)[1]
+    (tmp_path / "merges.txt").write_text(headless)
+    assert load_tokenizer(tmp_path).merges == merges
+
+
+def test_the_vocabulary_has_gpt2s_names_of_bytes(tokenizer, tmp_path):
+    save_tokenizer(tokenizer, tmp_path)
+    vocab = json.loads((tmp_path / "vocab.json").read_text())
+    assert (vocab["\u0120"], vocab["\u010a"], vocab["!"], vocab["\u00ff"]) == (32, 10, 33, 255)
+
+
+def test_gpt2s_files_are_written_as_they_were_read(tmp_path):
+    files = Path(__file__).parents[4] / "shared" / "data" / "gpt2"
+    if not files.is_dir():
+        pytest.skip("GPT-2's vocabulary is not at ../shared/data/gpt2")
+    vocab, merges = read_vocab(files / "vocab.json"), read_merges(files / "merges.txt")
+    save_tokenizer(Tokenizer(vocab, merges, [EOT]), tmp_path)
+    assert read_vocab(tmp_path / "vocab.json") == vocab
+    written, read = ((folder / "merges.txt").read_text() for folder in (tmp_path, files))
+    assert written.removeprefix("#version: 0.2\n") == read.removeprefix("#version: 0.2\n")
+
+
+class Unusual:
+    """A student's tokenizer: it keeps nothing under our names, and returns what it likes."""
+
+    def __init__(self, vocab, merges, special_tokens=None):
+        self._inner = Tokenizer(vocab, merges, special_tokens)
+        self.vocab = {token: token_id for token_id, token in vocab.items()}
+
+    def encode(self, text):
+        return np.array(self._inner.encode(text), dtype=np.int32)
+
+    def encode_iterable(self, chunks):
+        return [np.int64(token_id) for token_id in self._inner.encode_iterable(chunks)]
+
+    def decode(self, ids):
+        assert isinstance(ids, list)
+        return self._inner.decode(ids)
+
+
+def test_a_tokenizer_of_another_kind_is_saved_loaded_and_used(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizer_folder, "Tokenizer", Unusual)
+    trained = (tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
+    save_tokenizer(make_tokenizer(*trained), tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    assert (loaded.vocab, loaded.merges, loaded.special_tokens) == trained
+    assert loaded.vocab_size == 258
+    ids = loaded.encode("abc")
+    assert ids == list(loaded.encode_iterable(["a", "bc"])) == [256, ord("c")]
+    assert {type(token_id) for token_id in ids} == {int}
+    assert loaded.decode(iter(ids)) == "abc"
 
 
 def test_the_folder_of_a_file_is_made(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from cs_basics.bpe import train_bpe
 from cs_basics.run.token_file import open_token_file, tokenizer_checksum
-from cs_basics.run.tokenizer_folder import load_tokenizer
+from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
 from cs_basics.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ def text(tmp_path):
 @pytest.fixture
 def tokenizer(tmp_path):
     path = tmp_path / "tokenizer"
-    Tokenizer({i: bytes([i]) for i in range(256)}, [], [EOT]).save(path)
+    save_tokenizer(Tokenizer({i: bytes([i]) for i in range(256)}, [], [EOT]), path)
     return path
 
 
@@ -159,7 +159,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").touch()
-    load_tokenizer(tokenizer).save(tmp_path / "damaged")
+    save_tokenizer(load_tokenizer(tokenizer), tmp_path / "damaged")
     (tmp_path / "damaged" / "vocab.json").write_text("{")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     done = run(*flags)

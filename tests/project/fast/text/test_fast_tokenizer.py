@@ -12,6 +12,7 @@ from cs_basics.bpe import train_bpe
 from cs_basics.fast.text import segments
 from cs_basics.fast.text import tokenizer as tokenizer_module
 from cs_basics.fast.text.tokenizer import FastTokenizer
+from cs_basics.run.tokenizer_folder import read_merges, read_vocab
 from cs_basics.tokenizer import Tokenizer
 
 TEXT = (
@@ -96,11 +97,9 @@ def test_gpt2_ids_of_real_text_are_those_of_the_book(name):
     data = Path(__file__).parents[5] / "shared" / "data"
     if not (data / name).is_file() or not (data / "gpt2").is_dir():
         pytest.skip("no texts at ../shared/data")
-    files = (data / "gpt2/vocab.json", data / "gpt2/merges.txt", [EOT])
+    trained = read_vocab(data / "gpt2/vocab.json"), read_merges(data / "gpt2/merges.txt"), [EOT]
     text = (data / name).read_text("utf-8")
-    assert FastTokenizer.from_files(*files).encode(text) == Tokenizer.from_files(*files).encode(
-        text
-    )
+    assert FastTokenizer(*trained).encode(text) == Tokenizer(*trained).encode(text)
 
 
 def test_missing_special_tokens_are_appended_as_in_the_book(trained):

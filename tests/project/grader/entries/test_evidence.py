@@ -232,7 +232,7 @@ def test_stories_are_the_whole_text_and_the_stand_in_is_its_end():
 
 
 def test_bytes_have_the_names_of_gpt2():
-    from cs_basics.tokenizer import to_printable
+    from cs_basics.run.tokenizer_folder import to_printable
 
     assert {to_printable(bytes([byte])): byte for byte in range(256)} == BYTE_OF
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.checkpoint import checkpoint
 
-from cs_basics.functional import cross_entropy
 from cs_basics.variants.config import ModelConfig
 
 Thing = TypeVar("Thing")
@@ -45,14 +44,10 @@ def compile_training(
         checkpoints_activations: Not needed here.
     """
     del config, optimizer, num_rows, is_alone, checkpoints_activations
-    device, is_mixed = next(model.parameters()).device, dtype != torch.float32
+    from cs_basics.run.evaluation import make_loss_function
 
-    def loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
-        with torch.autocast(device.type, dtype=dtype if is_mixed else None, enabled=is_mixed):
-            logits = model(inputs)
-        return cross_entropy(logits, targets)
-
-    compiled = compile_if_possible(loss_of, device)
+    loss_of = make_loss_function(model, dtype)
+    compiled = compile_if_possible(loss_of, next(model.parameters()).device)
 
     def loss_with_gradients(inputs: Tensor, targets: Tensor) -> Tensor:
         # An evaluation takes the graph of training: compiling another costs more than it saves.
@@ -64,8 +59,10 @@ def compile_training(
 
 def checkpoint_blocks(model: nn.Module) -> None:
     """Keep only what enters each block and compute the rest again in the backward, in place."""
-    for block in model.layers:  # pyright: ignore[reportGeneralTypeIssues]
-        block.forward = _recomputed(block.forward)
+    for blocks in model.modules():
+        if isinstance(blocks, nn.ModuleList):
+            for block in blocks:
+                block.forward = _recomputed(block.forward)
 
 
 def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,4 +14,9 @@ def build_model(
     dtype: torch.dtype | None = None,
 ) -> TransformerLM:
     """Return a freshly initialised TransformerLM."""
-    return TransformerLM(**asdict(config), device=device, dtype=dtype)
+    model = TransformerLM(**asdict(config), device=device, dtype=dtype)
+    # generate.py reads both, which a model of yours need not keep.
+    for name in ("vocab_size", "context_length"):
+        if not hasattr(model, name):
+            setattr(model, name, getattr(config, name))
+    return model

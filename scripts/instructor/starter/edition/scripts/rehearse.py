@@ -1,0 +1,181 @@
+"""Walk the whole way of a run with your code, in miniature: what will not work, and the mend.
+
+python scripts/rehearse.py
+
+Two updates, a stop, --resume, a text, an evaluation, an export and a page, in some ten seconds.
+"""
+
+import logging
+import shutil
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from cli import run
+
+from cs_basics import data
+from cs_basics.interop.llama import export_llama
+from cs_basics.interop.page_file import write_page
+from cs_basics.run.config import END_OF_TEXT, TrainConfig
+from cs_basics.run.evaluation import evaluate, make_loss_function
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import read_metrics
+from cs_basics.run.token_file import open_token_file
+from cs_basics.run.training_run import train_run
+from cs_basics.run.writing import generate_texts
+from cs_basics.stories.grammar import write_stories
+
+YOURS = Path(data.__file__).parent
+ROOT = YOURS.parent
+TEXT = f"Once upon a time{END_OF_TEXT}\n\nZo\u00eb's  cat \u732b said: 12 mice!\n"
+# No two sizes are equal, so that no axis is taken for another.
+SIZES = {
+    "vocab_size": 300, "context_length": 12, "d_model": 16, "d_ff": 40, "num_layers": 2,
+    "num_heads": 2, "batch_size": 3,
+}  # fmt: skip
+RUN = {
+    "max_steps": 3, "warmup_steps": 1, "log_every": 1, "checkpoint_every": 1, "eval_every": 4,
+    "sample_tokens": 0, "num_samples": 0, "keep_checkpoints": 3, "fast": "off", "device": "cpu",
+    "dtype": "float32",
+}  # fmt: skip
+
+
+def main() -> None:
+    """Walk the whole way of a run with your code, in miniature: what will not work, and the mend.
+
+    Raises:
+        ValueError: Something will not work.
+    """
+    try:
+        check()
+    except NotImplementedError:
+        print("rehearsal: it begins when everything is written")
+    else:
+        print("rehearsal: training, --resume, writing, export and the page work")
+
+
+def check() -> None:
+    """Rehearse, and print a line for each thing that will not work.
+
+    Raises:
+        NotImplementedError: Something is still to be written.
+        ValueError: Something will not work.
+    """
+    found = list(rehearse())
+    for line in found:
+        print(line)
+    if found:
+        raise ValueError("the run would not go all the way: see above (it costs no points)")
+
+
+def rehearse() -> Iterator[str]:
+    """Yield a line for each reason why parts of the way do not work."""
+    names: dict[str, list[str]] = {}
+    logging.disable(logging.WARNING)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, part in Way(Path(scratch)).parts().items():
+                if reason := failure(part):
+                    names.setdefault(reason.replace(f"{scratch}/", ""), []).append(name)
+                    if name == "training":  # Nothing is there to go on with.
+                        break
+    finally:
+        logging.disable(logging.NOTSET)
+    for reason, parts in names.items():
+        yield f"{' and '.join(parts)} will not work: {reason}"
+
+
+class Way:
+    """The parts of the way, each of which raises if something does not work.
+
+    Args:
+        folder: Where everything is kept.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        texts = {f"{name}_text": folder / f"{name}.txt" for name in ("train", "valid")}
+        for path, num_bytes in zip(texts.values(), (12_000, 1_500), strict=True):
+            write_stories(path, num_bytes, seed=num_bytes)
+        self.folder, self.run = folder, RunFolder(folder / "run")
+        self.config = TrainConfig.of(run_dir=self.run.path, **texts, **SIZES, **RUN)
+
+    def parts(self) -> dict[str, Callable[[], object]]:
+        """Return what is tried, by its name."""
+        return {
+            "training": self.train,
+            "--resume": self.resume,
+            "writing": self.write,
+            "export": lambda: export_llama(self.run, self.folder / "llama"),
+            "the page": lambda: write_page(self.run, self.folder / "page.html"),
+        }
+
+    def train(self) -> None:
+        """Train, and measure the model once more after it was saved and loaded."""
+        of_run = train_run(self.config).loss
+        rates = [row["optim/lr"] for row in read_metrics(self.run.metrics) if "optim/lr" in row]
+        if not 0 <= min(rates) <= max(rates) <= self.config.optim.lr:
+            raise ValueError(
+                f"cosine_schedule gave the rates {rates}, not between 0 and "
+                f"{self.config.optim.lr}: does it take its arguments in the order of the handout?"
+            )
+        loss_of = make_loss_function(self.run.load_model(), torch.float32)
+        valid, device = open_token_file(self.run.tokens / "valid.bin"), torch.device("cpu")
+        loss = evaluate(loss_of, valid, SIZES["context_length"], SIZES["batch_size"], device).loss
+        if not abs(loss - of_run) < 1e-4:
+            raise ValueError(
+                f"the model had the loss {of_run:.4f}, and {loss:.4f} when it was saved and "
+                "loaded: save_checkpoint or load_checkpoint loses some of it"
+            )
+
+    def resume(self) -> None:
+        """Go on from the middle: the weights have to be those of the run that did not stop."""
+        again = RunFolder(self.folder / "again")
+        shutil.copytree(self.run.path, again.path)
+        for step in (2, 3):
+            again.checkpoint_of(step).unlink()
+        train_run(self.config.replace(run_dir=again.path), resume=True)
+        weights = (folder.load_model().parameters() for folder in (self.run, again))
+        if not all(torch.allclose(*pair, atol=1e-6) for pair in zip(*weights, strict=True)):
+            raise ValueError(
+                "a run that was stopped goes on to other weights than one that was not: AdamW has "
+                "to keep everything in self.state and its groups, both have to be saved and "
+                "loaded, and get_batch has to draw from torch's, NumPy's or Python's own generator"
+            )
+
+    def write(self) -> None:
+        """Encode, decode, and write more than a context."""
+        tokenizer, model = self.run.load_tokenizer(), self.run.load_model()
+        ids = tokenizer.encode(TEXT)
+        if tokenizer.decode(ids) != TEXT:
+            raise ValueError(f"decode(encode(text)) is {tokenizer.decode(ids)!r} for {TEXT!r}")
+        if list(tokenizer.encode_iterable([TEXT[:9], TEXT[9:]])) != ids:
+            raise ValueError("encode_iterable yields other ids than encode returns")
+        prompts = [tokenizer.encode(END_OF_TEXT)]
+        list(generate_texts(model, tokenizer, prompts, 2 * SIZES["context_length"], seed=0))
+
+
+def failure(part: Callable[[], object]) -> str | None:
+    """Return why a part does not work, and where in your code it broke; None if it works."""
+    try:
+        part()
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        causes = [cause for cause in (error.__cause__, error) if cause is not None]
+        if isinstance(causes[0], NotImplementedError):
+            raise causes[0] from None
+        frames = [frame for cause in causes for frame in traceback.extract_tb(cause.__traceback__)]
+        yours = [frame for frame in frames if Path(frame.filename).parent == YOURS]
+        ours = [frame for frame in frames if Path(frame.filename).is_relative_to(ROOT / "given")]
+        at, said = (yours or ours or frames)[-1], " ".join(str(error).split())
+        if not yours and (at.line or "").startswith("raise "):
+            return said  # Ours, with the mend.
+        place = "/".join(Path(at.filename).parts[-2:])
+        return f"{type(error).__name__}: {said} ({place}, line {at.lineno}: {at.line})"
+    return None
+
+
+if __name__ == "__main__":
+    run(main)
