@@ -17,6 +17,7 @@ from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.hardware import matmul_rate, resolve_dtype
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.stories.grammar import write_stories
 from cs_basics.study.timing import alternating_times
 

@@ -21,6 +21,7 @@ from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import tokenizer_checksum
+from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.run.training_run import train_run
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.model import build_model
