@@ -1,12 +1,16 @@
 """What became of each item: kept, written to files, and shown at the very end of a run."""
 
+import contextlib
+import tomllib
 from collections.abc import Generator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import page
 import pytest
 import report
+from packaging.requirements import Requirement
 
 # With more failures than this, only the first ones are shown; -v shows all.
 MOST_IN_FULL = 3
@@ -29,7 +33,7 @@ class Record:
         """Leave out what pytest would say of failures, where there are many: see `show`."""
         stats = terminalreporter.stats
         before = dict(stats)
-        failed = [row for row in self.rows if row["outcome"] in ("failed", "error")]
+        failed = [row for row in self.rows if is_wrong(row)]
         if len(failed) > MOST_IN_FULL and terminalreporter.verbosity < 1:
             for kind in ("failed", "error"):
                 stats[kind] = [one for one in stats.get(kind, []) if not is_examined(one)]
@@ -54,6 +58,10 @@ class Record:
 
     def show(self, terminal: Any) -> None:
         terminal.section("examination")
+        root = terminal.config.getoption("--submission") or Path(__file__).parents[1]
+        other = another_torch(root) if any(map(is_wrong, self.rows)) else ""
+        if other:
+            terminal.write_line(other, yellow=True)
         if unusable := [row["message"] for row in self.rows if row["message"].startswith(UNUSABLE)]:
             terminal.write_line(f"{unusable[0]}\nNothing can be examined before.", red=True)
             return
@@ -63,6 +71,21 @@ class Record:
             terminal.write_line(line)
         if self.page_file:
             terminal.write_line(f"All messages: {self.page_file}")
+
+
+def is_wrong(row: dict[str, Any]) -> bool:
+    return row["outcome"] in ("failed", "error")
+
+
+def another_torch(root: Path) -> str:
+    """Say so if a submission's pyproject.toml asks for another PyTorch than is installed here."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for wanted in map(Requirement, project["dependencies"]):
+            here = version("torch")
+            if wanted.name == "torch" and not wanted.specifier.contains(here, prereleases=True):
+                return f"Its pyproject.toml asks for {wanted}; this is torch {here}."
+    return ""
 
 
 def is_examined(one: Any) -> bool:
