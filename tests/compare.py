@@ -18,12 +18,14 @@ from fingerprint import Fingerprint
 from trials import (
     Trial,
     confirmed,
+    explaining_most,
     growth,
     largest,
     num_different,
     options_of,
     possible,
     right_and_wrong,
+    unexplained,
 )
 
 Array = npt.NDArray[Any]
@@ -204,18 +206,21 @@ def expect_close(
     if np.all(error <= limit):
         return
     answers, others = mistakes(), trials()
-    causes = diagnoses(got, expected, limit, answers)
-    causes = confirmed(causes, [Trial("this call", got, expected, answers, limit), *others])
+    fitting = diagnoses(got, expected, limit, answers)
+    asked = [Trial("this call", got, expected, answers, limit), *others]
+    causes = confirmed(fitting, asked)
     if not causes and observed["dtype"] in ("float32", "float64"):
         causes = low_precision(got, expected, error)
         if not all(is_right_or_narrow(trial) for trial in others):
             causes = []
+    causes = causes or explaining_most(fitting, asked)
     finding = describe(got, expected, error, limit, name, observed["dtype"])
     certain = [] if causes else [pattern(error, limit), right_and_wrong(others)]
     if not all(trial.is_right or trial.got is None for trial in others):
         hint = hint if hint != IF_VALUES_ARE_RIGHT else "The values are wrong, too: fix them first."
     mark = fingerprint.of_values(got, expected, limit, observed["dtype"])
-    report("\n  ".join([finding, *filter(None, certain)]), causes, hint, mark)
+    rest = unexplained(causes, asked)
+    report("\n  ".join([finding, *filter(None, certain)]), causes, hint, mark, rest)
 
 
 def is_right_or_narrow(trial: Trial) -> bool:
@@ -247,11 +252,15 @@ def pattern(error: Array, limit: float) -> str:
 
 
 def report(
-    finding: str, causes: Sequence[str], hint: str, mark: Fingerprint | None = None
+    finding: str,
+    causes: Sequence[str],
+    hint: str,
+    mark: Fingerprint | None = None,
+    rest: str = "",
 ) -> NoReturn:
-    """Fail with what was found, the mistakes that it looks like, or else a hint."""
-    explanation = sentence(causes) or hint
-    lines = [finding, *([f"  {explanation}"] if explanation else [])]
+    """Fail with what was found, the mistakes that it looks like, or else a hint; then the rest."""
+    explanation = [f"  {said}" for said in (sentence(causes) or hint, rest) if said]
+    lines = [finding, *explanation]
     fail("\n".join(lines), id_of(causes[0]) if causes else None, mark)
 
 
@@ -414,13 +423,15 @@ def expect_equal(
     lines.append(f"  got       {theirs}")
     lines.append(f"  expected  {right}")
     others = trials()
-    # Some mistakes take long to work out: only if there is one left that explains all trials.
+    # Some mistakes take long to work out: only if there is one left that explains the trials.
     answers = mistakes() if not others or possible(others) else {}
-    named = [what for what, answer in answers.items() if got in options_of(answer)]
-    named = confirmed(named, [Trial("this call", got, expected, answers), *others])
+    fitting = [what for what, answer in answers.items() if got in options_of(answer)]
+    asked = [Trial("this call", got, expected, answers), *others]
+    named = confirmed(fitting, asked) or explaining_most(fitting, asked)
     certain = "" if named else right_and_wrong(others)
     finding = "\n".join([*lines, *([f"  {certain}"] if certain else [])])
-    report(finding, named, hint, fingerprint.of_sequence(got, theirs, right))
+    rest = unexplained(named, asked)
+    report(finding, named, hint, fingerprint.of_sequence(got, theirs, right), rest)
 
 
 def excerpt(sequence: Any, place: int) -> str:

@@ -9,6 +9,7 @@ import page
 import progress
 import pytest
 import report
+from lacking import unmet_needs
 from report import plural
 
 # With more failures than this, only the first ones are shown; -v shows all.
@@ -39,7 +40,7 @@ class Record:
         """Leave out what pytest would say of failures, where there are many: see `show`."""
         stats = terminalreporter.stats
         before = dict(stats)
-        failed = [row for row in self.rows if row["outcome"] in ("failed", "error")]
+        failed = [row for row in self.rows if is_wrong(row)]
         if len(failed) > MOST_IN_FULL and terminalreporter.verbosity < 1:
             for kind in ("failed", "error"):
                 stats[kind] = [one for one in stats.get(kind, []) if not is_examined(one)]
@@ -67,9 +68,13 @@ class Record:
 
     def show(self, terminal: Any) -> None:
         terminal.section("examination")
+        root = terminal.config.getoption("--submission") or Path(__file__).parents[1]
+        unmet = ", ".join(unmet_needs(root)) if any(map(is_wrong, self.rows)) else ""
         if unusable := [row["message"] for row in self.rows if row["message"].startswith(UNUSABLE)]:
             terminal.write_line(f"{unusable[0]}\nNothing can be examined before.", red=True)
             return
+        if unmet:
+            terminal.write_line(f"Its pyproject.toml asks for {unmet}.", yellow=True)
         for line, colour in report.table(self.rows):
             terminal.write_line(line, **({colour: True} if colour else {}))
         for line in report.first_failures(self.rows) if terminal.verbosity < 1 else ():
@@ -78,6 +83,10 @@ class Record:
             terminal.write_line(progress.line(self.rows, self.progress_file))
         if self.page_file:
             terminal.write_line(f"All messages: {self.page_file}")
+
+
+def is_wrong(row: dict[str, Any]) -> bool:
+    return row["outcome"] in ("failed", "error")
 
 
 def is_examined(one: Any) -> bool:

@@ -190,7 +190,7 @@ def test_attention_of_one_call_does_not_depend_on_another(observe, rng):
                 one["output"],
                 right,
                 f"{NAME}, called several times,",
-                hint="Is something kept from an earlier call?",
+                hint="If a call alone is right: what is kept from an earlier one?",
             )
 
     examine(observe, cases[0])

@@ -394,7 +394,7 @@ def test_multihead_of_one_call_does_not_depend_on_another(observe, rng):
             one["output"],
             oracles.multihead(case["in_features"], weights_of(case), case["num_heads"]),
             f"{PLAIN}, called several times,",
-            hint="Is the mask, or are weights of an earlier call kept?",
+            hint="If a call alone is right: is the mask, or are weights of an earlier one kept?",
         )
 
 
@@ -421,5 +421,5 @@ def test_multihead_with_rope_of_one_call_does_not_depend_on_another(observe, rng
                 case["token_positions"],
             ),
             f"{WITH_ROPE}, called several times,",
-            hint="Is a table of another theta, d_k or length kept from an earlier call?",
+            hint="If a call alone is right: is a table of another theta, d_k or length kept?",
         )

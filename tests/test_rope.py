@@ -161,7 +161,7 @@ def test_rope_of_one_call_does_not_depend_on_another(observe, rng):
             seen["output"],
             oracles.rope(case["in_query_or_key"], case["token_positions"], case["theta"]),
             "run_rope, called several times,",
-            hint="Is a table of another theta, d_k or length kept from an earlier call?",
+            hint="If a call alone is right: is a table of another theta, d_k or length kept?",
         )
 
 
@@ -214,7 +214,7 @@ def test_rope_turns_bfloat16_by_exact_angles(observe, rng):
         "run_rope",
         dtypes=["bfloat16", "float32"],
         tolerance=2e-2,
-        hint="Are the angles computed in bfloat16? It cannot hold 2047: keep them in float32.",
+        hint="If float32 is right: are angles computed in bfloat16? It cannot hold 2047.",
     )
 
 

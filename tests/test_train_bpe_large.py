@@ -45,7 +45,7 @@ def test_train_takes_a_text_of_megabytes(observe, rng, special_tokens, separator
         oracles.train_bpe(**arguments),
         f"{NAME}: merges",
         given=text,
-        hint="Small texts may well be right: is a large one split inside a character, a pre-token"
+        hint="If small texts are right: is a large one split inside a character, a pre-token"
         " or a special token before it is counted?",
     )
 
@@ -68,7 +68,7 @@ def test_train_counts_every_word_of_a_large_text(observe, rng, separator, repeat
         oracles.train_bpe(**arguments),
         f"{NAME}: merges",
         given=text,
-        hint="Small texts may well be right: is a large one split inside a character, a pre-token"
+        hint="If small texts are right: is a large one split inside a character, a pre-token"
         " or a special token before it is counted?",
     )
 

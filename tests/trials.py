@@ -2,7 +2,8 @@
 
 One answer may look like several mistakes. So a problem has a list of trials: calls on which known
 mistakes differ from what is right and from each other. They run only after an item has failed,
-once in a process. A mistake is named if it explains every trial and no other mistake does.
+once in a process. A mistake is named if it explains every trial and no other mistake does. Where
+two mistakes meet, the one that explains most of what is wrong is named, and that it is not all.
 """
 
 import functools
@@ -117,9 +118,44 @@ def confirmed(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]:
 
 
 def possible(trials: Sequence[Trial]) -> list[str]:
-    """The mistakes that no trial speaks against."""
+    """The mistakes that no trial speaks against, and those that a wrong one speaks for."""
     known = dict.fromkeys(mistake for trial in trials for mistake in trial.answers)
-    return [mistake for mistake in known if all(trial.shows(mistake) >= 0 for trial in trials)]
+    right = [trial for trial in trials if trial.is_right]
+    left = [mistake for mistake in known if all(trial.shows(mistake) >= 0 for trial in right)]
+    wrong = [trial for trial in trials if not trial.is_right]
+    shown = {mistake: [trial.shows(mistake) for trial in wrong] for mistake in left}
+    return [
+        mistake
+        for mistake in left
+        if all(n >= 0 for n in shown[mistake]) or max(shown[mistake]) > 0
+    ]
+
+
+def explaining_most(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]:
+    """The one mistake that explains more of the wrong trials than the others do.
+
+    What is right must not speak against it, and it has to be seen in more than one trial.
+
+    Args:
+        causes: As for confirmed.
+        trials: As for confirmed.
+    """
+    left = set(possible(trials))
+    seen = {
+        cause: sum(trial.shows(cause) >= FEWEST_VALUES for trial in trials)
+        for cause in causes
+        if cause in left
+    }
+    most = max(seen.values(), default=0)
+    best = [cause for cause, number in seen.items() if number == most]
+    return best if most > 1 and len(best) == 1 else []
+
+
+def unexplained(causes: Sequence[str], trials: Sequence[Trial]) -> str:
+    """Say what else is wrong, where the trials know these mistakes and show more than them."""
+    known = [cause for cause in causes if any(cause in trial.answers for trial in trials)]
+    left = [t.label for t in trials if known and min(map(t.shows, known)) < 0]
+    return f"Something else is wrong, too: {'; '.join(left)}." if left else ""
 
 
 def once(make: Callable[..., Iterable[Trial]]) -> Callable[..., list[Trial]]:
@@ -174,4 +210,4 @@ def right_and_wrong(trials: Sequence[Trial]) -> str:
     wrong = [trial.label for trial in asked if not trial.is_right]
     if not right or not wrong:
         return ""
-    return f"Wrong: {'; '.join(wrong[:5])}.\n  Right: {'; '.join(right[:5])}."
+    return f"Wrong: {'; '.join(wrong)}.\n  Right: {'; '.join(right)}."

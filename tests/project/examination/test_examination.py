@@ -408,7 +408,8 @@ def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
 @pytest.mark.parametrize("processes", [0, 2])
 def test_adapters_that_cannot_be_imported_are_one_message_and_the_end(tmp_path, processes):
     broken = {
-        "pyproject.toml": '[project]\nname = "lm"\nversion = "1"\nrequires-python = ">=9.1"\n',
+        "pyproject.toml": '[project]\nname = "lm"\nversion = "1"\nrequires-python = ">=9.1"\n'
+        'dependencies = ["numpy", "torch~=1.2"]\n',
         "tests/adapters.py": "import torch\nimport a_package_that_nobody_has\n",
     }
     root = write_files(tmp_path / "theirs", broken)
@@ -420,6 +421,7 @@ def test_adapters_that_cannot_be_imported_are_one_message_and_the_end(tmp_path, 
     assert "adapters.py, line 2)" in told
     assert "python -m pip install a_package_that_nobody_has" in told
     assert "asks for Python >=9.1" in told
+    assert "torch~=1.2 (here: 2." in told
     assert "Repair next" not in told
 
 

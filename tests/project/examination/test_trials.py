@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from compare import WrongAnswer, expect_close, expect_gradients
-from trials import Trial, ask, confirmed, once, right_and_wrong
+from trials import Trial, ask, confirmed, explaining_most, once, right_and_wrong, unexplained
 
 RIGHT = np.array([1.0, 2.0, 3.0])
 ANSWERS = {"it is doubled": 2 * RIGHT, "one is added": RIGHT + 1, "nothing": RIGHT}
@@ -29,6 +29,49 @@ def test_the_only_mistake_that_explains_all_trials_is_named():
 )
 def test_a_mistake_that_one_trial_contradicts_is_not_named(other):
     assert confirmed(ANSWERS, [trial(2 * RIGHT), other]) == []
+
+
+def test_of_two_mistakes_that_meet_the_one_that_explains_most_is_named():
+    doubled, neither = trial(2 * RIGHT), trial([7, 8, 9])
+    assert explaining_most(ANSWERS, [doubled, doubled, neither]) == ["it is doubled"]
+    assert unexplained(["it is doubled"], [doubled, neither]) == (
+        "Something else is wrong, too: a call."
+    )
+    assert unexplained(["a narrow type"], [doubled, neither]) == ""
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [],
+        [trial(2 * RIGHT), trial(RIGHT + 1), trial(RIGHT + 1)],
+        [trial(2 * RIGHT), trial([2, 3], {"it is doubled": np.array([4.0, 6])}, [2, 3])],
+    ],
+    ids=["seen once", "another explains as much", "right where it should be wrong"],
+)
+def test_a_mistake_that_may_not_be_the_one_is_not_named_for_most(others):
+    assert explaining_most(ANSWERS, [trial(2 * RIGHT), trial([7, 8, 9]), *others]) == []
+
+
+def test_a_message_names_what_explains_most_and_says_that_it_is_not_all():
+    error = failing(
+        expect_close,
+        {"values": 2 * RIGHT, "dtype": "float32"},
+        RIGHT,
+        "run_it",
+        mistakes=lambda: ANSWERS,
+        trials=lambda: [trial(2 * RIGHT), Trial("two heads", RIGHT * 9, RIGHT, ANSWERS, 1e-6)],
+    )
+    assert error.diagnosis == "it-is-doubled"
+    assert error.msg.splitlines()[-2:] == [
+        "  This is what comes out when it is doubled.",
+        "  Something else is wrong, too: two heads.",
+    ]
+
+
+def test_no_symptom_is_cut_off():
+    wrong = [Trial(f"call {place}", 3 * RIGHT, RIGHT, {}, 1e-6) for place in range(9)]
+    assert "call 8" in right_and_wrong([trial(RIGHT), *wrong])
 
 
 def test_two_mistakes_that_nothing_tells_apart_are_not_named():
