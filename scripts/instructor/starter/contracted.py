@@ -31,7 +31,7 @@ Edit = tuple[str, str, str]
 """A file, what stands there, what is to stand there."""
 
 EXPORT = "cs_basics/interop/llama_config.py"
-CHECK = "    misfits = {n: value for n in REQUIRED "
+CHECK = "    if misfits := unlike_llama(config):\n"
 REFUSAL = '    raise ValueError("a Llama has other conventions than this contract")\n'
 HEADING = "## From scratch\n"
 """The heading of the handout above which the contract stands."""
