@@ -44,7 +44,7 @@ RUN = {
 
 
 def main() -> None:
-    """Walk the whole way of a run with your code, in miniature: what will not work, and the mend."""
+    """Walk the whole way of a run with your code, in miniature."""
     try:
         works = check()
     except NotImplementedError:
