@@ -1,6 +1,6 @@
 """Plant faults in right code: is the faulty line named when the examination fails?
 
-The faults, and how to add to them: lab/places/planted/plantings.py.
+The faults, and how to add to them: tests/project/bank/plantings.py.
 """
 
 import datetime
