@@ -39,12 +39,9 @@ class RunTokenizer:
     ) -> None:
         self.vocab, self.merges = dict(vocab), list(merges)
         self.special_tokens = list(special_tokens)
-        self._tokenizer = tokenizer
-
-    @property
-    def vocab_size(self) -> int:
+        self.vocab_size = max(self.vocab, default=-1) + 1
         """One more than the highest id: the rows that an embedding needs."""
-        return max(self.vocab, default=-1) + 1
+        self._tokenizer = tokenizer
 
     def encode(self, text: str) -> list[int]:
         """Turn text into token ids."""

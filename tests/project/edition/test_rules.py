@@ -36,7 +36,7 @@ def test_a_softmax_that_is_torchs_is_named_and_earns_what_the_grader_gives(cheat
     assert report.points_of("softmax", rows) == 0
     assert report.forbidden_in("softmax", rows) == ["torch.softmax in functional.py:36"]
     # What is built from it does not pay once more.
-    assert report.points_of("scaled_dot_product_attention", rows) == 6
+    assert report.points_of("scaled_dot_product_attention", rows) == pytest.approx(6)
     assert "    forbidden: torch.softmax in functional.py:36" in dict(report.table(rows))
     # The examination makes the optimizer, whose name stands in the adapters.
     assert report.points_of("adamw", rows) == 0
