@@ -129,7 +129,7 @@ def test_each_problem_names_what_to_write_and_where(name):
 
 def test_the_order_is_that_in_which_the_report_names_the_problems():
     counts, order = {name: Counter(not_started=1) for name in report.RUBRIC}, []
-    while following := report.first(counts, report.is_untouched):
+    while following := report.to_start(counts):
         order.append(report.RUBRIC[following]["title"])
         del counts[following]
     said = HANDOUT.partition("each after those that it builds on: ")[2].partition(". That is")[0]

@@ -2,12 +2,11 @@
 
 import argparse
 import datetime
-import importlib.util
 import json
 
 import progress
 import pytest
-from conftest import ROOT
+from options import problem_called
 
 
 def rows(problem, outcome="passed", number=2):
@@ -38,14 +37,6 @@ def test_the_last_day_before_is_shown(tmp_path, days_ago, when):
     assert said == f"1 of 20 problems, 2.0 points; {when or day.isoformat()} 30.0"
 
 
-@pytest.fixture(scope="module")
-def problem_called():
-    spec = importlib.util.spec_from_file_location("examinations", ROOT / "tests" / "conftest.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.problem_called
-
-
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -56,11 +47,11 @@ def problem_called():
         ("clip", "gradient_clipping"),
     ],
 )
-def test_a_problem_has_the_names_of_the_handout_and_of_its_adapter(problem_called, name, problem):
+def test_a_problem_has_the_names_of_the_handout_and_of_its_adapter(name, problem):
     assert problem_called(name) == problem
 
 
 @pytest.mark.parametrize(("name", "words"), [("norms", "no problem"), ("attention", "several")])
-def test_a_name_of_none_or_of_several_is_refused(problem_called, name, words):
+def test_a_name_of_none_or_of_several_is_refused(name, words):
     with pytest.raises(argparse.ArgumentTypeError, match=words):
         problem_called(name)

@@ -28,7 +28,7 @@ MISTAKES = (
     ("rope.py", "even * cos - odd * sin", "even * cos + odd * sin"),
     ("layers.py", "silu(self.w1(x)) * self.w3(x)", "silu(self.w3(x)) * self.w1(x)"),
     ("layers.py", "return self.weight[token_ids]", "return 2 * self.weight[token_ids]"),
-    ("optim.py", "(v.sqrt() + eps)", "(v + eps).sqrt()"),
+    ("optim.py", '(v.sqrt() + group["eps"])', '(v + group["eps"]).sqrt()'),
     ("optim.py", "0.5 * (1 + math.cos(math.pi * progress))", "(1 - progress)"),
 )
 UNFINISHED = ("get_adamw_cls", "run_train_bpe", "run_transformer_lm", "run_save_checkpoint")

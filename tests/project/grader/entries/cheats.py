@@ -166,7 +166,7 @@ def weights_that_know_the_validation_text(here):
     known = here.shop.folder / f"{here.name}-run"
     shutil.copytree(entry / "run" / "tokenizer", known / "tokenizer")
     longer = Recipe(command=COMMAND.replace("--max-steps 60", "--max-steps 400 --lr 1e-2"))
-    here.shop.train(known, longer, texts=("valid", "fresh"))
+    here.shop.train(known, longer, texts=("valid", "train"))
     shutil.copy(RunFolder(known).all_checkpoints()[-1], newest(entry))
     restate(here.shop, entry)
     return entry

@@ -80,7 +80,6 @@ HONEST = {
     "epochs": made("--order epochs"),
     "another vocabulary": made("--vocab-size 350"),
     "bfloat16": made("--dtype bfloat16"),
-    "two models whose mean predicts": made("--num-models 2"),
     "changed code": made(code={"functional.py": planted_code("functional.py", SILU)}),
     "stopped and resumed": resumed,
     "of the student edition": of_the_student_edition,
