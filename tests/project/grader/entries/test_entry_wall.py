@@ -12,7 +12,7 @@ from cs_grader.entries import wall
 
 LOOK = """
     for place in (Path({valid!r}), *Path("/").glob("tmp/**/valid.txt")):
-        if place.is_file():
+        if place.is_file() and place != config.data.valid_text:
             return place, place
     if config.data.train_text is not None"""
 
