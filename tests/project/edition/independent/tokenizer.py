@@ -1,21 +1,15 @@
 """Turn text into token ids and back with a trained byte-pair encoding."""
 
 import heapq
-import json
-import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Self
 
 import regex
 
 from cs_basics.bpe import Merge
 from cs_basics.pretokenize import PRETOKEN
 
-_MERGES_HEADER = "#version: 0.2"
 _LONG = 1 << 10
 _REMEMBERED = 1 << 15
-_STRANGE = regex.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 
 
 class Tokenizer:
@@ -179,37 +173,6 @@ class Tokenizer:
             parts.append(token)
         return b"".join(parts).decode("utf-8", "replace")
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        vocab = {to_printable(token): token_id for token_id, token in self.vocab.items()}
-        if len(vocab) < len(self.vocab):
-            duplicate = next(i for i, raw in self.vocab.items() if vocab[to_printable(raw)] != i)
-            raise ValueError(f"id {duplicate} is not the only one for {self.vocab[duplicate]!r}")
-        merges = [f"{to_printable(left)} {to_printable(right)}" for left, right in self.merges]
-        contents = {
-            "special_tokens.json": json.dumps(self.special_tokens),
-            "merges.txt": "\n".join([_MERGES_HEADER, *merges, ""]),
-            "vocab.json": json.dumps(vocab),
-        }
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            (Path(folder) / name).write_bytes(content.encode("utf-8"))
-
-    @classmethod
-    def from_files(
-        cls,
-        vocab_path: str | os.PathLike[str],
-        merges_path: str | os.PathLike[str],
-        special_tokens: Sequence[str] | None = None,
-    ) -> Self:
-        try:
-            entries: dict[str, int] = json.loads(Path(vocab_path).read_bytes())
-            vocab = {token_id: from_printable(token) for token, token_id in entries.items()}
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise ValueError(f"{vocab_path} is not a vocabulary like GPT-2's: {error!r}") from None
-        if len(vocab) < len(entries):
-            raise ValueError(f"{vocab_path} gives the same id to more than one token")
-        return cls(vocab, _read_merges(merges_path), special_tokens)
-
 
 def _checked_specials(special_tokens: Sequence[str] | None) -> list[str]:
     specials = [] if special_tokens is None else special_tokens
@@ -221,42 +184,4 @@ def _checked_specials(special_tokens: Sequence[str] | None) -> list[str]:
 
 
 def _to_bytes(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return _STRANGE.sub("\ufffd", text).encode("utf-8", "surrogateescape")
-
-
-def _read_merges(path: str | os.PathLike[str]) -> list[Merge]:
-    lines = Path(path).read_bytes().decode("utf-8", "replace").split("\n")
-    merges: list[Merge] = []
-    for number, line in enumerate(lines, 1):
-        # Only the first line can be the header: a merge may well begin with "#".
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        try:
-            left, right = line.split(" ")
-            merges.append((from_printable(left), from_printable(right)))
-        except (ValueError, KeyError):
-            raise ValueError(f"{path} line {number} is not two tokens: {line!r}") from None
-    return merges
-
-
-def _printable_bytes() -> dict[int, str]:
-    visible = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    return {byte: chr(byte) for byte in visible} | {
-        byte: chr(0x100 + index) for index, byte in enumerate(hidden)
-    }
-
-
-_PRINTABLE = _printable_bytes()
-_FROM_PRINTABLE = {character: byte for byte, character in _PRINTABLE.items()}
-
-
-def to_printable(token: bytes) -> str:
-    return "".join(_PRINTABLE[byte] for byte in token)
-
-
-def from_printable(token: str) -> bytes:
-    return bytes(_FROM_PRINTABLE[character] for character in token)
+    return text.encode("utf-8", "surrogateescape")
