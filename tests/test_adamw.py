@@ -229,7 +229,7 @@ def test_adamw_takes_an_option_of_zero(observe, rng, option):
     groups = [{"params": parameters}]
     with noting(
         "if betas and weight_decay are above 0; they may be 0, too",
-        functools.partial(observe, optimize, groups=groups, options=OPTIONS, gradients=gradients),
+        lambda: examine(observe, groups, OPTIONS, gradients),
     ):
         examine(observe, groups, {**OPTIONS, **option}, gradients)
 

@@ -1,6 +1,5 @@
 """Encoding and decoding."""
 
-import functools
 from collections import Counter
 
 import numpy as np
@@ -199,11 +198,14 @@ def test_encode_takes_the_longest_special_token(observe, specials, times):
 
 @pytest.mark.parametrize("absent", [None, []], ids=["None", "empty list"])
 def test_encode_needs_no_special_tokens(observe, absent):
-    given = tokenizer([END])
-    with_one = functools.partial(observe, encode, tokenizer=given, texts=[PROSE])
-    given = {**given, "special_tokens": absent}
-    with_none = functools.partial(observe, encode, texts=[PROSE])
-    with_none = functools.partial(with_none, tokenizer={**given, "special_tokens": []})
+    given = {**tokenizer([END]), "special_tokens": absent}
+
+    def with_one():
+        examine(observe, tokenizer([END]), [PROSE])
+
+    def with_none():
+        examine(observe, {**given, "special_tokens": []}, [PROSE])
+
     with (
         noting(
             "with a special token; without any, the pattern of special tokens is empty and fits"

@@ -134,7 +134,8 @@ def possible(trials: Sequence[Trial]) -> list[str]:
 def explaining_most(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]:
     """The one mistake that explains more of the wrong trials than the others do.
 
-    What is right must not speak against it, and it has to be seen in more than one trial.
+    What is right must not speak against it, and it has to be seen in more than one trial, and in
+    all of the wrong ones but one.
 
     Args:
         causes: As for confirmed.
@@ -148,7 +149,8 @@ def explaining_most(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]
     }
     most = max(seen.values(), default=0)
     best = [cause for cause, number in seen.items() if number == most]
-    return best if most > 1 and len(best) == 1 else []
+    wrong = sum(trial.got is not None and not trial.is_right for trial in trials)
+    return best if most > 1 and most >= wrong - 1 and len(best) == 1 else []
 
 
 def unexplained(causes: Sequence[str], trials: Sequence[Trial]) -> str:
