@@ -71,7 +71,7 @@ fault(SDPA, "the result is always float32", "dtype float32, expected")(
 fault(SDPA, "every batch row gets the mask of the first", "mask of the first one")(
     attend(lambda q, k, v, m: attention(q, k, v, m[:1] if m is not None and m.ndim > 2 else m))
 )
-fault(SDPA, "the weights are dropped out", "dropout")(
+fault(SDPA, "the weights are dropped out", "Dropout")(
     normalised_by(lambda scores: functional.dropout(softmax(scores), 0.1))
 )
 fault(SDPA, "d_v is taken to equal d_k", "if d_v equals d_k")(

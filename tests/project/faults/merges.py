@@ -222,7 +222,7 @@ class CutsInHalf(PlainTraining):
         return [piece for half in halves for piece in pieces(half, special_tokens)]
 
 
-@training_fault("the file is decoded in blocks of 4096 bytes", "cut inside a character")
+@training_fault("the file is decoded in blocks of 4096 bytes", "inside a character")
 class DecodesBlocks(PlainTraining):
     def read(self, path):
         content = path.read_bytes()

@@ -180,7 +180,7 @@ def buffered(num_heads, in_features, **given):
     return module(x).reshape(in_features.shape)
 
 
-@fault(PLAIN, "there is dropout", "dropout")
+@fault(PLAIN, "there is dropout", "Dropout")
 def with_dropout(in_features, **given):
     return functional.dropout(plain()(in_features=in_features, **given), 0.1)
 

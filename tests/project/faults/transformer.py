@@ -130,7 +130,7 @@ block_fault("the attention is detached", "attention branch is detached")(
 block_fault("the output is scaled by 1/sqrt(2)", "scaled by 1/sqrt(2)")(
     block(lambda b, x: b.output(x) * 0.5**0.5)
 )
-block_fault("the feed-forward has dropout", "dropout")(
+block_fault("the feed-forward has dropout", "Dropout")(
     block(
         lambda b, x: (
             b.after_attention(x) + functional.dropout(b.ffn(b.ln2(b.after_attention(x))), 0.1)
