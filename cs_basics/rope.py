@@ -1,7 +1,5 @@
 """Rotary position embedding. Tested by `make test ARGS="-k rope"`."""
 
-from collections.abc import Callable
-
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
@@ -13,54 +11,31 @@ class RotaryPositionalEmbedding(nn.Module):
 
     Su et al. 2021, sec. 3.4.2 (https://arxiv.org/abs/2104.09864). Coordinates 2i and 2i + 1 form a
     pair, turned by position / theta^(2i / d_head): the product of a query and a key then depends
-    on their positions only through the difference of the two.
-
-    The cosines and sines are buffers, so they follow the model to its device, but they are not
-    saved: they can be computed again. One instance serves all blocks of a model.
+    on their positions only through the difference of the two. It has no weights and no state:
+    one instance serves all blocks of a model.
 
     Args:
         theta: Base of the wavelengths, from 2 pi to 2 pi theta^(1 - 2 / d_head) positions.
         d_head: Size of the last axis, even.
-        max_seq_len: Number of positions for which angles are kept.
-        device: Where the tables live.
+        max_seq_len: Number of positions. Who keeps a table of angles needs it; here the angles
+            are computed.
+        device: As in other layers; there is nothing that lives there.
 
     Raises:
         ValueError: d_head is odd.
     """
-
-    cos: Float[Tensor, "max_seq_len half"]
-    sin: Float[Tensor, "max_seq_len half"]
 
     def __init__(
         self,
         theta: float,
         d_head: int,
         max_seq_len: int,
-        device: torch.device | str | None = None,
+        device: torch.device | str | None = None,  # noqa: ARG002  see above
     ) -> None:
         super().__init__()
         if d_head % 2:
             raise ValueError(f"d_head={d_head} is odd: rotary embedding turns pairs of coordinates")
         self.theta, self.d_head, self.max_seq_len = theta, d_head, max_seq_len
-        cos, sin = self._tables()
-        self.register_buffer("cos", cos.to(device), persistent=False)
-        self.register_buffer("sin", sin.to(device), persistent=False)
-
-    def _tables(self) -> tuple[Tensor, Tensor]:
-        # In float64 on the CPU: at position 100,000 a float32 angle may be off by 0.01 radians.
-        exponents = torch.arange(0, self.d_head, 2, dtype=torch.float64, device="cpu") / self.d_head
-        positions = torch.arange(self.max_seq_len, dtype=torch.float64, device="cpu")
-        angles = torch.outer(positions, self.theta**-exponents)
-        return angles.cos().float(), angles.sin().float()
-
-    def _apply(
-        self, fn: Callable[[Tensor], Tensor], recurse: bool = True
-    ) -> "RotaryPositionalEmbedding":
-        # model.to(torch.bfloat16) also rounds buffers, and a rounded angle is a wrong position:
-        # follow the model to its device, but in float32.
-        super()._apply(fn, recurse)
-        self.cos, self.sin = (table.to(self.cos.device) for table in self._tables())
-        return self
 
     def forward(
         self, x: Float[Tensor, "... seq {self.d_head}"], positions: Int[Tensor, "... seq"]
@@ -75,7 +50,11 @@ class RotaryPositionalEmbedding(nn.Module):
         Returns:
             Same shape and dtype as x.
         """
-        cos, sin = self.cos[positions], self.sin[positions]
+        # In float64, which MPS lacks: at position 100,000 a float32 angle may be off by 0.01.
+        exact = torch.float32 if x.device.type == "mps" else torch.float64
+        exponents = torch.arange(0, self.d_head, 2, dtype=exact, device=x.device) / self.d_head
+        angles = positions.unsqueeze(-1) * self.theta**-exponents
+        cos, sin = angles.cos().float(), angles.sin().float()
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         even, odd = wide[..., 0::2], wide[..., 1::2]
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)

@@ -49,7 +49,6 @@ def main(
     norm: NormKind | None = None,
     placement: Literal["pre", "post", "sandwich", "none"] | None = None,
     ffn: FeedForwardKind | None = None,
-    ffn_bias: bool = False,
     qk_norm: bool = False,
     value_residual: bool = False,
     tie_embeddings: bool = False,
@@ -75,7 +74,6 @@ def main(
         norm: Kind of normalisation.
         placement: Placement of the norms.
         ffn: Kind of feed-forward part.
-        ffn_bias: Add a bias to its products.
         qk_norm: Normalise queries and keys.
         value_residual: Mix the values of every later block with those of the first.
         tie_embeddings: Share the weight of embedding and output head.

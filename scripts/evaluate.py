@@ -12,7 +12,7 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
-from cs_basics.fast import accelerate, compile_if_possible
+from cs_basics.fast import compile_if_possible
 from cs_basics.run import look
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.evaluation import evaluate, make_loss_function
@@ -56,9 +56,7 @@ def main(
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     look.logger.disabled = not warn
     look.look_at_text(text, tokenizer.special_tokens)
-    model = folder.load_model(torch_device, checkpoint)
-    if fast == "auto":
-        accelerate(model)
+    model = folder.load_model(torch_device, checkpoint, is_fast=fast == "auto")
     loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
     if fast == "auto" and text.is_file() and text.stat().st_size >= COMPILED_FROM:
         loss_of = compile_if_possible(plain_loss_of, torch_device)

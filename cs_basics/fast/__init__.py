@@ -1,16 +1,18 @@
 """Fast twins of the book: the same results in less time.
 
-`accelerate(thing)` replaces what the two tables below name. It compares by identity, so that a
-class of the same name that somebody else wrote is never replaced; anything in neither is returned
+`accelerate(thing)` returns what the two tables below name. It compares by identity, so that a class
+of the same name that somebody else wrote is never replaced; anything in neither is returned
 unchanged. The twin of a module is a subclass that overrides `forward` and has no parameters of its
-own, so state dicts, optimizers and checkpoints are the book's. `compile_training` compiles the
-training step made of these parts. Every twin is tested for equality with what it replaces.
+own, so state dicts, optimizers and checkpoints are the book's; that of Transformer builds itself of
+twins. `compile_training` compiles the training step made of these parts. Every twin is tested for
+equality with what it replaces.
 docs/performance.md explains where the speed comes from.
 
 layers.py        one matrix product for W1 and W3 of SwiGLU
 attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
                  compiled code on a CPU, a C++ kernel (native/); triton_attention.py for GPUs
-chunked_loss.py  the loss, some logits at a time (transformer.py gives their input); loss.py decides
+rope.py          tables of angles; transformer.py: the model made of twins
+chunked_loss.py  the loss, some logits at a time; loss.py decides whether
 adamw.py         the update rule of AdamW, compiled; muon.py: all matrices of a shape at once
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
 cached.py        keys and values kept while a text grows; decoding.py: one text or many, and one
@@ -35,17 +37,7 @@ Thing = TypeVar("Thing")
 
 
 def accelerate(thing: Thing) -> Thing:
-    """Return the fast twin of a class, a function or a model of the book.
-
-    Args:
-        thing: A class or function, whose twin is returned; or a model, whose modules are replaced
-            in place (the parameters stay the same objects). Anything else is returned unchanged.
-    """
-    if hasattr(thing, "named_modules") and not isinstance(thing, type):
-        twins = twins_of_the_model()
-        for module in list(thing.modules()):  # pyright: ignore[reportAttributeAccessIssue]
-            module.__class__ = twins.get(type(module), type(module))
-        return thing
+    """Return the fast twin of a class or a function of the book; anything else unchanged."""
     # Classes and functions are dictionary keys by identity.
     of_text = getattr(thing, "__module__", None) in ("cs_basics.tokenizer", "cs_basics.bpe")
     return (twins_of_the_tokenizer() if of_text else twins_of_the_model()).get(thing, thing)
@@ -60,12 +52,14 @@ def twins_of_the_model() -> dict[Any, Any]:
     from cs_basics.fast.layers import FusedSwiGLU
     from cs_basics.fast.muon import StackedMuon
     from cs_basics.fast.native.lookup import OrderedEmbedding
-    from cs_basics.fast.transformer import FastTransformerLM
+    from cs_basics.fast.rope import TabledRoPE
+    from cs_basics.fast.transformer import FastTransformer
     from cs_basics.generate import generate
     from cs_basics.layers import Embedding, SwiGLU
     from cs_basics.optim import AdamW
-    from cs_basics.transformer import TransformerLM
+    from cs_basics.rope import RotaryPositionalEmbedding
     from cs_basics.variants.attention import GroupedQueryAttention
+    from cs_basics.variants.model import Transformer
     from cs_basics.variants.muon import Muon
 
     return {
@@ -73,7 +67,8 @@ def twins_of_the_model() -> dict[Any, Any]:
         CausalSelfAttention: FlashSelfAttention,
         GroupedQueryAttention: FlashGroupedQueryAttention,
         SwiGLU: FusedSwiGLU,
-        TransformerLM: FastTransformerLM,
+        RotaryPositionalEmbedding: TabledRoPE,
+        Transformer: FastTransformer,
         AdamW: FusedAdamW,
         Muon: StackedMuon,
         generate: generate_with_cache,
@@ -138,10 +133,10 @@ def checkpoint_blocks(model: "torch.nn.Module") -> None:
 
 def batch_generator(model: "torch.nn.Module") -> "Callable[..., Iterator[list[int | None]]] | None":
     """Return `generate_batch` of decoding.py, or None for a model that it does not support."""
-    from cs_basics.fast.cached import decoding_model
+    from cs_basics.fast.cached import can_decode
     from cs_basics.fast.decoding import generate_batch
 
-    return None if decoding_model(model) is None else generate_batch
+    return generate_batch if can_decode(model) else None
 
 
 def compile_if_possible(function: Thing, device: "torch.device") -> Thing:

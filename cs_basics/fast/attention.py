@@ -21,6 +21,7 @@ from torch import Tensor
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.fast.flash_attention import flash_causal_attention
 from cs_basics.fast.layers import stack
+from cs_basics.fast.rope import TabledRoPE
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.variants.attention import GroupedQueryAttention
@@ -161,6 +162,7 @@ def rotate_half_split(
     if rope is None:
         return q, k
     places = all_positions(q, positions)
+    assert isinstance(rope, TabledRoPE)
     cos, sin = rope.cos[places], rope.sin[places]
     return rotate(q, cos, sin), rotate(k, cos, sin)
 
@@ -197,5 +199,5 @@ def attend_by_kernel(
 ) -> Float[Tensor, "... seq d_model"]:
     """Apply RoPE and attention in one operation."""
     rope = attention.rope
-    cos, sin = (None, None) if rope is None else (rope.cos, rope.sin)
+    cos, sin = (rope.cos, rope.sin) if isinstance(rope, TabledRoPE) else (None, None)
     return kernel(qkv, cos, sin, attention.num_heads, num_kv_heads)

@@ -1,14 +1,12 @@
 """A model with a KV cache: each new token computes one position instead of the whole context.
 
 `KVCache` keeps the keys and values of earlier positions, so that attention needs the queries of the
-new positions only. `decoding_model` returns a copy of a model for this: QKV weights, and those of
-gate and up, are stacked once; all other parameters are shared. decoding.py generates with it.
+new positions only. `DecodingLM` is built from a model: QKV weights, and those of gate and up, are
+stacked once; all other parameters are shared. decoding.py generates with it.
 """
 
-import copy
-import itertools
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import Any
 
 import torch
 from einops import repeat
@@ -26,13 +24,23 @@ from cs_basics.fast.attention import (
     split_heads,
 )
 from cs_basics.fast.layers import FusedSwiGLU
-from cs_basics.fast.transformer import FastTransformerLM
+from cs_basics.fast.rope import TabledRoPE, tabled
+from cs_basics.fast.transformer import FastTransformer
 from cs_basics.functional import scaled_dot_product_attention, silu
-from cs_basics.layers import Linear, SwiGLU
+from cs_basics.layers import SwiGLU
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
-from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
-from cs_basics.variants.value_residual import StreamAndValues, ValueResidualBlock
+from cs_basics.variants.blocks import Block, PostNormBlock, SandwichBlock
+from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
+from cs_basics.variants.model import Transformer
+from cs_basics.variants.value_residual import ValueResidualBlock, mix
+
+MODELS = {TransformerLM, Transformer, FastTransformer}
+BLOCKS = {TransformerBlock, Block, PostNormBlock, SandwichBlock, ValueResidualBlock}
+ATTENTIONS = {
+    CausalSelfAttention, FlashSelfAttention, GroupedQueryAttention, FlashGroupedQueryAttention,
+}  # fmt: skip
+FEED_FORWARD = {SwiGLU, FusedSwiGLU, FeedForward}
 
 
 class KVCache:
@@ -68,17 +76,59 @@ class KVCache:
         return self.keys, self.values
 
 
+class Product(nn.Module):
+    """x W^T, plus a bias if there is one, with given weights.
+
+    With one row the product takes as long as reading the weight. Library matrix products are tuned
+    for many rows and read it at a third of the speed of a multiplication and a sum in compiled code
+    (docs/performance.md), which the compiler can also fuse with the operations around it.
+
+    Args:
+        weight: The matrix; several are stacked.
+        bias: The bias, in the order of the rows.
+    """
+
+    def __init__(self, *weight: Float[Tensor, "_ d_in"], bias: Tensor | None = None) -> None:
+        super().__init__()
+        whole = weight[0] if len(weight) == 1 else torch.cat(weight)
+        self.weight = nn.Parameter(whole.detach())
+        self.bias = None if bias is None else nn.Parameter(bias.detach())
+
+    def forward(self, x: Float[Tensor, "... d_in"]) -> Float[Tensor, "... d_out"]:
+        """Return the product."""
+        if torch.compiler.is_compiling() and x.device.type == "cpu" and x.numel() == x.shape[-1]:
+            product = row_product(x, self.weight)
+        else:
+            product = x @ self.weight.T
+        return product if self.bias is None else product + self.bias.to(product.dtype)
+
+
+def row_product(
+    x: Float[Tensor, "... d_in"], weight: Float[Tensor, "d_out d_in"]
+) -> Float[Tensor, "... d_out"]:
+    """Return x W^T for one row; products and sums in at least float32."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return (weight.to(wide) * x.to(wide).unsqueeze(-2)).sum(dim=-1).to(x.dtype)
+
+
 class DecodingAttention(nn.Module):
     """Causal self-attention of new positions to themselves and to the positions in a cache.
 
     Args:
         attention: The attention whose weights are used; without QK-norm, the rows of queries and
             keys are stored in half-split order (fast/attention.py).
+        rope: The attention's rotation, with tables.
         is_given_values: Whether the block calls v_proj itself and gives `forward` the values;
             `qkv_proj` then holds queries and keys only.
     """
 
-    def __init__(self, attention: CausalSelfAttention, *, is_given_values: bool = False) -> None:
+    def __init__(
+        self,
+        attention: CausalSelfAttention,
+        rope: TabledRoPE | None,
+        *,
+        is_given_values: bool = False,
+    ) -> None:
         super().__init__()
         self.num_heads, self.d_head = attention.num_heads, attention.d_head
         self.num_kv_heads: int = getattr(attention, "num_kv_heads", attention.num_heads)
@@ -91,10 +141,10 @@ class DecodingAttention(nn.Module):
         else:
             weights = half_split_weights(attention, self.num_kv_heads)
         if is_given_values:
-            self.v_proj = attention.v_proj
-            weights.pop()
-        self.qkv_proj = linear_of(torch.cat(weights))
-        self.output_proj, self.rope = attention.output_proj, attention.rope
+            self.v_proj = Product(weights.pop())
+        self.qkv_proj = Product(*weights)
+        self.output_proj = Product(attention.output_proj.weight)
+        self.rope = rope
 
     def forward(
         self,
@@ -127,79 +177,81 @@ class DecodingAttention(nn.Module):
         return self.output_proj(join_heads(attended))
 
 
-class DecodingSwiGLU(nn.Module):
-    """SwiGLU with stacked weights of gate and up.
+class DecodingFeedForward(nn.Module):
+    """A feed-forward part; the weights of SwiGLU's gate and up are stacked.
 
     Args:
-        swiglu: The SwiGLU whose weights are used.
+        ffn: The part whose weights are used.
     """
 
-    def __init__(self, swiglu: SwiGLU) -> None:
+    def __init__(self, ffn: SwiGLU | FeedForward) -> None:
         super().__init__()
-        self.w13 = linear_of(torch.cat([swiglu.w1.weight, swiglu.w3.weight]))
-        self.w2 = swiglu.w2
+        self.is_gated = isinstance(ffn, SwiGLU)
+        self.activation = silu if isinstance(ffn, SwiGLU) else ACTIVATIONS[ffn.activation]
+        self.w1 = Product(*[ffn.w1.weight, *([ffn.w3.weight] if isinstance(ffn, SwiGLU) else [])])
+        self.w2 = Product(ffn.w2.weight)
 
     def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
         """Return the transformed x, same shape."""
-        gate, up = self.w13(x).chunk(2, dim=-1)
-        return self.w2(silu(gate) * up)
+        if not self.is_gated:
+            return self.w2(self.activation(self.w1(x)))
+        gate, up = self.w1(x).chunk(2, dim=-1)
+        return self.w2(self.activation(gate) * up)
 
 
-class DecodingPreNorm(TransformerBlock):
-    """TransformerBlock with a cache."""
+class DecodingBlock(nn.Module):
+    """A block with a cache; where its norms stand depends on the block that it is made from.
 
-    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the new residual stream, same shape as x."""
-        x = x + self.attn(self.ln1(x), cache)
-        return x + self.ffn(self.ln2(x))
+    Args:
+        block: The block whose weights are used.
+        rope: The rotation of its attention, with tables.
+    """
 
+    def __init__(self, block: Any, rope: TabledRoPE | None) -> None:  # noqa: ANN401  one of BLOCKS
+        super().__init__()
+        self.mixes_values = isinstance(block, ValueResidualBlock)
+        self.value_scales = getattr(block, "value_scales", None)
+        self.attn = DecodingAttention(block.attn, rope, is_given_values=self.mixes_values)
+        self.ffn = DecodingFeedForward(block.ffn)
+        # An empty Sequential returns what it is given.
+        norms, nothing = [block.ln1, block.ln2], [nn.Sequential(), nn.Sequential()]
+        is_post, is_sandwich = isinstance(block, PostNormBlock), isinstance(block, SandwichBlock)
+        self.before = nn.ModuleList(nothing if is_post else norms)
+        self.after = nn.ModuleList([block.ln1_after, block.ln2_after] if is_sandwich else nothing)
+        self.of_sum = nn.ModuleList(norms if is_post else nothing)
 
-class DecodingPostNorm(PostNormBlock):
-    """PostNormBlock with a cache."""
-
-    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the normalised new residual stream, same shape as x."""
-        x = self.ln1(x + self.attn(x, cache))
-        return self.ln2(x + self.ffn(x))
-
-
-class DecodingSandwich(SandwichBlock):
-    """SandwichBlock with a cache."""
-
-    def forward(self, x: Tensor, cache: KVCache) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the new residual stream, same shape as x."""
-        x = x + self.ln1_after(self.attn(self.ln1(x), cache))
-        return x + self.ln2_after(self.ffn(self.ln2(x)))
-
-
-class DecodingValueResidual(ValueResidualBlock):
-    """ValueResidualBlock with a cache, which keeps the mixed values."""
-
-    def forward(self, stream: StreamAndValues, cache: KVCache) -> StreamAndValues:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the new residual stream, and the values of the first block."""
-        x, first_values = stream if isinstance(stream, tuple) else (stream, None)
-        normed = self.ln1(x)
-        first_values, values = self.mix(self.attn.v_proj(normed), first_values)
-        x = x + self.attn(normed, cache, values)
-        x = x + self.ffn(self.ln2(x))
-        return x if self.is_last else (x, first_values)
+    def forward(
+        self, x: Float[Tensor, "batch new d_model"], first_values: Tensor | None, cache: KVCache
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the new residual stream, and the values of the first block if they are mixed."""
+        normed, values = self.before[0](x), None
+        if self.mixes_values:
+            first_values, values = mix(self.attn.v_proj(normed), first_values, self.value_scales)
+        x = self.of_sum[0](x + self.after[0](self.attn(normed, cache, values)))
+        change = self.after[1](self.ffn(self.before[1](x)))
+        return self.of_sum[1](x + change), first_values
 
 
-BLOCKS: dict[type[nn.Module], type[nn.Module]] = {
-    TransformerBlock: DecodingPreNorm,
-    PostNormBlock: DecodingPostNorm,
-    SandwichBlock: DecodingSandwich,
-    ValueResidualBlock: DecodingValueResidual,
-}
-ATTENTIONS = {
-    CausalSelfAttention, FlashSelfAttention, GroupedQueryAttention, FlashGroupedQueryAttention,
-}  # fmt: skip
-MODELS = {TransformerLM, FastTransformerLM}
-Model = TypeVar("Model", bound=nn.Module)
+class DecodingLM(nn.Module):
+    """A language model with a cache for each block.
 
+    Args:
+        model: The model whose weights are used; `can_decode` tells which.
+    """
 
-class DecodingLM(TransformerLM):
-    """TransformerLM with a cache for each block; made by `decoding_model`."""
+    def __init__(self, model: Any) -> None:  # noqa: ANN401  one of MODELS
+        super().__init__()
+        self.context_length: int = model.context_length
+        self.token_embeddings = model.token_embeddings
+        device = model.token_embeddings.weight.device
+        ropes = {block.attn.rope for block in model.layers}  # One, or one and None.
+        tables = {rope: tabled(rope, device) if rope else None for rope in ropes}
+        self.layers = nn.ModuleList(
+            DecodingBlock(block, tables[block.attn.rope]) for block in model.layers
+        )
+        self.ln_final = model.ln_final
+        head = model.lm_head
+        self.lm_head = Product(head.weight, bias=getattr(head, "bias", None))
 
     def hidden(
         self, token_ids: Int[Tensor, "batch new"], caches: Sequence[KVCache]
@@ -210,9 +262,9 @@ class DecodingLM(TransformerLM):
             token_ids: The tokens that follow those in the caches.
             caches: One per block, with the positions of these tokens; written in place.
         """
-        x = self.token_embeddings(token_ids)
+        x, first_values = self.token_embeddings(token_ids), None
         for block, cache in zip(self.layers, caches, strict=True):
-            x = block(x, cache)
+            x, first_values = block(x, first_values, cache)
         return self.ln_final(x)
 
     def empty_caches(self, batch_size: int, num_places: int) -> list[tuple[Tensor, Tensor]]:
@@ -220,46 +272,15 @@ class DecodingLM(TransformerLM):
         weight = self.token_embeddings.weight
         caches: list[tuple[Tensor, Tensor]] = []
         for block in self.layers:
-            attention = cast(DecodingAttention, block.attn)
+            attention: Any = block.attn
             shape = (batch_size, attention.num_kv_heads, num_places, attention.d_head)
             caches.append((weight.new_zeros(shape), weight.new_zeros(shape)))
         return caches
 
 
-def decoding_model(model: nn.Module) -> DecodingLM | None:
-    """Return a copy of a model for decoding; None for a model of other classes."""
-    if type(model) not in MODELS:
-        return None
-    blocks = list(model.layers)  # pyright: ignore[reportArgumentType]
-    if any(block_kind(b) not in BLOCKS or type(b.attn) not in ATTENTIONS for b in blocks):
-        return None
-    copied = copy_sharing_tensors(model)
-    copied.__class__ = DecodingLM
-    assert isinstance(copied, DecodingLM)
-    for block in copied.layers:
-        block.__class__ = BLOCKS[block_kind(block)]
-        attention = cast(CausalSelfAttention, block.attn)
-        is_given_values = isinstance(block, DecodingValueResidual)
-        block.attn = DecodingAttention(attention, is_given_values=is_given_values)
-        if type(block.ffn) in (SwiGLU, FusedSwiGLU):
-            block.ffn = DecodingSwiGLU(cast(SwiGLU, block.ffn))
-    return copied
-
-
-def copy_sharing_tensors(model: Model) -> Model:
-    """Return a copy of a model that shares its parameters and buffers."""
-    tensors = itertools.chain(model.parameters(), model.buffers())
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
-
-
-def block_kind(block: nn.Module) -> type[nn.Module]:
-    """Return the class of a block, or of the block inside activation checkpointing."""
-    return getattr(type(block), "kind", type(block))
-
-
-def linear_of(weight: Float[Tensor, "d_out d_in"]) -> Linear:
-    """Return a Linear with a given weight."""
-    # On the device "meta" the initialisation, which is replaced at once, costs nothing.
-    linear = Linear(weight.shape[1], weight.shape[0], "meta")
-    linear.weight = nn.Parameter(weight.detach())
-    return linear
+def can_decode(model: Any) -> bool:  # noqa: ANN401  any model
+    """Tell whether a model has no parts but those known here: a subclass may compute otherwise."""
+    return type(model) in MODELS and all(
+        type(block) in BLOCKS and type(block.attn) in ATTENTIONS and type(block.ffn) in FEED_FORWARD
+        for block in model.layers
+    )

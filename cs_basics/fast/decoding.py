@@ -21,13 +21,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from cs_basics import generate as reference
-from cs_basics.fast.cached import DecodingLM, KVCache, copy_sharing_tensors, decoding_model
+from cs_basics.fast.cached import DecodingLM, KVCache, can_decode
 from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.fast.sampling import SamplingTensors, sample_fast
 from cs_basics.generate import GREEDY, Sampling, checked_prompt, random_generator, sample
-from cs_basics.layers import Linear
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.feed_forward import BiasedLinear
 
 PLACES = 32
 """Attention reads a multiple of this many cached positions."""
@@ -35,33 +33,9 @@ PLACES = 32
 ROW_OPTIONS = {"realize_acc_reads_threshold": 2}
 """Inductor option for a batch of one row: store each intermediate made of more than two tensors.
 
-RowLinear is a loop like any other, so Inductor would fuse the norm before it into that loop, and
-compute the norm of the same vector again for every row of the weight.
+The product of one row (cached.py) is a loop like any other, so Inductor would fuse the norm before
+it into that loop, and compute the norm of the same vector again for every row of the weight.
 """
-
-
-class RowLinear(Linear):
-    """Linear for one row in compiled code: a multiplication and a sum instead of a library call.
-
-    With one row the product takes as long as reading the weight. Library matrix products are tuned
-    for many rows and read it at a third of the speed of this loop (docs/performance.md), which the
-    compiler can also fuse with the operations around it.
-    """
-
-    def forward(self, x: Float[Tensor, "... {self.d_in}"]) -> Float[Tensor, "... {self.d_out}"]:
-        """Return x W^T; products and sums in at least float32."""
-        wide = torch.promote_types(x.dtype, torch.float32)
-        return (self.weight.to(wide) * x.to(wide).unsqueeze(-2)).sum(dim=-1).to(x.dtype)
-
-
-class BiasedRowLinear(BiasedLinear, RowLinear):
-    """BiasedLinear for one row: RowLinear's product plus the bias."""
-
-
-ROW_CLASSES: dict[type[nn.Module], type[nn.Module]] = {
-    Linear: RowLinear,
-    BiasedLinear: BiasedRowLinear,
-}
 
 
 class Decoder:
@@ -77,12 +51,11 @@ class Decoder:
     def __init__(
         self, model: TransformerLM, batch_size: int, sampling: Sampling, is_compiled: bool = False
     ) -> None:
-        decoder = decoding_model(model)
-        if decoder is None:
+        if not can_decode(model):
             raise TypeError(
                 f"{type(model).__name__} has other parts than those known to decoding.py"
             )
-        self.model = decoder
+        self.model = decoder = DecodingLM(model)
         self.device = decoder.token_embeddings.weight.device
         self.sampling, self.sampling_tensors = sampling, SamplingTensors.of(sampling, self.device)
         # One extra place, which is never read: a view of all places would be contiguous, and the
@@ -91,17 +64,12 @@ class Decoder:
         self.keys, self.values = map(list, zip(*caches, strict=True))
         self._num_places = 0
         self._views: tuple[list[Tensor], list[Tensor]] = ([], [])
-        self._step, self._stepping_model = decode_step, decoder
+        self._step = decode_step
         if is_compiled:
-            self.model = self._stepping_model = _same_copy_for_same_weights(model, decoder)
+            self.model = _same_copy_for_same_weights(model, decoder)
             has_one_row = batch_size == 1 and self.device.type == "cpu"
             options = ROW_OPTIONS if has_one_row else None
             self._step = compile_if_possible(decode_step, self.device, options)
-            if has_one_row and self._step is not decode_step:
-                # A copy, since a prompt has many rows and is read with library products.
-                self._stepping_model = copy_sharing_tensors(self.model)
-                for module in self._stepping_model.modules():
-                    module.__class__ = ROW_CLASSES.get(type(module), type(module))
 
     @torch.no_grad()
     def read(self, contexts: Sequence[Sequence[int]], first_row: int = 0) -> None:
@@ -144,7 +112,7 @@ class Decoder:
         uniform = torch.cat([torch.rand(1, generator=generator) for generator in generators])
         keys, values = self._first(positions)
         drawn = self._step(
-            self._stepping_model,
+            self.model,
             keys,
             values,
             torch.tensor(tokens, device=self.device),
@@ -311,7 +279,7 @@ def generate(
     seed: int | None = None,
 ) -> Iterator[int]:
     """Continue one prompt, uncompiled; arguments, results and errors as in generate.py."""
-    if decoding_model(model) is None:
+    if not can_decode(model):
         yield from reference.generate(model, prompt, max_tokens, sampling, stop_ids, seed)
         return
     for tokens in generate_batch(model, [prompt], max_tokens, sampling, stop_ids, seed):

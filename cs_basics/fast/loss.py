@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cs_basics.fast.chunked_loss import linear_cross_entropy
-from cs_basics.fast.transformer import FastTransformerLM
+from cs_basics.fast.transformer import FastTransformer
 from cs_basics.functional import cross_entropy
 from cs_basics.layers import Linear
 
@@ -37,7 +37,7 @@ def loss_function(model: nn.Module, dtype: torch.dtype, num_positions: int) -> L
         return cross_entropy(logits, targets)
 
     def chunked_loss_of(inputs: Tensor, targets: Tensor) -> Loss:
-        assert isinstance(model, FastTransformerLM)
+        assert isinstance(model, FastTransformer)
         with torch.autocast(device_type, dtype=dtype if is_mixed else None, enabled=is_mixed):
             hidden = model.hidden(inputs)
         if is_mixed:
@@ -50,7 +50,7 @@ def loss_function(model: nn.Module, dtype: torch.dtype, num_positions: int) -> L
 def is_chunked(model: nn.Module, num_positions: int) -> bool:
     """Tell whether the loss of a batch is computed in chunks."""
     return (
-        isinstance(model, FastTransformerLM)
+        isinstance(model, FastTransformer)
         and type(model.lm_head) is Linear  # linear_cross_entropy takes no bias.
         and model.lm_head.weight.device.type == "cpu"
         and num_positions * model.vocab_size >= MANY_LOGITS

@@ -19,7 +19,6 @@ REQUIRED: dict[str, tuple[str | bool, ...]] = {
     "placement": ("pre",),
     "positions": ("rope",),
     "ffn": ("swiglu",),
-    "ffn_bias": (False,),
     "value_residual": (False,),
     "head_bias": (False,),
 }

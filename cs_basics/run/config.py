@@ -21,6 +21,7 @@ MAX_CORPUS_MEGABYTES = 1_000_000
 REMOVED = {
     "num_models": 1, "head_norm": "none", "token_noise": 0.0, "muon_momentum": 0.95,
     "muon_steps": 3, "muon_by_head": False, "average_from": 1.0, "average_decay": 1.0,
+    "norm_fraction": 0.0625, "norm_groups": 8, "ffn_bias": False,
 }  # fmt: skip
 """Settings that older versions had, and the only value with which their runs can be read."""
 

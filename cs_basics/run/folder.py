@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 
+from cs_basics.fast import accelerate
 from cs_basics.run.atomic import lock, remove_leftovers, write_atomically
 from cs_basics.run.checkpoint_file import Checkpoint, read_checkpoint
 from cs_basics.run.config import TrainConfig
@@ -19,7 +20,7 @@ from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 logger = logging.getLogger(__name__)
 
@@ -218,9 +219,13 @@ class RunFolder:
         return load_tokenizer(self.tokenizer, is_fast)
 
     def load_model(
-        self, device: torch.device | str = "cpu", which: Which = "latest"
+        self,
+        device: torch.device | str = "cpu",
+        which: Which = "latest",
+        *,
+        is_fast: bool = False,
     ) -> TransformerLM:
-        """Return the model of the latest undamaged checkpoint, or of the best.
+        """Return the model of the latest undamaged checkpoint, or of the best; or its fast twin.
 
         Raises:
             FileNotFoundError: There is no run or no checkpoint.
@@ -231,7 +236,8 @@ class RunFolder:
             checkpoint = read_checkpoint(self.best_checkpoint())
         else:
             checkpoint = self.read_newest_checkpoint()
-        model = build_model(config.model, device)
+        kind = accelerate(Transformer) if is_fast else Transformer
+        model = kind(config.model, device)
         checkpoint.load_into(model, make_optimizer(model, config, is_fast=True))
         return model
 

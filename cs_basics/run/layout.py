@@ -6,8 +6,8 @@ from torch.optim import Optimizer
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.distributed import ALONE, DDP, World
 from cs_basics.run.optimizer import make_optimizer
-from cs_basics.transformer import TransformerLM
-from cs_basics.variants.model import build_model
+from cs_basics.variants.config import ModelConfig
+from cs_basics.variants.model import Transformer
 
 
 def check_layout(config: TrainConfig, world: World) -> None:
@@ -23,22 +23,25 @@ def check_layout(config: TrainConfig, world: World) -> None:
                 f"--optimizer muon needs whole matrices, and with --parallel {parallel} each "
                 "process holds a part of them: use --parallel ddp, or --optimizer adamw"
             )
-        beyond_tp = ("value_residual", "head_bias") if parallel == "tp" else ()
-        for name in beyond_tp:
-            if getattr(config.model, name):
-                flag = name.replace("_", "-")
-                raise ValueError(
-                    f"--parallel tp does not know how to share out --{flag}: use ddp or fsdp, or "
-                    f"--no-{flag}"
-                )
         if parallel == "tp":
-            from cs_basics.run.tensor_parallel import check
-
-            # Without its weights: what cannot be shared out is known from the shapes.
-            model = build_model(config.model, "meta")
-            assert isinstance(model, TransformerLM)
-            check(model, world)
+            _check_shares(config.model, world)
     micro_batch_size(config, world)
+
+
+def _check_shares(model: ModelConfig, world: World) -> None:
+    """Refuse a model that tensor parallelism cannot share out."""
+    for name in ("value_residual", "head_bias"):
+        if getattr(model, name):
+            flag = name.replace("_", "-")
+            raise ValueError(
+                f"--parallel tp does not know how to share out --{flag}: use ddp or fsdp, or "
+                f"--no-{flag}"
+            )
+    for heads in (model.num_heads, model.num_kv_heads or model.num_heads):
+        if heads % world.size:
+            raise ValueError(
+                f"--parallel tp cannot share out {heads} heads among {world.size} processes"
+            )
 
 
 def micro_batch_size(config: TrainConfig, world: World) -> int:
@@ -69,14 +72,13 @@ def lay_out(model: nn.Module, optimizer: Optimizer, config: TrainConfig, world: 
         return DDP(model, world)
 
     def build_whole() -> tuple[nn.Module, Optimizer]:
-        whole = build_model(config.model, "cpu")
+        whole = Transformer(config.model, "cpu")
         return whole, make_optimizer(whole, config)
 
     # Here and not above: importing them takes half a second.
     if config.run.parallel == "tp":
         from cs_basics.run.tensor_parallel import TensorParallel
 
-        assert isinstance(model, TransformerLM)
         return TensorParallel(model, optimizer, world, build_whole)
     from cs_basics.run.fsdp import FSDP
 

@@ -5,16 +5,13 @@ over the processes: the first is split by its outputs (ColumnParallelLinear), so
 has some of the hidden features, such as some heads; the second by its inputs (RowParallelLinear),
 so that each has a part of the sum. Columns and rows are those of W^T in x W^T.
 
-tensor_parallel.py gives a layer of the book one of these classes, together with its shard of the
-weight.
+tensor_parallel.py puts one of these in the place of each layer of the book.
 """
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
-
-from cs_basics.layers import Embedding, Linear
 
 
 class _CopyToAll(torch.autograd.Function):
@@ -53,20 +50,33 @@ class _Gather(torch.autograd.Function):
         return shard(grad, -1), None
 
 
-class ColumnParallelLinear(Linear):
+class Sharded(nn.Module):
+    """A layer of which this process holds a part.
+
+    Args:
+        weight: This process's shard of the weight.
+        num_rows: Rows of the whole weight.
+    """
+
+    def __init__(self, weight: nn.Parameter, num_rows: int) -> None:
+        super().__init__()
+        self.weight, self.num_rows = weight, num_rows
+
+
+class ColumnParallelLinear(Sharded):
     """x W^T for some rows of W, that is, some of the outputs."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return this process's outputs, (..., d_in) -> (..., its share of d_out)."""
-        return super().forward(_CopyToAll.apply(x))  # pyright: ignore[reportArgumentType]
+        return _CopyToAll.apply(x) @ self.weight.T  # pyright: ignore[reportReturnType, reportOptionalOperand, reportOperatorIssue]
 
 
-class RowParallelLinear(Linear):
+class RowParallelLinear(Sharded):
     """x W^T for some columns of W, summed over all processes."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the whole result, (..., this process's share of d_in) -> (..., d_out)."""
-        return _SumOverAll.apply(super().forward(x))  # pyright: ignore[reportReturnType]
+        return _SumOverAll.apply(x @ self.weight.T)  # pyright: ignore[reportReturnType]
 
 
 class VocabParallelHead(ColumnParallelLinear):
@@ -74,19 +84,19 @@ class VocabParallelHead(ColumnParallelLinear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return all logits, (..., d_model) -> (..., vocab_size)."""
-        return _Gather.apply(super().forward(x), self.d_out)  # pyright: ignore[reportReturnType]
+        return _Gather.apply(super().forward(x), self.num_rows)  # pyright: ignore[reportReturnType]
 
 
-class VocabParallelEmbedding(Embedding):
+class VocabParallelEmbedding(Sharded):
     """The embedding: each process looks up its own ids, others give 0; the sum has all of them."""
 
     def forward(self, token_ids: Tensor) -> Tensor:
         """Return the vectors of the ids, (...) -> (..., d_model)."""
-        sizes = shares(self.vocab_size)
+        sizes = shares(self.num_rows)
         rank = dist.get_rank()
         own = token_ids - sum(sizes[:rank])
         is_known = (own >= 0) & (own < sizes[rank])
-        rows = super().forward(torch.where(is_known, own, 0))
+        rows = self.weight[torch.where(is_known, own, 0)]
         return _SumOverAll.apply(rows * is_known.unsqueeze(-1))  # pyright: ignore[reportReturnType]
 
 

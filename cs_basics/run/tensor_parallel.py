@@ -23,17 +23,15 @@ from cs_basics.run.fsdp import scale_gradients
 from cs_basics.run.parallel_layers import (
     ColumnParallelLinear,
     RowParallelLinear,
+    Sharded,
     VocabParallelEmbedding,
     VocabParallelHead,
     gather,
     shard,
     summed,
 )
-from cs_basics.transformer import TransformerBlock, TransformerLM
 
-Kind = type[nn.Module]
-
-LAYERS: dict[str, tuple[Kind, int]] = {
+LAYERS: dict[str, tuple[type[Sharded], int]] = {
     "token_embeddings": (VocabParallelEmbedding, 0),
     "q_proj": (ColumnParallelLinear, 0),
     "k_proj": (ColumnParallelLinear, 0),
@@ -46,9 +44,6 @@ LAYERS: dict[str, tuple[Kind, int]] = {
 }
 """What each layer becomes, and the axis along which its weight is sharded."""
 
-KNOWN = {*(f"{name}.weight" for name in LAYERS), "q_norm.weight", "k_norm.weight"}
-"""The weights of attention and feed-forward parts that can be shared out, or are held by all."""
-
 
 class TensorParallel(DDP):
     """Each process holds and computes a share of every matrix.
@@ -58,19 +53,15 @@ class TensorParallel(DDP):
         optimizer: Optimizer of the model; its parameters are replaced by the shards.
         world: The process group, two processes or more.
         build: Returns a whole model and its optimizer on the CPU, into which checkpoints are read.
-
-    Raises:
-        ValueError: The heads cannot be shared out evenly, or a part of a block is of another kind.
     """
 
     is_split = True
 
     def __init__(
-        self, model: TransformerLM, optimizer: Optimizer, world: World, build: BuildWhole
+        self, model: nn.Module, optimizer: Optimizer, world: World, build: BuildWhole
     ) -> None:
         super().__init__(model, world)
         self._build = build
-        check(model, world)
         # With duplicates: a tied weight has two names.
         whole = dict(model.named_parameters(remove_duplicate=False))
         self._axes = share_out(model)
@@ -128,36 +119,13 @@ class TensorParallel(DDP):
         return whole if axis is None else shard(whole, axis)
 
 
-def check(model: TransformerLM, world: World) -> None:
-    """Refuse a model that cannot be shared out.
-
-    Raises:
-        ValueError: A weight or a number of heads cannot be shared out; the message names it.
-    """
-    for block in model.layers:
-        assert isinstance(block, TransformerBlock)
-        for part in (block.attn, block.ffn):
-            if unknown := {name for name, _ in part.named_parameters()} - KNOWN:
-                raise ValueError(
-                    f"--parallel tp does not know how to share out {min(unknown)} of "
-                    f"{type(part).__name__}: use ddp or fsdp"
-                )
-        for heads in (
-            block.attn.num_heads,
-            getattr(block.attn, "num_kv_heads", block.attn.num_heads),
-        ):
-            if heads % world.size:
-                raise ValueError(
-                    f"--parallel tp cannot share out {heads} heads among {world.size} processes"
-                )
-
-
 def share_out(model: nn.Module) -> dict[str, int]:
     """Replace the matrices of a model by this process's shards; return each one's axis by name."""
     axes: dict[str, int] = {}
     shared: dict[int, nn.Parameter] = {}
-    for name, module in model.named_modules():
-        kind, axis = LAYERS.get(name.rpartition(".")[2], (None, 0))
+    for name, module in list(model.named_modules()):
+        owner, _, part = name.rpartition(".")
+        kind, axis = LAYERS.get(part, (None, 0))
         if kind is None:
             if name.endswith(("q_norm", "k_norm")):
                 # All heads share one gain, and each process has the gradient of its own heads only.
@@ -168,6 +136,6 @@ def share_out(model: nn.Module) -> dict[str, int]:
         assert isinstance(whole, nn.Parameter)
         if id(whole) not in shared:  # Tied weights stay tied.
             shared[id(whole)] = nn.Parameter(shard(whole.detach(), axis))
-        module.__class__, module.weight = kind, shared[id(whole)]
+        setattr(model.get_submodule(owner), part, kind(shared[id(whole)], whole.shape[0]))
         axes[f"{name}.weight"] = axis
     return axes

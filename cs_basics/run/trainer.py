@@ -35,7 +35,7 @@ from cs_basics.run.updates import make_updates
 from cs_basics.training import Batch, TrainingDivergedError, Update
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.head_bias import set_head_bias
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 logger = logging.getLogger(__name__)
 
@@ -79,10 +79,9 @@ class Trainer:
         is_known = self.device.type != "mps"
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
         seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
-        self.model = build_model(config.model, self.device)
+        kind = accelerate(Transformer) if self.is_fast else Transformer
+        self.model = kind(config.model, self.device)
         set_head_bias(self.model, corpus.train.tokens)
-        if self.is_fast:
-            self.model = accelerate(self.model)
         if config.run.activation_checkpointing:
             checkpoint_blocks(self.model)
         self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)

@@ -47,10 +47,8 @@ def _norms(base: TrainConfig) -> Variants:
         "rmsnorm": base,
         "layernorm": base.replace(norm="layernorm"),
         "layernorm-no-bias": base.replace(norm="layernorm-no-bias"),
-        # The fraction of Zhang and Sennrich 2019, and the d_model / 8 of much other code.
-        "partial-1-16": base.replace(norm="partial-rmsnorm", norm_fraction=1 / 16),
-        "partial-1-8": base.replace(norm="partial-rmsnorm", norm_fraction=1 / 8),
-        "group-8": base.replace(norm="group-rmsnorm", norm_groups=8),
+        "partial": base.replace(norm="partial-rmsnorm"),
+        "group": base.replace(norm="group-rmsnorm"),
         "gemma": base.replace(norm="rmsnorm-gemma"),
         "qk-norm": base.replace(qk_norm=True),
         "no-norm": base.replace(placement="none"),
@@ -75,16 +73,10 @@ def _positions(base: TrainConfig) -> Variants:
 
 
 def _ffn(base: TrainConfig) -> Variants:
-    # Two matrices of 4 d_model hold as many weights as three of 8/3 d_model. Biases are few.
-    plain = {
+    # Two matrices of 4 d_model hold as many weights as three of 8/3 d_model.
+    return {"swiglu": base} | {
         kind: base.replace(ffn=kind, d_ff=4 * base.model.d_model)
         for kind in ("silu", "relu", "gelu", "relu-squared")
-    }
-    biased = {"swiglu-bias": base, "relu-bias": plain["relu"]}
-    return {
-        "swiglu": base,
-        **plain,
-        **{name: config.replace(ffn_bias=True) for name, config in biased.items()},
     }
 
 

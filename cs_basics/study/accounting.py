@@ -31,14 +31,12 @@ def parameters(config: ModelConfig) -> Parts:
     """
     d_model, num_layers = config.d_model, config.num_layers
     per_norm = 2 * d_model if config.norm == "layernorm" else d_model
-    ffn_biases = (num_ffn_matrices(config) - 1) * config.d_ff + d_model if config.ffn_bias else 0
     value_scales = 2 * (num_layers - 1) if config.value_residual else 0
     head_norms = 2 * config.d_head if config.qk_norm else 0
     return {
         "token embeddings": config.vocab_size * d_model,
         "attention": num_layers * d_model * attention_width(config) + value_scales,
-        "feed-forward": num_layers
-        * (num_ffn_matrices(config) * d_model * config.d_ff + ffn_biases),
+        "feed-forward": num_layers * num_ffn_matrices(config) * d_model * config.d_ff,
         "norms": num_norms(config) * per_norm + num_layers * head_norms,
         "output head": config.vocab_size
         * ((0 if config.tie_embeddings else d_model) + config.head_bias),

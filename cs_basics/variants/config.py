@@ -7,6 +7,9 @@ from typing import Any, Literal
 MAX_CONTEXT_LENGTH = 1 << 20
 """RoPE keeps a row of angles for each position; a larger number comes from a damaged file."""
 
+NUM_GROUPS = 8
+"""Groups of coordinates of group-rmsnorm, which normalises each by itself."""
+
 NormKind = Literal[
     "rmsnorm",
     "rmsnorm-llama",
@@ -43,10 +46,6 @@ class ModelConfig:
     """Which normalisation (cs_basics/norms.py, cs_basics/variants/norms.py)."""
     norm_eps: float = 1e-5
     """Added to the mean square by the norms of the residual stream and of the heads."""
-    norm_fraction: float = 0.0625
-    """Share of the coordinates from which partial-rmsnorm estimates the mean square."""
-    norm_groups: int = 8
-    """Number of groups of coordinates; group-rmsnorm normalises each by itself."""
     placement: Literal["pre", "post", "sandwich", "none"] = "pre"
     """Where the norms stand: before each part, after the residual sum, on both sides, nowhere."""
     positions: Literal["rope", "none"] = "rope"
@@ -59,8 +58,6 @@ class ModelConfig:
     ffn: FeedForwardKind = "swiglu"
     """Feed-forward part. All but swiglu have two matrices and no gate: with d_ff = 4 d_model
     they have as many weights as swiglu with 8/3 d_model."""
-    ffn_bias: bool = False
-    """Add a bias to each product of the feed-forward parts."""
     qk_norm: bool = False
     """Normalise queries and keys, head by head, before they are rotated."""
     value_residual: bool = False
@@ -73,10 +70,7 @@ class ModelConfig:
     of the training text (cs_basics/variants/head_bias.py)."""
 
     def __post_init__(self) -> None:
-        for name in (
-            *("vocab_size", "context_length", "d_model", "d_ff", "num_layers", "num_heads"),
-            "norm_groups",
-        ):
+        for name in ("vocab_size", "context_length", "d_model", "d_ff", "num_layers", "num_heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.context_length > MAX_CONTEXT_LENGTH:
@@ -87,52 +81,39 @@ class ModelConfig:
             raise ValueError(f"rope_theta={self.rope_theta} must be greater than 0, and finite")
         if self.positions == "none":
             require_default(self, "rope_theta", because_of="positions")
-        self._check_norm()
+        if not 0 <= self.norm_eps < math.inf:
+            raise ValueError(f"norm_eps={self.norm_eps} must be 0 or greater, and finite")
+        if self.norm == "group-rmsnorm" and self.d_model % NUM_GROUPS:
+            raise ValueError(
+                f"d_model={self.d_model} is not divisible by {NUM_GROUPS}, the number of groups of "
+                f"norm={self.norm}"
+            )
         self._check_heads()
         if self.value_residual and self.placement != "pre":
             raise ValueError(
                 f"value_residual=True needs placement=pre, not placement={self.placement}"
             )
 
-    def _check_norm(self) -> None:
-        if not 0 <= self.norm_eps < math.inf:
-            raise ValueError(f"norm_eps={self.norm_eps} must be 0 or greater, and finite")
-        if not 0 < self.norm_fraction <= 1:
-            raise ValueError(f"norm_fraction={self.norm_fraction} must be above 0 and at most 1")
-        if self.norm == "group-rmsnorm" and self.d_model % self.norm_groups:
-            raise ValueError(
-                f"d_model={self.d_model} is not divisible by norm_groups={self.norm_groups}"
-            )
-        if self.norm != "partial-rmsnorm":
-            require_default(self, "norm_fraction", because_of="norm")
-        if self.norm != "group-rmsnorm":
-            require_default(self, "norm_groups", because_of="norm")
-
     def _check_heads(self) -> None:
-        if self.head_dim is not None:
-            self._check_head_dim(self.head_dim)
-        elif self.d_model % self.num_heads:
+        if self.head_dim is None and self.d_model % self.num_heads:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
             )
-        elif self.d_head % 2:
-            raise ValueError(
-                f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
-                f"{self.d_head}: choose a num_heads with which it is even"
-            )
+        if self.d_head < 1:
+            raise ValueError(f"head_dim={self.head_dim} must be at least 1")
+        if self.d_head % 2 and self.positions == "rope":
+            given = f"head_dim={self.head_dim} is"
+            if self.head_dim is None:
+                given = (
+                    f"d_model={self.d_model} and num_heads={self.num_heads} give heads of size "
+                    f"{self.d_head},"
+                )
+            raise ValueError(f"{given} odd, and rotary embedding turns pairs of coordinates")
         kv_heads = self.num_kv_heads
         if kv_heads is not None and (kv_heads < 1 or self.num_heads % kv_heads):
             raise ValueError(
                 f"num_kv_heads={kv_heads} must be a divisor of num_heads={self.num_heads}"
             )
-
-    def _check_head_dim(self, head_dim: int) -> None:
-        if head_dim < 1:
-            raise ValueError(f"head_dim={head_dim} must be at least 1")
-        if head_dim % 2 and self.positions == "rope":
-            raise ValueError(f"head_dim={head_dim} is odd, and rotary embedding turns pairs")
-        if self.d_model % 2:
-            raise ValueError(f"d_model={self.d_model} must be even where head_dim is given")
 
     @property
     def d_head(self) -> int:

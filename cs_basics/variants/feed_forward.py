@@ -1,4 +1,4 @@
-"""Feed-forward parts without a gate, with one of four activations, and parts with biases."""
+"""Feed-forward parts without a gate, with one of four activations."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cs_basics.functional import silu
-from cs_basics.layers import Linear, SwiGLU
+from cs_basics.layers import Linear
 
 
 def relu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -46,25 +46,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class BiasedLinear(Linear):
-    """Linear with a bias, which starts at 0; same arguments."""
-
-    def __init__(
-        self,
-        d_in: int,
-        d_out: int,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(d_in, d_out, device, dtype)
-        self.bias = nn.Parameter(torch.zeros(d_out, device=device, dtype=dtype))
-
-    def forward(self, x: Float[Tensor, "... {self.d_in}"]) -> Float[Tensor, "... {self.d_out}"]:
-        """Return x W^T + b, in the dtype of the product."""
-        product = super().forward(x)
-        return product + self.bias.to(product.dtype)
-
-
 class FeedForward(nn.Module):
     """The feed-forward part without a gate: W2 f(W1 x).
 
@@ -77,7 +58,6 @@ class FeedForward(nn.Module):
         device: Where the weights live.
         dtype: Float type of the weights.
         activation: The name of f in ACTIVATIONS.
-        bias: Whether both products have a bias.
 
     Raises:
         ValueError: There is no such activation.
@@ -91,16 +71,14 @@ class FeedForward(nn.Module):
         dtype: torch.dtype | None = None,
         *,
         activation: str,
-        bias: bool = False,
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
             names = ", ".join(ACTIVATIONS)
             raise ValueError(f"activation={activation} does not exist: choose one of {names}")
         self.activation = activation
-        linear = BiasedLinear if bias else Linear
-        self.w1 = linear(d_model, d_ff, device, dtype)
-        self.w2 = linear(d_ff, d_model, device, dtype)
+        self.w1 = Linear(d_model, d_ff, device, dtype)
+        self.w2 = Linear(d_ff, d_model, device, dtype)
 
     def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
         """Return the transformed x, same shape."""
@@ -113,22 +91,3 @@ class FeedForward(nn.Module):
     def extra_repr(self) -> str:
         """Name the choice when the module is printed."""
         return f"activation={self.activation}"
-
-
-class BiasedSwiGLU(SwiGLU):
-    """SwiGLU with a bias in each of its three products; same arguments.
-
-    A class of its own, so that the fused twin of SwiGLU, which has no biases, does not replace it.
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(d_model, d_ff, device, dtype)
-        self.w1 = BiasedLinear(d_model, d_ff, device, dtype)
-        self.w2 = BiasedLinear(d_ff, d_model, device, dtype)
-        self.w3 = BiasedLinear(d_model, d_ff, device, dtype)

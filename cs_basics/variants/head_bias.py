@@ -10,21 +10,29 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from cs_basics.transformer import TransformerLM
-from cs_basics.variants.feed_forward import BiasedLinear
+from cs_basics.layers import Linear
 
 CHUNK = 1 << 24
 """Tokens counted at a time: a token file may be larger than the memory."""
 
 
-def add_head_bias(
-    model: TransformerLM,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
-) -> None:
-    """Give the output head a bias of zeros, in place."""
-    model.lm_head.__class__ = BiasedLinear
-    model.lm_head.bias = nn.Parameter(torch.zeros(model.vocab_size, device=device, dtype=dtype))
+class BiasedLinear(Linear):
+    """Linear with a bias, which starts at 0; same arguments."""
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(d_in, d_out, device, dtype)
+        self.bias = nn.Parameter(torch.zeros(d_out, device=device, dtype=dtype))
+
+    def forward(self, x: Float[Tensor, "... {self.d_in}"]) -> Float[Tensor, "... {self.d_out}"]:
+        """Return x W^T + b, in the dtype of the product."""
+        product = super().forward(x)
+        return product + self.bias.to(product.dtype)
 
 
 def set_head_bias(model: nn.Module, tokens: np.ndarray) -> None:

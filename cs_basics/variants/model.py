@@ -1,115 +1,137 @@
-"""The model that a ModelConfig describes: the book's, with some parts exchanged."""
+"""Transformer: the language model that a ModelConfig describes."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from cs_basics.attention import CausalSelfAttention
+from cs_basics.layers import Embedding, Linear, SwiGLU
 from cs_basics.norms import LayerNorm, RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
-from cs_basics.variants.blocks import PostNormBlock, SandwichBlock
-from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.feed_forward import BiasedSwiGLU, FeedForward
-from cs_basics.variants.head_bias import add_head_bias
+from cs_basics.variants.blocks import Block, PostNormBlock, SandwichBlock
+from cs_basics.variants.config import NUM_GROUPS, ModelConfig
+from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
+from cs_basics.variants.head_bias import BiasedLinear
 from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
-from cs_basics.variants.value_residual import add_value_residual
+from cs_basics.variants.value_residual import ValueResidualBlock
 
-BLOCKS: dict[str, type[TransformerBlock]] = {
-    "pre": TransformerBlock,
-    "post": PostNormBlock,
-    "sandwich": SandwichBlock,
-    "none": TransformerBlock,
-}
-
-NORM_CLASSES: dict[str, Callable[..., nn.Module]] = {
+NORMS: dict[str, Callable[..., nn.Module]] = {
     "rmsnorm": RMSNorm,
     "rmsnorm-llama": LlamaRMSNorm,
     "rmsnorm-gemma": GemmaRMSNorm,
     "layernorm": LayerNorm,
-    "layernorm-no-bias": LayerNorm,
+    "layernorm-no-bias": partial(LayerNorm, bias=False),
     "partial-rmsnorm": PartialRMSNorm,
-    "group-rmsnorm": GroupRMSNorm,
+    "group-rmsnorm": partial(GroupRMSNorm, num_groups=NUM_GROUPS),
+}
+FEED_FORWARD: dict[str, Callable[..., nn.Module]] = {
+    "swiglu": SwiGLU,
+    **{name: partial(FeedForward, activation=name) for name in ACTIVATIONS},
+}
+BLOCKS: dict[str, Callable[..., TransformerBlock]] = {
+    "pre": Block,
+    "post": PostNormBlock,
+    "sandwich": SandwichBlock,
+    "none": Block,
 }
 
-NORMS = {
-    "pre": ("ln1", "ln2"),
-    "post": ("ln1", "ln2"),
-    "sandwich": ("ln1", "ln1_after", "ln2", "ln2_after"),
-    "none": (),
-}
-"""Attributes of a block that hold its norms, by placement."""
 
+class Transformer(TransformerLM):
+    """The language model that a ModelConfig describes.
 
-def build_model(
-    config: ModelConfig,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
-) -> TransformerLM:
-    """Return a freshly initialised model.
+    With the defaults of ModelConfig it is the book's: the same parts, the same initial weights and
+    the same state dict. Its forward pass is always the book's.
 
-    With the defaults of ModelConfig this is the book's TransformerLM and nothing else.
+    Args:
+        config: The sizes and the choices.
+        device: Where the weights live.
+        dtype: Float type of the weights.
     """
-    # With head_dim the book's attention is replaced below. To be built at all it needs heads of an
-    # even size that divides d_model: size 2.
-    num_heads = config.num_heads if config.head_dim is None else config.d_model // 2
-    model = TransformerLM(
-        vocab_size=config.vocab_size,
-        context_length=config.context_length,
-        d_model=config.d_model,
-        num_layers=config.num_layers,
-        num_heads=num_heads,
-        d_ff=config.d_ff,
-        rope_theta=config.rope_theta,
-        device=device,
-        dtype=dtype,
-    )
-    # One table of angles for all blocks.
-    rope = None
-    if config.positions == "rope":
-        sizes = (config.rope_theta, config.d_head, config.context_length)
-        rope = RotaryPositionalEmbedding(*sizes, device)
-    for block in model.layers:
-        assert isinstance(block, TransformerBlock)
-        exchange_parts(block, config, rope, device, dtype)
-    if config.value_residual:
-        add_value_residual(model, device, dtype)
-    # After post-norm blocks the stream is normalised already; "none" has no norms.
-    has_final_norm = config.placement not in ("post", "none")
-    model.ln_final = make_norm(config, device, dtype) if has_final_norm else nn.Sequential()  # pyright: ignore[reportAttributeAccessIssue]
-    if config.tie_embeddings:
-        # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The shared table has
-        # the head's small initial values: an embedding's would give logits of size sqrt(d_model).
-        model.token_embeddings.weight = model.lm_head.weight
-    if config.head_bias:
-        add_head_bias(model, device, dtype)
-    return model
 
+    def __init__(
+        self,
+        config: ModelConfig,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        # Not the book's constructor, which knows one kind of each part.
+        super(TransformerLM, self).__init__()
+        self.vocab_size, self.context_length = config.vocab_size, config.context_length
+        where: dict[str, Any] = {"device": device, "dtype": dtype}
+        # One instance serves all blocks.
+        rope = None
+        if config.positions == "rope":
+            rope = self.kind(RotaryPositionalEmbedding)(
+                config.rope_theta, config.d_head, config.context_length, device
+            )
+        self.token_embeddings = self.kind(Embedding)(config.vocab_size, config.d_model, **where)
+        self.layers = nn.ModuleList(
+            self.make_block(config, number, rope, where) for number in range(config.num_layers)
+        )
+        # After post-norm blocks the stream is normalised already; "none" has no norms.
+        has_final_norm = config.placement not in ("post", "none")
+        self.ln_final: Any = make_norm(config, **where) if has_final_norm else nn.Sequential()
+        head = BiasedLinear if config.head_bias else Linear
+        self.lm_head = head(config.d_model, config.vocab_size, **where)
+        if config.tie_embeddings:
+            # Press and Wolf 2017, sec. 3 (https://arxiv.org/abs/1608.05859). The shared table has
+            # the head's small initial values: an embedding's would give logits of size
+            # sqrt(d_model).
+            self.token_embeddings.weight = self.lm_head.weight
 
-def exchange_parts(
-    block: TransformerBlock,
-    config: ModelConfig,
-    rope: RotaryPositionalEmbedding | None,
-    device: torch.device | str | None,
-    dtype: torch.dtype | None,
-) -> None:
-    """Exchange the parts of a block for those that a configuration names, in place."""
-    block.__class__ = BLOCKS[config.placement]
-    names = NORMS[config.placement]
-    for name in sorted({"ln1", "ln2", *names}):
-        # An empty Sequential returns what it is given.
-        norm = make_norm(config, device, dtype) if name in names else nn.Sequential()
-        setattr(block, name, norm)
-    has_other_heads = config.num_kv_heads is not None or config.head_dim is not None
-    if has_other_heads or config.qk_norm or config.value_residual:
-        block.attn = GroupedQueryAttention(
+    def kind(self, part: Any) -> Any:  # noqa: ANN401  a class
+        """Return the class to build where the book has the class `part`; fast/ has twins."""
+        return part
+
+    def make_block(
+        self,
+        config: ModelConfig,
+        number: int,
+        rope: RotaryPositionalEmbedding | None,
+        where: dict[str, Any],
+    ) -> TransformerBlock:
+        """Build a block.
+
+        Args:
+            config: The sizes and the choices.
+            number: Which block it is, from 0.
+            rope: The rotary embedding of all blocks; None for no positions.
+            where: Device and dtype.
+        """
+        parts: dict[str, Any] = {
+            "attn": self.make_attention(config, rope, where),
+            "ffn": self.kind(FEED_FORWARD[config.ffn])(config.d_model, config.d_ff, **where),
+        }
+        names = ["ln1", "ln2"]
+        if config.placement == "sandwich":
+            names += ["ln1_after", "ln2_after"]
+        for name in names:
+            # An empty Sequential returns what it is given.
+            is_norm = config.placement != "none"
+            parts[name] = make_norm(config, **where) if is_norm else nn.Sequential()
+        if config.value_residual:
+            is_first, is_last = number == 0, number == config.num_layers - 1
+            return ValueResidualBlock(**parts, is_first=is_first, is_last=is_last, **where)
+        return BLOCKS[config.placement](**parts)
+
+    def make_attention(
+        self, config: ModelConfig, rope: RotaryPositionalEmbedding | None, where: dict[str, Any]
+    ) -> CausalSelfAttention:
+        """Build the attention of a block; arguments as in `make_block`."""
+        has_other_heads = config.num_kv_heads is not None or config.head_dim is not None
+        if not (has_other_heads or config.qk_norm or config.value_residual):
+            kind = self.kind(CausalSelfAttention)
+            return kind(config.d_model, config.num_heads, rope, **where)
+        return self.kind(GroupedQueryAttention)(
             config.d_model,
             config.num_heads,
             rope,
-            device,
-            dtype,
+            **where,
             num_kv_heads=config.num_kv_heads,
             qk_norm=config.qk_norm,
             # In a model with Llama's order of cast and gain these norms have it too, as in Qwen3.
@@ -117,14 +139,6 @@ def exchange_parts(
             d_head=config.head_dim,
             norm_eps=config.norm_eps,
         )
-    block.attn.rope = rope
-    sizes = (config.d_model, config.d_ff)
-    if config.ffn != "swiglu":
-        block.ffn = FeedForward(  # pyright: ignore[reportAttributeAccessIssue]
-            *sizes, device, dtype, activation=config.ffn, bias=config.ffn_bias
-        )
-    elif config.ffn_bias:
-        block.ffn = BiasedSwiGLU(*sizes, device, dtype)
 
 
 def make_norm(
@@ -137,14 +151,6 @@ def make_norm(
     Raises:
         ValueError: There is no such norm.
     """
-    if config.norm not in NORM_CLASSES:
-        raise ValueError(
-            f"norm={config.norm!r} is unknown: choose one of {', '.join(NORM_CLASSES)}"
-        )
-    settings: dict[str, dict[str, Any]] = {
-        "layernorm-no-bias": {"bias": False},
-        "partial-rmsnorm": {"fraction": config.norm_fraction},
-        "group-rmsnorm": {"num_groups": config.norm_groups},
-    }
-    kind, more = NORM_CLASSES[config.norm], settings.get(config.norm, {})
-    return kind(config.d_model, config.norm_eps, device, dtype, **more)
+    if config.norm not in NORMS:
+        raise ValueError(f"norm={config.norm!r} is unknown: choose one of {', '.join(NORMS)}")
+    return NORMS[config.norm](config.d_model, config.norm_eps, device, dtype)

@@ -13,64 +13,67 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
+from cs_basics.variants.blocks import Block
 
 StreamAndValues = Tensor | tuple[Tensor, Tensor]
 """The residual stream alone, or the stream and the values of the first block."""
 
 
-class ValueResidualBlock(TransformerBlock):
+class ValueResidualBlock(Block):
     """Pre-norm block with mixed values.
 
     The values of the first block travel beside the residual stream. The first block is given the
     stream alone and the last returns it alone, so that the model around the blocks is the book's.
+
+    Args:
+        ln1: Norm before attention.
+        attn: Attention that takes values.
+        ln2: Norm before the feed-forward part.
+        ffn: Feed-forward part.
+        is_first: Whether this is the first block, whose values are its own.
+        is_last: Whether this is the last block.
+        device: Where the scales live.
+        dtype: Float type of the scales.
     """
 
-    value_scales: nn.Parameter
-    """a_n and b_n, (2,); not in the first block."""
-    is_last: bool
+    def __init__(
+        self,
+        ln1: nn.Module,
+        attn: GroupedQueryAttention,
+        ln2: nn.Module,
+        ffn: nn.Module,
+        *,
+        is_first: bool,
+        is_last: bool,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(ln1, attn, ln2, ffn)
+        self.is_last = is_last
+        scales = torch.full((2,), 0.5, device=device, dtype=dtype)
+        self.value_scales = None if is_first else nn.Parameter(scales)
 
     def forward(self, stream: StreamAndValues) -> StreamAndValues:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the new residual stream, same shape, and the values of the first block."""
         x, first_values = stream if isinstance(stream, tuple) else (stream, None)
         normed = self.ln1(x)
-        first_values, values = self.mix(self.attn.v_proj(normed), first_values)
+        first_values, values = mix(self.attn.v_proj(normed), first_values, self.value_scales)
         x = x + self.attn(normed, values=values)
         x = x + self.ffn(self.ln2(x))
         return x if self.is_last else (x, first_values)
 
-    def mix(
-        self,
-        values: Float[Tensor, "... seq d_kv"],
-        first_values: Float[Tensor, "... seq d_kv"] | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the values of the first block, and the mixture that this block attends to."""
-        if first_values is None:
-            return values, values
-        of_first, own = self.value_scales
-        return first_values, of_first * first_values + own * values
 
-
-def add_value_residual(
-    model: TransformerLM,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
-) -> None:
-    """Give every block of a pre-norm model mixed values, in place.
-
-    Args:
-        model: A model whose attention is GroupedQueryAttention, which takes values.
-        device: Where the scales live.
-        dtype: Float type of the scales.
-    """
-    for block in model.layers:
-        assert isinstance(block.attn, GroupedQueryAttention)
-        block.__class__ = ValueResidualBlock
-        assert isinstance(block, ValueResidualBlock)
-        if block is not model.layers[0]:
-            block.value_scales = nn.Parameter(torch.full((2,), 0.5, device=device, dtype=dtype))
-        block.is_last = block is model.layers[-1]
+def mix(
+    values: Float[Tensor, "... seq d_kv"],
+    first_values: Float[Tensor, "... seq d_kv"] | None,
+    scales: Float[Tensor, " 2"] | None,
+) -> tuple[Tensor, Tensor]:
+    """Return the values of the first block, and the mixture that this block attends to."""
+    if first_values is None or scales is None:
+        return values, values
+    of_first, own = scales
+    return first_values, of_first * first_values + own * values
 
 
 def stream_of(output: StreamAndValues) -> Tensor:

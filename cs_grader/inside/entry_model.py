@@ -67,10 +67,10 @@ def build(run: Path) -> Any:  # noqa: ANN401  torch is not imported yet
     import torch
 
     from cs_basics.variants.config import ModelConfig
-    from cs_basics.variants.model import build_model
+    from cs_basics.variants.model import Transformer
 
     settings = json.loads((run / "config.json").read_bytes())["settings"]
-    model = build_model(ModelConfig(**settings["model"]))
+    model = Transformer(ModelConfig(**settings["model"]))
     weights = io.BytesIO((run / "weights.pt").read_bytes())
     state = torch.load(weights, map_location="cpu", weights_only=True)
     model.load_state_dict(state["model"])

@@ -22,7 +22,7 @@ from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native.attention_kernel import use_kernel
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.dropout import Dropout
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 
 class Tracer:
@@ -55,7 +55,7 @@ class Tracer:
 def trace(job: dict[str, Any], *, is_training: bool) -> dict[str, Any]:
     """Trace the loss, and its backward for training; return the graphs and their plan."""
     config, num_rows = ModelConfig(**job["config"]), job["num_rows"]
-    model = accelerate(build_model(config))
+    model = accelerate(Transformer)(config)
     if job["checkpoints_activations"]:
         checkpoint_blocks(model)
     if job["drops"]:

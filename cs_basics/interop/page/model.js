@@ -8,7 +8,7 @@ import {
  * The ModelConfig of cs_basics/variants/config.py.
  * @typedef {{ vocab_size: number, context_length: number, d_model: number, d_ff: number,
  *   num_layers: number, num_heads: number, rope_theta: number, norm: string, norm_eps: number,
- *   norm_fraction: number, norm_groups: number, placement: string, positions: string,
+ *   placement: string, positions: string,
  *   num_kv_heads: number | null, head_dim: number | null, ffn: string, qk_norm: boolean
  * }} ModelConfig
  */
@@ -131,7 +131,7 @@ export class Model {
 
   /** @param {string} name @param {Float32Array} x */
   normalise(name, x) {
-    const { norm, norm_eps: eps, norm_fraction, norm_groups } = this.config;
+    const { norm, norm_eps: eps } = this.config;
     const gain = this.gain(name);
     switch (norm) {
       case "rmsnorm":
@@ -142,11 +142,11 @@ export class Model {
       case "layernorm-no-bias":
         return layerNorm(x, gain, eps, this.weights.get(`${name}.bias`)?.data);
       case "partial-rmsnorm": {
-        const measured = Math.max(1, Math.ceil(norm_fraction * x.length - 1e-9));
+        const measured = Math.max(1, Math.ceil(x.length / 16));
         return rmsNorm(x, gain, eps, x.subarray(0, measured));
       }
       case "group-rmsnorm":
-        return groupRmsNorm(x, gain, eps, norm_groups);
+        return groupRmsNorm(x, gain, eps, 8);
       default:
         throw new Error(`norm=${norm} is unknown to this page`);
     }
@@ -211,7 +211,7 @@ export class Model {
   }
 
   /**
-   * W2 (SiLU(W1 x) * W3 x), or without the gate W2 f(W1 x); a bias after each product if it has one.
+   * W2 (SiLU(W1 x) * W3 x), or without the gate W2 f(W1 x).
    * @param {string} name
    * @param {Float32Array} x
    * @param {Operations} operations
@@ -221,10 +221,7 @@ export class Model {
     const { d_model, d_ff, ffn } = this.config;
     const product = (/** @type {string} */ part, /** @type {Float32Array} */ input) => {
       const weight = this.weight(`${name}.ffn.${part}`);
-      const out = linear(weight, input, new Float32Array(weight.rows));
-      const bias = this.weights.get(`${name}.ffn.${part}.bias`);
-      if (bias) add(out, bias.data);
-      return out;
+      return linear(weight, input, new Float32Array(weight.rows));
     };
     const units = product("w1", x).map(ACTIVATIONS[ffn]);
     if (ffn === "swiglu") {

@@ -5,6 +5,8 @@ except the changed ones. Names of parts are those of page/model.js: `layers.0.at
 `layers.0.attn.rope`, `layers.0.ffn`, `layers.0.ln1`, `ln_final`.
 """
 
+import copy
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +17,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cs_basics.attention import CausalSelfAttention
-from cs_basics.fast.cached import copy_sharing_tensors
 from cs_basics.functional import cross_entropy, scaled_dot_product_attention, silu, softmax
 from cs_basics.interop.serve.batch import NUM_RIVALS, likeliest
 from cs_basics.layers import SwiGLU
@@ -66,6 +67,12 @@ def operated(
             else:
                 _multiply(last if isinstance(after, nn.Sequential) else after, factor)
     return model
+
+
+def copy_sharing_tensors(model: TransformerLM) -> TransformerLM:
+    """Return a copy of a model that shares its parameters and buffers."""
+    tensors = itertools.chain(model.parameters(), model.buffers())
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
 def parts(model: TransformerLM) -> list[str]:

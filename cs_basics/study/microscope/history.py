@@ -18,7 +18,7 @@ from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import open_token_file
 from cs_basics.study.microscope.reading import Reading, read
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 
 class History:
@@ -80,7 +80,7 @@ class History:
     def _model_at(self, step: int) -> TransformerLM | None:
         """The model of a step; None if its checkpoint has been deleted meanwhile."""
         seed_all(self.config.run.seed)
-        model = build_model(self.config.model)
+        model = Transformer(self.config.model)
         try:
             checkpoint = read_checkpoint(self.folder.checkpoint_of(step))
         except FileNotFoundError:

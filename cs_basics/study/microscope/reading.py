@@ -76,7 +76,7 @@ def read(model: TransformerLM, token_ids: Int[Tensor, "batch seq"], step: int) -
     """Look at a model while it reads some text.
 
     Args:
-        model: A model as build_model returns it, not accelerated: fused layers show nothing.
+        model: A Transformer, not its fast twin: fused layers show nothing.
         token_ids: Windows of text, (batch, seq).
         step: Number of updates that the weights have seen.
     """

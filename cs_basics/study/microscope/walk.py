@@ -44,7 +44,7 @@ def walk(model: TransformerLM, token_ids: Int[Tensor, "batch seq"]) -> list[Stop
     """Run a model and stop at each of its parts, and at the parts of its first block.
 
     Args:
-        model: A model as build_model returns it.
+        model: A Transformer.
         token_ids: The sentence, (1, seq).
     """
     guide = _Guide()
