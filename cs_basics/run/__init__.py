@@ -14,8 +14,8 @@ evaluation.py                      the loss to train with; loss and bits per byt
 layout.py                          model and batches shared out over the processes:
 distributed.py, fsdp.py            ... DDP, FSDP
 tensor_parallel.py                 ... or shares of every matrix product (parallel_layers.py)
-metrics.py, report.py              metrics.jsonl, console, plot, wandb; report.html (curves.py,
-                                   document.py)
+metrics.py                         metrics.jsonl, its sinks, and the plot of the losses
+report.py, wandb_sink.py           the sinks: report.html (curves.py, document.py); wandb
 samples.py, writing.py             samples; generation for several prompts (text_stream.py: tokens
                                    -> text)
 hardware.py                        device, fastest dtype, memory

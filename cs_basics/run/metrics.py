@@ -1,19 +1,16 @@
-"""Metrics of a run: stored in metrics.jsonl; shown on the console, as a plot and by wandb."""
+"""Metrics of a run: stored in metrics.jsonl, passed on to sinks, and drawn as a plot."""
 
-import contextlib
 import json
 import logging
 import math
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.config import TrainConfig
 
 logger = logging.getLogger(__name__)
 
@@ -58,36 +55,51 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+class Sink(Protocol):
+    """Where each row of metrics goes besides metrics.jsonl."""
+
+    def log(self, row: Row) -> None:
+        """Take one row."""
+        ...
+
+
+class Console:
+    """Prints rows."""
+
+    def log(self, row: Row) -> None:
+        """Print a row."""
+        logger.info("%s", _console_line(row))
+
+
 class MetricsLog:
-    """Append rows to metrics.jsonl, print them, and send them to wandb.
+    """Append rows to metrics.jsonl and pass them on to the sinks.
 
     Args:
-        path: The metrics.jsonl; None: nothing is stored, shown or sent.
-        config: Settings of the run, which say whether to use wandb.
+        path: The metrics.jsonl; None: nothing is stored.
         num_bytes: Length of the file when the checkpoint was saved that the run resumes from. Rows
             after that belong to updates that will be repeated, and are removed.
+        sinks: Where rows go; more can be appended to the attribute of this name.
     """
 
-    def __init__(self, path: Path | None, config: TrainConfig, num_bytes: int = 0) -> None:
+    def __init__(self, path: Path | None, num_bytes: int = 0, sinks: Iterable[Sink] = ()) -> None:
         self.rows: list[Row] = []
         self.samples: list[Sample] = []
+        self.sinks = list(sinks)
         self._file = None
-        if path is None:
-            return
-        self._file = path.open("a", encoding="utf-8")
-        _cut(path, num_bytes)
-        self.rows, self.samples = _read(path)
-        self._wandb = _Wandb(config, path.parent)
+        if path is not None:
+            self._file = path.open("a", encoding="utf-8")
+            _cut(path, num_bytes)
+            self.rows, self.samples = _read(path)
 
     def log(self, **values: float) -> None:
-        """Store and show one row; `__` in a key stands for the slash of `train/loss`."""
+        """Store one row and pass it on; `__` in a key stands for the slash of `train/loss`."""
         if self._file is None:
             return
         row = {name.replace("__", "/"): value for name, value in values.items()}
         self.rows.append(row)
         self._append(row)
-        logger.info("%s", _console_line(row))
-        self._wandb.log(row)
+        for sink in self.sinks:
+            sink.log(row)
 
     def log_sample(self, step: int, text: str) -> None:
         """Store a text that the model generated after a step."""
@@ -105,23 +117,12 @@ class MetricsLog:
         os.fsync(self._file.fileno())
         return os.fstat(self._file.fileno()).st_size
 
-    def finish(self, plot: Path, samples: list[str]) -> None:
-        """Send the plot and the samples to wandb."""
-        self._wandb.log_results(plot, samples)
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._file is None:
-            return
-        self._file.close()
-        self._wandb.finish(exit_code=0 if kind is None else 1)
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 def _cut(path: Path, num_bytes: int) -> None:
@@ -132,79 +133,6 @@ def _cut(path: Path, num_bytes: int) -> None:
         if whole < num_bytes:
             logger.warning("%s has lost its end: rows are missing", path)
         file.truncate(whole)
-
-
-class _Wandb:
-    """Sends a run to Weights & Biases, until the first failure: that is logged and turns it off.
-
-    Args:
-        config: Settings of the run, which say whether to use wandb.
-        run_dir: Folder of the run: names the run for wandb and holds its local files.
-    """
-
-    def __init__(self, config: TrainConfig, run_dir: Path) -> None:
-        self._run: Any = None
-        self._has_failed = False
-        if config.run.wandb != "disabled":
-            self._guard(lambda: self._start(config, run_dir))
-
-    def log(self, row: Row) -> None:
-        """Send a row."""
-        if self._run is not None:
-            self._guard(lambda: self._run.log(row, step=int(row["step"])))
-
-    def log_results(self, plot: Path, samples: list[str]) -> None:
-        """Send the plot and the samples."""
-        if self._run is not None:
-            self._guard(lambda: self._send_results(plot, samples))
-
-    def finish(self, exit_code: int) -> None:
-        """Finish the wandb run."""
-        if self._run is not None:
-            self._guard(lambda: self._run.finish(exit_code=exit_code))
-        if self._has_failed:
-            # Otherwise the exit hook of wandb would fail likewise and print a traceback.
-            with contextlib.suppress(Exception, SystemExit):
-                import wandb
-
-                wandb.teardown(exit_code=exit_code)
-
-    def _guard(self, act: Callable[[], None]) -> None:
-        """Call wandb; any error turns wandb off, but never stops the training."""
-        try:
-            act()
-        except (Exception, SystemExit) as error:
-            self._run, self._has_failed = None, True
-            reason = " ".join(str(error).split()) or type(error).__name__
-            logger.warning("wandb: not used any more (%.300s)", reason)
-
-    def _start(self, config: TrainConfig, run_dir: Path) -> None:
-        import wandb
-
-        mode = config.run.wandb
-        if mode == "online" and not (wandb.api.api_key or os.environ.get("WANDB_API_KEY")):
-            logger.warning(
-                "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
-            )
-            mode = "offline"
-        # A run that was begun before goes on under its id, which its local files are named after.
-        begun = sorted(run_dir.glob("wandb/*run-*-*"))
-        self._run = wandb.init(
-            project="cs_basics",
-            id=begun[-1].name.rpartition("-")[2] if begun else None,
-            resume="allow",
-            name=run_dir.name,
-            dir=run_dir,
-            mode=mode,
-            config=config.to_json(),
-            settings=wandb.Settings(silent=True, console="off"),
-        )
-
-    def _send_results(self, plot: Path, samples: list[str]) -> None:
-        import wandb
-
-        table = wandb.Table(columns=["story"], data=[[sample] for sample in samples])
-        self._run.log({"loss": wandb.Image(str(plot)), "samples": table})
 
 
 def _console_line(row: Row) -> str:

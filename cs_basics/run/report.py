@@ -33,7 +33,7 @@ BLUE, RED, GREY = "#4c72b0", "#c44e52", "#555555"
 
 
 class Report:
-    """Keeps the report.html of a run up to date; a failure to write it never stops the run.
+    """The sink that keeps the report.html of a run up to date; a failure never stops the run.
 
     Args:
         folder: Folder of the run, which names the file to write.
@@ -42,11 +42,11 @@ class Report:
     """
 
     def __init__(self, folder: RunFolder, config: TrainConfig, log: MetricsLog) -> None:
-        self.folder, self.config, self.log = folder, config, log
+        self.folder, self.config, self.metrics = folder, config, log
         self._written_at = -float("inf")
         self._has_failed = False
 
-    def refresh(self) -> None:
+    def log(self, row: Row) -> None:  # noqa: ARG002  the log has it, too
         """Write the page of a running run, unless it was written in the last INTERVAL_S seconds."""
         if time.monotonic() - self._written_at >= INTERVAL_S:
             self.write("running", is_running=True)
@@ -59,7 +59,7 @@ class Report:
             is_running: Whether the page will still change and should reload itself.
         """
         title = f"Run {self.folder.path.name}"
-        blocks = report_blocks(state, self.config, self.log.rows, self.log.samples)
+        blocks = report_blocks(state, self.config, self.metrics.rows, self.metrics.samples)
         if not is_running and self.folder.page.exists():
             blocks.insert(
                 1, Link("Write with this model, and look inside it", self.folder.page.name)

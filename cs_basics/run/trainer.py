@@ -25,7 +25,6 @@ from cs_basics.run.metrics import MetricsLog
 from cs_basics.run.optimizer import embedding_tables, make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
-from cs_basics.run.report import Report
 from cs_basics.run.samples import write_story
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.spikes import SpikeDetector
@@ -195,7 +194,7 @@ class Trainer:
             checkpoints_activations=self.config.run.activation_checkpointing,
         )
 
-    def run(self, log: MetricsLog, stop: StopSignals, report: Report | None = None) -> None:
+    def run(self, log: MetricsLog, stop: StopSignals) -> None:
         """Make updates until the steps or the minutes are used up, and save the last state.
 
         Raises:
@@ -217,7 +216,7 @@ class Trainer:
                 self.clip,
                 num_parts=config.run.grad_accum_steps,
                 first_step=first,
-                on_update=lambda update: self.after(update, log, report),
+                on_update=lambda update: self.after(update, log),
             )
             is_over = self.clock.progress(self.step) >= 1
             if is_over and self.step == 0:
@@ -257,7 +256,7 @@ class Trainer:
         # A plain number whatever it is of: each checkpoint holds it.
         return float(SCHEDULES[optim.schedule](step, optim.lr, min_lr, optim.warmup_steps, length))
 
-    def after(self, update: Update, log: MetricsLog, report: Report | None) -> None:
+    def after(self, update: Update, log: MetricsLog) -> None:
         """After an update, log, evaluate and save, whichever of these are due."""
         run, self.step = self.config.run, update.step
         loss = self.world.mean(update.loss)
@@ -281,13 +280,9 @@ class Trainer:
                 **self.performance(seconds_per_step),
             )
             self.recent_losses = []
-            if report is not None:
-                report.refresh()
         if self.step % run.eval_every == 0:
             self.validate(log, run.eval_tokens)
             self.sample(log)
-            if report is not None:
-                report.refresh()
             self.speed.restart()
         # The last state is saved by `run`.
         is_old = self.clock.elapsed_s - self.saved_s >= MAX_UNSAVED_S

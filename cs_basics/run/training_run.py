@@ -17,12 +17,13 @@ from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.layout import check_layout
-from cs_basics.run.metrics import MetricsLog, plot_losses
+from cs_basics.run.metrics import Console, MetricsLog, plot_losses
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Report
 from cs_basics.run.samples import write_samples
 from cs_basics.run.stopping import StopSignals
 from cs_basics.run.trainer import MAX_UNSAVED_S, Trainer
+from cs_basics.run.wandb_sink import Wandb
 
 logger = logging.getLogger(__name__)
 
@@ -168,17 +169,23 @@ def _train_and_watch(
     config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
     # The other processes do the same work and write nothing.
     path = folder.metrics if is_first else None
-    with MetricsLog(path, config, trainer.num_metrics_bytes) as log:
-        report = Report(folder, config, log) if is_first else None
+    with (
+        MetricsLog(path, trainer.num_metrics_bytes) as log,
+        Wandb(config.run.wandb if is_first else "disabled", config, folder.path) as wandb,
+    ):
+        report = Report(folder, config, log)
+        log.sinks += [Console(), wandb, report]
         try:
             with StopSignals() as stop:
-                trainer.run(log, stop, report)
+                trainer.run(log, stop)
             logger.info("evaluating on the whole validation text")
             result = trainer.validate(log, on_progress=on_progress)
-            if report is not None:
-                _finish(trainer, log, report, make_page)
+            if is_first:
+                samples = _finish(trainer, log, make_page)
+                report.write("finished")
+                wandb.log_results(folder.plot, samples)
         except BaseException as error:
-            if report is not None:
+            if is_first:
                 draw_losses(log, folder)
                 report.write(str(error) or type(error).__name__)
             raise
@@ -186,12 +193,9 @@ def _train_and_watch(
 
 
 def _finish(
-    trainer: Trainer,
-    log: MetricsLog,
-    report: Report,
-    make_page: Callable[[RunFolder], object] | None,
-) -> None:
-    """Write curve, samples, page and report of a run that has made all its updates."""
+    trainer: Trainer, log: MetricsLog, make_page: Callable[[RunFolder], object] | None
+) -> list[str]:
+    """Write curve, samples and page of a run that has made all its updates; return the samples."""
     folder, tokenizer, run = trainer.folder, trainer.corpus.tokenizer, trainer.config.run
     draw_losses(log, folder)
     model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
@@ -203,8 +207,7 @@ def _finish(
         except Exception as error:
             # A student's classes may raise anything, and the run itself has gone well.
             logger.warning("%s was not made: %s", folder.page, error)
-    report.write("finished")
-    log.finish(folder.plot, samples)
+    return samples
 
 
 def draw_losses(log: MetricsLog, folder: RunFolder) -> None:

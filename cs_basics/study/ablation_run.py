@@ -23,7 +23,7 @@ from cs_basics.run.config import RunConfig, TrainConfig
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
-from cs_basics.run.metrics import MetricsLog, Row
+from cs_basics.run.metrics import Console, MetricsLog, Row
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import TokenFile
 from cs_basics.run.trainer import Trainer
@@ -122,7 +122,7 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
     seed_all(config.run.seed)
     forget_peak_memory(trainer.device)
     trainer.clock = _clock(config.run)
-    with MetricsLog(folder.metrics, config) as log:
+    with MetricsLog(folder.metrics, sinks=[Console()]) as log:
         diverged_at = _train(trainer, log)
         minutes = trainer.clock.elapsed_s / 60
         peak_mb = peak_memory_mb(trainer.device)

@@ -61,6 +61,7 @@ class Transformer(TransformerLM):
     ) -> None:
         # Not the book's constructor, which knows one kind of each part.
         super(TransformerLM, self).__init__()
+        self.config = config
         self.vocab_size, self.context_length = config.vocab_size, config.context_length
         where: dict[str, Any] = {"device": device, "dtype": dtype}
         # One instance serves all blocks.

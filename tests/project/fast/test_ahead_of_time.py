@@ -18,7 +18,7 @@ from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native import ahead_of_time
 from cs_basics.fast.native.ahead_of_time import BOOK_FILES, CompiledLoss, NotCompiledError, key
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 # 2^24 logits: from there on the loss is computed in chunks. Here in one, which compiles sooner.
 CONFIG = ModelConfig(
@@ -43,7 +43,7 @@ class Compiled:
 
     def __init__(self):
         torch.manual_seed(0)
-        self.model = accelerate(build_model(CONFIG))
+        self.model = accelerate(Transformer)(CONFIG)
         self.plain_loss_of = loss_function(self.model, torch.float32, NUM_ROWS * 64)
         self.loss_of = CompiledLoss(self.model, JOB, self.plain_loss_of)
         self.batch = torch.randint(32_768, (2, NUM_ROWS, 64)).unbind()
@@ -134,10 +134,10 @@ class TestCompiled:
             "from cs_basics.fast import accelerate, compile_training\n"
             "from cs_basics.optim import AdamW\n"
             "from cs_basics.variants.config import ModelConfig\n"
-            "from cs_basics.variants.model import build_model\n"
+            "from cs_basics.variants.model import Transformer\n"
             f"torch.set_num_threads({torch.get_num_threads()})\n"
             "config = ModelConfig(**json.load(sys.stdin))\n"
-            "model = accelerate(build_model(config))\n"
+            "model = accelerate(Transformer)(config)\n"
             "optimizer = accelerate(AdamW)(model.parameters(), lr=1e-2)\n"
             f"loss_of = compile_training(model, config, optimizer, torch.float32, {NUM_ROWS})\n"
             "losses = []\n"
@@ -180,7 +180,7 @@ def test_an_optimizer_imports_no_compiler():
 
 @pytest.fixture
 def model():
-    return accelerate(build_model(CONFIG))
+    return accelerate(Transformer)(CONFIG)
 
 
 def test_where_it_fails_it_is_said_why_and_nothing_is_left(model, monkeypatch, tmp_path):

@@ -16,7 +16,7 @@ from cs_basics.fast.native.attention_kernel import rotated_causal_attention, use
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 pytestmark = [
     pytest.mark.compile,
@@ -206,7 +206,7 @@ def test_it_is_used_where_it_can_be(change, expected):
 
 
 def test_attention_of_the_book_and_weights_of_other_types_are_left_alone():
-    clear, wide = build_model(ModelConfig(**SIZES)), fast_model().double()
+    clear, wide = Transformer(ModelConfig(**SIZES)), fast_model().double()
     assert not use_kernel(clear)
     assert not hasattr(clear.layers[0].attn, "kernel")
     assert not use_kernel(wide)
@@ -238,7 +238,7 @@ SIZES = {
 
 def fast_model(**change):
     torch.manual_seed(0)
-    return accelerate(build_model(ModelConfig(**{**SIZES, **change})))
+    return accelerate(Transformer)(ModelConfig(**{**SIZES, **change}))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -6,19 +6,18 @@ import logging
 
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, fast_twin
 from torch import nn
 
-from cs_basics.fast import accelerate, batch_generator, compilation, decoding
+from cs_basics.fast import batch_generator, cached, compilation, decoding
 from cs_basics.fast.activation_checkpointing import checkpoint_blocks
-from cs_basics.fast.cached import DecodingLM, KVCache, decoding_model
-from cs_basics.fast.decoding import ROW_CLASSES, Decoder, RowLinear, generate_batch
+from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product
+from cs_basics.fast.decoding import Decoder, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate
-from cs_basics.transformer import TransformerLM
+from cs_basics.variants.blocks import Block
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.feed_forward import BiasedLinear
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 PROMPTS = ([1, 2, 3], [7], list(range(20, 31)), [4, 4, 9, 9, 4])
 BOLD = Sampling(temperature=1.3)
@@ -47,8 +46,7 @@ VARIANTS = {
     "heads of 12": {"head_dim": 12, "num_heads": 3, "num_kv_heads": 1},
     "heads of 6, qk norm": {"head_dim": 6, "qk_norm": True, "norm_eps": 0.1},
     "silu, tied": {"ffn": "silu", "tie_embeddings": True},
-    "relu squared, biases": {"ffn": "relu-squared", "ffn_bias": True},
-    "swiglu, biases": {"ffn_bias": True},
+    "relu squared": {"ffn": "relu-squared"},
     "value residual, tied, with a bias": {
         "value_residual": True,
         "tie_embeddings": True,
@@ -69,7 +67,7 @@ def sharp_model(num_layers=2, seed=0, **choices):
     sizes = {
         "vocab_size": 50, "context_length": 16, "d_model": 32, "num_heads": 4, "d_ff": 64,
     }  # fmt: skip
-    model = build_model(ModelConfig(**(sizes | choices), num_layers=num_layers))
+    model = Transformer(ModelConfig(**(sizes | choices), num_layers=num_layers))
     for name, parameter in model.named_parameters():
         if "ln" in name or "norm" in name:  # gains of 1 would hide one that is left out
             nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
@@ -105,7 +103,7 @@ def test_greedy_tokens_with_a_cache_and_of_a_batch_are_those_of_the_definition(n
     # 30 tokens: each row's context fills, at another step than its neighbour's.
     expected = [list(generate(clear, prompt, 30)) for prompt in PROMPTS]
     assert len(set(map(tuple, expected))) > 1
-    for model in (clear, accelerate(copy.deepcopy(clear))):
+    for model in (clear, fast_twin(clear)):
         assert texts_of(generate_batch(model, PROMPTS, 30), len(PROMPTS)) == expected
         assert [list(generate_with_cache(model, prompt, 30)) for prompt in PROMPTS] == expected
 
@@ -114,7 +112,7 @@ def test_greedy_tokens_with_a_cache_and_of_a_batch_are_those_of_the_definition(n
 def test_hidden_states_with_a_cache_are_those_of_the_whole_sequence(name):
     model = sharp_model(**VARIANTS[name])
     ids = torch.randint(50, (3, 16))
-    decoder = decoding_model(model)
+    decoder = DecodingLM(model)
     tensors = decoder.empty_caches(3, 16)
     num_kv_heads, d_head = (
         VARIANTS[name].get(size, usual) for size, usual in (("num_kv_heads", 4), ("head_dim", 8))
@@ -129,28 +127,31 @@ def test_hidden_states_with_a_cache_are_those_of_the_whole_sequence(name):
 
 
 def test_a_model_for_decoding_shares_the_weights_and_leaves_the_model_alone(model):
-    decoder = decoding_model(model)
-    assert type(decoder) is DecodingLM
-    assert type(model) is TransformerLM
-    assert decoder.lm_head.weight is model.lm_head.weight
-    assert decoder.layers[1].ffn.w2.weight is model.layers[1].ffn.w2.weight
+    decoder = DecodingLM(model)
+    theirs, ours = model.layers[1], decoder.layers[1]
+    assert type(theirs) is Block
+    for held, given in (
+        (decoder.lm_head, model.lm_head),
+        (ours.ffn.w2, theirs.ffn.w2),
+        (ours.attn.output_proj, theirs.attn.output_proj),
+    ):
+        assert held.weight.data_ptr() == given.weight.data_ptr()
 
 
 def test_a_model_with_checkpointed_activations_writes_too(model):
     checkpointed = copy.deepcopy(model)
     checkpoint_blocks(checkpointed)
-    assert decoding_model(checkpointed) is not None
+    assert can_decode(checkpointed)
     expected = list(generate(model, [1, 2], 8))
     assert list(generate_with_cache(checkpointed, [1, 2], 8)) == expected
 
 
 def test_of_a_model_with_unknown_parts_the_definition_writes(model):
-    class Own(TransformerLM):
+    class Own(Transformer):
         pass
 
-    theirs = copy.deepcopy(model)
-    theirs.__class__ = Own
-    assert decoding_model(theirs) is None
+    theirs = Own(model.config)
+    theirs.load_state_dict(model.state_dict())
     assert batch_generator(theirs) is None
     assert batch_generator(model) is generate_batch
     expected = list(generate(model, [1, 2], 8))
@@ -286,15 +287,8 @@ def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows, 
 
 
 def test_sums_of_products_are_the_matrix_product_of_one_row():
-    x = torch.randn(3, 1, 9)
-    for kind, twin in ROW_CLASSES.items():
-        linear = kind(9, 5)
-        if kind is BiasedLinear:
-            nn.init.normal_(linear.bias)
-        expected = linear(x)
-        linear.__class__ = twin
-        assert isinstance(linear, RowLinear)
-        torch.testing.assert_close(linear(x), expected, rtol=1e-5, atol=1e-6)
+    x, weight = torch.randn(3, 1, 9), torch.randn(5, 9)
+    torch.testing.assert_close(row_product(x, weight), x @ weight.T, rtol=1e-5, atol=1e-6)
 
 
 def test_the_compiled_step_reads_the_weights_that_the_model_has_now(model, monkeypatch):
@@ -307,21 +301,24 @@ def test_the_compiled_step_reads_the_weights_that_the_model_has_now(model, monke
     assert after == list(generate_batch(model, PROMPTS, 12)) != before
 
 
-def test_one_row_reads_its_prompt_by_matrix_products(model, monkeypatch):
-    monkeypatch.setattr(decoding, "compile_if_possible", lambda step, *_: lambda *a: step(*a))
-    decoder = Decoder(model, 1, GREEDY, is_compiled=True)
+def test_only_a_compiled_step_of_one_row_sums_products(model, monkeypatch):
+    calls = []
 
-    def num_row_linears(model):
-        return sum(isinstance(module, RowLinear) for module in model.modules())
+    def counted(x, weight):
+        calls.append(len(weight))
+        return row_product(x, weight)
 
-    # In each of two blocks QKV, output, gate and up, down; and the head, with a bias or without.
-    assert (num_row_linears(decoder.model), num_row_linears(decoder._stepping_model)) == (0, 9)
-    biased = Decoder(sharp_model(head_bias=True), 1, GREEDY, is_compiled=True)
-    assert num_row_linears(biased._stepping_model) == 9
-    own = {id(p) for p in decoder.model.parameters()}
-    assert {id(p) for p in decoder._stepping_model.parameters()} == own
-    steps = list(generate_batch(model, PROMPTS[:1], 20, is_compiled=True))
-    assert [token for (token,) in steps] == list(generate(model, PROMPTS[0], 20))
+    monkeypatch.setattr(cached, "row_product", counted)
+    expected = list(generate(model, PROMPTS[0], 20))
+    for is_compiling, prompts, num_products in ((False, 1, 0), (True, 2, 0), (True, 1, 9)):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda is_it=is_compiling: is_it)
+        decoder = Decoder(model, prompts, GREEDY)
+        calls.clear()
+        # Each of two blocks: QKV, output, gate and up, down; and the head.
+        decoder.logits([1] * prompts, [0] * prompts)
+        assert len(calls) == num_products
+    steps = list(generate_batch(model, PROMPTS[:1], 20))
+    assert [token for (token,) in steps] == expected
 
 
 def test_without_a_compiler_generation_goes_on_and_says_so(model, monkeypatch, caplog):

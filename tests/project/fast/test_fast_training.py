@@ -1,15 +1,15 @@
 """Training with the fast twins is training with the book, to rounding; and it repeats itself."""
 
-import copy
 import logging
 
 import pytest
 import torch
+from conftest import fast_twin
 
-from cs_basics.fast import accelerate, checkpoint_blocks, loss
+from cs_basics.fast import checkpoint_blocks, loss
 from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.fast.loss import is_chunked, loss_function
-from cs_basics.fast.transformer import FastTransformerLM
+from cs_basics.fast.transformer import FastTransformer
 from cs_basics.functional import cross_entropy
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
@@ -17,7 +17,7 @@ from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 STEPS = 50
 
@@ -55,7 +55,7 @@ def test_the_twins_reach_the_losses_of_the_book(config, tmp_path, monkeypatch):
     auto = config.replace(fast="auto", run_dir=tmp_path / "auto")
     results = [train_run(off), train_run(auto)]
     (trainer,) = seen
-    assert type(trainer.model) is FastTransformerLM
+    assert type(trainer.model) is FastTransformer
     assert type(trainer.optimizer) is FusedAdamW
     assert_same_curve(losses_of(auto), losses_of(off))
     assert results[1].loss == pytest.approx(results[0].loss, abs=2e-3)
@@ -104,8 +104,8 @@ def small_pair(**choices):
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "context_length": 150, "d_model": 32, "num_layers": 2,
              "num_heads": 4, "d_ff": 48}  # fmt: skip
-    clear = build_model(ModelConfig(**{**sizes, **choices}))
-    return clear, accelerate(copy.deepcopy(clear))
+    clear = Transformer(ModelConfig(**{**sizes, **choices}))
+    return clear, fast_twin(clear)
 
 
 def batch_of(rows=3, seq=150):

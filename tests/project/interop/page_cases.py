@@ -11,7 +11,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.tokenizer_folder import save_tokenizer
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 SIZES = {
     "context_length": 48, "d_model": 32, "d_ff": 48, "num_layers": 2, "num_heads": 4,
@@ -48,7 +48,7 @@ def make_run(folder: Path, tokenizer, **choices) -> RunFolder:
     sizes = {**SIZES, "vocab_size": tokenizer.vocab_size, **choices}
     config = config.replace(run_dir=folder, device="cpu", dtype="float32", **sizes)
     torch.manual_seed(3)
-    model = build_model(config.model)
+    model = Transformer(config.model)
     for parameter in model.parameters():
         if parameter.ndim == 1:
             nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)

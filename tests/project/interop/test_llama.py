@@ -24,7 +24,7 @@ from cs_basics.run.token_file import tokenizer_checksum
 from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.run.training_run import train_run
 from cs_basics.tokenizer import Tokenizer
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 CONTEXT = 128
 SIZES = {
@@ -73,7 +73,7 @@ def make_run(tokenizer, tmp_path):
         run.write_config(config)
         save_tokenizer(tokenizer, run.tokenizer)
         torch.manual_seed(0)
-        model = build_model(config.model)
+        model = Transformer(config.model)
         for name, parameter in model.named_parameters():
             if "ln" in name or "norm" in name:
                 torch.nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)

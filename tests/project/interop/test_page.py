@@ -20,7 +20,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.token_file import open_token_file
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 SPECIALS = [END_OF_TEXT, MARKUP, "</script><script>document.title='owned'</script>", "<!--"]
@@ -269,7 +269,7 @@ LINES = {
 
 
 def test_what_a_model_lacks_has_no_lines():
-    bare = build_model(ModelConfig(**SIZES, placement="none", positions="none"))
+    bare = Transformer(ModelConfig(**SIZES, placement="none", positions="none"))
     assert set(book_lines(bare)) == LINES - {"norm", "rope"}
 
 

@@ -6,6 +6,7 @@ import math
 import pytest
 
 from cs_basics.run.metrics import (
+    Console,
     MetricsLog,
     bits_per_byte,
     format_duration,
@@ -24,7 +25,7 @@ def test_bits_per_byte_of_uniform_bytes_is_eight():
 
 def test_rows_are_kept_in_order_under_their_names(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    with MetricsLog(path, CONFIG) as log:
+    with MetricsLog(path) as log:
         log.log(step=1, train__loss=2.0)
         assert read_metrics(path) == [{"step": 1, "train/loss": 2.0}]
         log.log(step=2, val__loss=1.0, val__bits_per_byte=0.5)
@@ -42,7 +43,7 @@ def test_a_torn_last_line_is_left_out_with_a_warning(tmp_path, caplog):
 def test_a_broken_line_is_warned_of_once(tmp_path, caplog, line):
     path = tmp_path / "metrics.jsonl"
     path.write_text(f'{{"step": 1}}\n{line}\n')
-    with MetricsLog(path, CONFIG, num_bytes=path.stat().st_size) as log:
+    with MetricsLog(path, num_bytes=path.stat().st_size) as log:
         assert log.rows == [{"step": 1}]
     assert caplog.text.count("not a row") == 1
 
@@ -51,7 +52,7 @@ def test_resuming_drops_the_rows_of_lost_updates_and_the_torn_line(tmp_path):
     path = tmp_path / "metrics.jsonl"
     before = '{"step": 1}\n{"step": 5}\n'
     path.write_text(before + '{"step": 6}\n{"st')
-    with MetricsLog(path, CONFIG, num_bytes=len(before)) as log:
+    with MetricsLog(path, num_bytes=len(before)) as log:
         log.log(step=6, train__loss=1.0)
     assert read_metrics(path) == [{"step": 1}, {"step": 5}, {"step": 6, "train/loss": 1.0}]
 
@@ -61,7 +62,7 @@ def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_
 ):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\n{"step": 5, "tr')
-    with MetricsLog(path, CONFIG, num_bytes=500) as log:
+    with MetricsLog(path, num_bytes=500) as log:
         assert log.sync() == len('{"step": 1}\n')
         log.log(step=6)
         assert log.sync() == path.stat().st_size
@@ -71,7 +72,7 @@ def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_
 
 def test_a_row_is_shown_to_people(tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    with MetricsLog(tmp_path / "m.jsonl", CONFIG) as log:
+    with MetricsLog(tmp_path / "m.jsonl", sinks=[Console()]) as log:
         log.log(
             step=1200,
             train__loss=2.5,

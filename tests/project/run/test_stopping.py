@@ -191,7 +191,7 @@ def test_a_run_that_had_no_memory_for_its_model_does_not_lend_its_text_to_anothe
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("cs_basics.run.trainer.build_model", refuse)
+        patch.setattr("cs_basics.run.trainer.Transformer", refuse)
         with pytest.raises(MemoryError):
             train_run(tiny_config)
     train_run(tiny_config.replace(vocab_size=290))

@@ -16,7 +16,7 @@ from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 # 259 ids and 50 hidden features: neither is a multiple of 2 or 4.
 SIZES = {"vocab_size": 259, "context_length": 8, "d_model": 32, "num_layers": 2, "num_heads": 4}
@@ -45,7 +45,7 @@ def laid_out(
 ) -> tuple[torch.nn.Module, torch.optim.Optimizer, DDP]:
     """Make a model with the weights of a seed, its optimizer, and lay them out."""
     torch.manual_seed(seed)
-    model = build_model(config.model)
+    model = Transformer(config.model)
     optimizer = make_optimizer(model, config)
     return model, optimizer, lay_out(model, optimizer, config, world)
 
@@ -125,7 +125,7 @@ def test_a_batch_is_not_shared_out():
 def test_what_cannot_be_shared_out_is_refused(changes, message):
     from cs_basics.run.tensor_parallel import check
 
-    model = build_model(ModelConfig(d_ff=50, **SIZES | changes))
+    model = Transformer(ModelConfig(d_ff=50, **SIZES | changes))
     with pytest.raises(ValueError, match=message):
         check(model, World(0, 4))
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_shared_out_is_refused(changes, message):
 def test_parts_of_another_kind_are_refused():
     from cs_basics.run.tensor_parallel import check
 
-    model = build_model(ModelConfig(d_ff=50, **SIZES))
+    model = Transformer(ModelConfig(d_ff=50, **SIZES))
     model.layers[0].ffn.register_parameter("b1", torch.nn.Parameter(torch.zeros(50)))
     with pytest.raises(ValueError, match="does not know how to share out b1 of SwiGLU: use ddp"):
         check(model, World(0, 4))

@@ -27,7 +27,7 @@ from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.training import TrainingDivergedError, train
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 
 class KilledError(Exception):
@@ -156,7 +156,7 @@ def test_a_run_makes_the_updates_of_the_loop_in_the_book(tiny_config):
     train_run(config)
     folder = RunFolder(config.run.run_dir)
     seed_all(config.run.seed)
-    model = build_model(folder.read_config().model)
+    model = Transformer(folder.read_config().model)
     optimizer = make_optimizer(model, config)
     tokens = open_token_file(folder.tokens / "train.bin").tokens
     updates = []
@@ -181,7 +181,7 @@ def test_each_group_of_weights_has_the_rate_the_betas_and_the_decay_that_are_ask
         beta1=0.8, beta2=0.7, weight_decay=0.3, embedding_lr_ratio=10.0, tie_embeddings=is_tied,
         head_bias=True,
     )  # fmt: skip
-    model = build_model(config.model)
+    model = Transformer(config.model)
     groups = make_optimizer(model, config).param_groups
     assert groups[1]["params"] == [model.token_embeddings.weight]
     assert groups[2]["params"] == [model.lm_head.bias]
@@ -320,7 +320,7 @@ def test_a_run_folder_is_not_overwritten(tiny_config):
 @pytest.mark.parametrize("num_tokens", [2, 33, 64, 65, 200, 32 * 4 + 1, 32 * 9 + 5])
 def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_config, num_tokens):
     torch.manual_seed(0)
-    model = build_model(tiny_config.model)
+    model = Transformer(tiny_config.model)
     ids = np.random.default_rng(0).integers(0, 300, num_tokens)
     path = tmp_path / "tokens.bin"
     write_token_file(path, [(num_tokens * 3, ids)], vocab_size=300, tokenizer_checksum="none")
@@ -416,7 +416,7 @@ def test_the_operations_of_a_token_are_those_of_its_products(tiny_config):
 
 def test_bfloat16_products_give_nearly_the_same_loss_and_float32_weights(tiny_config):
     torch.manual_seed(0)
-    model = build_model(tiny_config.model)
+    model = Transformer(tiny_config.model)
     ids = torch.randint(0, 300, (4, 33))
     plain = make_loss_function(model, torch.float32)(ids[:, :-1], ids[:, 1:])
     mixed = make_loss_function(model, torch.bfloat16)(ids[:, :-1], ids[:, 1:])

@@ -19,6 +19,7 @@ from cs_basics.run.report import INTERVAL_S, Report, report_blocks
 from cs_basics.run.spikes import MIN_LOSSES, SpikeDetector
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
+from cs_basics.run.wandb_sink import Wandb
 
 CONFIG = PRESETS["debug"][1]
 
@@ -113,11 +114,11 @@ class FailingWandb(types.ModuleType):
 def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, caplog, broken):
     fake = FailingWandb(broken)
     monkeypatch.setitem(sys.modules, "wandb", None if broken == "import" else fake)
-    config = CONFIG.replace(wandb="online")
-    with MetricsLog(tmp_path / "metrics.jsonl", config) as log:
+    path = tmp_path / "metrics.jsonl"
+    with Wandb("online", CONFIG, tmp_path) as wandb, MetricsLog(path, sinks=[wandb]) as log:
         for step in range(3):
             log.log(step=step, train__loss=1.0)
-        log.finish(tmp_path / "loss.png", ["a story"])
+        wandb.log_results(tmp_path / "loss.png", ["a story"])
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == 3
     assert caplog.text.count("wandb: not used any more") == 1
     assert fake.calls.count(broken) == (0 if broken == "import" else 1)
@@ -126,9 +127,9 @@ def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, capl
 def test_what_wandb_is_sent(tmp_path, monkeypatch):
     fake = FailingWandb(None)
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    with MetricsLog(tmp_path / "m.jsonl", CONFIG.replace(wandb="online")) as log:
-        log.log(step=1)
-        log.finish(tmp_path / "loss.png", ["a story"])
+    with Wandb("online", CONFIG, tmp_path) as wandb:
+        wandb.log({"step": 1})
+        wandb.log_results(tmp_path / "loss.png", ["a story"])
     assert fake.calls == ["Settings", "init", "log", "Table", "Image", "log", "finish"]
 
 
@@ -136,7 +137,7 @@ def test_a_resumed_run_goes_on_under_its_id_at_wandb(tmp_path, monkeypatch):
     fake = FailingWandb(None)
     monkeypatch.setitem(sys.modules, "wandb", fake)
     for known in (None, "a1b2c3d4"):
-        with MetricsLog(tmp_path / "m.jsonl", CONFIG.replace(wandb="online")):
+        with Wandb("online", CONFIG, tmp_path):
             assert (fake.given["init"]["id"], fake.given["init"]["resume"]) == (known, "allow")
         # As wandb names its folders.
         (tmp_path / "wandb" / "run-20261128_031523-a1b2c3d4").mkdir(parents=True, exist_ok=True)
@@ -144,13 +145,13 @@ def test_a_resumed_run_goes_on_under_its_id_at_wandb(tmp_path, monkeypatch):
 
 def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    with MetricsLog(path, CONFIG) as log:
+    with MetricsLog(path) as log:
         log.log(step=1, train__loss=2.0)
         log.log_sample(1, "Once\nupon <a> time \u2603")
         num_bytes = log.sync()
     assert read_metrics(path) == [{"step": 1, "train/loss": 2.0}]
     assert read_samples(path) == [(1, "Once\nupon <a> time \u2603")]
-    with MetricsLog(path, CONFIG, num_bytes) as log:
+    with MetricsLog(path, num_bytes) as log:
         assert log.samples == read_samples(path)
 
 
@@ -199,18 +200,17 @@ def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path, monkeypat
     now = 100.0
     monkeypatch.setattr("cs_basics.run.report.time", types.SimpleNamespace(monotonic=lambda: now))
     folder = RunFolder(tmp_path)
-    with MetricsLog(folder.metrics, CONFIG) as log:
+    with MetricsLog(folder.metrics) as log:
         report = Report(folder, CONFIG, log)
+        log.sinks.append(report)
         log.log(step=1, train__loss=2.0)
-        report.refresh()
         first = folder.report.read_bytes()
         assert b'http-equiv="refresh"' in first
-        log.log(step=2, train__loss=1.0)
         now += INTERVAL_S - 1
-        report.refresh()
+        log.log(step=2, train__loss=1.0)
         assert folder.report.read_bytes() == first, "too soon"
         now += 1
-        report.refresh()
+        log.log(step=3, train__loss=1.0)
         second = folder.report.read_bytes()
         assert second != first
         assert b'http-equiv="refresh"' in second
@@ -221,7 +221,7 @@ def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path, monkeypat
 def test_a_report_that_cannot_be_written_is_told_of_once(tmp_path, caplog):
     folder = RunFolder(tmp_path)
     folder.report.mkdir()
-    with MetricsLog(folder.metrics, CONFIG) as log:
+    with MetricsLog(folder.metrics) as log:
         report = Report(folder, CONFIG, log)
         report.write("running")
         report.write("finished")

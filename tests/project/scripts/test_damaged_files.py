@@ -11,7 +11,7 @@ from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.json_file import MAX_DESCRIPTION_BYTES, read_json
 from cs_basics.run.optimizer import make_optimizer
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 
 def test_json_nested_too_deeply_is_refused(tmp_path):
@@ -35,7 +35,7 @@ def run(tiny_config):
     folder = RunFolder(tiny_config.run.run_dir)
     folder.write_config(tiny_config)
     folder.checkpoints.mkdir()
-    model = build_model(tiny_config.model)
+    model = Transformer(tiny_config.model)
     optimizer = make_optimizer(model, tiny_config)
     model(torch.arange(8)).square().mean().backward()
     optimizer.step()

@@ -7,7 +7,7 @@ import pytest
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation import SUITES, changes, variants_of
 from cs_basics.variants.config import FeedForwardKind
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 BASE = PRESETS["stories"][1]
 SINGLE = [suite for suite in SUITES if suite != "all"]
@@ -42,12 +42,12 @@ def test_a_name_means_the_same_in_every_suite():
 
 def test_variants_of_all_suites_can_be_built():
     for config in variants_of("all", BASE).values():
-        build_model(config.replace(num_layers=1).model, "meta")
+        Transformer(config.replace(num_layers=1).model, "meta")
 
 
 def test_feed_forward_variants_have_nearly_the_same_number_of_weights():
     sizes = {
-        name: sum(p.numel() for p in build_model(config.model, "meta").parameters())
+        name: sum(p.numel() for p in Transformer(config.model, "meta").parameters())
         for name, config in variants_of("ffn", BASE).items()
     }
     assert set(get_args(FeedForwardKind)) < set(sizes)

@@ -13,7 +13,7 @@ from cs_basics.run.presets import PRESETS
 from cs_basics.study import accounting
 from cs_basics.study.accounting import total
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 PLAIN = ModelConfig(
     vocab_size=96, context_length=24, d_model=32, num_layers=3, num_heads=4, d_ff=80
@@ -69,7 +69,7 @@ def test_each_part_has_the_parameters_of_its_modules(config):
         "output head": ("lm_head",),
     }
     real = dict.fromkeys(words, 0)
-    for name, parameter in build_model(config, "meta").named_parameters():
+    for name, parameter in Transformer(config, "meta").named_parameters():
         part = next(part for part, marks in words.items() if any(mark in name for mark in marks))
         real[part] += parameter.numel()
     assert accounting.parameters(config) == real
@@ -77,7 +77,7 @@ def test_each_part_has_the_parameters_of_its_modules(config):
 
 @pytest.mark.parametrize("seq_len", [None, 1, 7])
 def test_forward_flops_are_those_that_pytorch_counts(config, seq_len):
-    model = build_model(config)
+    model = Transformer(config)
     ids = torch.zeros(1, seq_len or config.context_length, dtype=torch.long)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(ids)
@@ -86,7 +86,7 @@ def test_forward_flops_are_those_that_pytorch_counts(config, seq_len):
 
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_training_flops_are_those_that_pytorch_counts(batch_size):
-    model = build_model(PLAIN)
+    model = Transformer(PLAIN)
     ids = torch.zeros(batch_size, PLAIN.context_length, dtype=torch.long)
     with FlopCounterMode(display=False) as counter:
         cross_entropy(model(ids), ids).backward()
@@ -95,7 +95,7 @@ def test_training_flops_are_those_that_pytorch_counts(batch_size):
 
 @pytest.mark.parametrize("position", [0, 5, 23])
 def test_generation_flops_are_those_that_pytorch_counts(position):
-    model = decoding_model(build_model(PLAIN))
+    model = decoding_model(Transformer(PLAIN))
     # What an earlier position has left there does not matter for the count.
     tensors, place = model.empty_caches(1, position + 1), torch.tensor([[position]])
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -118,7 +118,7 @@ class Kept:
 
 def bytes_kept(config, batch_size):
     """Bytes of all storages that a forward pass keeps for the backward, parameters aside."""
-    model = build_model(config)
+    model = Transformer(config)
     ids = torch.zeros(batch_size, config.context_length, dtype=torch.long)
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     alive = weakref.WeakSet()
@@ -170,7 +170,7 @@ def test_training_holds_four_numbers_per_parameter_besides_activations():
 
 
 def test_inference_memory_holds_the_cache_that_generation_makes(config):
-    caches = decoding_model(build_model(config)).empty_caches(1, config.context_length)
+    caches = decoding_model(Transformer(config)).empty_caches(1, config.context_length)
     real = sum(keys.nbytes + values.nbytes for keys, values in caches)
     assert accounting.inference_memory(config)["KV cache"] == real
 

@@ -16,7 +16,7 @@ from cs_basics.study.microscope.history import History
 from cs_basics.study.microscope.reading import observed, read
 from cs_basics.study.microscope.walk import as_text, walk
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 SIZES = {"vocab_size": 19, "context_length": 8, "d_model": 32, "num_layers": 2, "num_heads": 4}
 IDS = torch.arange(16).reshape(2, 8)
@@ -24,7 +24,7 @@ IDS = torch.arange(16).reshape(2, 8)
 
 def model_of(**changes):
     torch.manual_seed(3)
-    return build_model(ModelConfig(d_ff=48, **SIZES | changes))
+    return Transformer(ModelConfig(d_ff=48, **SIZES | changes))
 
 
 @pytest.fixture

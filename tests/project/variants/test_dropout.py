@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from conftest import fast_twin
 from token_files import write_token_file
 from torch import nn
 
-from cs_basics.fast import accelerate, checkpoint_blocks
+from cs_basics.fast import checkpoint_blocks
 from cs_basics.functional import cross_entropy
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
@@ -19,7 +20,7 @@ from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.dropout import Dropout, drops
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 SIZES = {"vocab_size": 19, "context_length": 8, "d_model": 16, "num_layers": 2, "num_heads": 2}
 IDS = torch.arange(24).reshape(3, 8) % 19
@@ -28,7 +29,7 @@ SHAPE = (3, 8, 16)
 
 def model_of(**changes):
     torch.manual_seed(3)
-    return build_model(ModelConfig(d_ff=24, **SIZES | changes))
+    return Transformer(ModelConfig(d_ff=24, **SIZES | changes))
 
 
 def test_a_part_is_dropped_as_torch_drops():
@@ -94,7 +95,7 @@ def test_masks_are_of_their_seed_alone():
 @pytest.mark.parametrize("is_checkpointed", [False, True])
 def test_twins_and_checkpointed_activations_drop_the_same(placement, is_checkpointed):
     results = []
-    for model in (model_of(placement=placement), accelerate(model_of(placement=placement))):
+    for model in (model_of(placement=placement), fast_twin(model_of(placement=placement))):
         if is_checkpointed:
             checkpoint_blocks(model)
         Dropout(model, 0.5, SHAPE).draw(5)

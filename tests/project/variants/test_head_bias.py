@@ -17,7 +17,7 @@ from cs_basics.run.training_run import train_run
 from cs_basics.variants import head_bias
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.head_bias import log_shares, set_head_bias
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 SIZES = ModelConfig(
     vocab_size=19, context_length=8, d_model=16, d_ff=24, num_layers=2, num_heads=2, head_bias=True
@@ -38,7 +38,7 @@ def test_shares_are_counted_with_one_of_each_token_more(monkeypatch, chunk):
 
 
 def test_a_head_that_says_nothing_predicts_the_shares():
-    model = build_model(SIZES)
+    model = Transformer(SIZES)
     set_head_bias(model, TOKENS)
     with torch.no_grad():
         model.lm_head.weight.zero_()
@@ -54,7 +54,7 @@ def test_it_is_added_to_the_logits_and_nothing_else_changes(is_tied):
     for has_bias in (False, True):
         torch.manual_seed(3)
         sizes = SIZES.__dict__ | {"head_bias": has_bias, "tie_embeddings": is_tied}
-        models.append(build_model(ModelConfig(**sizes)))
+        models.append(Transformer(ModelConfig(**sizes)))
     plain, biased = models
     assert biased.state_dict().keys() - plain.state_dict().keys() == {"lm_head.bias"}
     assert torch.equal(biased(IDS), plain(IDS))  # It begins at 0.
@@ -64,10 +64,10 @@ def test_it_is_added_to_the_logits_and_nothing_else_changes(is_tied):
 
 
 def test_it_is_set_to_the_shares_and_other_models_stay_as_they_are():
-    biased = build_model(SIZES)
+    biased = Transformer(SIZES)
     set_head_bias(biased, TOKENS)
     assert torch.equal(biased.lm_head.bias, log_shares(TOKENS, 19))
-    plain = build_model(ModelConfig(**SIZES.__dict__ | {"head_bias": False}))
+    plain = Transformer(ModelConfig(**SIZES.__dict__ | {"head_bias": False}))
     before = {name: value.clone() for name, value in plain.state_dict().items()}
     set_head_bias(plain, TOKENS)
     assert all(torch.equal(before[name], value) for name, value in plain.state_dict().items())
@@ -76,7 +76,7 @@ def test_it_is_set_to_the_shares_and_other_models_stay_as_they_are():
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_only_the_bias_is_not_decayed(tiny_config, optimizer):
     config = tiny_config.replace(head_bias=True, optimizer=optimizer, weight_decay=0.3)
-    model = build_model(config.model)
+    model = Transformer(config.model)
     groups = make_optimizer(model, config).param_groups
     held = [id(p) for group in groups for p in group["params"]]
     assert sorted(held) == sorted(map(id, model.parameters()))
@@ -87,9 +87,9 @@ def test_only_the_bias_is_not_decayed(tiny_config, optimizer):
 
 def test_its_loss_is_not_computed_in_chunks_which_know_no_bias():
     positions = 1 << 24
-    assert not is_chunked(accelerate(build_model(SIZES)), positions)
+    assert not is_chunked(accelerate(Transformer)(SIZES), positions)
     plain = ModelConfig(**SIZES.__dict__ | {"head_bias": False})
-    assert is_chunked(accelerate(build_model(plain)), positions)
+    assert is_chunked(accelerate(Transformer)(plain), positions)
 
 
 def test_a_run_begins_with_the_shares_of_its_text_and_goes_on_with_what_it_learned(

@@ -12,7 +12,7 @@ from cs_basics.run.distributed import World
 from cs_basics.run.layout import check_layout
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.variants import muon
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 from cs_basics.variants.muon import Muon, best_quintic, minimax, orthogonalised
 
 SHAPES = [(6, 6), (4, 9), (9, 4), (6, 6), (5, 2)]
@@ -135,7 +135,7 @@ def test_a_vector_is_refused():
 
 def test_it_gets_the_matrices_of_the_blocks_and_adamw_all_others(tiny_config):
     config = tiny_config.replace(optimizer="muon", muon_lr_ratio=2.0, qk_norm=True)
-    model = build_model(config.model)
+    model = Transformer(config.model)
     optimizer = make_optimizer(model, config)
     (group,) = optimizer.matrix_groups()
     names = {name for name, p in model.named_parameters() if any(p is q for q in group["params"])}

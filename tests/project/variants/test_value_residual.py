@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from conftest import fast_twin
 
-from cs_basics.fast import accelerate, checkpoint_blocks
+from cs_basics.fast import checkpoint_blocks
 from cs_basics.functional import cross_entropy
 from cs_basics.run.distributed import World
 from cs_basics.run.layout import check_layout
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.dropout import Dropout
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 SIZES = {
     "vocab_size": 19, "context_length": 8, "d_model": 16, "d_ff": 24, "num_layers": 3,
@@ -22,7 +23,7 @@ IDS = torch.arange(24).reshape(3, 8) * 7 % 19
 def model_of(dtype=None, **changes):
     """A model in which every scale and every gain differs from what it begins with."""
     torch.manual_seed(3)
-    model = build_model(ModelConfig(**SIZES | {"value_residual": True} | changes), dtype=dtype)
+    model = Transformer(ModelConfig(**SIZES | {"value_residual": True} | changes), dtype=dtype)
     for parameter in model.parameters():
         if parameter.ndim == 1:
             torch.nn.init.trunc_normal_(parameter, mean=0.8, std=0.3)
@@ -103,8 +104,8 @@ def test_the_scales_have_the_gradient_of_small_steps():
 
 
 def test_the_scales_begin_at_a_half_and_the_first_block_has_none():
-    model = build_model(ModelConfig(**SIZES, value_residual=True))
-    plain = build_model(ModelConfig(**SIZES))
+    model = Transformer(ModelConfig(**SIZES, value_residual=True))
+    plain = Transformer(ModelConfig(**SIZES))
     added = model.state_dict().keys() - plain.state_dict().keys()
     assert added == {"layers.1.value_scales", "layers.2.value_scales"}
     assert all(model.state_dict()[name].tolist() == [0.5, 0.5] for name in added)
@@ -112,7 +113,7 @@ def test_the_scales_begin_at_a_half_and_the_first_block_has_none():
 
 
 def test_with_the_scales_0_and_1_it_is_the_model_without():
-    model, plain = model_of(), build_model(ModelConfig(**SIZES))
+    model, plain = model_of(), Transformer(ModelConfig(**SIZES))
     for block in list(model.layers)[1:]:
         block.value_scales.data.copy_(torch.tensor([0.0, 1.0]))
     plain.load_state_dict(model.state_dict(), strict=False)
@@ -120,7 +121,7 @@ def test_with_the_scales_0_and_1_it_is_the_model_without():
 
 
 def test_one_block_is_the_first_and_the_last():
-    model, plain = model_of(num_layers=1), build_model(ModelConfig(**SIZES | {"num_layers": 1}))
+    model, plain = model_of(num_layers=1), Transformer(ModelConfig(**SIZES | {"num_layers": 1}))
     plain.load_state_dict(model.state_dict())
     torch.testing.assert_close(model(IDS), plain(IDS))
 
@@ -128,7 +129,7 @@ def test_one_block_is_the_first_and_the_last():
 @pytest.mark.parametrize("is_checkpointed", [False, True])
 def test_twins_and_checkpointed_activations_give_the_same_gradients(is_checkpointed):
     results = []
-    for model in (model_of(), accelerate(model_of())):
+    for model in (model_of(), fast_twin(model_of())):
         if is_checkpointed and results:
             checkpoint_blocks(model)
         Dropout(model, 0.5, (3, 8, 16)).draw(5)

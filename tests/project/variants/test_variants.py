@@ -19,7 +19,7 @@ from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.config import ModelConfig, NormKind
 from cs_basics.variants.feed_forward import ACTIVATIONS, BiasedSwiGLU, FeedForward
-from cs_basics.variants.model import BLOCKS, build_model
+from cs_basics.variants.model import BLOCKS, Transformer
 from cs_basics.variants.norms import LlamaRMSNorm
 
 SIZES = {
@@ -34,7 +34,7 @@ BOOK_CLASSES = {
 
 def small_model(dtype=None, **choices) -> TransformerLM:
     torch.manual_seed(0)
-    model = build_model(ModelConfig(**{**SIZES, **choices}), dtype=dtype)
+    model = Transformer(ModelConfig(**{**SIZES, **choices}), dtype=dtype)
     for name, parameter in model.named_parameters():
         if "ln" in name or "norm" in name:  # gains of 1 would hide one that is left out
             nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
@@ -55,7 +55,7 @@ def part(module: nn.Module, x: np.ndarray) -> np.ndarray:
 
 def test_the_defaults_are_the_model_of_the_book_and_nothing_else():
     torch.manual_seed(7)
-    built = build_model(ModelConfig(**SIZES))
+    built = Transformer(ModelConfig(**SIZES))
     torch.manual_seed(7)
     direct = TransformerLM(**SIZES)
     assert {type(module) for module in built.modules()} == BOOK_CLASSES
@@ -70,7 +70,7 @@ def test_the_defaults_are_those_of_the_signature():
     defaults = ModelConfig()
     sizes = {name: getattr(defaults, name) for name in SIZES} | {"num_layers": 1}
     model = TransformerLM(**sizes)
-    built = build_model(dataclasses.replace(defaults, num_layers=1))
+    built = Transformer(dataclasses.replace(defaults, num_layers=1))
     for module in (model, built):
         assert module.layers[0].attn.rope.theta == defaults.rope_theta
         assert module.ln_final.eps == defaults.norm_eps

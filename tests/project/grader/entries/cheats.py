@@ -18,7 +18,7 @@ from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.token_file import open_token_file
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def newest(entry):
 def rewrite_weights(entry, change):
     """Write the newest checkpoint again with other weights."""
     config = RunFolder(entry / "run").read_config()
-    model = build_model(config.model)
+    model = Transformer(config.model)
     model.load_state_dict(RunFolder(entry / "run").load_model().state_dict())
     with torch.no_grad():
         change(model)

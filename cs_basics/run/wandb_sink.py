@@ -1,0 +1,93 @@
+"""The sink that sends metrics to Weights & Biases."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.metrics import Row
+
+Mode = Literal["disabled", "offline", "online"]
+
+logger = logging.getLogger(__name__)
+
+
+class Wandb:
+    """Sends a run to Weights & Biases, until the first failure: that is logged and turns it off.
+
+    A context manager: the run ends there, too, when the block is left.
+
+    Args:
+        mode: disabled: nothing is sent; offline: kept to be sent later; online.
+        config: Settings of the run, which are sent.
+        run_dir: Folder of the run: names the run for wandb and holds its local files.
+    """
+
+    def __init__(self, mode: Mode, config: TrainConfig, run_dir: Path) -> None:
+        self._run: Any = None
+        self._has_failed = False
+        if mode != "disabled":
+            self._guard(lambda: self._start(mode, config, run_dir))
+
+    def log(self, row: Row) -> None:
+        """Send a row."""
+        if self._run is not None:
+            self._guard(lambda: self._run.log(row, step=int(row["step"])))
+
+    def log_results(self, plot: Path, samples: list[str]) -> None:
+        """Send the plot and the samples."""
+        if self._run is not None:
+            self._guard(lambda: self._send_results(plot, samples))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        exit_code = 0 if kind is None else 1
+        if self._run is not None:
+            self._guard(lambda: self._run.finish(exit_code=exit_code))
+        if self._has_failed:
+            # Otherwise the exit hook of wandb would fail likewise and print a traceback.
+            with contextlib.suppress(Exception, SystemExit):
+                import wandb
+
+                wandb.teardown(exit_code=exit_code)
+
+    def _guard(self, act: Callable[[], None]) -> None:
+        """Call wandb; any error turns wandb off, but never stops the training."""
+        try:
+            act()
+        except (Exception, SystemExit) as error:
+            self._run, self._has_failed = None, True
+            reason = " ".join(str(error).split()) or type(error).__name__
+            logger.warning("wandb: not used any more (%.300s)", reason)
+
+    def _start(self, mode: Mode, config: TrainConfig, run_dir: Path) -> None:
+        import wandb
+
+        if mode == "online" and not (wandb.api.api_key or os.environ.get("WANDB_API_KEY")):
+            logger.warning(
+                "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
+            )
+            mode = "offline"
+        # A run that was begun before goes on under its id, which its local files are named after.
+        begun = sorted(run_dir.glob("wandb/*run-*-*"))
+        self._run = wandb.init(
+            project="cs_basics",
+            id=begun[-1].name.rpartition("-")[2] if begun else None,
+            resume="allow",
+            name=run_dir.name,
+            dir=run_dir,
+            mode=mode,
+            config=config.to_json(),
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+
+    def _send_results(self, plot: Path, samples: list[str]) -> None:
+        import wandb
+
+        table = wandb.Table(columns=["story"], data=[[sample] for sample in samples])
+        self._run.log({"loss": wandb.Image(str(plot)), "samples": table})
