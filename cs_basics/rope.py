@@ -30,9 +30,10 @@ class RotaryPositionalEmbedding(nn.Module):
         theta: float,
         d_head: int,
         max_seq_len: int,
-        device: torch.device | str | None = None,  # noqa: ARG002  see above
+        device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
+        del device  # See above.
         if d_head % 2:
             raise ValueError(f"d_head={d_head} is odd: rotary embedding turns pairs of coordinates")
         self.theta, self.d_head, self.max_seq_len = theta, d_head, max_seq_len

@@ -6,6 +6,9 @@ import signal
 import statistics
 from collections.abc import Iterator
 
+import torch
+from torch import nn
+
 from cs_basics.fast import accelerate, checkpoint_blocks, compile_training
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import write_checkpoint
@@ -44,6 +47,20 @@ MUCH = 0.5
 """From this share of a run's time on, it is said that preparing took it."""
 
 
+def make_model(config: TrainConfig, device: torch.device, *, is_fast: bool) -> Transformer:
+    """Build the model of a run."""
+    model = (accelerate(Transformer) if is_fast else Transformer)(config.model, device)
+    if config.run.activation_checkpointing:
+        checkpoint_blocks(model)
+    return model
+
+
+def make_dropout(model: nn.Module, config: TrainConfig, num_rows: int) -> Dropout:
+    """Give a model the masks of dropout for micro-batches of num_rows sequences."""
+    shape = (num_rows, config.model.context_length, config.model.d_model)
+    return Dropout(model, config.optim.dropout, shape, config.optim.dropout_from)
+
+
 class Trainer:
     """A run in progress: everything that changes from update to update.
 
@@ -67,28 +84,21 @@ class Trainer:
         world: World = ALONE,
     ) -> None:
         self.config, self.folder, self.corpus, self.clock = config, folder, corpus, clock
-        self.world = world
-        self.data_world = data_world(config, world)
+        self.world, self.data_world = world, data_world(config, world)
         self.micro_batch_size = micro_batch_size(config, world)
         self.device = resolve_device(config.run.device)
         self.dtype = resolve_dtype(config.run.dtype, self.device)
+        self.peak_flops_per_s = matmul_rate(self.dtype, self.device)
         # Tensor parallelism knows the book's layers only.
         self.is_fast = config.run.fast == "auto" and self.data_world is world
-        # Unknown on MPS, where the measurement would not wait for a product to end.
-        is_known = self.device.type != "mps"
-        self.peak_flops_per_s = matmul_rate(self.dtype, self.device) if is_known else None
-        seed_all(config.run.seed)  # After the measurement, which draws numbers, too.
-        kind = accelerate(Transformer) if self.is_fast else Transformer
-        self.model = kind(config.model, self.device)
+        seed_all(config.run.seed)  # After the measurements, which draw numbers, too.
+        self.model = make_model(config, self.device, is_fast=self.is_fast)
         set_head_bias(self.model, corpus.train.tokens)
-        if config.run.activation_checkpointing:
-            checkpoint_blocks(self.model)
         self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)
-        optim = config.optim
-        rows = (self.micro_batch_size, config.model.context_length, config.model.d_model)
-        self.dropout = Dropout(self.model, optim.dropout, rows, optim.dropout_from)
+        self.dropout = make_dropout(self.model, config, self.micro_batch_size)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
         self.layout = lay_out(self.model, self.optimizer, config, world)
+        self.plain_loss_of = self.loss_of = make_loss_function(self.model, self.dtype)
         self.step = 0
         self.recent_losses: list[float] = []
         self.spikes = SpikeDetector()
@@ -100,7 +110,6 @@ class Trainer:
         self.validated: dict[int, float] = {}
         """The step that was last validated, and its loss: only its checkpoint can be the best."""
         self.num_metrics_bytes = 0
-        self.plain_loss_of = self.loss_of = make_loss_function(self.model, self.dtype)
 
     def save(self, log: MetricsLog) -> None:
         """Write a checkpoint, and delete those that are no longer kept.

@@ -102,13 +102,12 @@ class ModelConfig:
         if self.d_head < 1:
             raise ValueError(f"head_dim={self.head_dim} must be at least 1")
         if self.d_head % 2 and self.positions == "rope":
-            given = f"head_dim={self.head_dim} is"
             if self.head_dim is None:
-                given = (
-                    f"d_model={self.d_model} and num_heads={self.num_heads} give heads of size "
-                    f"{self.d_head},"
+                raise ValueError(
+                    f"d_model={self.d_model} and num_heads={self.num_heads} give heads of odd size "
+                    f"{self.d_head}: choose a num_heads with which it is even"
                 )
-            raise ValueError(f"{given} odd, and rotary embedding turns pairs of coordinates")
+            raise ValueError(f"head_dim={self.head_dim} is odd, and rotary embedding turns pairs")
         kv_heads = self.num_kv_heads
         if kv_heads is not None and (kv_heads < 1 or self.num_heads % kv_heads):
             raise ValueError(

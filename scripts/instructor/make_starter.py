@@ -106,8 +106,8 @@ LEFT_OUT = (
     "scripts/train_tokenizer.py",
 )  # fmt: skip
 FIXED = (
-    *("norm", "norm_eps", "norm_fraction", "norm_groups", "placement", "positions"),
-    *("num_kv_heads", "head_dim", "qk_norm", "ffn", "ffn_bias", "tie_embeddings"),
+    *("norm", "norm_eps", "placement", "positions"),
+    *("num_kv_heads", "head_dim", "qk_norm", "ffn", "tie_embeddings"),
     *("value_residual", "head_bias"),
     *("optimizer", "muon_lr_ratio"),
     *("order", "parallel"),
@@ -143,8 +143,8 @@ OTHERWISE = (
     ("cs_basics/run/optimizer.py", "    if biases:[...]\"weight_decay\": 0.0})\n", ""),
     ("cs_basics/run/optimizer.py", "    kind = AdamW\n[...](accelerate(kind) if is_fast else kind)",
      "    return (accelerate(AdamW) if is_fast else AdamW)"),
-    ("cs_basics/run/layout.py", ", or the model not at all[...]    micro_batch_size(config",
-     '.\n    """\n    micro_batch_size(config'),
+    ("cs_basics/run/layout.py", ", or the model not at all[...]def micro_batch_size(",
+     '.\n    """\n    micro_batch_size(config, world)\n\n\ndef micro_batch_size('),
     ("cs_basics/run/layout.py", '    if config.run.parallel == "ddp" or world.size == 1:\n    '
      "    return DDP(model, world)\n[...]    return FSDP(model, optimizer, world, build_whole)",
      "    del optimizer, config  # They are whole in each process.\n    return DDP(model, world)"),

@@ -15,7 +15,6 @@ import pytest
 import torch
 from hypothesis import settings
 
-from cs_basics.fast import accelerate
 from cs_basics.run.presets import PRESETS
 from cs_basics.stories.grammar import write_stories
 
@@ -112,13 +111,6 @@ def once(tmp_path_factory):
         return path
 
     return folder
-
-
-def fast_twin(model):
-    """Return the fast twin of a Transformer, with the same weights."""
-    twin = accelerate(type(model))(model.config)
-    twin.load_state_dict(model.state_dict())
-    return twin
 
 
 @pytest.fixture(scope="session")

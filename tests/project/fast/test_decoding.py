@@ -6,8 +6,9 @@ import logging
 
 import pytest
 import torch
-from conftest import ROOT, fast_twin
+from conftest import ROOT
 from torch import nn
+from twin import fast_twin
 
 from cs_basics.fast import batch_generator, cached, compilation, decoding
 from cs_basics.fast.activation_checkpointing import checkpoint_blocks

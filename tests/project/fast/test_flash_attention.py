@@ -9,8 +9,8 @@ import torch
 from cs_basics.fast import flash_attention
 from cs_basics.fast.attention import rotate_half_split, to_half_split
 from cs_basics.fast.flash_attention import flash_causal_attention
+from cs_basics.fast.rope import TabledRoPE
 from cs_basics.functional import scaled_dot_product_attention
-from cs_basics.rope import RotaryPositionalEmbedding
 
 
 def case(seq=13, d_k=6, d_v=4, dtype=torch.float64, scale=1.0):
@@ -89,7 +89,7 @@ def test_what_is_kept_for_the_backward_grows_with_the_length_and_not_with_its_sq
 @pytest.mark.parametrize("d_head", [2, 4, 6, 32])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_half_split_vectors_turn_as_neighbours_do_and_so_do_their_gradients(d_head, dtype):
-    rope = RotaryPositionalEmbedding(100.0, d_head, 9)
+    rope = TabledRoPE(100.0, d_head, 9)
     x = torch.randn(2, 3, 5, d_head, dtype=dtype, requires_grad=True)
     positions = torch.tensor([[0, 8, 3, 3, 1], [2, 4, 4, 7, 5]])
 

@@ -26,12 +26,11 @@ FORMS = {
     "no norms": {"placement": "none", "num_kv_heads": 1},
     "llama": {"norm": "rmsnorm-llama", "d_model": 36, "num_heads": 6},
     "no bias": {"norm": "layernorm-no-bias"},
-    "biases": {"ffn_bias": True},
     "gemma": {
         "norm": "rmsnorm-gemma", "placement": "sandwich", "head_dim": 6,
         "ffn": "gelu", "num_kv_heads": 2, "qk_norm": True,
     },
-    "relu": {"ffn": "relu", "ffn_bias": True},
+    "relu": {"ffn": "relu"},
     "value residual": {
         "value_residual": True, "head_bias": True, "tie_embeddings": True, "num_layers": 3,
     },

@@ -304,7 +304,6 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
         ({"positions": "none"}, "positions=none"),
         ({"num_heads": 3, "head_dim": 12}, "num_heads=3 has no form"),
         ({"ffn": "silu"}, "ffn=silu"),
-        ({"ffn_bias": True}, "ffn_bias=True"),
         ({"value_residual": True}, "value_residual=True"),
         (
             {"value_residual": True, "head_bias": True},

@@ -184,7 +184,7 @@ def test_a_restart_goes_on_with_the_run_that_torchrun_began_and_with_no_other(
     ("changes", "message"),
     [
         ({"num_heads": 3, "d_model": 48}, "cannot share out 3 heads among 2 processes"),
-        ({"ffn_bias": True}, "share out w1.bias of BiasedSwiGLU"),
+        ({"num_kv_heads": 1}, "cannot share out 1 heads among 2 processes"),
     ],
 )
 def test_a_model_that_cannot_be_shared_out_is_refused_before_anything_is_prepared(

@@ -114,31 +114,6 @@ def test_a_batch_is_not_shared_out():
     assert data_world(config.replace(parallel="fsdp"), World(1, 2)).size == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_heads": 2}, "cannot share out 2 heads among 4 processes"),
-        ({"num_kv_heads": 2}, "cannot share out 2 heads among 4 processes"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_shared_out_is_refused(changes, message):
-    from cs_basics.run.tensor_parallel import check
-
-    model = Transformer(ModelConfig(d_ff=50, **SIZES | changes))
-    with pytest.raises(ValueError, match=message):
-        check(model, World(0, 4))
-
-
-def test_parts_of_another_kind_are_refused():
-    from cs_basics.run.tensor_parallel import check
-
-    model = Transformer(ModelConfig(d_ff=50, **SIZES))
-    model.layers[0].ffn.register_parameter("b1", torch.nn.Parameter(torch.zeros(50)))
-    with pytest.raises(ValueError, match="does not know how to share out b1 of SwiGLU: use ddp"):
-        check(model, World(0, 4))
-
-
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     with join() as world:

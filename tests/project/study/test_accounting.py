@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from cs_basics.fast.cached import KVCache, decoding_model
+from cs_basics.fast.cached import DecodingLM, KVCache
 from cs_basics.functional import cross_entropy
 from cs_basics.run.presets import PRESETS
 from cs_basics.study import accounting
@@ -38,10 +38,9 @@ VARIANTS = {
     "group": {"norm": "group-rmsnorm"},
     "gemma": {"norm": "rmsnorm-gemma"},
     "silu": {"ffn": "silu"},
-    "relu, biases": {"ffn": "relu", "ffn_bias": True},
+    "relu": {"ffn": "relu"},
     "gelu": {"ffn": "gelu"},
     "relu squared": {"ffn": "relu-squared"},
-    "swiglu, biases": {"ffn_bias": True},
     "qk norm": {"qk_norm": True},
     "tied": {"tie_embeddings": True},
     "tied, with a bias": {"tie_embeddings": True, "head_bias": True},
@@ -95,7 +94,7 @@ def test_training_flops_are_those_that_pytorch_counts(batch_size):
 
 @pytest.mark.parametrize("position", [0, 5, 23])
 def test_generation_flops_are_those_that_pytorch_counts(position):
-    model = decoding_model(Transformer(PLAIN))
+    model = DecodingLM(Transformer(PLAIN))
     # What an earlier position has left there does not matter for the count.
     tensors, place = model.empty_caches(1, position + 1), torch.tensor([[position]])
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -170,7 +169,7 @@ def test_training_holds_four_numbers_per_parameter_besides_activations():
 
 
 def test_inference_memory_holds_the_cache_that_generation_makes(config):
-    caches = decoding_model(Transformer(config)).empty_caches(1, config.context_length)
+    caches = DecodingLM(Transformer(config)).empty_caches(1, config.context_length)
     real = sum(keys.nbytes + values.nbytes for keys, values in caches)
     assert accounting.inference_memory(config)["KV cache"] == real
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import fast_twin
 from token_files import write_token_file
 from torch import nn
+from twin import fast_twin
 
 from cs_basics.fast import checkpoint_blocks
 from cs_basics.functional import cross_entropy

@@ -120,18 +120,17 @@ def test_a_gate_of_another_shape_is_rejected():
 @pytest.mark.parametrize(
     ("kind", "type_", "printed"),
     [
-        ("rmsnorm", RMSNorm, "d_model=8, eps=0.25"),
-        ("rmsnorm-llama", LlamaRMSNorm, "d_model=8, eps=0.25"),
+        ("rmsnorm", RMSNorm, "d_model=32, eps=0.25"),
+        ("rmsnorm-llama", LlamaRMSNorm, "d_model=32, eps=0.25"),
         ("layernorm", LayerNorm, "bias=True"),
         ("layernorm-no-bias", LayerNorm, "bias=False"),
-        ("partial-rmsnorm", PartialRMSNorm, "num_measured=4"),
-        ("group-rmsnorm", GroupRMSNorm, "num_groups=2"),
-        ("rmsnorm-gemma", GemmaRMSNorm, "d_model=8, eps=0.25"),
+        ("partial-rmsnorm", PartialRMSNorm, "num_measured=2"),
+        ("group-rmsnorm", GroupRMSNorm, "num_groups=8"),
+        ("rmsnorm-gemma", GemmaRMSNorm, "d_model=32, eps=0.25"),
     ],
 )
 def test_make_norm_builds_each_kind_with_its_choice(kind, type_, printed):
-    own = {"partial-rmsnorm": {"norm_fraction": 0.5}, "group-rmsnorm": {"norm_groups": 2}}
-    config = ModelConfig(d_model=8, num_heads=2, norm=kind, norm_eps=0.25, **own.get(kind, {}))
+    config = ModelConfig(d_model=32, num_heads=2, norm=kind, norm_eps=0.25)
     norm = make_norm(config, dtype=torch.float16)
     assert type(norm) is type_
     assert printed in repr(norm)

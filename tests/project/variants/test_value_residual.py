@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import fast_twin
+from twin import fast_twin
 
 from cs_basics.fast import checkpoint_blocks
 from cs_basics.functional import cross_entropy

@@ -10,25 +10,20 @@ import pytest
 import torch
 from torch import nn
 
-from cs_basics.attention import CausalSelfAttention
 from cs_basics.functional import cross_entropy
-from cs_basics.layers import Embedding, Linear, SwiGLU
+from cs_basics.layers import SwiGLU
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
-from cs_basics.transformer import TransformerBlock, TransformerLM
+from cs_basics.transformer import TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.config import ModelConfig, NormKind
-from cs_basics.variants.feed_forward import ACTIVATIONS, BiasedSwiGLU, FeedForward
+from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
 from cs_basics.variants.model import BLOCKS, Transformer
 from cs_basics.variants.norms import LlamaRMSNorm
 
 SIZES = {
     "vocab_size": 50, "context_length": 16, "d_model": 32, "num_layers": 3, "num_heads": 4,
     "d_ff": 48,
-}  # fmt: skip
-BOOK_CLASSES = {
-    nn.ModuleList, TransformerLM, TransformerBlock, CausalSelfAttention, RotaryPositionalEmbedding,
-    Embedding, Linear, RMSNorm, SwiGLU,
 }  # fmt: skip
 
 
@@ -58,8 +53,7 @@ def test_the_defaults_are_the_model_of_the_book_and_nothing_else():
     built = Transformer(ModelConfig(**SIZES))
     torch.manual_seed(7)
     direct = TransformerLM(**SIZES)
-    assert {type(module) for module in built.modules()} == BOOK_CLASSES
-    assert [type(m) for m in built.modules()] == [type(m) for m in direct.modules()]
+    assert [type(m).forward for m in built.modules()] == [type(m).forward for m in direct.modules()]
     assert built.state_dict().keys() == direct.state_dict().keys()
     for name, value in direct.state_dict().items():
         assert torch.equal(built.state_dict()[name], value), name
@@ -129,8 +123,7 @@ def test_every_norm_trains_in_every_place(norm, placement):
 @pytest.mark.parametrize(
     "choices",
     [{"num_kv_heads": 2}, {"qk_norm": True}, {"num_heads": 3, "head_dim": 12}, {"ffn": "silu"},
-     {"ffn": "relu", "ffn_bias": True}, {"ffn": "gelu"}, {"ffn": "relu-squared"},
-     {"ffn_bias": True},
+     {"ffn": "relu"}, {"ffn": "gelu"}, {"ffn": "relu-squared"},
      {"tie_embeddings": True}, {"positions": "none"},
      {"num_kv_heads": 1, "qk_norm": True, "positions": "none"}],
     ids=str,
@@ -180,29 +173,15 @@ def weights_of(layer: nn.Module) -> dict[str, np.ndarray]:
     return {name: p.detach().numpy() for name, p in layer.named_parameters()}
 
 
-@pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_a_feed_forward_part_without_a_gate_is_w2_of_the_activation_of_w1(activation, bias):
+def test_a_feed_forward_part_without_a_gate_is_w2_of_the_activation_of_w1(activation):
     torch.manual_seed(0)
-    layer = FeedForward(8, 12, dtype=torch.float64, activation=activation, bias=bias)
-    give_numbers(layer)
-    w = weights_of(layer)
-    assert ("w1.bias" in w, "w2.bias" in w) == (bias, bias)
-    x = np.random.default_rng(0).normal(size=(3, 8))
-    hidden = np.vectorize(FORMULAS[activation])(x @ w["w1.weight"].T + w.get("w1.bias", 0))
-    expected = hidden @ w["w2.weight"].T + w.get("w2.bias", 0)
-    np.testing.assert_allclose(part(layer, x), expected, rtol=1e-10)
-
-
-def test_swiglu_with_biases_adds_one_to_each_product():
-    torch.manual_seed(0)
-    layer = BiasedSwiGLU(8, 12, dtype=torch.float64)
+    layer = FeedForward(8, 12, dtype=torch.float64, activation=activation)
     give_numbers(layer)
     w = weights_of(layer)
     x = np.random.default_rng(0).normal(size=(3, 8))
-    gate, up = (x @ w[f"{name}.weight"].T + w[f"{name}.bias"] for name in ("w1", "w3"))
-    hidden = np.vectorize(FORMULAS["silu"])(gate) * up
-    expected = hidden @ w["w2.weight"].T + w["w2.bias"]
+    hidden = np.vectorize(FORMULAS[activation])(x @ w["w1.weight"].T)
+    expected = hidden @ w["w2.weight"].T
     np.testing.assert_allclose(part(layer, x), expected, rtol=1e-10)
 
 
@@ -275,16 +254,12 @@ def test_qk_norm_normalises_every_head_before_the_rotation():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"norm_fraction": 0.0}, "norm_fraction=0.0"),
-        ({"norm_groups": 0}, "norm_groups=0"),
-        ({"norm": "group-rmsnorm", "norm_groups": 7}, "d_model=512 is not divisible by norm_gr"),
+        ({"norm": "group-rmsnorm", "d_model": 60, "num_heads": 6}, "d_model=60 is not divisible"),
         ({"norm_eps": -1}, "norm_eps=-1 must be 0 or greater"),
         ({"num_kv_heads": 3}, "num_kv_heads=3 must be a divisor of num_heads=16"),
         ({"num_heads": 512}, "heads of odd size 1: choose"),
-        ({"num_heads": 512, "positions": "none"}, "heads of odd size 1: choose"),
         ({"head_dim": 0}, "head_dim=0 must be at least 1"),
         ({"head_dim": 7}, "head_dim=7 is odd"),
-        ({"head_dim": 8, "d_model": 33}, "d_model=33 must be even where head_dim is given"),
         ({"vocab_size": 0}, "vocab_size=0 must be at least 1"),
         ({"context_length": 1 << 21}, "context_length=2097152 must be at most 1048576"),
         ({"rope_theta": 0.0}, "rope_theta=0.0 must be greater than 0"),
