@@ -51,15 +51,19 @@ class RotaryPositionalEmbedding(nn.Module):
         Returns:
             Same shape and dtype as x.
         """
-        # In float64, which MPS lacks: at position 100,000 a float32 angle may be off by 0.01.
-        exact = torch.float32 if x.device.type == "mps" else torch.float64
-        exponents = torch.arange(0, self.d_head, 2, dtype=exact, device=x.device) / self.d_head
-        angles = positions.unsqueeze(-1) * self.theta**-exponents
-        cos, sin = angles.cos().float(), angles.sin().float()
+        cos, sin = self.cos_and_sin(positions)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         even, odd = wide[..., 0::2], wide[..., 1::2]
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
         return rearrange(rotated, "... half pair -> ... (half pair)").to(x.dtype)
+
+    def cos_and_sin(self, positions: Int[Tensor, "... seq"]) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines of the angles at some positions, each (..., seq, d_head / 2)."""
+        # In float64, which MPS lacks: at position 100,000 a float32 angle may be off by 0.01.
+        exact = torch.float32 if positions.device.type == "mps" else torch.float64
+        exponents = torch.arange(0, self.d_head, 2, dtype=exact, device=positions.device)
+        angles = positions.unsqueeze(-1) * self.theta ** (-exponents / self.d_head)
+        return angles.cos().float(), angles.sin().float()
 
     def extra_repr(self) -> str:
         """Name the sizes when the module is printed."""

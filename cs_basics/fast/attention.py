@@ -32,31 +32,14 @@ FLASH_FROM_ON_GPU = 256
 Kernel = Callable[..., Tensor]
 
 
-class FlashSelfAttention(CausalSelfAttention):
-    """CausalSelfAttention with fused QKV, half-split RoPE and tiles; same arguments."""
+class FlashAttention(GroupedQueryAttention):
+    """Attention with fused QKV, half-split RoPE and tiles; same arguments.
+
+    The twin of CausalSelfAttention, too, which has as many heads of keys and values as of queries.
+    """
 
     kernel: Kernel | None = None
-    """Operation for RoPE and attention together; set by `use_kernel` (native/)."""
-
-    def forward(
-        self,
-        x: Float[Tensor, "... seq d_model"],
-        positions: Int[Tensor, "... seq"] | None = None,
-    ) -> Float[Tensor, "... seq d_model"]:
-        """Attend; arguments and result as in CausalSelfAttention."""
-        qkv = x @ stack(half_split_weights(self, self.num_heads)).T
-        if self.kernel is not None and positions is None:
-            return self.output_proj(attend_by_kernel(self.kernel, qkv, self, self.num_heads))
-        q, k, v = split_heads(qkv, self.num_heads, self.num_heads)
-        q, k = rotate_half_split(q, k, self.rope, positions)
-        return self.output_proj(join_heads(attend(q, k, v)))
-
-
-class FlashGroupedQueryAttention(GroupedQueryAttention):
-    """GroupedQueryAttention with fused QKV, half-split RoPE and tiles; same arguments."""
-
-    kernel: Kernel | None = None
-    """As in FlashSelfAttention; not used with QK-norm."""
+    """Operation for RoPE and attention together; set by `use_kernel` (native/) without QK-norm."""
 
     def forward(
         self,
@@ -81,10 +64,11 @@ class FlashGroupedQueryAttention(GroupedQueryAttention):
             q, k, v = split_heads(qkv, self.num_heads, self.num_kv_heads)
             q, k = rotate_half_split(q, k, self.rope, positions)
         group = self.num_heads // self.num_kv_heads
-        k, v = (
-            repeat(part, "... heads seq d -> ... (heads group) seq d", group=group)
-            for part in (k, v)
-        )
+        if group > 1:
+            k, v = (
+                repeat(part, "... heads seq d -> ... (heads group) seq d", group=group)
+                for part in (k, v)
+            )
         return self.output_proj(join_heads(attend(q, k, v)))
 
 
@@ -162,8 +146,7 @@ def rotate_half_split(
     if rope is None:
         return q, k
     places = all_positions(q, positions)
-    assert isinstance(rope, TabledRoPE)
-    cos, sin = rope.cos[places], rope.sin[places]
+    cos, sin = rope.cos_and_sin(places)
     return rotate(q, cos, sin), rotate(k, cos, sin)
 
 

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.fast.attention import (
-    FlashGroupedQueryAttention,
-    FlashSelfAttention,
+    FlashAttention,
     half_split_weights,
     has_qk_norm,
     join_heads,
@@ -37,9 +36,7 @@ from cs_basics.variants.value_residual import ValueResidualBlock, mix
 
 MODELS = {TransformerLM, Transformer, FastTransformer}
 BLOCKS = {TransformerBlock, Block, PostNormBlock, SandwichBlock, ValueResidualBlock}
-ATTENTIONS = {
-    CausalSelfAttention, FlashSelfAttention, GroupedQueryAttention, FlashGroupedQueryAttention,
-}  # fmt: skip
+ATTENTIONS = {CausalSelfAttention, GroupedQueryAttention, FlashAttention}
 FEED_FORWARD = {SwiGLU, FusedSwiGLU, FeedForward}
 
 
@@ -163,7 +160,7 @@ class DecodingAttention(nn.Module):
         if self.rope is not None and self.has_qk_norm:
             q, k = self.rope(q, rows), self.rope(k, rows)
         elif self.rope is not None:
-            cos, sin = self.rope.cos[rows], self.rope.sin[rows]
+            cos, sin = self.rope.cos_and_sin(rows)
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         k, v = cache.append(k, v)
         group = self.num_heads // self.num_kv_heads

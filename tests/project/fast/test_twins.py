@@ -275,7 +275,7 @@ def test_what_is_not_in_the_table_is_returned_as_it_is(unknown):
 
 # The files of each row of the table in docs/performance.md, in the order of its cell "lines".
 FILES = {
-    "FlashSelfAttention": ("attention.py", "flash_attention.py"),
+    "FlashAttention": ("attention.py", "flash_attention.py"),
     "attention_kernel.cpp": ("native/attention_kernel.cpp", "native/attention_kernel.py"),
     "triton_attention.py": ("triton_attention.py",),
     "FusedSwiGLU": ("layers.py",),

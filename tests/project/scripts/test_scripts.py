@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cs_basics.fast.attention import FlashSelfAttention
+from cs_basics.fast.attention import FlashAttention
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import corpus, writing
 from cs_basics.run.checkpoint_file import write_checkpoint
@@ -395,7 +395,7 @@ def test_with_fast_off_the_book_writes_and_evaluates(script, trained, texts, mon
     )
     fast = [script(*command).out for command in commands]
     monkeypatch.setattr(writing, "batch_generator", None)
-    monkeypatch.setattr(FlashSelfAttention, "forward", None)
+    monkeypatch.setattr(FlashAttention, "forward", None)
     monkeypatch.setattr(FastTokenizer, "encode", None)
     book = [script(*command, "--fast", "off") for command in commands]
     assert [finished.code for finished in book] == [0, 0], book
