@@ -184,8 +184,10 @@ class DecodingFeedForward(nn.Module):
     def __init__(self, ffn: SwiGLU | FeedForward) -> None:
         super().__init__()
         self.is_gated = isinstance(ffn, SwiGLU)
-        self.activation = silu if isinstance(ffn, SwiGLU) else ACTIVATIONS[ffn.activation]
-        self.w1 = Product(*[ffn.w1.weight, *([ffn.w3.weight] if isinstance(ffn, SwiGLU) else [])])
+        if isinstance(ffn, SwiGLU):
+            self.activation, self.w1 = silu, Product(ffn.w1.weight, ffn.w3.weight)
+        else:
+            self.activation, self.w1 = ACTIVATIONS[ffn.activation], Product(ffn.w1.weight)
         self.w2 = Product(ffn.w2.weight)
 
     def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
