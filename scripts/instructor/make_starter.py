@@ -296,7 +296,10 @@ def project_file() -> str:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     text = text.partition("\n[tool.importlinter]")[0] + "\n"
     text = re.sub(
-        r"\n\[tool\.(setuptools\.package-data|basedpyright)\]\n(?:[^\[\n].*\n|\n)*", "\n", text
+        r"\n\[(project\.entry-points\.pytest11|tool\.(setuptools\.package-data|basedpyright))\]\n"
+        r"(?:[^\[\n].*\n|\n)*",
+        "\n",
+        text,
     )
     text = re.sub(r"(?m)^serve = \[[^]]*\]\n", "", text)
     # Rules for folders that the edition does not have.
