@@ -30,8 +30,6 @@ NUMPY_VALUES: list[Any] = [
     *(np.dtype, np.ndarray),
 ]
 """What saved numbers and arrays of NumPy are made of: a rate or a step may be one of them."""
-WRAPPED = re.compile(r'"(_orig_mod|module)\.')
-"""Names in an error of `load_state_dict` that a wrapper has put before those of the weights."""
 FORMAT_VERSION = 3
 FOOTER_BYTES = 256
 
@@ -64,12 +62,11 @@ class Checkpoint:
             raise ValueError(f"{self.path} cannot be read: {self._what_is_not_plain()}") from error
         except Exception as error:
             # A student's load_checkpoint may raise anything.
-            said = str(error)
-            reason = " ".join(said.split())[:300] or type(error).__name__
-            if found := WRAPPED.search(said):
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            if re.search(r'"(_orig_mod|module)\.', str(error)):
                 reason += (
-                    f"; names begin with {found[1]}. where the model was wrapped (_orig_mod: by"
-                    " torch.compile, module: by DistributedDataParallel): save the one inside"
+                    "; names begin with _orig_mod. or module. where torch.compile or"
+                    " DistributedDataParallel has wrapped the model: save the one inside"
                 )
             raise ValueError(f"{self.path} does not fit this model: {reason}") from error
 

@@ -2,7 +2,7 @@
 
 https://platform.openai.com/docs/api-reference/completions. The end of another story is put before a
 prompt given as text, as in training and in scripts/generate.py; token ids are used as they are.
-An answer has `hints` beside OpenAI's fields if a prompt is one that generate.py would remark on.
+Beside OpenAI's fields an answer has `hints`: what generate.py would remark on its prompts.
 """
 
 import math
@@ -60,10 +60,6 @@ class Completer:
         if asked.model not in (None, name):
             raise HTTPException(404, f"model: there is no {asked.model!r}, only {name!r}")
         self._asked, self._batch, self._tokenizer = asked, batch, tokenizer
-        self._head: dict[str, Any] = {
-            "id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion",
-            "created": int(time.time()), "model": name,
-        }  # fmt: skip
         if asked.echo and asked.logprobs is not None:
             raise ValueError("logprobs: the tokens of an echoed prompt have none here")
         stop_strings = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
@@ -74,8 +70,11 @@ class Completer:
         prompts = [read_prompt(one, model, tokenizer) for one in several]
         self._num_read = sum(map(len, prompts))
         texts = [one for one in several if isinstance(one, str)]
-        if said := list(hints(texts, tokenizer, model.context_length)):
-            self._head["hints"] = said
+        self._head = {
+            "id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion",
+            "created": int(time.time()), "model": name,
+            "hints": list(hints(texts, tokenizer, model.context_length)),
+        }  # fmt: skip
         self._choices = [
             Choice(
                 index=index,

@@ -59,7 +59,7 @@ def test_everything_comes_back(path, model, optimizer):
 def test_an_error_says_where_the_names_of_a_wrapped_model_come_from(wrapper, tmp_path):
     wrapped, plain = nn.ModuleDict({wrapper: Linear(3, 2)}), Linear(3, 2)
     write_checkpoint(tmp_path / "a.pt", wrapped, AdamW(wrapped.parameters()), 1)
-    with pytest.raises(ValueError, match=f"; names begin with {wrapper}\\. where the model was wr"):
+    with pytest.raises(ValueError, match="; names begin with _orig_mod"):
         read_checkpoint(tmp_path / "a.pt").load_into(plain, AdamW(plain.parameters()))
 
 
