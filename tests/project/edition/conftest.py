@@ -7,7 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from editions import HERE, WRITERS, make_starter, plain_environment
+from editions import (
+    HERE,
+    ROOT,  # noqa: F401  `from conftest import ROOT` may mean this conftest
+    WRITERS,
+    make_starter,
+    plain_environment,
+)
 
 from cs_basics.stories.grammar import write_stories
 
