@@ -34,7 +34,7 @@ rules: $(INSTALLED)
 		--except cs_basics/study/microscope
 
 lab: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist lab $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal lab $(ARGS)
 
 zoo: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/project/grader/zoo/whole.py $(ARGS)

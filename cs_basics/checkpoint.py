@@ -2,15 +2,11 @@
 
 import io
 import os
-import re
 from typing import IO
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
-
-WRAPPERS = re.compile(r"^(?:_orig_mod\.|module\.)+")
-"""What torch.compile and DistributedDataParallel put before the names of weights."""
 
 
 def save_checkpoint(
@@ -43,8 +39,7 @@ def load_checkpoint(
 ) -> int:
     """Put a saved state back into a model and its optimizer.
 
-    The file is not trusted: only tensors and plain values are ever built from it. The model may be
-    wrapped (`torch.compile`, DistributedDataParallel) where the saved one was not, and vice versa.
+    The file is not trusted: only tensors and plain values are ever built from it.
 
     Args:
         src: A path or a binary file open for reading.
@@ -60,8 +55,6 @@ def load_checkpoint(
         Exception: Whatever `torch.load` raises for a file that is missing or no checkpoint.
     """
     state = torch.load(src, map_location="cpu", weights_only=True)
-    saved: dict[str, Tensor] = state["model"]
-    names = {WRAPPERS.sub("", name): name for name in model.state_dict()}
-    model.load_state_dict({names.get(WRAPPERS.sub("", name), name): saved[name] for name in saved})
+    model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     return state["iteration"]

@@ -5,7 +5,7 @@ python scripts/generate.py runs/stories --num-samples 64 --batch-size 16
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,7 +18,7 @@ from cs_basics.run.config import END_OF_TEXT, MAX_SEED
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device
 from cs_basics.run.samples import SAMPLING
-from cs_basics.run.writing import generate_texts
+from cs_basics.run.writing import generate_texts, hints, opening
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -100,24 +100,6 @@ def main(
             first=first if num_stories > 1 else None,
             num_shown=num_stories - first,
         )
-
-
-def opening(text: str) -> str:
-    """Return what the model is given: as in training, each story follows the end of another one."""
-    return f"{END_OF_TEXT}\n{text}"
-
-
-def hints(prompts: Sequence[str], tokenizer: Tokenizer, context_length: int) -> Iterator[str]:
-    """Yield what a user may not expect of these prompts."""
-    for text in prompts:
-        if text.endswith(" "):
-            yield f"{text[-40:]!r} ends in a blank, which belongs to the next word: leave it out"
-        num_read = max(context_length - 1, 1)
-        if (num_tokens := len(tokenizer.encode(opening(text)))) > num_read:
-            yield (
-                f"the prompt has {num_tokens:,} tokens, and the model reads the last {num_read:,} "
-                f"(context_length={context_length:,})"
-            )
 
 
 def write_batch(

@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--submission",
         type=Path,
         metavar="DIR",
-        help="examine tests/adapters.py of another repository (after a path: pytest tests ...)",
+        help="examine tests/adapters.py of another repository (bare pytest: --submission=DIR)",
     )
     group.addoption(
         "--problem",

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import pickle
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -62,6 +63,11 @@ class Checkpoint:
         except Exception as error:
             # A student's load_checkpoint may raise anything.
             reason = " ".join(str(error).split())[:300] or type(error).__name__
+            if re.search(r'"(_orig_mod|module)\.', str(error)):
+                reason += (
+                    "; names begin with _orig_mod. or module. where torch.compile or"
+                    " DistributedDataParallel has wrapped the model: save the one inside"
+                )
             raise ValueError(f"{self.path} does not fit this model: {reason}") from error
 
     def _what_is_not_plain(self) -> str:

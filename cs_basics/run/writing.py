@@ -1,12 +1,31 @@
-"""Generation of text for several prompts, streamed token by token."""
+"""Generation of text for several prompts, streamed token by token; what to know of a prompt."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from cs_basics.fast import batch_generator
 from cs_basics.generate import GREEDY, Sampling, generate
+from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.text_stream import TextStream
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+
+
+def opening(text: str) -> str:
+    """Return what the model is given: as in training, each story follows the end of another one."""
+    return f"{END_OF_TEXT}\n{text}"
+
+
+def hints(prompts: Sequence[str], tokenizer: Tokenizer, context_length: int) -> Iterator[str]:
+    """Yield what a user may not expect of these prompts."""
+    for text in prompts:
+        if text.endswith(" "):
+            yield f"{text[-40:]!r} ends in a blank, which belongs to the next word: leave it out"
+        num_read = max(context_length - 1, 1)
+        if (num_tokens := len(tokenizer.encode(opening(text)))) > num_read:
+            yield (
+                f"the prompt has {num_tokens:,} tokens, and the model reads the last {num_read:,} "
+                f"(context_length={context_length:,})"
+            )
 
 
 def generate_rows(

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
@@ -296,7 +295,10 @@ def project_file() -> str:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     text = text.partition("\n[tool.importlinter]")[0] + "\n"
     text = re.sub(
-        r"\n\[tool\.(setuptools\.package-data|basedpyright)\]\n(?:[^\[\n].*\n|\n)*", "\n", text
+        r"\n\[(project\.entry-points\.pytest11|tool\.(setuptools\.package-data|basedpyright))\]\n"
+        r"(?:[^\[\n].*\n|\n)*",
+        "\n",
+        text,
     )
     text = re.sub(r"(?m)^serve = \[[^]]*\]\n", "", text)
     # Rules for folders that the edition does not have.
@@ -343,19 +345,18 @@ def answers(path: Path) -> str:
     return "\n".join([heading, "from stored import answer_of", rest, *lookups, ""])
 
 
-def record_answers(path: Path, tests: Sequence[str] = ("tests",)) -> None:
+def record_answers(path: Path) -> None:
     """Let the reference sit the examination and store the answers of oracles and mistakes.
 
     Args:
         path: The file to write.
-        tests: Files or folders of the examination.
 
     Raises:
         ValueError: The reference does not pass.
     """
     places = [str(STARTER), str(STANDS_IN / "tests"), os.environ.get("PYTHONPATH", "")]
     command = [
-        sys.executable, "-m", "pytest", *tests, "--ignore", "tests/project", "--quiet",
+        sys.executable, "-m", "pytest", "tests", "--ignore", "tests/project", "--quiet",
         "-p", "record_answers", "--record-answers", str(path.resolve()),
         f"--gpt2-files={ROOT.parent / 'shared' / 'data' / 'gpt2'}",
     ]  # fmt: skip

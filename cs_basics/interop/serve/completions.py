@@ -2,6 +2,7 @@
 
 https://platform.openai.com/docs/api-reference/completions. The end of another story is put before a
 prompt given as text, as in training and in scripts/generate.py; token ids are used as they are.
+Beside OpenAI's fields an answer has `hints`: what generate.py would remark on its prompts.
 """
 
 import math
@@ -20,6 +21,7 @@ from cs_basics.interop.serve.batch import Batch, Scored, Text
 from cs_basics.interop.serve.requests import Completion
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.text_stream import TextStream
+from cs_basics.run.writing import hints, opening
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -58,10 +60,6 @@ class Completer:
         if asked.model not in (None, name):
             raise HTTPException(404, f"model: there is no {asked.model!r}, only {name!r}")
         self._asked, self._batch, self._tokenizer = asked, batch, tokenizer
-        self._head = {
-            "id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion",
-            "created": int(time.time()), "model": name,
-        }  # fmt: skip
         if asked.echo and asked.logprobs is not None:
             raise ValueError("logprobs: the tokens of an echoed prompt have none here")
         stop_strings = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
@@ -71,6 +69,12 @@ class Completer:
         batch.check_room(count)
         prompts = [read_prompt(one, model, tokenizer) for one in several]
         self._num_read = sum(map(len, prompts))
+        texts = [one for one in several if isinstance(one, str)]
+        self._head = {
+            "id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion",
+            "created": int(time.time()), "model": name,
+            "hints": list(hints(texts, tokenizer, model.context_length)),
+        }  # fmt: skip
         self._choices = [
             Choice(
                 index=index,
@@ -195,7 +199,7 @@ def read_prompt(prompt: str | list[int], model: TransformerLM, tokenizer: Tokeni
     if len(prompt) > longest:  # encoding a megabyte would keep the other readers waiting
         raise ValueError(f"prompt: it has {len(prompt)} characters, {most} tokens hold {longest}")
     is_text = isinstance(prompt, str)
-    ids = tokenizer.encode(f"{END_OF_TEXT}\n{prompt}") if is_text else prompt
+    ids = tokenizer.encode(opening(prompt)) if is_text else prompt
     if len(ids) > most:
         raise ValueError(f"prompt: it has {len(ids)} tokens, this model reads at most {most}")
     return checked_prompt(model, ids)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import report
-from editions import make_starter, plain_environment
+from editions import plain_environment, with_answers
 
 TESTS = ("tests/test_softmax.py", "tests/test_attention.py", "tests/test_adamw.py")
 OWN = "    scores = x.to(torch.promote_types(x.dtype, torch.float32))\n"
@@ -29,10 +29,10 @@ def cheated(filled, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
-def test_a_softmax_that_is_torchs_is_named_and_earns_what_the_grader_gives(cheated, sit):
-    make_starter.record_answers(cheated / "tests" / "stored_answers.npz", TESTS)
-    rows = sit(cheated, *TESTS).values()
+def test_a_softmax_that_is_torchs_is_named_and_earns_what_the_grader_gives(cheated, answers, sit):
+    rows = sit(with_answers(cheated, answers), *TESTS).values()
     assert report.points_of("softmax", rows) == 0
     assert report.forbidden_in("softmax", rows) == ["torch.softmax in functional.py:36"]
     # What is built from it does not pay once more.

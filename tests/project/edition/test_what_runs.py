@@ -49,10 +49,3 @@ def test_a_fault_in_what_the_student_wrote_changes_the_run(filled, inside, texts
         assert run[where] != healthy[where], f"a fault in {name} changes nothing"
         is_seen_in_loss = name != "Tokenizer.decode"
         assert (run[where]["losses"] != healthy[where]["losses"]) == is_seen_in_loss, name
-
-
-@pytest.mark.parametrize("filled", ["reference"], indirect=True)
-def test_without_what_windows_lacks_it_trains(filled, inside, texts):
-    settings = {**TINY, "train_text": str(texts[0]), "valid_text": str(texts[1])}
-    (run,) = inside(filled, {"train": settings, "hidden": ["resource", "fcntl", "pwd", "grp"]})
-    assert "run" in run, run

@@ -51,13 +51,9 @@ def test_whatever_a_limit_should_not_do_is_said():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each limit runs in a forked process")
-def test_some_limits_cost_what_they_may():
-    finished = run("--only", *SAMPLE)
-    assert f"{len(SAMPLE)} limits, 0 with a complaint" in finished.stdout, finished.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="each limit runs in a forked process")
-def test_all_limits_cost_what_they_may():
-    finished = run()
-    assert f"{len(load())} limits, 0 with a complaint" in finished.stdout, finished.stdout
+def test_limits_cost_what_they_may(pytestconfig):
+    """All of them, or a sample where slow tests are left out."""
+    only = ["--only", *SAMPLE] if pytestconfig.option.markexpr == "not slow" else []
+    finished = run(*only)
+    count = len(SAMPLE) if only else len(load())
+    assert f"{count} limits, 0 with a complaint" in finished.stdout, finished.stdout

@@ -1,6 +1,7 @@
 """The examination where other people run it: their packages, their Python, their repositories."""
 
 import json
+import subprocess
 import sys
 import warnings
 
@@ -39,8 +40,7 @@ def test_a_warning_is_an_error_in_our_own_tests():
 
 
 @pytest.mark.parametrize("is_one_word", [False, True], ids=["--submission DIR", "--submission=DIR"])
-@pytest.mark.parametrize("given", [[TESTS], []], ids=["tests", "no path"])
-def test_nothing_of_a_submission_is_run_but_its_adapters(tmp_path, is_one_word, given):
+def test_nothing_of_a_submission_is_run_but_its_adapters(tmp_path, is_one_word):
     names = ("conftest.py", "tests/conftest.py", "tests/test_x.py", "sitecustomize.py", "plugin.py")
     settings = {"pytest.ini": "[pytest]\naddopts = -p plugin\npythonpath = .\n"}
     root = write_files(
@@ -48,9 +48,18 @@ def test_nothing_of_a_submission_is_run_but_its_adapters(tmp_path, is_one_word, 
     )
     option = [f"--submission={root}"] if is_one_word else ["--submission", root]
     problem = ["--problem", "silu", "-p", "no:xdist"]
-    finished = run_pytest(*given, *option, *problem, folder=TESTS.parent)
+    finished = run_pytest(*option, *problem, folder=TESTS.parent)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "SiLU" in finished.stdout
+
+
+def test_a_folder_that_pytest_takes_for_its_own_is_refused_before_its_conftest(tmp_path):
+    files = dict.fromkeys(("conftest.py", "tests/conftest.py"), RAISES) | {"pytest.ini": "[pytest]"}
+    root = write_files(tmp_path, {**files, "tests/adapters.py": SILU})
+    command = [sys.executable, "-m", "pytest", "--submission", root]
+    finished = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True)
+    said = "ERROR: pytest takes the folder after --submission for its own: say --submission=DIR"
+    assert (finished.returncode, finished.stderr.strip()) == (4, said)
 
 
 NEWER = {
@@ -91,6 +100,6 @@ def test_a_missing_program_is_named_with_its_package_and_counted(monkeypatch):
     told = programs.why_not.__wrapped__
     assert told("g++") == "g++ not installed (Debian: apt-get install g++)"
     needs = TESTS / "project" / "grader" / "test_grader_sandbox.py"
-    finished = run_pytest(needs, "-k", "leaves_something", "-n", "2", folder=TESTS.parent)
+    finished = run_pytest(needs, "-k", "leaves_something", "-n", "1", folder=TESTS.parent)
     last = "1 test skipped: bwrap not installed (Debian: apt-get install bubblewrap)"
     assert finished.stdout.splitlines()[-1] == last

@@ -156,6 +156,15 @@ def test_a_text_ends_before_a_stop_string_and_its_probabilities_are_counted(serv
     )
 
 
+def test_a_prompt_that_generate_would_remark_on_is_answered_with_the_same_hint(served):
+    hints = [
+        served.ask("/v1/completions", {**TEXT, "prompt": prompt})[1]["hints"]
+        for prompt in ("Once", ["Once", "Once upon "])
+    ]
+    remark = "'Once upon ' ends in a blank, which belongs to the next word: leave it out"
+    assert hints == [[], [remark]]
+
+
 def test_token_ids_are_prompts_too(served, run):
     ids = run.load_tokenizer().encode(f"{END_OF_TEXT}\nOnce upon a time")
     for prompt in (ids, [ids], [ids, "Once upon a time"]):
