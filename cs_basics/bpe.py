@@ -61,8 +61,8 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
         TypeError, ValueError: A special token is invalid, or there are too many for vocab_size.
     """
     check_special_tokens(special_tokens)
-    # A set, since a special token of one byte is that byte.
-    num_others = len({*SINGLE_BYTES, *(token.encode("utf-8") for token in special_tokens)})
+    # A special token of one byte needs no id of its own: it has that byte's.
+    num_others = 256 + sum(len(token.encode("utf-8")) > 1 for token in special_tokens)
     if vocab_size < num_others:
         raise ValueError(
             f"vocab_size={vocab_size} is too small: 256 bytes and {num_others - 256} special "
@@ -74,21 +74,22 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
 def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
     """Merge the most frequent pair of neighbours, again and again.
 
-    Equal pre-tokens are handled once, with their count. When a pair is merged, only the pre-tokens
-    that contain it are counted anew: `indices` holds their numbers. It may also hold pre-tokens
-    that another merge has taken the pair away from; merging changes nothing in those.
+    Equal pre-tokens are handled once, with their count. A merge changes only the pre-tokens that
+    contain its pair: only those are counted anew.
 
     Args:
         pretoken_counts: Occurrences of each pre-token.
         num_merges: Merges to learn; fewer are returned if no pair is left.
 
     Returns:
-        The merged pairs in order. Of equally frequent pairs the greater one comes first, comparing
+        The merged pairs in order. Of equally frequent pairs the greater one is merged, comparing
         left parts and then right parts as byte strings.
     """
     counts = list(pretoken_counts.values())
     splits = [[SINGLE_BYTES[byte] for byte in pretoken] for pretoken in pretoken_counts]
     pair_counts: Counter[Merge] = Counter()
+    # Where in `splits` the pre-tokens with a pair stand. Some may have lost it to another merge
+    # since: merging changes nothing in those.
     indices: defaultdict[Merge, set[int]] = defaultdict(set)
     for index, (tokens, count) in enumerate(zip(splits, counts, strict=True)):
         for pair in pairwise(tokens):
@@ -145,7 +146,7 @@ def merge_pair(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
 
 
 def merge_by_rank(pretoken: bytes, ranks: Mapping[Merge, int]) -> list[bytes]:
-    """Split a pre-token into tokens: apply the merge of lowest rank until none applies.
+    """Split a pre-token into tokens: apply the merge that was learned first until none applies.
 
     Args:
         pretoken: The bytes of the pre-token.

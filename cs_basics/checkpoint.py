@@ -1,6 +1,5 @@
 """Save and load the state of training. Tested by `make test ARGS="-k checkpoint"`."""
 
-import io
 import os
 from typing import IO
 
@@ -13,13 +12,13 @@ def save_checkpoint(
     model: nn.Module,
     optimizer: Optimizer,
     iteration: int,
-    out: str | os.PathLike[str] | IO[bytes] | io.BytesIO,
+    out: str | os.PathLike[str] | IO[bytes],
 ) -> None:
     """Write the weights, the optimizer's state and the number of updates made.
 
     Args:
-        model: Its weights and persistent buffers are saved.
-        optimizer: Its state (moments, steps) and hyperparameters are saved.
+        model: Its weights are saved.
+        optimizer: Its state (running means, steps) and hyperparameters are saved.
         iteration: Number of updates made.
         out: A path or a binary file open for writing.
 
@@ -35,11 +34,11 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    src: str | os.PathLike[str] | IO[bytes] | io.BytesIO, model: nn.Module, optimizer: Optimizer
+    src: str | os.PathLike[str] | IO[bytes], model: nn.Module, optimizer: Optimizer
 ) -> int:
     """Put a saved state back into a model and its optimizer.
 
-    The file is not trusted: only tensors and plain values are ever built from it.
+    The file may come from anyone: weights_only=True keeps torch.load from running code in it.
 
     Args:
         src: A path or a binary file open for reading.
@@ -54,6 +53,7 @@ def load_checkpoint(
             them. What fits may have been loaded.
         Exception: Whatever `torch.load` raises for a file that is missing or no checkpoint.
     """
+    # Into main memory; load_state_dict copies the values to where the weights are.
     state = torch.load(src, map_location="cpu", weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])

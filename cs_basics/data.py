@@ -50,6 +50,7 @@ def get_batch(
             f"dataset has {len(dataset)} tokens, but context_length={context_length} needs at "
             f"least {context_length + 1}: use more text or a shorter context"
         )
+    # One row for each window: its random start, plus 0, 1, ..., context_length - 1.
     places = torch.randint(num_starts, (batch_size, 1)).numpy() + np.arange(context_length)
     inputs = torch.from_numpy(dataset[places].astype(np.int64))
     targets = torch.from_numpy(dataset[places + 1].astype(np.int64))

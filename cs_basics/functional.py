@@ -1,7 +1,7 @@
 """The model's functions, which have no weights: the first of the model's files to read.
 
 Annotations give the shapes: `Float[Tensor, "... d"]` is a float tensor with any leading axes
-and a last axis named d.
+and a last axis named d; `{self.d}` is an axis of that size, "" a scalar, and " d" a single axis.
 
 Tested by `make test ARGS="-k 'softmax or silu or cross_entropy or attention'"`.
 """
@@ -34,7 +34,7 @@ def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
         Probabilities, same shape and dtype as x.
     """
     scores = x.to(torch.promote_types(x.dtype, torch.float32))
-    # The maximum cancels from the result, and so does its gradient: it is a constant.
+    # Subtracting any number leaves the result as it is, so no gradient need pass through this one.
     weights = torch.exp(scores - scores.amax(dim=dim, keepdim=True).detach())
     return (weights / weights.sum(dim=dim, keepdim=True)).to(x.dtype)
 
@@ -42,7 +42,7 @@ def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
 def cross_entropy(
     logits: Float[Tensor, "... vocab_size"], targets: Int[Tensor, "..."]
 ) -> Float[Tensor, ""]:
-    """Average the negative log-likelihood of the targets, in nats.
+    """Average the negative natural logarithm of the targets' probabilities; its unit is the nat.
 
     -log softmax(logits)[target] = log(sum(exp(logits))) - logits[target]: the probabilities
     themselves are never formed, so none can underflow to log(0).
@@ -65,7 +65,7 @@ def cross_entropy(
     if targets.numel() == 0:
         raise ValueError("targets is empty: there is nothing to average")
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    # The maximum is a constant, as in softmax.
+    # As in softmax, no gradient need pass through the maximum.
     shifted = logits - logits.amax(dim=-1, keepdim=True).detach()
     log_normaliser = torch.log(torch.exp(shifted).sum(dim=-1))
     target_logits = shifted.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1)
@@ -87,8 +87,8 @@ def scaled_dot_product_attention(
         k: Keys.
         v: Values.
         mask: True where a query may attend to a key; None lets every query see every key. A
-            query that may see nothing gets zeros. A value that is masked has to be finite all the
-            same: its weight is 0, and 0 times NaN or infinity is NaN, in every query's mixture.
+            query that may see nothing gets zeros. Masked values must be finite, too: their weight
+            is 0, and 0 times NaN or infinity is NaN.
 
     Returns:
         One mixture of values for each query, in the dtype of v.
@@ -96,7 +96,8 @@ def scaled_dot_product_attention(
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     if mask is None:
         return softmax(scores, dim=-1) @ v
-    # The lowest finite score, not -inf: softmax of a row of -inf is -inf - (-inf) = nan.
+    # The lowest finite score, not -inf: a row of -inf alone would become NaN in softmax. Where a
+    # query sees nothing, softmax makes all weights equal: they are set to 0 below.
     lowest = torch.finfo(scores.dtype).min
     probabilities = softmax(scores.masked_fill(~mask, lowest), dim=-1)
     return probabilities.masked_fill(~mask, 0.0) @ v

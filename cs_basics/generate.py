@@ -12,7 +12,7 @@ from cs_basics.functional import softmax
 from cs_basics.transformer import TransformerLM
 
 MIN_TEMPERATURE = 1e-30
-"""Scores are divided by the temperature in float32, in which much smaller numbers become 0."""
+"""The lowest temperature but 0: scores are divided by it in float32, where much less would be 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,11 +54,12 @@ def generate(
 ) -> Iterator[int]:
     """Continue a prompt, yielding each token as soon as it is drawn.
 
-    When the context is full, its first half is forgotten.
+    When the context is full, only its second half is kept: a model that remembers what it has read
+    (fast generation does) then reads anew after many tokens and not after each.
 
     Args:
         model: The language model.
-        prompt: Token ids, at least one; only the last context_length - 1 are read.
+        prompt: Token ids, at least one; the last context_length - 1 are read.
         max_tokens: The most tokens to write.
         sampling: How to draw.
         stop_ids: Any of these ends the text and is not yielded.
@@ -86,7 +87,7 @@ def generate(
 
 
 def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
-    """Return the last context_length - 1 tokens of a prompt: then a new one fits in.
+    """Check a prompt; return its last context_length - 1 tokens, to leave room for a new one.
 
     Raises:
         ValueError: The prompt is empty or holds ids that the model does not know.
@@ -99,9 +100,12 @@ def checked_prompt(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
 
 
 def random_generator(seed: int | None) -> torch.Generator:
-    """Return a source of random numbers; without a seed, others each time."""
+    """Return a source of random numbers; without a seed they differ from run to run."""
     generator = torch.Generator()
-    generator.seed() if seed is None else generator.manual_seed(seed)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(seed)
     return generator
 
 
@@ -117,17 +121,20 @@ def sample(
     """
     if sampling.temperature == 0:
         return int(logits.argmax())
-    # The highest score becomes 0, so that no temperature above 0 can make it overflow.
+    # Before the division, in which a large score could overflow: the highest becomes 0.
     scores = logits.float() - logits.float().max()
     probabilities = softmax(scores / sampling.temperature, dim=-1)
+    # The probabilities of the tokens to keep, highest first; top_k=None keeps all.
     kept = probabilities.sort(descending=True).values[: sampling.top_k]
     if sampling.top_p is not None:
+        # A token is kept if those before it do not yet reach top_p.
         before = kept.cumsum(dim=-1) - kept
         num_kept = int((before < sampling.top_p * kept.sum()).sum())
         kept = kept[: max(num_kept, 1)]
     probabilities = probabilities.masked_fill(probabilities < kept[-1], 0)
-    # The tokens lie side by side, each as long as it is probable; the one at a random point is
-    # drawn. The point lies in (0, total]: then no token of probability 0 can be drawn.
+    # On a line, token i owns the stretch from ends[i - 1] to ends[i], as long as its probability;
+    # the owner of a random point is drawn. `rand` is in [0, 1), so 1 - rand is never 0: a point at
+    # 0 could draw a token of probability 0.
     ends = probabilities.cumsum(dim=-1)
     point = (1 - torch.rand((), generator=generator).to(ends.device)) * ends[-1]
     return int((ends < point).sum())

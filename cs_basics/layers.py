@@ -1,7 +1,8 @@
 """Layers that transform each position independently of the others: Linear, Embedding, SwiGLU.
 
-Weights are stored (out, in), as in the equations y = W x, and there are no biases. Each constructor
-ends with `device` and `dtype`: where the weights live, and their float type.
+Weights are stored (out, in), as in the equations y = W x; here vectors are rows, and y = x W^T.
+There are no biases. Each constructor ends with `device` and `dtype`: where the weights live, and
+their float type. A state dict holds a module's weights by name; checkpoint.py saves it.
 
 Tested by `make test ARGS="-k 'linear or embedding or swiglu'"`.
 """
@@ -18,9 +19,10 @@ from cs_basics.functional import silu
 class Linear(nn.Module):
     """Multiply the last axis by a weight matrix.
 
-    Initialised from N(0, 2 / (d_in + d_out)), truncated at three standard deviations (the variance
-    of Glorot and Bengio 2010, eq. 12, between those that keep the scale of activations, 1 / d_in,
-    and of gradients, 1 / d_out). Its state dict has `weight`, (d_out, d_in).
+    Initialised from a normal distribution with mean 0 and variance 2 / (d_in + d_out), truncated at
+    three standard deviations (Glorot and Bengio 2010, eq. 12). A variance of 1 / d_in would keep
+    the scale of activations, and 1 / d_out that of gradients: this one lies between the two. Its
+    state dict has `weight`, (d_out, d_in).
 
     Args:
         d_in: Size of the last axis of the input.
@@ -89,7 +91,8 @@ class SwiGLU(nn.Module):
 
     Args:
         d_model: Size of the last axis of input and output.
-        d_ff: Size of the hidden layer, usually about 8/3 of d_model.
+        d_ff: Size of the hidden layer, usually about 8/3 of d_model: three matrices then have as
+            many weights as two with 4 d_model.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 The model uses RMSNorm; LayerNorm is here to compare it with. Both treat every vector along the
 last axis by itself, compute in at least float32 and return the dtype of their input. Gains start at
-1, biases at 0; `device` and `dtype` are those of layers.py, which is read before.
+1, biases at 0; `device` and `dtype` mean the same as in layers.py.
 
 Tested by `make test ARGS="-k norm"`.
 """
@@ -45,7 +45,7 @@ class RMSNorm(nn.Module):
     ) -> Float[Tensor, "... {self.d_model}"]:
         """Return the normalised x, same shape and dtype.
 
-        Vectors longer than 1.8e19 are not supported: the sum of squares overflows float32.
+        Vectors with a norm above 1.8e19 are not supported: the sum of squares overflows float32.
         """
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         mean_square = (wide * wide).mean(dim=-1, keepdim=True)

@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
-"""Parameters, or groups of them with settings of their own."""
+"""Parameters, or groups: dicts with a list "params" and settings for it, such as "lr"."""
 
 
 class SGD(Optimizer):
-    """Gradient descent with a rate that falls as lr / sqrt(t + 1), t = 0, 1, 2, ...
+    """Stochastic gradient descent; the rate falls as lr / sqrt(t + 1), t = 0, 1, 2, ...
 
-    The simplest optimizer, in the form that AdamW has, too.
+    The simplest optimizer, to be read before AdamW, which is built in the same way.
 
     Args:
         params: Parameters or parameter groups.
@@ -51,9 +51,11 @@ class SGD(Optimizer):
 
 
 class AdamW(Optimizer):
-    """Adam with decoupled weight decay.
+    """Adam with weight decay that acts on the weights and not through the gradient (decoupled).
 
-    Loshchilov and Hutter 2019, algorithm 2 (https://arxiv.org/abs/1711.05101), with two changes:
+    m and v are running means of the gradient and of its square. Each step subtracts
+    rate * m / (sqrt(v) + eps), where rate is lr, corrected for m and v starting at 0. Loshchilov
+    and Hutter 2019, algorithm 2 (https://arxiv.org/abs/1711.05101), with two changes:
     the decay is multiplied by lr, and eps is added before the bias correction (Kingma and Ba 2015,
     end of sec. 2, https://arxiv.org/abs/1412.6980). Every parameter counts its own steps; rate,
     betas, eps and decay are read from its group at every step.
@@ -61,8 +63,8 @@ class AdamW(Optimizer):
     Args:
         params: Parameters or parameter groups.
         lr: Learning rate.
-        betas: Fractions of the running mean and the running mean square that a step keeps.
-        eps: Added to the root of the running mean square.
+        betas: The fractions of m and of v that each step keeps.
+        eps: Added to the root of v.
         weight_decay: Each step also subtracts lr * weight_decay * p.
 
     Raises:
@@ -113,8 +115,8 @@ class AdamW(Optimizer):
 def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
     """Call a step's closure with gradients enabled and return its result; None without one.
 
-    A closure computes the loss anew. No optimizer here needs one: PyTorch's contract for `step`
-    does, and the examination asks for it.
+    A closure computes the loss anew. The optimizers here do not need one: they take it because
+    PyTorch's `step` does.
     """
     if closure is None:
         return None
@@ -128,11 +130,11 @@ def cosine_schedule(
     """Return the learning rate of a step: linear warm-up, then half a cosine, then the minimum.
 
     Args:
-        step: 0, 1, 2, ...
+        step: 0, 1, 2, ...; training.py counts from 1, so it makes no update at rate 0.
         max_lr: Rate at the end of the warm-up.
         min_lr: Rate from cycle_steps on.
         warmup_steps: Steps of warm-up; step 0 has rate 0 unless this is 0.
-        cycle_steps: The step at which the minimum is reached.
+        cycle_steps: The step at which the minimum is reached, warm-up included.
     """
     if step < warmup_steps:
         return step / warmup_steps * max_lr
@@ -159,7 +161,7 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     Raises:
         ValueError: max_norm is not greater than 0: a negative one would turn all gradients round.
     """
-    if not max_norm > 0:  # Not a number, too.
+    if not max_norm > 0:  # This form refuses NaN, too.
         raise ValueError(f"max_norm={max_norm} must be greater than 0")
     grads = [p.grad for p in parameters if p.grad is not None]
     if not grads:

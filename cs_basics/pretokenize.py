@@ -1,7 +1,8 @@
-"""Split text into pre-tokens: words and the like, inside which byte-pair encoding merges.
+"""Split text into pre-tokens, words and the like: no token of bpe.py crosses their borders.
 
-First of three files (pretokenize, bpe, tokenizer), none of which needs torch. Special tokens are
-found first; the text between them is split by GPT-2's pattern.
+First of three files (pretokenize, bpe, tokenizer), none of which needs torch. A special token is a
+string such as <|endoftext|>, which marks the end of a document: it is always one token. Special
+tokens are found first; the text between them is split by GPT-2's pattern.
 
 Every byte of a file survives. Files are read as bytes and decoded with the "surrogateescape" error
 handler, which turns each invalid byte into a lone surrogate; `text_to_bytes` turns it back. Line
@@ -17,7 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import regex
 
 PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
-"""GPT-2's pattern; its alternatives cover every character, so nothing falls between pre-tokens."""
+"""GPT-2's pattern (Radford et al. 2019, sec. 2.2). Its alternatives are English endings such as 's;
+letters, digits or other visible characters, with at most one space before them; white space up to
+the last character before a word, so that a space there goes with the word; other white space. They
+cover every character, so nothing falls between pre-tokens."""
 
 
 def text_to_bytes(text: str) -> bytes:
@@ -45,7 +49,7 @@ def check_special_tokens(special_tokens: Sequence[str]) -> None:
             raise ValueError("special_tokens contains an empty string: remove it")
         if count > 1:
             raise ValueError(f"special token {token!r} is given more than once")
-        token.encode("utf-8")
+        token.encode("utf-8")  # Raises UnicodeEncodeError, a ValueError, if it is not valid.
 
 
 def special_pattern(special_tokens: Sequence[str]) -> re.Pattern[str]:
@@ -53,7 +57,8 @@ def special_pattern(special_tokens: Sequence[str]) -> re.Pattern[str]:
 
     Its `split` returns ordinary text at even positions and special tokens at odd ones.
     """
-    # Alternatives are tried in order, so the longest stands first; (?!) never matches.
+    # Alternatives are tried in order, so the longest stands first. Without special tokens, (?!)
+    # never matches, where an empty pattern would match everywhere.
     longest_first = sorted(special_tokens, key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 
@@ -73,10 +78,9 @@ def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> 
     """Regroup a text that arrives in arbitrary chunks so that no token crosses two of them.
 
     The tokens of the new chunks, one chunk after another, are those of the whole text. A new chunk
-    ends at a boundary that no later text can move: after a special token, or between a character
-    that is not white space and a space or line end, where no alternative of PRETOKEN matches across
-    the boundary or looks beyond it. Text without a boundary is kept, and searched again with every
-    chunk, until there is one.
+    ends after a special token, or before a space or line end that follows a visible character: no
+    pre-token crosses such a boundary, and no later text changes the pre-tokens before it. Text
+    without a boundary is kept, and searched again with every chunk, until there is one.
 
     Raises:
         TypeError: A chunk is not a str.
@@ -88,14 +92,15 @@ def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> 
     kept = ""
     for chunk in chunks:
         kept += chunk
-        # A special token that begins before this index is complete; later ones may not be.
-        num_complete = len(kept) - longest_special + 1
+        # A special token that begins at or after this index may not have arrived in full.
+        safe_end = len(kept) - longest_special + 1
         end = 0
         for special in specials.finditer(kept):
-            if special.start() >= num_complete:
+            if special.start() >= safe_end:
                 break
             end = special.end()
-        if last_boundary := boundary.match(kept, end, num_complete + 1):
+        # One character more, since the boundary looks at the space that follows it.
+        if last_boundary := boundary.match(kept, end, safe_end + 1):
             end = last_boundary.end()
         if end:
             yield kept[:end]

@@ -10,16 +10,16 @@ class RotaryPositionalEmbedding(nn.Module):
     """Rotate query or key vectors by an angle that grows with position.
 
     Su et al. 2021, sec. 3.4.2 (https://arxiv.org/abs/2104.09864). Coordinates 2i and 2i + 1 form a
-    pair, turned by position / theta^(2i / d_head): the product of a query and a key then depends
-    on their positions only through the difference of the two. It has no weights and no state:
+    pair, turned by position / theta^(2i / d_head) radians: the dot product of a query and a key
+    then depends on their positions only through the difference of the two. There are no weights:
     one instance serves all blocks of a model.
 
     Args:
-        theta: Base of the wavelengths, from 2 pi to 2 pi theta^(1 - 2 / d_head) positions.
+        theta: Base of the angles. The first pair makes a full turn in 2 pi positions, the last in
+            2 pi theta^(1 - 2 / d_head).
         d_head: Size of the last axis, even.
-        max_seq_len: Number of positions. Who keeps a table of angles needs it; here the angles
-            are computed.
-        device: As in other layers; there is nothing that lives there.
+        max_seq_len: Number of positions; not used, since no table of angles is kept.
+        device: Not used, since there are no weights.
 
     Raises:
         ValueError: d_head is odd.
@@ -33,7 +33,7 @@ class RotaryPositionalEmbedding(nn.Module):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        del device  # See above.
+        del device
         if d_head % 2:
             raise ValueError(f"d_head={d_head} is odd: rotary embedding turns pairs of coordinates")
         self.theta, self.d_head, self.max_seq_len = theta, d_head, max_seq_len
@@ -59,7 +59,8 @@ class RotaryPositionalEmbedding(nn.Module):
 
     def cos_and_sin(self, positions: Int[Tensor, "... seq"]) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of the angles at some positions, each (..., seq, d_head / 2)."""
-        # In float64, which MPS lacks: at position 100,000 a float32 angle may be off by 0.01.
+        # In float64, which Apple's GPUs (MPS) lack: at position 100,000 a float32 angle may be off
+        # by 0.01.
         exact = torch.float32 if positions.device.type == "mps" else torch.float64
         exponents = torch.arange(0, self.d_head, 2, dtype=exact, device=positions.device)
         angles = positions.unsqueeze(-1) * self.theta ** (-exponents / self.d_head)

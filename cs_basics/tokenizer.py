@@ -58,7 +58,8 @@ class Tokenizer:
         for token in self.special_tokens:
             if (raw := token.encode("utf-8")) not in self._ids:
                 new_id = self.vocab_size
-                self._ids[raw], self.vocab[new_id] = new_id, raw
+                self._ids[raw] = new_id
+                self.vocab[new_id] = raw
         self._special_pattern = special_pattern(self.special_tokens)
         self._ranks: dict[Merge, int] = {}
         for rank, (left, right) in enumerate(self.merges):
@@ -105,14 +106,14 @@ class Tokenizer:
         tokens = merge_by_rank(text_to_bytes(pretoken), self._ranks)
         try:
             return [self._ids[token] for token in tokens]
-        except KeyError as error:
+        except KeyError as error:  # Merged tokens are in the vocabulary: it is a single byte.
             raise ValueError(f"the vocabulary has no token for byte {error.args[0]!r}") from None
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
-        """Yield what `encode` of the joined chunks returns, without holding them all.
+        """Yield what `encode` of the joined chunks returns, one id at a time.
 
-        Of a text of any length, little more than the current chunk is held, provided it has spaces
-        or line ends; the cache has an entry for each different pre-token.
+        Little more than the current chunk is held, provided the text has spaces or line ends; the
+        cache grows by an entry for each different pre-token.
 
         Args:
             chunks: Text split at arbitrary points, such as the lines of an open file.

@@ -1,7 +1,8 @@
 """The training loop: batch, loss, backward, clip, schedule, step.
 
-Last in the reading order. What differs from run to run is passed in: `batches` decides when the
-training ends, `lr_at` sets the learning rate of each step, and `on_update` can log and save.
+Last in the reading order. What differs from run to run is passed in: `batches` yields one result of
+`get_batch` (data.py) for each update, `lr_at` usually calls `cosine_schedule` (optim.py), and
+`on_update` can log, and save with checkpoint.py.
 """
 
 import math
@@ -76,7 +77,7 @@ def check_finite(update: Update) -> None:
     """Refuse an update whose loss or gradient is not finite.
 
     Raises:
-        TrainingDivergedError: It is not finite.
+        TrainingDivergedError: One of them is not.
     """
     if not math.isfinite(update.loss + update.grad_norm):
         raise TrainingDivergedError(

@@ -16,9 +16,11 @@ from cs_basics.rope import RotaryPositionalEmbedding
 class TransformerBlock(nn.Module):
     """Add the output of attention to the residual stream, then that of the feed-forward part.
 
-    Pre-norm: each part reads a normalised copy of the stream. The stream itself is never
-    normalised, so that gradients have a straight path to the first block (Xiong et al. 2020,
-    https://arxiv.org/abs/2002.04745). Its parts in the state dict: `ln1`, `attn`, `ln2`, `ffn`.
+    The residual stream is the vectors, one per position, to which every block adds. Each part reads
+    a normalised copy of it (pre-norm), whereas Vaswani et al. 2017 normalise the sum. The stream
+    itself is never normalised, so that gradients have a straight path to the first block (Xiong et
+    al. 2020, https://arxiv.org/abs/2002.04745). Its parts in the state dict: `ln1`, `attn`, `ln2`,
+    `ffn`; "ln" is short for layer norm, whose place RMSNorm takes.
 
     Args:
         d_model: Size of the residual stream.
@@ -51,8 +53,9 @@ class TransformerBlock(nn.Module):
 class TransformerLM(nn.Module):
     """Predict the next token at every position.
 
-    Embedding, pre-norm blocks, a final norm and an untied output head: the architecture of Llama
-    (Touvron et al. 2023, sec. 2.2, https://arxiv.org/abs/2302.13971). `vocab_size` and
+    Embedding, pre-norm blocks, a final norm and an output layer with weights of its own (Vaswani et
+    al. 2017 take those of the embedding): the architecture of Llama (Touvron et al. 2023, sec. 2.2,
+    https://arxiv.org/abs/2302.13971). `vocab_size` and
     `context_length` are kept as attributes, which generate.py reads. Its parts in the state dict:
     `token_embeddings`, `layers.0`, `layers.1`, ..., `ln_final`, `lm_head`.
 
@@ -63,7 +66,7 @@ class TransformerLM(nn.Module):
         num_layers: Number of blocks.
         num_heads: Attention heads per block; d_model / num_heads must be an even integer.
         d_ff: Hidden size of the feed-forward parts.
-        rope_theta: Base of the rotary wavelengths.
+        rope_theta: Base of the rotary angles, theta in rope.py.
 
     Raises:
         ValueError: The sizes do not fit together.
