@@ -1,14 +1,12 @@
 """How smooth feed-forward parts are: second differences along a line in the space of inputs."""
 
 import torch
-from matplotlib.axes import Axes
 from torch import Tensor, nn
 
 from cs_basics.layers import SwiGLU
 from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
-from lab.claims.claim import Claim, Intervals, Values, true_if
+from lab.claims.claim import Values, claim
 from lab.claims.draws import normal
-from lab.claims.sources import CIRCULATES
 
 D, POINTS = 32, 4000
 STEPS = (1e-1, 1e-2, 1e-3)
@@ -36,6 +34,14 @@ def curvature(function: nn.Module, seed: int, step: float) -> float:
 
 
 @torch.no_grad()
+@claim(
+    "smooth",
+    lambda v: (
+        v[f"relu: {RATIO}"].least > 5
+        and all(v[f"{name}: {RATIO}"].most < 2 for name in NAMES if name != "relu")
+    ),
+    shown=tuple(f"{name}: {RATIO}" for name in NAMES),
+)
 def curvatures(seed: int) -> Values:
     """Curvature of each part by step, and its growth as the step shrinks: 10 at a kink."""
     values: dict[str, float] = {}
@@ -51,31 +57,3 @@ def curvatures(seed: int) -> Values:
 def peak(x: Tensor) -> float:
     """Return the largest length of a row."""
     return x.norm(dim=-1).max().item()
-
-
-def draw_curvatures(axes: Axes, values: Intervals) -> None:
-    """Draw the curvature against the step."""
-    for name in NAMES:
-        means = [values[f"{name}, step {step:g}"].mean for step in STEPS]
-        axes.loglog(STEPS, means, marker="o", label=name)
-    axes.set_xlabel("step")
-    axes.set_ylabel("largest second difference / step^2")
-    axes.legend()
-
-
-CLAIMS = [
-    Claim(
-        name="smooth",
-        says="SwiGLU, SiLU and GELU are smooth, ReLU has kinks, ReLU squared has none.",
-        source=CIRCULATES,
-        shows="largest second difference / step^2 on a line, when the step shrinks to a tenth: "
-        "about 1 where f is smooth, 10 at a kink; fresh parts, d = 32, float64",
-        measure=curvatures,
-        verdict=lambda v: true_if(
-            v[f"relu: {RATIO}"].least > 5
-            and all(v[f"{name}: {RATIO}"].most < 2 for name in NAMES if name != "relu")
-        ),
-        shown=tuple(f"{name}: {RATIO}" for name in NAMES),
-        draw=draw_curvatures,
-    ),
-]
