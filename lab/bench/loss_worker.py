@@ -172,6 +172,11 @@ class OneAfterTheOther:
         self.optimizers = optimizers
         self.param_groups = [group for one in optimizers for group in one.param_groups]
 
+    def zero_grad(self) -> None:
+        """Let each forget the gradients of its weights."""
+        for one in self.optimizers:
+            one.zero_grad()
+
     def step(self) -> None:
         """Let each make its update."""
         for one in self.optimizers:
