@@ -52,7 +52,7 @@ def main(
             print(f"{name}: not measured: needs {claim.needs}")
             continue
         intervals = measured(claim, seeds)
-        verdict, value = verdict_of(claim, intervals), value_of(claim, intervals)
+        verdict, value = verdict_of(claim, intervals), value_of(intervals)
         print(f"{name}: {verdict} ({value})", flush=True)
         if write:
             page = with_result(PAGE.read_text(encoding="utf-8"), name, verdict, value, when)

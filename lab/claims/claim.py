@@ -26,8 +26,6 @@ class Claim(NamedTuple):
     """Judges the sentence by the values over all seeds."""
     trains: Mapping[str, Mapping[str, Any]]
     """Small trainings that the measurement compares: settings that differ from the base's."""
-    shown: tuple[str, ...]
-    """The values that the row shows; none: all."""
     needs: str
     """What a machine must have (ledger.py: NEEDS); empty: nothing."""
     takes_minutes: bool
@@ -42,7 +40,6 @@ def claim(
     verdict: Callable[[Intervals], Verdict],
     *,
     trains: Mapping[str, Mapping[str, Any]] | None = None,
-    shown: tuple[str, ...] = (),
     needs: str = "",
     takes_minutes: bool = False,
 ) -> Callable[[Measure], Measure]:
@@ -50,7 +47,7 @@ def claim(
 
     def keep(measure: Measure) -> Measure:
         assert name not in CLAIMS, f"two claims are called {name}"
-        CLAIMS[name] = Claim(measure, verdict, trains or {}, shown, needs, takes_minutes)
+        CLAIMS[name] = Claim(measure, verdict, trains or {}, needs, takes_minutes)
         return measure
 
     return keep

@@ -48,9 +48,9 @@ def verdict_of(claim: Claim, intervals: Intervals) -> str:
     return verdict if isinstance(verdict, str) else str(verdict).lower()
 
 
-def value_of(claim: Claim, intervals: Intervals) -> str:
-    """Return the values that a row shows."""
-    return "; ".join(f"{name}: {intervals[name]}" for name in claim.shown or intervals)
+def value_of(intervals: Intervals) -> str:
+    """Return what was measured, in words."""
+    return "; ".join(f"{name}: {interval}" for name, interval in intervals.items())
 
 
 def with_result(page: str, name: str, verdict: str, value: str, when: str) -> str:

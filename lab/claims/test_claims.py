@@ -23,7 +23,7 @@ def test_every_row_has_its_measurement():
 def test_a_claim_is_measured_and_comes_out_as_on_the_page():
     claim = find_claims()["parameters"]
     found = measured(claim, (0, 1))
-    verdict, value = verdict_of(claim, found), value_of(claim, found)
+    verdict, value = verdict_of(claim, found), value_of(found)
     assert with_result(TEXT, "parameters", verdict, value, "2026-11-22, A") == TEXT
 
 

@@ -42,12 +42,17 @@ def norms() -> dict[str, nn.Module]:
     return {"BatchNorm": BatchNorm(D), "LayerNorm": LayerNorm(D), "RMSNorm": RMSNorm(D)}
 
 
+def moved(x: Tensor, changed: Tensor, *part: int | slice) -> Values:
+    """Return how far a part of the output moves."""
+    return {name: largest((norm(changed) - norm(x))[part]) for name, norm in norms().items()}
+
+
 def other_samples(seed: int) -> Values:
     """How far the output of the first sample moves when the others change."""
     x = normal(seed, SAMPLES, LENGTH, D).float()
     changed = x.clone()
     changed[1:] = 1 + 2 * normal(seed + 1, SAMPLES - 1, LENGTH, D)
-    return {name: largest(norm(changed)[0] - norm(x)[0]) for name, norm in norms().items()}
+    return moved(x, changed, 0)
 
 
 def padding(seed: int) -> Values:
@@ -55,7 +60,7 @@ def padding(seed: int) -> Values:
     x = normal(seed, SAMPLES, LENGTH, D).float()
     padded = x.clone()
     padded[1:, LENGTH // 2 :] = 0.0
-    return {name: largest(norm(padded)[0] - norm(x)[0]) for name, norm in norms().items()}
+    return moved(x, padded, 0)
 
 
 def gradient_of_others(seed: int) -> Values:
@@ -80,7 +85,7 @@ def later_positions(seed: int) -> Values:
     x = normal(seed, SAMPLES, LENGTH, D).float()
     changed = x.clone()
     changed[:, 1:] *= 3
-    return {name: largest(norm(changed)[:, 0] - norm(x)[:, 0]) for name, norm in norms().items()}
+    return moved(x, changed, slice(None), 0)
 
 
 @claim("batchnorm-batch-of-one", lambda v: v["BatchNorm"].most < 1e-06 and v["RMSNorm"].least > 0.9)
@@ -95,8 +100,6 @@ def is_of_batch_norm_alone(values: Intervals) -> bool:
     others = (values["LayerNorm"], values["RMSNorm"])
     return values["BatchNorm"].least > 1e-2 and all(o.most < 1e-6 for o in others)
 
-
-TOY = f"{SAMPLES} samples of {LENGTH} positions, d = {D}"
 
 for _name, _measure in {
     "couples": other_samples,

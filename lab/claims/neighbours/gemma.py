@@ -1,13 +1,12 @@
 """Gemma's gain, 1 + weight."""
 
 import torch
-from torch import Tensor
 
 from cs_basics.norms import RMSNorm
 from cs_basics.optim import AdamW
 from cs_basics.variants.norms import GemmaRMSNorm
 from lab.claims.claim import Values, claim
-from lab.claims.draws import largest, normal
+from lab.claims.draws import largest, normal, rms
 
 D = 512
 
@@ -49,8 +48,3 @@ def decay(_seed: int) -> Values:
         gain = norm.gain if isinstance(norm, GemmaRMSNorm) else norm.weight
         gains[name] = gain.mean().item()
     return gains
-
-
-def rms(x: Tensor) -> float:
-    """Return the root mean square."""
-    return x.square().mean().sqrt().item()

@@ -15,12 +15,10 @@ D, VECTORS, FRACTION = 512, 20_000, 1 / 16
         if v["bias of the RMS, %"].is_below(0) and abs(v["bias of the mean square, %"].mean) < 1
         else abs(v["bias of the RMS, %"].mean) < 0.1
     ),
-    shown=("bias of the mean square, %", "bias of the RMS, %"),
 )
 @claim(
     "partial-spread",
     lambda v: abs(v["spread of the RMS (std), %"].mean / v["1 / sqrt(2 k), %"].mean - 1) < 0.1,
-    shown=("spread of the RMS (std), %", "1 / sqrt(2 k), %"),
 )
 def estimate(seed: int) -> Values:
     """Bias and spread of the partial RMS, relative to the RMS, for independent values."""

@@ -9,7 +9,6 @@ from lab.claims.claim import Values, claim
 from lab.claims.draws import normal
 
 D, POINTS = 32, 4000
-STEPS = (1e-1, 1e-2, 1e-3)
 NAMES = ("swiglu", *ACTIVATIONS)
 RATIO = "step 0.001 / step 0.01"
 
@@ -33,24 +32,22 @@ def curvature(function: nn.Module, seed: int, step: float) -> float:
     return peak(ahead - 2 * here + behind) / step**2
 
 
-@torch.no_grad()
 @claim(
     "smooth",
     lambda v: (
         v[f"relu: {RATIO}"].least > 5
         and all(v[f"{name}: {RATIO}"].most < 2 for name in NAMES if name != "relu")
     ),
-    shown=tuple(f"{name}: {RATIO}" for name in NAMES),
 )
+@torch.no_grad()
 def curvatures(seed: int) -> Values:
-    """Curvature of each part by step, and its growth as the step shrinks: 10 at a kink."""
+    """Growth of each part's curvature as the step shrinks to a tenth: 10 at a kink."""
     values: dict[str, float] = {}
     for name in NAMES:
         torch.manual_seed(seed)
         function = part(name)
-        found = {step: curvature(function, seed, step) for step in STEPS}
-        values |= {f"{name}, step {step:g}": value for step, value in found.items()}
-        values[f"{name}: {RATIO}"] = found[1e-3] / found[1e-2]
+        fine, coarse = (curvature(function, seed, step) for step in (1e-3, 1e-2))
+        values[f"{name}: {RATIO}"] = fine / coarse
     return values
 
 

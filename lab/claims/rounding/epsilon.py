@@ -11,7 +11,7 @@ from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.presets import PRESETS
 from cs_basics.variants.model import build_model
 from lab.claims.claim import NOT_SEEN, Values, claim
-from lab.claims.draws import normal
+from lab.claims.draws import normal, rms
 
 D, EPS = 512, 1e-5
 
@@ -100,8 +100,3 @@ def unit(seed: int) -> Tensor:
     """Return a vector of RMS 1."""
     x = normal(seed, D)
     return x / rms(x)
-
-
-def rms(x: Tensor) -> float:
-    """Return the root mean square."""
-    return x.square().mean().sqrt().item()

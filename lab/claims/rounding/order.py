@@ -38,7 +38,6 @@ def both_orders(seed: int, gain: torch.Tensor) -> Values:
         v["largest error, cast first, in 2^-8"].least
         > 1.2 * v["largest error, gain first, in 2^-8"].most
     ),
-    shown=("largest error, gain first, in 2^-8", "largest error, cast first, in 2^-8"),
 )
 def learned_gain(seed: int) -> Values:
     """Gains as training leaves them."""
@@ -48,7 +47,6 @@ def learned_gain(seed: int) -> Values:
 @claim(
     "orders-agree-at-the-start",
     lambda v: v["outputs that differ, %"].mean == 0,
-    shown=("outputs that differ, %",),
 )
 def power_of_two(seed: int) -> Values:
     """Gains of 1/2, 1 and 2."""

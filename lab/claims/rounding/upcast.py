@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from lab.claims.claim import NOT_SEEN, Intervals, Values, Verdict, claim
-from lab.claims.draws import normal
+from lab.claims.draws import normal, rms
 
 D = 4096
 
@@ -24,11 +24,6 @@ def error_of(seed: int, low: torch.dtype) -> Values:
         f"in {name}, %": 100 * rms(normalised(x, dtype) - right)
         for name, dtype in (("float32", torch.float32), ("the low dtype", low))
     }
-
-
-def rms(x: Tensor) -> float:
-    """Return the root mean square."""
-    return x.square().mean().sqrt().item()
 
 
 def of_bfloat16(seed: int) -> Values:

@@ -26,15 +26,12 @@ def reading_of(run: Trained) -> Reading:
     "mean-share",
     lambda v: all(v[f"{name}, largest, %"].most < 20 for name in KINDS),
     trains=KINDS,
-    shown=("RMSNorm, largest, %", "LayerNorm, largest, %", "chance, %"),
 )
 def mean_share(runs: Mapping[str, Trained]) -> Values:
     """Share of the mean in the length of what each norm reads, averaged over tokens, %."""
     values: dict[str, float] = {}
     for name, run in runs.items():
         reading = reading_of(run)
-        for norm, share in zip(reading.norms, reading.mean_share, strict=True):
-            values[f"{name}, {norm}, %"] = 100 * share
         values[f"{name}, largest, %"] = 100 * max(reading.mean_share)
         values["chance, %"] = 100 * reading.chance_share
     return values
@@ -147,6 +144,3 @@ def logits(runs: Mapping[str, Trained]) -> Values:
         values[f"{name}, fresh"] = max(fresh.score_largest)
         values[f"{name}, trained"] = max(reading_of(run).score_largest)
     return values
-
-
-SHOWS = "after 400 updates of the small training"

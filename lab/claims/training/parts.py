@@ -18,12 +18,12 @@ from lab.claims.trainings import Trained
 PLAIN = {"relu": "ReLU", "gelu": "GELU", "relu-squared": "ReLU squared"}
 
 
-@torch.no_grad()
 @claim(
     "dead-units",
     lambda v: v["ReLU: dead units, %"].least > 10 or NOT_SEEN,
     trains={PLAIN[kind]: {"ffn": kind, "d_ff": 4 * D_MODEL} for kind in ("relu", "relu-squared")},
 )
+@torch.no_grad()
 def dead_units(runs: Mapping[str, Trained]) -> Values:
     """Share of hidden units that are never above 0 on 64 validation sequences."""
     values: dict[str, float] = {}

@@ -60,7 +60,6 @@ def judge_no_norm(values: Intervals) -> Verdict:
     "no-norm",
     judge_no_norm,
     trains=rates(),
-    shown=("pre-norm, 0.003", "no norm, 0.003", "pre-norm, 0.03", "no norm, 0.03"),
 )
 def bits(runs: Mapping[str, Trained]) -> Values:
     """Bits per byte of each run."""

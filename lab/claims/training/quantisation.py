@@ -1,6 +1,6 @@
 """int8 for the outputs of a trained model's norms, with a single scale or one per feature."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -28,10 +28,7 @@ def rounded(x: Tensor, step: Tensor) -> Tensor:
     return (x / step).round().clamp(-STEPS, STEPS) * step
 
 
-FORMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "per tensor": per_tensor,
-    "per feature": per_feature,
-}
+FORMS = {"per tensor": per_tensor, "per feature": per_feature}
 
 
 @claim(
@@ -41,7 +38,6 @@ FORMS: dict[str, Callable[[Tensor], Tensor]] = {
         or ("not seen" if v["RMSNorm, per tensor"].most < 50 else "true of some seeds")
     ),
     trains=RUNS,
-    shown=("RMSNorm, per tensor", "LayerNorm, per tensor"),
 )
 @claim(
     "int8-per-feature",
@@ -54,7 +50,6 @@ FORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "int8-rmsnorm-worse",
     lambda v: v["RMSNorm, per tensor"].least > v["LayerNorm, per tensor"].most or NOT_SEEN,
     trains=RUNS,
-    shown=("RMSNorm, per tensor", "LayerNorm, per tensor"),
 )
 def losses(runs: Mapping[str, Trained]) -> Values:
     """How much the loss grows, in thousandths of a nat."""
@@ -68,8 +63,8 @@ def losses(runs: Mapping[str, Trained]) -> Values:
     return values
 
 
-@torch.no_grad()
 @claim("outlier-features", lambda v: v["RMSNorm"].least > 20 or NOT_SEEN, trains=RUNS)
+@torch.no_grad()
 def outliers(runs: Mapping[str, Trained]) -> Values:
     """Largest value over RMS of what comes out of a norm, worst norm; normal values: about 5."""
     values: dict[str, float] = {}
@@ -85,6 +80,3 @@ def outliers(runs: Mapping[str, Trained]) -> Values:
             model(run.sequences()[:64, :-1])
         values[name] = max(ratios)
     return values
-
-
-SHOWS = "int8 outputs of all norms after the small training"
