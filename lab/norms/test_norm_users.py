@@ -30,7 +30,7 @@ CLASSES = {
 def rows():
     """The rows of the table, each with the names in transformers."""
     page = (ROOT / "docs" / "norms.md").read_text(encoding="utf-8")
-    table = page.split("| models | order |")[1].split("<!-- end")[0].splitlines()[2:]
+    table = page.split("| models | order |")[1].split("\n\n")[0].splitlines()[2:]
     for line in table:
         models, _, norm, eps, place, inside, _ = (
             cell.strip(" `") for cell in line.split("|")[1:-1]
