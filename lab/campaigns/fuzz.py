@@ -15,6 +15,7 @@ import resource
 import runpy
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 import traceback
@@ -32,7 +33,7 @@ from lab import ROOT
 
 assert cs_basics.interop.llama
 
-MAX_CPU_S, MAX_BYTES = 10, 3_000_000_000
+MAX_CPU_S, MAX_S, MAX_BYTES = 10, 60, 3_000_000_000
 TINY = """--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --num-kv-heads 2
     --batch-size 2 --max-steps 2 --log-every 1 --eval-every 2 --eval-tokens 100 --checkpoint-every 2
     --num-samples 0 --device cpu --dtype float32"""
@@ -160,6 +161,7 @@ def complaints(command: str, folder: Path) -> str:
 def script(arguments: list[str], folder: Path, said: Path) -> int:
     """Run a script in this process, within limits; its errors go to a file."""
     os.chdir(folder)
+    signal.alarm(MAX_S)  # For what waits instead of computing.
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, MAX_BYTES))
     path = str(ROOT / "scripts" / f"{arguments[0]}.py")
