@@ -15,7 +15,7 @@ ROUNDS = 5
 
 def machine() -> str:
     """Describe what the figures were measured on."""
-    cache = cache_bytes(torch.device("cpu"))
+    cache = cache_bytes()
     return (
         f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
         + (f"last cache {cache / 2**20:.0f} MiB, " if cache else "")
@@ -24,10 +24,8 @@ def machine() -> str:
     )
 
 
-def cache_bytes(device: torch.device) -> int | None:
+def cache_bytes() -> int | None:
     """Return the size of the last cache before memory, None where the system does not tell."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
     try:
         return max(int(size.read_text().strip().removesuffix("K")) * 1024 for size in sizes)

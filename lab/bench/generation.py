@@ -4,19 +4,17 @@ Both models have the same shape, each its own random weights; they read the same
 with the same settings; no text ends before the last token. Both write 100 tokens, in turns.
 """
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from process import pack_weights
 
-from cs_basics.fast import accelerate
 from cs_basics.fast.decoding import generate_batch
-from cs_basics.generate import Sampling, generate
+from cs_basics.generate import Sampling
 from cs_basics.transformer import TransformerLM
 from lab.timing import alternating_times
 
-from .measuring import Report, Row, compare
+from .measuring import Row, compare
 from .models import SHAPE, llama, ours
 
 NEW_TOKENS = 100
@@ -26,20 +24,17 @@ NUCLEUS = Sampling(temperature=0.8, top_p=0.95)
 DTYPES = (torch.float32, torch.bfloat16)
 
 
-def measure() -> Report:
+def measure() -> Iterator[Row]:
     """Measure our ways to generate against each other and against `generate` of transformers."""
     torch.manual_seed(0)
-    rows: list[Row] = []
     for batch_size in (1, 16):
-        print(f"measuring {batch_size} at once", file=sys.stderr)
         if batch_size > 1:
             pack_weights()  # As scripts/generate.py does.
-        rows += measure_batch(batch_size)
-    return Report(rows)
+        yield from measure_batch(batch_size)
 
 
-def measure_batch(batch_size: int) -> list[Row]:
-    """Return tokens per second of all texts together, for each type of the weights."""
+def measure_batch(batch_size: int) -> Iterator[Row]:
+    """Yield tokens per second of all texts together, for each type of the weights."""
     prompts = torch.randint(SHAPE.vocab_size, (batch_size, PROMPT_TOKENS))
     functions: list[Callable[[], object]] = []
     for dtype in DTYPES:
@@ -51,30 +46,19 @@ def measure_batch(batch_size: int) -> list[Row]:
         functions.append(lambda model=model: _generate_ours(model, prompts, NUCLEUS))
     plain = ours()
     functions.append(lambda: _generate_ours(plain, prompts, SAMPLING, is_compiled=False))
-    if batch_size == 1:
-        prompt = prompts[0].tolist()
-        functions += [
-            lambda: list(accelerate(generate)(plain, prompt, NEW_TOKENS, SAMPLING, seed=0)),
-            lambda: list(generate(plain, prompt, NEW_TOKENS, SAMPLING, seed=0)),
-        ]
     speeds = [
         NEW_TOKENS * batch_size / seconds for seconds in alternating_times(functions, rounds=3)
     ]
     what = "one text" if batch_size == 1 else f"{batch_size} texts"
-    rows: list[Row] = []
     best_peer = [max(speeds[i], speeds[i + 4]) for i in range(2)]
     for i, settings in enumerate(("top-k 50, top-p 0.95", "top-p 0.95 alone")):
         for j, dtype in enumerate(DTYPES):
             name = f"{what}, {settings}, {str(dtype)[6:]}"
-            rows.append(compare(name, speeds[4 * j + 2 + i], speeds[4 * j + i], "tokens/s"))
+            yield compare(name, speeds[4 * j + 2 + i], speeds[4 * j + i], "tokens/s")
         best = max(speeds[i + 2], speeds[i + 6])
         name = f"{what}, {settings}, the faster type of each"
-        rows.append(compare(name, best, best_peer[i], "tokens/s", at_least=4.0))
-    rows.append(compare(f"{what}, not compiled, float32", speeds[8], speeds[0], "tokens/s"))
-    if batch_size == 1:
-        rows.append(compare("one text, growing cache, float32", speeds[9], speeds[0], "tokens/s"))
-        rows.append(compare("one text, the book, float32", speeds[10], speeds[0], "tokens/s"))
-    return rows
+        yield compare(name, best, best_peer[i], "tokens/s", at_least=4.0)
+    yield compare(f"{what}, not compiled, float32", speeds[8], speeds[0], "tokens/s")
 
 
 def _generate_ours(

@@ -2,19 +2,16 @@
 
 Everything but the model, its loss and its optimizer is the same code for all: batches, the book's
 loop, schedule, clock, evaluation. The clock runs only while it is this process's turn; neither
-compiling nor evaluating counts. It answers a number with where that many seconds of training led,
-"evaluate" with the bits per byte on the whole validation text, and "begin" with nothing, once it is
-compiled.
+compiling nor evaluating counts. It answers "begin" with nothing, once it is compiled; a number,
+after so many seconds of training, with the updates so far and whether its time is up; and
+"evaluate" with the bits per byte on the whole validation text.
 """
 
 import json
 import math
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -49,36 +46,24 @@ CPU = torch.device("cpu")
 Kind = Literal["ours", "transformers, AdamW", "transformers, Muon"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
-    """A model, a rate and a time."""
-
-    kind: Kind
-    lr: float
-    minutes: float
-    tokens: str
-    """Folder with train.bin and valid.bin."""
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """A TrainConfig as JSON; with fast=off nothing is compiled."""
-
-    def to_json(self) -> str:
-        """Return the fields as one line."""
-        return json.dumps(asdict(self))
-
-
 class Racer:
     """A training that can be interrupted.
 
     Args:
-        attempt: What to train.
+        kind: Whose model and optimizer.
+        lr: The highest rate.
+        minutes: How long to train.
+        tokens: Folder with train.bin and valid.bin.
+        settings: A TrainConfig as JSON.
     """
 
-    def __init__(self, attempt: Attempt) -> None:
-        self.config = config = TrainConfig.from_json(attempt.settings)
-        self.max_s, self.lr = 60 * attempt.minutes, attempt.lr
-        folder = Path(attempt.tokens)
-        self.train, self.valid = (open_token_file(folder / f"{n}.bin") for n in ("train", "valid"))
-        training = make_ours(config) if attempt.kind == "ours" else make_peer(attempt.kind, config)
+    def __init__(
+        self, kind: Kind, lr: float, minutes: float, tokens: str, settings: dict[str, Any]
+    ) -> None:
+        self.config = config = TrainConfig.from_json(settings)
+        self.max_s, self.lr = 60 * minutes, lr
+        self.train, self.valid = (open_token_file(f"{tokens}/{n}.bin") for n in ("train", "valid"))
+        training = make_ours(config) if kind == "ours" else make_peer(kind, config)
         self.model, self.optimizer, self.loss_of, self.plain_loss_of, self.dropout = training
         set_head_bias(self.model, self.train.tokens)
         self.step, self.elapsed_s, self.has_diverged = 0, 0.0, False
@@ -92,11 +77,10 @@ class Racer:
         self.dropout.draw(config.run.seed, self.step, progress=self.elapsed_s / self.max_s)
         return draw_batch(self.train.tokens, config, self.step, slice(None), CPU)
 
-    def run(self, seconds: float) -> dict[str, float]:
-        """Make updates for some seconds, but not beyond the end; return where that led."""
+    def run(self, seconds: float) -> tuple[int, bool]:
+        """Make updates for some seconds; return how many there are, and whether the time is up."""
         before, start = self.elapsed_s, time.perf_counter()
         until = min(before + seconds, self.max_s)
-        losses: list[float] = []
 
         def batches() -> Iterator[Batch]:
             while self.elapsed_s < until:
@@ -105,7 +89,6 @@ class Racer:
         def after(update: Update) -> None:
             self.step = update.step
             self.elapsed_s = before + time.perf_counter() - start
-            losses.append(update.loss)
 
         try:
             make_updates(
@@ -118,10 +101,7 @@ class Racer:
             )  # fmt: skip
         except TrainingDivergedError:  # Of this rate alone: the others train on.
             self.has_diverged, self.elapsed_s = True, self.max_s
-            losses.append(math.inf)
-        return {
-            "elapsed_s": self.elapsed_s, "step": self.step, "loss": statistics.fmean(losses)
-        }  # fmt: skip
+        return self.step, self.elapsed_s >= self.max_s
 
     def lr_at(self, step: int) -> float:
         """Return the rate of a step: the schedule ends with the time."""
@@ -156,17 +136,13 @@ Training = tuple[nn.Module, Optimizer, LossFunction, LossFunction, Dropout]
 def make_ours(config: TrainConfig) -> Training:
     """Return what scripts/train.py trains."""
     dtype = resolve_dtype(config.run.dtype, CPU)
-    is_fast, rows = config.run.fast == "auto", config.data.batch_size
+    rows = config.data.batch_size
     torch.manual_seed(0)
-    model = build_model(config.model)
-    if is_fast:
-        accelerate(model)
-    optimizer = make_optimizer(model, config, is_fast=is_fast)
+    model = accelerate(build_model(config.model))
+    optimizer = make_optimizer(model, config, is_fast=True)
     shape = (rows, config.model.context_length, config.model.d_model)
     dropout = Dropout(model, config.optim.dropout, shape, config.optim.dropout_from)
     plain_loss_of = make_loss_function(model, dtype)
-    if not is_fast:
-        return model, optimizer, plain_loss_of, plain_loss_of, dropout
     loss_of = compile_training(model, config.model, optimizer, dtype, rows)
     return model, optimizer, loss_of, plain_loss_of, dropout
 
@@ -177,8 +153,7 @@ def make_peer(kind: Kind, config: TrainConfig) -> Training:
     peer = llama(config.model).train()
     optimizer = with_muon(peer, config) if "Muon" in kind else adamw(peer.parameters(), config)
     plain_loss_of = peer_loss(peer, dtype)
-    is_compiled = config.run.fast == "auto"
-    loss_of = compile_if_possible(plain_loss_of, CPU) if is_compiled else plain_loss_of
+    loss_of = compile_if_possible(plain_loss_of, CPU)
     # Its only dropout is that of attention weights, for which it would give up fast attention.
     return peer, optimizer, loss_of, plain_loss_of, Dropout(peer, 0.0, ())
 
@@ -196,6 +171,11 @@ class OneAfterTheOther:
     def __init__(self, *optimizers: Optimizer) -> None:
         self.optimizers = optimizers
         self.param_groups = [group for one in optimizers for group in one.param_groups]
+
+    def zero_grad(self) -> None:
+        """Let each forget the gradients of its weights."""
+        for one in self.optimizers:
+            one.zero_grad()
 
     def step(self) -> None:
         """Let each make its update."""
@@ -220,10 +200,9 @@ def with_muon(peer: nn.Module, config: TrainConfig) -> Any:  # noqa: ANN401
 
 def peer_loss(peer: Callable[..., Any], dtype: torch.dtype) -> LossFunction:
     """Return the mean loss of a batch; the peer's own would shift the targets once more."""
-    is_mixed = dtype != torch.float32
 
     def loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
-        with torch.autocast("cpu", dtype=dtype if is_mixed else None, enabled=is_mixed):
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype != torch.float32):
             logits = peer(input_ids=inputs).logits
         return cross_entropy(logits, targets)
 
@@ -233,7 +212,7 @@ def peer_loss(peer: Callable[..., Any], dtype: torch.dtype) -> LossFunction:
 def main() -> None:
     """Answer until there are no more questions."""
     keep_freed_memory()
-    racer = Racer(Attempt(**json.loads(sys.argv[1])))
+    racer = Racer(**json.loads(sys.argv[1]))
 
     def answer(question: str | float) -> object:
         if question == "begin":

@@ -1,21 +1,15 @@
-"""Rows, clocks and the machine: what every benchmark shares."""
+"""Rows, clocks and memory: what every benchmark shares."""
 
-import datetime
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from cs_basics.run.atomic import write_atomically
 from cs_grader.inside.processes import descendants, memory_of
-from lab.timing import ROUNDS, alternating_times, machine
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One measurement, with what it is compared to."""
 
     name: str
@@ -23,51 +17,8 @@ class Row:
     unit: str
     peer: float | None = None
     """The same of the peer that the name gives, measured in the same run."""
-    goal: str | None = None
+    goal: str = ""
     met: bool | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """Ours / peer."""
-        return None if self.peer is None else self.ours / self.peer
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the columns of the table."""
-        columns = ("name", "ours", "peer", "unit", "ratio", "goal", "met")
-        return {column: getattr(self, column) for column in columns}
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a subject found."""
-
-    rows: list[Row]
-    text: str = ""
-    """Tables of the subject's own, shown above the rows."""
-    details: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What --json adds to machine and rows."""
-    draw: Callable[[Path], None] | None = None
-    """Writes the subject's plot as a PNG; None: it has none."""
-    write: Callable[[Path], None] | None = None
-    """Writes the subject's tables into a document; None: no document has any."""
-
-
-def write_measured(document: Path, name: str, parts: Sequence[str]) -> None:
-    """Put date, machine and these parts between the two marks of this name in a document.
-
-    Raises:
-        ValueError: A mark does not occur exactly once.
-    """
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    text = document.read_text(encoding="utf-8")
-    if text.count(begin) != 1 or text.count(end) != 1:
-        raise ValueError(f"{document}: the tables go between {begin} and {end}, each once")
-    before, rest = text.split(begin)
-    today = datetime.datetime.now().astimezone().date().isoformat()
-    content = "\n\n".join([f"Measured on {today}: {machine()}.", *parts])
-    write_atomically(
-        document, f"{before}{begin}\n{content}\n{end}{rest.partition(end)[2]}".encode()
-    )
 
 
 def compare(
@@ -88,20 +39,24 @@ def compare(
     return Row(name, ours, unit, peer)
 
 
-def median_time(function: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Return the median seconds of a call, after one that does not count."""
-    return alternating_times([function], rounds)[0]
+def show(rows: Iterable[Row]) -> None:
+    """Print a line for each row, as soon as it is there."""
+    print(f"{'':60}{'ours':>10}{'peer':>10}  {'unit':<10}{'ratio':>7}  goal")
+    for row in rows:
+        peer = "" if row.peer is None else f"{row.peer:,.4g}"
+        ratio = "" if row.peer is None else f"{row.ours / row.peer:.2f}"
+        goal = f"{row.goal}: {'met' if row.met else 'MISSED'}" if row.goal else ""
+        line = f"{row.name:60}{row.ours:>10,.4g}{peer:>10}  {row.unit:<10}{ratio:>7}  {goal}"
+        print(line.rstrip(), flush=True)
 
 
-def peak_memory_of(
-    command: list[str], text: str = "", environment: dict[str, str] | None = None
-) -> float:
+def peak_memory_of(command: list[str], text: str, environment: dict[str, str]) -> float:
     """Run a command; return the largest sum of the resident memory of its processes, in MB.
 
     Args:
         command: What to run.
         text: What it reads from stdin.
-        environment: Its environment variables; None: those of this process.
+        environment: Its environment variables.
 
     Raises:
         ValueError: It failed.

@@ -1,33 +1,31 @@
-"""The benchmarks run; their tables and pictures come out."""
+"""The benchmarks run in small; those that need an hour say what they take."""
 
-import subprocess
+import runpy
 import sys
 
 import pytest
+import torch
 
-from lab import ROOT
-from lab.bench import norm_points, norms
-
-TINY = {"NUM_ROWS": (4, 1), "WIDTHS": (8, 16), "WIDTH_OF_ALL_ROWS": 16, "GOAL_WIDTHS": (16,)}
+from lab.bench import norms
+from lab.bench.measuring import show
 
 
-def test_norms_are_measured_and_drawn(monkeypatch, tmp_path):
-    for name, value in TINY.items():
+def test_norms_are_measured(monkeypatch, capsys):
+    pytest.importorskip("transformers", reason="needs the transformers package")
+    small = {"ROWS": 4, "WIDTHS": (8,), "DTYPES": (torch.float32,), "BUDGET_S": 0.0}
+    for name, value in small.items():
         monkeypatch.setattr(norms, name, value)
-    monkeypatch.setattr(norms, "reason_not_to_compile", lambda _: "no compiler in this test")
-    monkeypatch.setattr(norm_points, "BUDGET_S", 0.0)
-    report = norms.measure()
-    assert "norm, forward, float32, 4 x 16: RMSNorm (peer: LayerNorm)" in [
-        r.name for r in report.rows
-    ]
-    report.draw(tmp_path / "norms.png")
-    assert (tmp_path / "norms.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(norms, "compiled", lambda function: function)
+    show(norms.measure())
+    assert "RMSNorm, forward, float32, 8 " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     "module", ["bench", "bench.batch", "bench.measure_page", "bench.check_stories"]
 )
-def test_every_door_says_what_it_takes(module):
-    command = [sys.executable, "-m", f"lab.{module}", "--help"]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (finished.returncode, finished.stderr) == (0, "")
+def test_every_door_says_what_it_takes(module, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module(f"lab.{module}", run_name="__main__", alter_sys=True)
+    assert stop.value.code == 0
+    assert "usage" in capsys.readouterr().out

@@ -9,35 +9,30 @@ All three give the same ids with the same vocabulary (tests/project/interop).
 
 import json
 import os
-import re
 import statistics
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.tokenizer_folder import load_tokenizer
-from lab.timing import ROUNDS
 
-from .measuring import Report, Row, compare, peak_memory_of
+from .measuring import Row, compare, peak_memory_of
 from .tokenizer_texts import HARD, HARD_BYTES, Text, make_texts
 from .worker import Worker, command_of, environment_of
 
 MEGABYTES = 200
 """Size of the large text."""
+ROUNDS = 5
+"""Turns of which the median counts."""
 VOCAB_SIZES = (1_000, 10_000, 32_000)
 ALL_THREADS = os.cpu_count() or 1
 
 
 Task = dict[str, str | int]
-OURS, CLEAR, TOKENIZERS, TIKTOKEN = "ours", "clear", "tokenizers", "tiktoken"
-COLORS = {OURS: "#c44e52", TOKENIZERS: "#4c72b0", TIKTOKEN: "#55a868", CLEAR: "#bbbbbb"}
+OURS, TOKENIZERS, TIKTOKEN = "ours", "tokenizers", "tiktoken"
 
 
 class Team(ExitStack):
@@ -45,13 +40,11 @@ class Team(ExitStack):
 
     Args:
         scratch: A folder for files of their own.
-        rounds: Turns of which the median counts.
     """
 
-    def __init__(self, scratch: Path, rounds: int) -> None:
+    def __init__(self, scratch: Path) -> None:
         super().__init__()
         self.scratch = scratch
-        self.rounds = rounds
         self.workers: dict[tuple[str, int], Worker] = {}
 
     def times(
@@ -66,7 +59,7 @@ class Team(ExitStack):
             warm: Whether to begin with a turn that does not count.
         """
         found: dict[str, list[float]] = {name: [] for name in names}
-        for number in range(self.rounds + warm):
+        for number in range(ROUNDS + warm):
             for name, seconds in found.items():
                 elapsed_s = self.worker(name, num_threads).ask(task)
                 if number or not warm:
@@ -99,22 +92,14 @@ def _command(name: str, num_threads: int) -> list[str]:
     return command_of("tokenizer_contender", name, str(num_threads))
 
 
-def measure() -> Report:
+def measure() -> Iterator[Row]:
     """Measure training, encoding, decoding and memory, in turns with the peers."""
-    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        _say("the texts are written")
         texts = make_texts(scratch, MEGABYTES)
         for part in (_training, _encoding, _whole_files, _decoding, _hard_texts, _growth, _memory):
-            _say((part.__doc__ or "").rstrip("."))
-            with Team(scratch, ROUNDS) as team:
-                rows += part(team, texts)
-    return Report(rows, draw=partial(draw, rows))
-
-
-def _say(what: str) -> None:
-    print(f"measuring: {what}", file=sys.stderr)
+            with Team(scratch) as team:
+                yield from part(team, texts)
 
 
 def _faster(name: str, text: Text, times: dict[str, float], **goals: float) -> list[Row]:
@@ -151,12 +136,10 @@ def _training(team: Team, texts: dict[str, Text]) -> list[Row]:
             goals = {} if goal is None else {TOKENIZERS: goal}
             rows += _faster(f"train {vocab_size:,}", texts[name], times, **goals)
     small = texts["small"]
-    times = team.times(
-        [OURS, CLEAR], 1, {"do": "train", "text": str(small.path), "vocab_size": 500}
-    )
-    met = times[OURS] <= 0.3
-    name = "train 500 on 130 kB (peer: clear version)"
-    return [*rows, Row(name, times[OURS], "s", times[CLEAR], "at most 0.3 s", met)]
+    task: Task = {"do": "train", "text": str(small.path), "vocab_size": 500}
+    elapsed_s = team.times([OURS], 1, task)[OURS]
+    name = "train 500 on 130 kB"
+    return [*rows, Row(name, elapsed_s, "s", None, "at most 0.3 s", elapsed_s <= 0.3)]
 
 
 def _encoding(team: Team, texts: dict[str, Text]) -> list[Row]:
@@ -164,7 +147,7 @@ def _encoding(team: Team, texts: dict[str, Text]) -> list[Row]:
     rows: list[Row] = []
     for text in (texts[name] for name in ("sample", "books") if name in texts):
         task: Task = {"text": str(text.path), "tokenizer": str(text.tokenizer)}
-        times = team.times([OURS, CLEAR, TOKENIZERS, TIKTOKEN], 1, task | {"do": "documents"})
+        times = team.times([OURS, TOKENIZERS, TIKTOKEN], 1, task | {"do": "documents"})
         rows += _faster("encode one at a time, one thread", text, times)
         times = team.times([OURS, TOKENIZERS, TIKTOKEN], ALL_THREADS, task | {"do": "batch"})
         rows += _faster("encode a batch, ours one thread", text, times)
@@ -179,7 +162,7 @@ def _whole_files(team: Team, texts: dict[str, Text]) -> list[Row]:
         task = _whole_file(team, text)
         is_large = text.name == "stories"
         # Slow contenders are left out where they would take minutes.
-        peers = [OURS, TIKTOKEN] if is_large else [OURS, TIKTOKEN, TOKENIZERS, CLEAR]
+        peers = [OURS, TIKTOKEN] if is_large else [OURS, TIKTOKEN, TOKENIZERS]
         times = team.times(peers, 1, task, warm=not is_large)
         rows += _faster("encode a file, one thread", text, times, **goals.get(text.name, {}))
         if is_large:
@@ -257,34 +240,3 @@ def _memory(team: Team, texts: dict[str, Text]) -> list[Row]:
             title = f"memory, {name}, {MEGABYTES} MB (peer: {peer})"
             rows.append(Row(title, ours, "MB", theirs, f"at most {bound} MB", ours <= bound))
     return rows
-
-
-def draw(rows: list[Row], path: Path) -> None:
-    """Draw the speeds in MB/s, a group of bars for each task.
-
-    Args:
-        rows: What was measured; rows of another unit are left out.
-        path: The PNG to write.
-    """
-    speeds: dict[str, dict[str, float]] = {}
-    for row in rows:
-        named = re.fullmatch(r"(?P<task>.*) \(peer: (?P<peer>\w+)\)", row.name)
-        if named and row.unit == "MB/s" and row.peer is not None:
-            bars = speeds.setdefault(named["task"], {"ours": row.ours})
-            bars[named["peer"]] = row.peer
-    figure = Figure(figsize=(10, 1.5 + 0.8 * len(speeds)), layout="constrained")
-    panel = figure.subplots()
-    for place, bars in enumerate(speeds.values()):
-        for index, (name, speed) in enumerate(bars.items()):
-            y = place + 0.2 * (index - (len(bars) - 1) / 2)
-            panel.barh(y, speed, 0.19, color=COLORS[name], label=name if place == 0 else None)
-            panel.text(speed, y, f" {speed:.3g}", va="center", fontsize=7)
-    handles = [panel.barh(0, 0, color=color) for color in COLORS.values()]
-    panel.legend(handles, list(COLORS), loc="lower right", frameon=False)
-    panel.set_yticks(range(len(speeds)), list(speeds))
-    panel.invert_yaxis()
-    panel.set_xscale("log")
-    panel.set_xlabel("MB/s (logarithmic)")
-    panel.grid(axis="x", alpha=0.3)
-    with atomic_writer(path) as file:
-        figure.savefig(file, dpi=130, format="png")

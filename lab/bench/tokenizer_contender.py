@@ -3,13 +3,12 @@
 It answers each task with the seconds that it took. What is loaded stays loaded between tasks.
 """
 
-# ruff: noqa: D102  what the methods of a contender do stands in the abstract class
+# ruff: noqa: D102  what the methods of a contender do stands in the first class
 
 import logging
 import os
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from cs_basics import bpe
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.fast.text.train_bpe import train_bpe
 from cs_basics.interop.tokenizer_files import save_tokenizer_json, tiktoken_arguments
@@ -55,35 +53,36 @@ def chunks(path: str) -> Iterator[str]:
         yield rest
 
 
-class Contender(ABC):
+class Contender:
     """What is measured. Each method does one thing once; loading is not part of it."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
+        self.tokenizer: Any = None
 
-    @abstractmethod
     def load(self, tokenizer: Tokenizer) -> None:
         """Load one of our vocabularies into this library."""
+        raise NotImplementedError
 
     def train(self, text: str, vocab_size: int) -> None:
         """Learn a vocabulary from a file."""
         raise NotImplementedError
 
-    @abstractmethod
     def documents(self, texts: list[str]) -> Sequence[object]:
         """Encode texts one at a time."""
+        return [self.tokenizer.encode(text) for text in texts]
 
     def batch(self, texts: list[str]) -> Sequence[object]:
         """Encode texts all together."""
         return self.documents(texts)
 
-    @abstractmethod
     def whole(self, text: str, out: str) -> None:
         """Encode a file to ids on disk."""
+        raise NotImplementedError
 
-    @abstractmethod
     def decode(self, ids: list[int]) -> str:
         """Turn ids into text."""
+        return self.tokenizer.decode(ids)
 
     def raw(self, data: bytes) -> None:
         """Encode one long text."""
@@ -99,39 +98,8 @@ class Ours(Contender):
     def train(self, text: str, vocab_size: int) -> None:
         train_bpe(text, vocab_size, [END_OF_TEXT], self.num_threads)
 
-    def documents(self, texts: list[str]) -> Sequence[object]:
-        return [self.tokenizer.encode(text) for text in texts]
-
-    def batch(self, texts: list[str]) -> Sequence[object]:
-        return self.documents(texts)
-
     def whole(self, text: str, out: str) -> None:
         encode_file(self.tokenizer, text, out, self.num_threads)
-
-    def decode(self, ids: list[int]) -> str:
-        return self.tokenizer.decode(ids)
-
-
-class Clear(Contender):
-    """The book's tokenizer, which the fast one is tested against."""
-
-    def load(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = Tokenizer(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
-
-    def train(self, text: str, vocab_size: int) -> None:
-        bpe.train_bpe(text, vocab_size, [END_OF_TEXT])
-
-    def documents(self, texts: list[str]) -> Sequence[object]:
-        return [self.tokenizer.encode(text) for text in texts]
-
-    def whole(self, text: str, out: str) -> None:
-        with Path(out).open("wb") as file:
-            for chunk in chunks(text):
-                (ids,) = self.documents([chunk])
-                np.array(ids, np.uint16).tofile(file)
-
-    def decode(self, ids: list[int]) -> str:
-        return self.tokenizer.decode(ids)
 
 
 class HuggingFace(Contender):
@@ -142,7 +110,7 @@ class HuggingFace(Contender):
 
         path = Path(os.environ["TOKENIZER_SCRATCH"]) / f"{os.getpid()}.json"
         save_tokenizer_json(tokenizer, path)
-        self.tokenizer: Any = tokenizers.Tokenizer.from_file(str(path))
+        self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
 
     def train(self, text: str, vocab_size: int) -> None:
         from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -181,13 +149,13 @@ class TikToken(Contender):
     def load(self, tokenizer: Tokenizer) -> None:
         import tiktoken
 
-        self.encoding: Any = tiktoken.Encoding(**tiktoken_arguments(tokenizer))
+        self.tokenizer = tiktoken.Encoding(**tiktoken_arguments(tokenizer))
 
     def documents(self, texts: list[str]) -> Sequence[object]:
-        return [self.encoding.encode(text, allowed_special="all") for text in texts]
+        return [self.tokenizer.encode(text, allowed_special="all") for text in texts]
 
     def batch(self, texts: list[str]) -> Sequence[object]:
-        return self.encoding.encode_batch(
+        return self.tokenizer.encode_batch(
             texts, num_threads=self.num_threads, allowed_special="all"
         )
 
@@ -198,13 +166,10 @@ class TikToken(Contender):
                 ids.tofile(file)
 
     def _to_array(self, text: str) -> Any:  # noqa: ANN401  an array
-        return self.encoding.encode_to_numpy(text, allowed_special="all").astype(np.uint16)
-
-    def decode(self, ids: list[int]) -> str:
-        return self.encoding.decode(ids)
+        return self.tokenizer.encode_to_numpy(text, allowed_special="all").astype(np.uint16)
 
 
-CONTENDERS = {"ours": Ours, "clear": Clear, "tokenizers": HuggingFace, "tiktoken": TikToken}
+CONTENDERS = {"ours": Ours, "tokenizers": HuggingFace, "tiktoken": TikToken}
 
 
 def seconds_of(contender: Contender, task: dict[str, Any], loaded: dict[str, Any]) -> float:

@@ -5,23 +5,19 @@ docs/performance.md says where the time goes and what each of our steps gained.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.hardware import matmul_rate
 from cs_basics.study.accounting import utilisation_of
 
-from .measuring import Report, Row, compare
+from .measuring import Row, compare
 from .training_worker import Contender
 from .worker import Worker, command_of, environment_of
 
@@ -62,7 +58,6 @@ GROWTH: dict[str, dict[str, Any]] = {
     "batch 4": {"batch_size": 4},
     "width 512": {"d_model": 512},
 }
-COLORS = {"ours": "#c44e52", "peer": "#4c72b0"}
 
 
 class Result(NamedTuple):
@@ -76,21 +71,26 @@ class Result(NamedTuple):
 Results = Mapping[str, Result]
 
 
-def measure() -> Report:
+def measure() -> Iterator[Row]:
     """Measure the main contenders, our steps one by one, and how the lead grows."""
     main = race(MAIN)
-    steps = race(STEPS)
-    growth = {
-        name: race({"ours": replace(OURS, **sizes), "peer": replace(PEER, **sizes, is_tuned=True)})
-        for name, sizes in GROWTH.items()
-    }
-    peak = matmul_rate(torch.bfloat16, torch.device("cpu"))
-    rows = [*main_rows(main, peak), *step_rows(steps), *growth_rows(growth, main)]
-    details = {
-        part: {name: result._asdict() for name, result in results.items()}
-        for part, results in {"main": main, "steps": steps, **growth}.items()
-    }
-    return Report(rows, details=details, draw=lambda path: draw(main, steps, growth, path))
+    yield from main_rows(main, matmul_rate(torch.bfloat16, torch.device("cpu")))
+    before = None
+    for name, result in race(STEPS).items():  # The peer is the step before.
+        yield Row(name, result.tokens_per_s, "tokens/s", before and before.tokens_per_s)
+        yield Row("  its peak memory", result.peak_mb, "MB", before and before.peak_mb)
+        before = result
+    peer = main["transformers, bfloat16, same allocator"]
+    lead = main["ours, bfloat16"].tokens_per_s / peer.tokens_per_s
+    for name, sizes in GROWTH.items():
+        results = race(
+            {"ours": replace(OURS, **sizes), "peer": replace(PEER, **sizes, is_tuned=True)}
+        )
+        # At a longer context and a larger vocabulary the lead has to be no smaller than before.
+        at_least = round(lead, 2) if name.startswith(("context", "vocabulary")) else None
+        mine, theirs = results["ours"], results["peer"]
+        yield compare(name, mine.tokens_per_s, theirs.tokens_per_s, "tokens/s", at_least=at_least)
+        yield compare("  peak memory", mine.peak_mb, theirs.peak_mb, "MB")
 
 
 def race(contenders: dict[str, Contender]) -> dict[str, Result]:
@@ -164,61 +164,3 @@ def main_rows(results: Results, peak: float) -> list[Row]:
         Row("share of the bfloat16 peak", share, "", None, "at least 0.65", share >= 0.65),
         Row("first step", first, "s", None, "below 90 (warm cache: 30)", first < 90),
     ]
-
-
-def step_rows(results: Results) -> list[Row]:
-    """Show what each step gained; the peer is the step before."""
-    rows: list[Row] = []
-    before = None
-    for name, result in results.items():
-        rows.append(Row(name, result.tokens_per_s, "tokens/s", before and before.tokens_per_s))
-        rows.append(Row("  its peak memory", result.peak_mb, "MB", before and before.peak_mb))
-        before = result
-    return rows
-
-
-def growth_rows(growth: Mapping[str, Results], main: Results) -> list[Row]:
-    """Compare with transformers at other sizes, with the same allocator settings.
-
-    At a longer context and a larger vocabulary the lead has to be no smaller than before.
-    """
-    peer = main["transformers, bfloat16, same allocator"]
-    lead = main["ours, bfloat16"].tokens_per_s / peer.tokens_per_s
-    rows: list[Row] = []
-    for name, results in growth.items():
-        at_least = round(lead, 2) if name.startswith(("context", "vocabulary")) else None
-        mine, theirs = results["ours"], results["peer"]
-        rows.append(
-            compare(name, mine.tokens_per_s, theirs.tokens_per_s, "tokens/s", at_least=at_least)
-        )
-        rows.append(compare("  peak memory", mine.peak_mb, theirs.peak_mb, "MB"))
-    return rows
-
-
-def draw(main: Results, steps: Results, growth: Mapping[str, Results], path: Path) -> None:
-    """Draw speed and memory of the contenders, of our steps, and at other sizes, into a PNG."""
-    figure = Figure(figsize=(13, 9), layout="constrained")
-    other_sizes = {
-        f"{name}: {who}": result
-        for name, results in growth.items()
-        for who, result in results.items()
-    }
-    parts = {"contenders": main, "what each step gained": steps, "other sizes": other_sizes}
-    for (left, right), (title, results) in zip(figure.subplots(3, 2), parts.items(), strict=True):
-        _draw_bars(left, {name: result.tokens_per_s for name, result in results.items()})
-        _draw_bars(right, {name: result.peak_mb for name, result in results.items()})
-        left.set_title(f"{title}: tokens/s")
-        right.set_title(f"{title}: peak memory, MB")
-        right.set_yticklabels([])
-    with atomic_writer(path) as file:
-        figure.savefig(file, dpi=110, format="png")
-
-
-def _draw_bars(panel: Axes, values: Mapping[str, float]) -> None:
-    peers = ("transformers", "built-in", "peer")
-    colors = [COLORS["peer" if any(p in name for p in peers) else "ours"] for name in values]
-    bars = panel.barh(list(values), list(values.values()), color=colors)
-    panel.bar_label(bars, fmt="{:,.0f}", fontsize=8, padding=2)
-    panel.invert_yaxis()
-    panel.tick_params(labelsize=8)
-    panel.margins(x=0.15)

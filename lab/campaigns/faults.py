@@ -4,19 +4,35 @@ The bank, and how to add to it: tests/project/faults/__init__.py.
 """
 
 import datetime
-import importlib
 import os
 import sys
-import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+
+# Before torch starts: two pools of threads on the same cores would slow each other down.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 from cli import progress_printer, run
+from faults.bank import chosen
+from faults.run import Result, examine
 
 from cs_basics.run.atomic import write_atomically
-from lab import ROOT
 
 REPORT = Path(__file__).with_suffix(".md")
+COLUMNS = ("faults", "caught", "named rightly", "wrongly", "not", "variants", "accepted")
+ABOUT = """# What the examination catches
+
+Written by `python -m lab.campaigns.faults` on {today}, with seeds {seeds}.
+
+A fault is a wrong implementation behind one adapter (`tests/project/faults/`). It is caught if an
+item of its problem fails, and named rightly if a message names the mistake that the bank expects;
+wrongly, if any message names another one. A variant is a correct implementation in another style;
+all items must accept it.
+
+{table}
+
+{lists}
+"""
 
 
 def main(
@@ -38,44 +54,68 @@ def main(
         jobs: Processes at a time.
         show: Print what each fault is told.
     """
-    if not hasattr(os, "fork"):
-        raise OSError("each fault runs in a forked process, which this system does not have")
-    if jobs < 1:
-        raise ValueError(f"--jobs {jobs}: use at least 1")
-    # Two pools of threads on the same cores would slow each other down.
-    os.environ["OMP_NUM_THREADS"] = "1"
-    bank, runner, report = _fault_bank()
-    cases = bank.chosen(only, problem)
+    cases = chosen(only, problem)
     if not cases:
         raise ValueError(f"no case matches --only {' '.join(only)} --problem {' '.join(problem)}")
-    started = time.monotonic()
-    results: list[Any] = []
+    results: list[Result] = []
     print_progress, total = progress_printer(), len(cases) * len(seeds)
-    print_progress("faults", "cases", 0, total)
 
-    def on_result(result: object) -> None:
+    def on_result(result: Result) -> None:
         results.append(result)
         print_progress("faults", "cases", len(results), total)
 
     for seed in seeds:
-        runner.examine(cases, seed, jobs, on_result)
-    elapsed_s = time.monotonic() - started
+        examine(cases, seed, jobs, on_result)
     if show:
-        print(report.told(results), end="\n\n")
-    print(report.to_print(results, elapsed_s))
+        print("\n\n".join(f"== {result.case.title} (seed {result.seed})\n{said(result)}"
+                          for result in results))  # fmt: skip
+    print(table(results), *remarkable(results), sep="\n")
     if not only and not problem:
-        today = datetime.datetime.now().astimezone().date().isoformat()
-        write_atomically(REPORT, report.markdown(results, today, elapsed_s).encode())
-        print(f"written to {REPORT.relative_to(ROOT)}")
+        lists, today = "\n".join(remarkable(results)), datetime.datetime.now().astimezone().date()
+        page = ABOUT.format(today=today, seeds=seeds, table=table(results), lists=lists)
+        write_atomically(REPORT, page.encode())
     if not all(result.is_right for result in results):
         sys.exit(1)
 
 
-def _fault_bank() -> tuple[Any, Any, Any]:
-    """Import the bank and the adapters that it stands in for; both are tests, not a library."""
-    names = ("faults.bank", "faults.run", "lab.campaigns.faults_report")
-    bank, runner, report = map(importlib.import_module, names)
-    return bank, runner, report
+def table(results: list[Result]) -> str:
+    """Return a table in Markdown: a row for each problem, and one for all."""
+    lines = [f"| problem | {' | '.join(COLUMNS)} |", f"|---{'|--:' * len(COLUMNS)}|"]
+    problems = dict.fromkeys(result.case.problem for result in results)
+    for name in (*problems, "all"):
+        cells = counts(result for result in results if name in (result.case.problem, "all"))
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def counts(results: Iterable[Result]) -> list[int]:
+    """Count what the columns say."""
+    faults, variants = list[Result](), list[Result]()
+    for result in results:
+        (faults if result.case.is_fault else variants).append(result)
+    named = [result.naming for result in faults if result.is_right]
+    of_faults = [len(faults), len(named), *map(named.count, ("rightly", "wrongly", "not"))]
+    return [*of_faults, len(variants), sum(result.is_right for result in variants)]
+
+
+def remarkable(results: list[Result]) -> list[str]:
+    """Return a line for each case that came out otherwise than the bank expects."""
+    lines: list[str] = []
+    for result in results:
+        if not result.is_right:
+            what = "missed" if result.case.is_fault else "variant failed"
+        elif result.case.is_fault and result.case.diagnosis and result.naming != "rightly":
+            what = f"named {result.naming}"
+        else:
+            continue
+        first = " ".join(said(result).split())[:200]
+        lines.append(f"- **{result.case.title}** (seed {result.seed}): {what}: {first}")
+    return lines
+
+
+def said(result: Result) -> str:
+    """Return what a case was told."""
+    return result.error or "\n".join(f.message for f in result.failures) or "all items passed"
 
 
 if __name__ == "__main__":

@@ -30,6 +30,11 @@ class Traffic(TorchDispatchMode):
         """Of these, the ones whose result is smaller than x."""
         self.num_bytes = 0
 
+    @property
+    def num_passes(self) -> float:
+        """Reads and writes of a float32 tensor of this size."""
+        return self.num_bytes / (4 * self.size)
+
     def __torch_dispatch__(
         self,
         func: Any,  # noqa: ANN401 (as in the base class)
@@ -92,7 +97,7 @@ def num_kernels(function: Callable[[], object]) -> int:
     return sum("cpp_fused" in event.name for event in profiled.events() or [])
 
 
-def compile_with_names(module: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def compile_with_names(module: nn.Module) -> Any:  # noqa: ANN401  a module
     """Compile such that the profiler sees the kernels on a CPU."""
     torch.compiler.reset()
     return torch.compile(module, fullgraph=True, options={"cpp.enable_kernel_profile": True})

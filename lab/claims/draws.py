@@ -1,4 +1,4 @@
-"""Random inputs of measurements, decided by a seed alone."""
+"""Random inputs of measurements, decided by a seed alone, and the size of what comes out."""
 
 import torch
 from torch import Tensor
@@ -13,3 +13,8 @@ def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor
 def largest(difference: Tensor) -> float:
     """Return the largest absolute value."""
     return difference.abs().max().item()
+
+
+def rms(x: Tensor) -> float:
+    """Return the root mean square."""
+    return x.square().mean().sqrt().item()

@@ -1,117 +1,64 @@
-"""The ledger: every claim that is found in the folders of this package, measured row by row."""
+"""The ledger: claims are found, measured and judged, and their rows in claims.md filled in."""
 
-import hashlib
 import importlib
-import importlib.util
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
+import pkgutil
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+import lab.claims
 from cs_basics.fast.compilation import reason_not_to_compile
-from lab.claims.claim import FALSE, NOT_SEEN, TRUE, Claim, Values
-from lab.claims.row import Row
-from lab.claims.trainings import Trainings
+from lab.claims.claim import CLAIMS, Claim, Intervals
+from lab.claims.interval import interval_of
+from lab.claims.trainings import trained
 
-TOPICS = {
-    "forgets": "What a norm forgets",
-    "rounding": "Rounding and eps",
-    "cost": "What a norm costs",
-    "neighbours": "The neighbours",
-    "depth": "Depth, weights and rates at initialisation",
-    "training": "After training",
-    "errors": "Errors that circulate",
+NEEDS: Mapping[str, Callable[[], bool]] = {
+    "": lambda: True,
+    "a GPU": torch.cuda.is_available,
+    "torch.compile": lambda: reason_not_to_compile(torch.device("cpu")) is None,
 }
-"""The folders of claims, in reading order, and their headings."""
-
-NEEDS: Mapping[str, Callable[[], bool]] = MappingProxyType(
-    {
-        "": lambda: True,
-        "a GPU": torch.cuda.is_available,
-        "torch.compile": lambda: reason_not_to_compile(torch.device("cpu")) is None,
-        "transformers": lambda: importlib.util.find_spec("transformers") is not None,
-    }
-)
-"""What a claim may need, and whether this machine has it; no machine has any other need."""
+"""What a claim may need, and whether this machine has it."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A claim and where it stands."""
-
-    claim: Claim
-    topic: str
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """Name of the claim."""
-        return self.claim.name
-
-    @property
-    def code(self) -> str:
-        """Checksum of its file."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
-
-    @property
-    def missing(self) -> str:
-        """What the claim needs and this machine does not have; empty: nothing."""
-        needs = self.claim.needs
-        return "" if needs in NEEDS and NEEDS[needs]() else needs
-
-    def seeds(self, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the seeds to measure with: only the first, if no seed changes the values."""
-        return seeds[:1] if self.claim.is_exact else seeds
+def find_claims() -> dict[str, Claim]:
+    """Return every claim by its name, after importing the modules of this package."""
+    for module in pkgutil.walk_packages(lab.claims.__path__, "lab.claims."):
+        if "__main__" not in module.name and "test_" not in module.name:
+            importlib.import_module(module.name)
+    return CLAIMS
 
 
-def find_entries() -> list[Entry]:
-    """Return every claim: the list CLAIMS of each file in the folders of TOPICS."""
-    entries: list[Entry] = []
-    for topic in TOPICS:
-        for path in sorted((Path(__file__).parent / topic).glob("[!_]*.py")):
-            module = importlib.import_module(f"{__package__}.{topic}.{path.stem}")
-            claims: list[Claim] = module.CLAIMS
-            entries += [Entry(claim, topic, path) for claim in claims]
-    names = [entry.name for entry in entries]
-    assert len(set(names)) == len(names), "two claims have one name"
-    return entries
+def measured(claim: Claim, seeds: Sequence[int]) -> Intervals:
+    """Measure a claim with each seed, after making the trainings that are missing."""
+    found = [
+        claim.measure(
+            {name: trained(settings, seed) for name, settings in claim.trains.items()}
+            if claim.trains
+            else seed
+        )
+        for seed in seeds
+    ]
+    return {name: interval_of([values[name] for values in found]) for name in found[0]}
 
 
-def choose_entries(entries: list[Entry], names: tuple[str, ...]) -> list[Entry]:
-    """Return the entries whose name, file or folder is among the names; without names, all.
-
-    Raises:
-        ValueError: A name is that of no entry, file or folder.
-    """
-    for name in names:
-        if not any(name in _names(entry) for entry in entries):
-            near = [entry.name for entry in entries if name in entry.name]
-            hint = f": did you mean {', '.join(near)}?" if near else ""
-            raise ValueError(f"there is no claim, file or folder of claims {name!r}{hint}")
-    return [entry for entry in entries if not names or _names(entry) & set(names)]
+def verdict_of(claim: Claim, intervals: Intervals) -> str:
+    """Judge what was measured, in words."""
+    verdict = claim.verdict(intervals)
+    return verdict if isinstance(verdict, str) else str(verdict).lower()
 
 
-def _names(entry: Entry) -> set[str]:
-    return {entry.name, entry.path.stem, entry.topic}
+def value_of(intervals: Intervals) -> str:
+    """Return what was measured, in words."""
+    return "; ".join(f"{name}: {interval}" for name, interval in intervals.items())
 
 
-def measure(claim: Claim, seed: int, trainings: Trainings) -> Values:
-    """Measure a claim with one seed, after making the trainings that it needs and are missing."""
-    if not claim.trains:
-        return claim.measure(seed)
-    return claim.measure(
-        {name: trainings.trained(settings, seed) for name, settings in claim.trains.items()}
-    )
-
-
-def verdict_of(entry: Entry, row: Row) -> str:
-    """Judge a claim by what was measured so far, or say why nothing was."""
-    if len(row.values) == 1 and not entry.claim.is_exact:
-        return "not judged: one seed tells nothing of chance"
-    if row.values:
-        verdict = entry.claim.verdict(row.intervals())
-        assert verdict in (TRUE, FALSE, NOT_SEEN) or verdict.startswith(("true ", "true,")), verdict
-        return verdict
-    return f"not measured: needs {entry.missing}" if entry.missing else "not measured yet"
+def with_result(page: str, name: str, verdict: str, value: str, when: str) -> str:
+    """Return claims.md with these cells in the row of a claim."""
+    lines = page.split("\n")
+    (row,) = (i for i, line in enumerate(lines) if line.startswith(f'| <a id="{name}"></a>'))
+    cells = re.split(r"(?<!\\)\|", lines[row])
+    escaped = re.sub(r"([\\|_*])", r"\\\1", value)
+    cells[2], cells[3], cells[7] = f" {verdict} ", f" {escaped} ", f" {when} "
+    lines[row] = "|".join(cells)
+    return "\n".join(lines)

@@ -1,6 +1,6 @@
 """The small trainings that long claims compare: each is made once and kept with its weights."""
 
-import time
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,8 @@ BASE = TrainConfig.of(
 )
 """A million parameters, about a minute on one core."""
 
+KEPT = Path("runs/claims")
+"""Where trainings lie, with the tokenizer and the tokens that all share."""
 EVALUATED = 256
 """Validation sequences with which a trained model is looked at."""
 
@@ -74,46 +76,23 @@ class Trained:
         return make_loss_function(model, torch.float32)(ids[:, :-1], ids[:, 1:]).item()
 
 
-class Trainings:
-    """Makes trainings, and keeps each with its weights, so that none is made twice.
+def trained(settings: Mapping[str, Any], seed: int) -> Trained:
+    """Return a training, made now unless it is kept.
 
-    Args:
-        folder: Where they lie, with the tokenizer and the tokens that all share.
-        base: The settings that they change.
+    Raises:
+        ValueError: The training that was kept has other settings.
     """
-
-    def __init__(self, folder: Path, base: TrainConfig = BASE) -> None:
-        self.folder, self.base = folder, base
-        self.shared = RunFolder(folder / "shared")
-        self.seconds: list[float] = []
-        """Seconds of each training that was made."""
-
-    def missing(self, settings: Mapping[str, Any], seed: int) -> bool:
-        """Tell whether a training is still to be made."""
-        return read_result(RunFolder(self.folder / name_of(settings, seed))) is None
-
-    def trained(self, settings: Mapping[str, Any], seed: int) -> Trained:
-        """Return a training, made now unless it is kept.
-
-        Raises:
-            ValueError: The training that was kept has other settings.
-        """
-        folder = RunFolder(self.folder / name_of(settings, seed))
-        config = self.base.replace(**settings, seed=seed, run_dir=folder.path)
-        result = read_result(folder)
-        if result is None:
-            started = time.monotonic()
-            folder.write_config(config)
-            # Of the base, so that the texts do not depend on which seed is trained first.
-            prepare_corpus(self.base, self.shared, is_fast=config.run.fast == "auto")
-            result = run_variant(config, self.shared, keep_weights=True)
-            self.seconds.append(time.monotonic() - started)
-        elif folder.read_config().replace(run_dir=folder.path) != config:
-            raise ValueError(f"{folder.path} had other settings: delete it, and it is made again")
-        return Trained(config, result, folder, self.shared)
-
-
-def name_of(settings: Mapping[str, Any], seed: int) -> str:
-    """Return the name of a training's folder."""
+    shared = RunFolder(KEPT / "shared")
     parts = [f"{name}={value}" for name, value in settings.items()] or ["base"]
-    return "-".join([*parts, f"seed{seed}"])
+    folder = RunFolder(KEPT / "-".join([*parts, f"seed{seed}"]))
+    config = BASE.replace(**settings, seed=seed, run_dir=folder.path)
+    result = read_result(folder)
+    if result is None:
+        print(f"training {folder.path.name}", file=sys.stderr)
+        folder.write_config(config)
+        # Of the base, so that the texts do not depend on which seed is trained first.
+        prepare_corpus(BASE, shared, is_fast=False)
+        result = run_variant(config, shared, keep_weights=True)
+    elif folder.read_config().replace(run_dir=folder.path) != config:
+        raise ValueError(f"{folder.path} had other settings: delete it, and it is made again")
+    return Trained(config, result, folder, shared)

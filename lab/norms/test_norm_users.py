@@ -1,6 +1,7 @@
-"""Who uses which norm: every row of the table against the code of those models in transformers."""
+"""Who uses which norm: every row of docs/norms.md against transformers' code of those models."""
 
 import importlib
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -9,10 +10,39 @@ import torch
 from cs_basics.variants.config import ModelConfig, NormKind
 from cs_basics.variants.model import make_norm
 from lab import ROOT
-from lab.norms import norm_users
-from lab.norms.norm_users import NORM_USERS, with_table
 
-each_user = pytest.mark.parametrize("user", NORM_USERS, ids=lambda user: user.models)
+CLASSES = {
+    "T5": ("t5", "T5"),
+    "Llama 1 to 3": ("llama", "Llama"),
+    "Mistral": ("mistral", "Mistral"),
+    "Gemma": ("gemma", "Gemma"),
+    "Gemma 2": ("gemma2", "Gemma2"),
+    "Gemma 3": ("gemma3", "Gemma3"),
+    "Qwen2": ("qwen2", "Qwen2"),
+    "Qwen3": ("qwen3", "Qwen3"),
+    "OLMo 2": ("olmo2", "Olmo2"),
+    "DeepSeek-V2": ("deepseek_v2", "DeepseekV2"),
+    "DeepSeek-V3": ("deepseek_v3", "DeepseekV3"),
+}
+"""The package of a row in transformers.models, and what the names of its classes begin with."""
+
+
+def rows():
+    """The rows of the table, each with the names in transformers."""
+    page = (ROOT / "docs" / "norms.md").read_text(encoding="utf-8")
+    table = page.split("| models | order |")[1].split("\n\n")[0].splitlines()[2:]
+    for line in table:
+        models, _, norm, eps, place, inside, _ = (
+            cell.strip(" `") for cell in line.split("|")[1:-1]
+        )
+        library, prefix = CLASSES[models]
+        yield SimpleNamespace(
+            models=models, norm=norm, eps=float(eps), place=place, inside=inside,
+            library=library, prefix=prefix,
+        )  # fmt: skip
+
+
+each_user = pytest.mark.parametrize("user", [*rows()], ids=lambda user: user.models)
 SIZES = {
     "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
     "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 16,
@@ -30,8 +60,10 @@ INSIDE = {
     "compressed queries, and compressed keys and values": {
         "q_a_layernorm": 8, "kv_a_layernorm": 8,
     },
-    "": {},
+    "nothing": {},
 }  # fmt: skip
+PLACES = {"what a part reads": (2, 0), "what a part gives": (0, 2), "both": (2, 2)}
+"""How many norms stand before the parts of a block, and how many after them."""
 
 
 @pytest.fixture
@@ -108,9 +140,7 @@ def test_the_norms_of_a_block_read_and_give_what_the_row_says(user, theirs):
     norms = [name for name in read if isinstance(modules[name], kind)]
     before = [norm for norm in norms for part in parts if read[part] is gave[norm]]
     after = [norm for norm in norms for part in parts if read[norm] is gave[part]]
-    assert (len(before), len(after)) == {"before": (2, 0), "after": (0, 2), "both": (2, 2)}[
-        user.place
-    ]
+    assert (len(before), len(after)) == PLACES[user.place]
     inside = {
         name.rpartition(".")[2]: modules[name].weight.numel()
         for name in norms
@@ -119,11 +149,5 @@ def test_the_norms_of_a_block_read_and_give_what_the_row_says(user, theirs):
     assert inside == INSIDE[user.inside]
 
 
-def test_the_document_has_the_table_of_the_data():
-    text = (ROOT / "docs" / "norms.md").read_text(encoding="utf-8")
-    assert with_table(text) == text, "run python -m lab.norms.norm_users"
-
-
-def test_a_document_without_the_marks_is_refused():
-    with pytest.raises(ValueError, match="each once"):
-        with_table(norm_users.BEGIN)
+def test_the_table_has_all_of_them():
+    assert {user.models for user in rows()} == {*CLASSES}

@@ -4,32 +4,38 @@ import torch
 from torch import Tensor
 
 from cs_basics.norms import RMSNorm
-from lab.claims.claim import NOT_SEEN, Claim, Values, true_if
+from lab.claims.claim import NOT_SEEN, Values, claim
 from lab.claims.counting import compile_with_names, num_kernels, traffic
 from lab.claims.draws import normal
 from lab.claims.norm_calls import calls_of
-from lab.claims.sources import CIRCULATES
 from lab.norms.add_rms_norm import add_rms_norm
 from lab.timing import alternating_times
 
 ROWS, D, ROUNDS = 4096, 2048, 31
 
 
+@claim(
+    "one-kernel",
+    lambda v: (
+        "true of the forward; with the backward there are two"
+        if v["forward: kernels"].mean == 1 and v["both: kernels"].mean == 2
+        else v["both: kernels"].mean == 1
+    ),
+    needs="torch.compile",
+)
 def kernels(_seed: int) -> Values:
     """Count RMSNorm's operations when uncompiled, and its kernels when compiled."""
     x, norm = torch.randn(256, D, requires_grad=True), RMSNorm(D)
-    gradient, values = torch.ones_like(x), dict[str, float]()
+    values: dict[str, float] = {}
     compiled = compile_with_names(norm)
-    for direction, call in calls_of(norm, x, gradient).items():
+    for direction, call in calls_of(norm, x).items():
         values[f"{direction}: operations"] = traffic(call).num_operations
-    parameters = list(norm.parameters())
-    values["forward: kernels"] = num_kernels(lambda: compiled(x))
-    values["both: kernels"] = num_kernels(
-        lambda: torch.autograd.grad(compiled(x), [x, *parameters], gradient)
-    )
+    for direction, call in calls_of(compiled, x).items():
+        values[f"{direction}: kernels"] = num_kernels(call)
     return values
 
 
+@claim("fusion-halves-traffic", lambda v: v["passes together"].mean <= 0.5 * v["passes apart"].mean)
 def passes_of_add_norm(_seed: int) -> Values:
     """Passes of add + norm: apart, as counted with the norm as one kernel; together, the least."""
     x, residual = torch.randn(256, D), torch.randn(256, D)
@@ -43,6 +49,14 @@ def passes_of_add_norm(_seed: int) -> Values:
     }
 
 
+@claim(
+    "fusion-halves-time",
+    lambda v: (
+        v["time together / apart"].is_below(0.6)
+        or ("true to a smaller part" if v["time together / apart"].is_below(0.97) else NOT_SEEN)
+    ),
+    needs="torch.compile",
+)
 def time_of_add_norm(seed: int) -> Values:
     """Time of add + norm compiled together, relative to both compiled separately."""
     x, residual = (normal(seed + i, ROWS, D).float() for i in range(2))
@@ -60,44 +74,3 @@ def time_of_add_norm(seed: int) -> Values:
 def plus(x: Tensor, residual: Tensor) -> Tensor:
     """Return the new residual stream."""
     return x + residual
-
-
-CLAIMS = [
-    Claim(
-        name="one-kernel",
-        says="Compilation turns the kernels of a norm into one.",
-        source=CIRCULATES,
-        shows="RMSNorm: operations uncompiled, and kernels that the profiler sees compiled",
-        measure=kernels,
-        verdict=lambda v: (
-            "true of the forward; with the backward there are two"
-            if v["forward: kernels"].mean == 1 and v["both: kernels"].mean == 2
-            else true_if(v["both: kernels"].mean == 1)
-        ),
-        is_exact=True,
-        needs="torch.compile",
-    ),
-    Claim(
-        name="fusion-halves-traffic",
-        says="Fusing the residual addition with the norm halves the memory traffic.",
-        source="circulates with inference engines",
-        shows="passes over a tensor of x's size: apart counted (the norm as one kernel), together "
-        "the least that is possible",
-        measure=passes_of_add_norm,
-        verdict=lambda v: true_if(v["passes together"].mean <= 0.5 * v["passes apart"].mean),
-        is_exact=True,
-    ),
-    Claim(
-        name="fusion-halves-time",
-        says="Fusing the residual addition with the norm halves the time.",
-        source=CIRCULATES,
-        shows=f"compiled together / each compiled; {ROUNDS} turns, 4,096 x 2,048, float32, forward",
-        measure=time_of_add_norm,
-        is_timing=True,
-        verdict=lambda v: true_if(
-            v["time together / apart"].is_below(0.6),
-            "true to a smaller part" if v["time together / apart"].is_below(0.97) else NOT_SEEN,
-        ),
-        needs="torch.compile",
-    ),
-]

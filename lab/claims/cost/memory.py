@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import torch
 
-from lab.claims.claim import Claim, Intervals, Values, true_if
+from lab.claims.claim import Intervals, Values, claim
 from lab.claims.counting import kept_bytes
 from lab.claims.norm_calls import norms
-from lab.claims.sources import CIRCULATES
 
 ROWS, D = 256, 512
 
@@ -31,45 +30,28 @@ def kept(names: tuple[str, ...], dtype: torch.dtype, compiled: bool) -> Callable
     return measure
 
 
-def keeps_more(values: Intervals) -> str:
+def keeps_more(values: Intervals) -> bool:
     """Judge "LayerNorm keeps more"."""
     rms_norm, layer_norm = (
         values[f"{name}, bytes per number"].mean for name in ("RMSNorm", "LayerNorm")
     )
-    return true_if(layer_norm > 1.1 * rms_norm)
+    return layer_norm > 1.1 * rms_norm
 
 
 OURS = ("RMSNorm", "LayerNorm")
 WITH_KERNEL = ("torch.nn.RMSNorm", "torch.nn.LayerNorm", "FusedRMSNorm")
-SHOWS = "bytes that autograd keeps for each number of x (x included), counted with hooks"
 
-CLAIMS = [
-    *(
-        Claim(
-            name=f"layernorm-memory-{how}-{str(dtype)[6:]}",
-            says="LayerNorm needs more memory for its backward pass than RMSNorm.",
-            source=CIRCULATES,
-            shows=f"{SHOWS}, {how}, {str(dtype)[6:]}",
-            measure=kept(OURS, dtype, how == "compiled"),
-            verdict=keeps_more,
-            is_exact=True,
-            needs="torch.compile" if how == "compiled" else "",
-        )
-        for how, dtype in (
-            ("eager", torch.float32),
-            ("eager", torch.bfloat16),
-            ("compiled", torch.float32),
-        )
-    ),
-    Claim(
-        name="derived-backward-memory",
-        says="A norm with its own backward keeps x and one number per vector, no more.",
-        source="follows from the formula of the gradient",
-        shows=f"{SHOWS}, bfloat16; x alone is 2 bytes",
-        measure=kept((*OURS, *WITH_KERNEL), torch.bfloat16, False),
-        verdict=lambda v: true_if(
-            v["FusedRMSNorm, bytes per number"].mean < 2.1 < v["RMSNorm, bytes per number"].mean
-        ),
-        is_exact=True,
-    ),
-]
+for _how, _dtype in (
+    ("eager", torch.float32),
+    ("eager", torch.bfloat16),
+    ("compiled", torch.float32),
+):
+    claim(
+        f"layernorm-memory-{_how}-{str(_dtype)[6:]}",
+        keeps_more,
+        needs="torch.compile" if _how == "compiled" else "",
+    )(kept(OURS, _dtype, _how == "compiled"))
+claim(
+    "derived-backward-memory",
+    lambda v: v["FusedRMSNorm, bytes per number"].mean < 2.1 < v["RMSNorm, bytes per number"].mean,
+)(kept((*OURS, *WITH_KERNEL), torch.bfloat16, False))

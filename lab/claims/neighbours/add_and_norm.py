@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from cs_basics.norms import RMSNorm
-from lab.claims.claim import Claim, Values, true_if
+from lab.claims.claim import Values, claim
 from lab.claims.draws import largest, normal
-from lab.claims.sources import CIRCULATES
 from lab.norms.add_rms_norm import add_rms_norm, add_rms_norm_, add_rms_norm_unrounded
 
 D = 512
@@ -20,6 +19,15 @@ def terms(seed: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return normal(seed, 200, D).to(dtype), (10 * normal(seed + 1, 200, D)).to(dtype)
 
 
+@claim(
+    "unrounded-sum",
+    lambda v: (
+        "true in float32, not in bfloat16"
+        if v["float32: normalised values that differ, %"].most == 0
+        and v["bfloat16: normalised values that differ, %"].least > 1
+        else v["bfloat16: normalised values that differ, %"].most == 0
+    ),
+)
 def differing(seed: int) -> Values:
     """Share of normalised values that differ between the two forms."""
     values: dict[str, float] = {}
@@ -32,6 +40,7 @@ def differing(seed: int) -> Values:
     return values
 
 
+@claim("unrounded-more-exact", lambda v: v["unrounded sum, %"].most < v["rounded sum, %"].least)
 def errors(seed: int) -> Values:
     """Error (RMS) of each form in bfloat16 against float64; the result has RMS 1."""
     x, residual = terms(seed, torch.bfloat16)
@@ -44,6 +53,7 @@ def errors(seed: int) -> Values:
     }  # fmt: skip
 
 
+@claim("unrounded-stream", lambda v: v["values of the stream that differ, %"].most == 0)
 def streams(seed: int) -> Values:
     """Share of the new residual stream that differs between the two forms."""
     x, residual = terms(seed, torch.bfloat16)
@@ -52,6 +62,7 @@ def streams(seed: int) -> Values:
     return {"values of the stream that differ, %": 100 * share(apart != engine)}
 
 
+@claim("in-place-same", lambda v: v["largest difference"].most == 0)
 def in_place(seed: int) -> Values:
     """Difference between the form that writes over its inputs and the one that does not."""
     differences: list[float] = []
@@ -64,6 +75,7 @@ def in_place(seed: int) -> Values:
     return {"largest difference": max(differences)}
 
 
+@claim("lost-updates", lambda v: v["updates that arrive, %"].most < 10)
 def lost(seed: int) -> Values:
     """Share of a small update (up to 0.4) that reaches a bfloat16 stream of values near 300."""
     x = 0.4 * normal(seed, 200, D).clamp(-1, 1).bfloat16()
@@ -75,54 +87,3 @@ def lost(seed: int) -> Values:
 def share(condition: Tensor) -> float:
     """Return the share that is true."""
     return condition.double().mean().item()
-
-
-CLAIMS = [
-    Claim(
-        name="unrounded-sum",
-        says="The fused add + norm of inference engines gives what an addition and a norm give.",
-        source=CIRCULATES,
-        shows="normalised values that differ (the engines' norm reads the unrounded sum); the "
-        "stream is ten times as large as the update",
-        measure=differing,
-        verdict=lambda v: (
-            "true in float32, not in bfloat16"
-            if v["float32: normalised values that differ, %"].most == 0
-            and v["bfloat16: normalised values that differ, %"].least > 1
-            else true_if(v["bfloat16: normalised values that differ, %"].most == 0)
-        ),
-    ),
-    Claim(
-        name="unrounded-more-exact",
-        says="The norm of the unrounded sum is more exact.",
-        source=CIRCULATES,
-        shows="error (RMS) in bfloat16 against float64, whose result has RMS 1",
-        measure=errors,
-        verdict=lambda v: true_if(v["unrounded sum, %"].most < v["rounded sum, %"].least),
-    ),
-    Claim(
-        name="unrounded-stream",
-        says="The residual stream itself is the same in both forms.",
-        source="follows from the formulas",
-        shows="values of the new stream that differ, bfloat16",
-        measure=streams,
-        verdict=lambda v: true_if(v["values of the stream that differ, %"].most == 0),
-    ),
-    Claim(
-        name="in-place-same",
-        says="Written over its inputs, the fused form gives the same bits.",
-        source=CIRCULATES,
-        shows="largest difference of both results, float32 and bfloat16",
-        measure=in_place,
-        verdict=lambda v: true_if(v["largest difference"].most == 0),
-    ),
-    Claim(
-        name="lost-updates",
-        says="A bfloat16 residual stream loses small updates.",
-        source=CIRCULATES,
-        shows="updates up to 0.4 that change a stream of values near 300 (their neighbours are 2 "
-        "apart)",
-        measure=lost,
-        verdict=lambda v: true_if(v["updates that arrive, %"].most < 10),
-    ),
-]

@@ -4,9 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from cs_basics.norms import LayerNorm, RMSNorm
-from lab.claims.claim import Claim, Intervals, Values, true_if
+from lab.claims.claim import Intervals, Values, claim
 from lab.claims.draws import largest, normal
-from lab.claims.sources import IOFFE, SHEN, ZHANG
 
 SAMPLES, LENGTH, D = 4, 10, 16
 MOMENTUM = 0.1
@@ -43,12 +42,17 @@ def norms() -> dict[str, nn.Module]:
     return {"BatchNorm": BatchNorm(D), "LayerNorm": LayerNorm(D), "RMSNorm": RMSNorm(D)}
 
 
+def moved(x: Tensor, changed: Tensor, *part: int | slice) -> Values:
+    """Return how far a part of the output moves."""
+    return {name: largest((norm(changed) - norm(x))[part]) for name, norm in norms().items()}
+
+
 def other_samples(seed: int) -> Values:
     """How far the output of the first sample moves when the others change."""
     x = normal(seed, SAMPLES, LENGTH, D).float()
     changed = x.clone()
     changed[1:] = 1 + 2 * normal(seed + 1, SAMPLES - 1, LENGTH, D)
-    return {name: largest(norm(changed)[0] - norm(x)[0]) for name, norm in norms().items()}
+    return moved(x, changed, 0)
 
 
 def padding(seed: int) -> Values:
@@ -56,7 +60,7 @@ def padding(seed: int) -> Values:
     x = normal(seed, SAMPLES, LENGTH, D).float()
     padded = x.clone()
     padded[1:, LENGTH // 2 :] = 0.0
-    return {name: largest(norm(padded)[0] - norm(x)[0]) for name, norm in norms().items()}
+    return moved(x, padded, 0)
 
 
 def gradient_of_others(seed: int) -> Values:
@@ -81,78 +85,27 @@ def later_positions(seed: int) -> Values:
     x = normal(seed, SAMPLES, LENGTH, D).float()
     changed = x.clone()
     changed[:, 1:] *= 3
-    return {name: largest(norm(changed)[:, 0] - norm(x)[:, 0]) for name, norm in norms().items()}
+    return moved(x, changed, slice(None), 0)
 
 
+@claim("batchnorm-batch-of-one", lambda v: v["BatchNorm"].most < 1e-06 and v["RMSNorm"].least > 0.9)
 def batch_of_one(seed: int) -> Values:
     """RMS of the output for a batch of one sample with one position."""
     x = normal(seed, 1, 1, D).float()
     return {name: norm(x).square().mean().sqrt().item() for name, norm in norms().items()}
 
 
-def is_of_batch_norm_alone(values: Intervals) -> str:
+def is_of_batch_norm_alone(values: Intervals) -> bool:
     """Judge "BatchNorm does, the others do not"."""
     others = (values["LayerNorm"], values["RMSNorm"])
-    return true_if(values["BatchNorm"].least > 1e-2 and all(o.most < 1e-6 for o in others))
+    return values["BatchNorm"].least > 1e-2 and all(o.most < 1e-6 for o in others)
 
 
-TOY = f"{SAMPLES} samples of {LENGTH} positions, d = {D}"
-
-CLAIMS = [
-    Claim(
-        name=name,
-        says=says,
-        source=source,
-        shows=f"{shows}; {TOY}",
-        measure=measure,
-        verdict=is_of_batch_norm_alone,
-    )
-    for name, says, source, shows, measure in (
-        (
-            "batchnorm-couples",
-            "With BatchNorm the result for one sample depends on the others; with LayerNorm and "
-            "RMSNorm it does not.",
-            f"{IOFFE}, sec. 3",
-            "largest change of the first sample's output when the others change",
-            other_samples,
-        ),
-        (
-            "batchnorm-padding",
-            "With BatchNorm padding changes the results of the other samples.",
-            "circulates",
-            "largest change of the first sample's output when the others are padded with zeros",
-            padding,
-        ),
-        (
-            "batchnorm-gradients",
-            "With BatchNorm one sample's gradient reaches the others.",
-            IOFFE,
-            "gradient of the first sample's output by the others",
-            gradient_of_others,
-        ),
-        (
-            "batchnorm-modes",
-            "BatchNorm computes something else in evaluation than in training.",
-            f"{IOFFE}, sec. 3.1",
-            "largest difference of the two modes after one batch of mean 2",
-            two_modes,
-        ),
-        (
-            "batchnorm-looks-ahead",
-            "Over positions, BatchNorm lets a token see later ones, so it cannot be used in a "
-            "causal model.",
-            f"circulates; why batches of text suit it ill otherwise: {SHEN}",
-            "largest change of the first position's output when later positions change",
-            later_positions,
-        ),
-    )
-] + [
-    Claim(
-        name="batchnorm-batch-of-one",
-        says="BatchNorm cannot train on one sample of one position: all that is left is zero.",
-        source=f"circulates; {ZHANG}, sec. 2, on its dependence on the batch",
-        shows="RMS of the output",
-        measure=batch_of_one,
-        verdict=lambda v: true_if(v["BatchNorm"].most < 1e-6 and v["RMSNorm"].least > 0.9),
-    )
-]
+for _name, _measure in {
+    "couples": other_samples,
+    "padding": padding,
+    "gradients": gradient_of_others,
+    "modes": two_modes,
+    "looks-ahead": later_positions,
+}.items():
+    claim(f"batchnorm-{_name}", is_of_batch_norm_alone)(_measure)

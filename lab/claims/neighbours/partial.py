@@ -2,13 +2,24 @@
 
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import GatedRMSNorm, GroupRMSNorm, PartialRMSNorm
-from lab.claims.claim import Claim, Values, true_if
+from lab.claims.claim import Values, claim
 from lab.claims.draws import largest, normal
-from lab.claims.sources import CIRCULATES, DAO_GU, WU_HE, ZHANG
 
 D, VECTORS, FRACTION = 512, 20_000, 1 / 16
 
 
+@claim(
+    "partial-unbiased",
+    lambda v: (
+        "true of the mean square; the RMS comes out a little low"
+        if v["bias of the RMS, %"].is_below(0) and abs(v["bias of the mean square, %"].mean) < 1
+        else abs(v["bias of the RMS, %"].mean) < 0.1
+    ),
+)
+@claim(
+    "partial-spread",
+    lambda v: abs(v["spread of the RMS (std), %"].mean / v["1 / sqrt(2 k), %"].mean - 1) < 0.1,
+)
 def estimate(seed: int) -> Values:
     """Bias and spread of the partial RMS, relative to the RMS, for independent values."""
     norm, x = PartialRMSNorm(D, fraction=FRACTION), normal(seed, VECTORS, D)
@@ -23,6 +34,7 @@ def estimate(seed: int) -> Values:
     }
 
 
+@claim("partial-outlier", lambda v: v["partial, 1/16"].most < 1.1)
 def one_large(seed: int) -> Values:
     """RMS of the output where one coordinate that is not measured is 50 times as large."""
     x = normal(seed, 200, D)
@@ -36,6 +48,7 @@ def one_large(seed: int) -> Values:
     }
 
 
+@claim("group-of-one", lambda v: v["largest difference"].most < 1e-12)
 def one_group(seed: int) -> Values:
     """Difference of group RMSNorm with one group and RMSNorm."""
     x = normal(seed, 20, D)
@@ -46,6 +59,7 @@ def one_group(seed: int) -> Values:
     }
 
 
+@claim("group-scale", lambda v: v["group RMSNorm"].most < 1e-10 and v["RMSNorm"].least > 0.1)
 def scaled_group(seed: int) -> Values:
     """How far outputs move when one group of eight is multiplied by 100."""
     x = normal(seed, 20, D)
@@ -58,6 +72,13 @@ def scaled_group(seed: int) -> Values:
     }
 
 
+@claim(
+    "gate-order",
+    lambda v: (
+        abs(v["gate after: RMS"].mean - v["gate before: RMS"].mean)
+        < v["gate after: RMS"].half_width + v["gate before: RMS"].half_width + 0.001
+    ),
+)
 def gate_orders(seed: int) -> Values:
     """RMS of what comes out, with the gate after the norm and before it."""
     x, gate = normal(seed, 200, D), normal(seed + 1, 200, D)
@@ -66,66 +87,3 @@ def gate_orders(seed: int) -> Values:
         result = GatedRMSNorm(D, gate_first=gate_first).double()(x, gate)
         sizes[f"{name}: RMS"] = result.square().mean().sqrt().item()
     return sizes
-
-
-CLAIMS = [
-    Claim(
-        name="partial-unbiased",
-        says="The RMS of the first 6.25 % of the values estimates the RMS of all without bias.",
-        source=f"{ZHANG}, sec. 5, with independent values as its premise",
-        shows="over 20,000 vectors of 512 independent values, 32 of them measured",
-        measure=estimate,
-        verdict=lambda v: (
-            "true of the mean square; the RMS comes out a little low"
-            if v["bias of the RMS, %"].is_below(0) and abs(v["bias of the mean square, %"].mean) < 1
-            else true_if(abs(v["bias of the RMS, %"].mean) < 0.1)
-        ),
-        shown=("bias of the mean square, %", "bias of the RMS, %"),
-    ),
-    Claim(
-        name="partial-spread",
-        says="It is off by 1 / sqrt(2 k): 12 % for k = 32.",
-        source="follows for independent normal values",
-        shows="standard deviation of partial RMS / RMS",
-        measure=estimate,
-        verdict=lambda v: true_if(
-            abs(v["spread of the RMS (std), %"].mean / v["1 / sqrt(2 k), %"].mean - 1) < 0.1
-        ),
-        shown=("spread of the RMS (std), %", "1 / sqrt(2 k), %"),
-    ),
-    Claim(
-        name="partial-outlier",
-        says="Partial RMSNorm bounds its output like RMSNorm.",
-        source=CIRCULATES,
-        shows="RMS of the output where one coordinate that is not measured is 50 times as large",
-        measure=one_large,
-        verdict=lambda v: true_if(v["partial, 1/16"].most < 1.1),
-    ),
-    Claim(
-        name="group-of-one",
-        says="Group RMSNorm with one group is RMSNorm.",
-        source="definition",
-        shows="largest difference over 20 vectors; float64",
-        measure=one_group,
-        verdict=lambda v: true_if(v["largest difference"].most < 1e-12),
-    ),
-    Claim(
-        name="group-scale",
-        says="Group RMSNorm also forgets the scale of each group.",
-        source=f"follows from {WU_HE}",
-        shows="largest change when one group of eight is multiplied by 100; float64, eps = 0",
-        measure=scaled_group,
-        verdict=lambda v: true_if(v["group RMSNorm"].most < 1e-10 and v["RMSNorm"].least > 0.1),
-    ),
-    Claim(
-        name="gate-order",
-        says="Whether the gate comes before or after the norm makes no difference.",
-        source=f"{DAO_GU}: its code knows both orders",
-        shows="RMS of the output for independent normal x and gate",
-        measure=gate_orders,
-        verdict=lambda v: true_if(
-            abs(v["gate after: RMS"].mean - v["gate before: RMS"].mean)
-            < v["gate after: RMS"].half_width + v["gate before: RMS"].half_width + 1e-3
-        ),
-    ),
-]

@@ -9,9 +9,8 @@ from cs_basics.functional import silu
 from cs_basics.layers import Linear
 from cs_basics.norms import LayerNorm, RMSNorm
 from cs_basics.optim import AdamW
-from lab.claims.claim import FALSE, NOT_SEEN, Claim, Intervals, Values, true_if
+from lab.claims.claim import NOT_SEEN, Intervals, Values, Verdict, claim
 from lab.claims.draws import normal
-from lab.claims.sources import CIRCULATES
 
 D_IN, D_HIDDEN, SAMPLES, TESTED = 32, 128, 256, 4_096
 NOISE = 0.5
@@ -63,27 +62,15 @@ def error_when_fitted(norm: type[nn.Module], seed: int) -> float:
         return (network(unseen) - truth(unseen)).square().mean().item()
 
 
+def judge(values: Intervals) -> Verdict:
+    """Judge "the norm regularises"."""
+    found = values[DIFFERENCE]
+    return found.is_below(0) or (False if found.is_above(0) else NOT_SEEN)
+
+
+@claim("regularises", judge)
 def errors(seed: int) -> Values:
     """Error on unseen samples, each network as well fitted to the training samples."""
     seeds = range(TOYS * seed, TOYS * (seed + 1))
     found = {name: fmean(error_when_fitted(norm, s) for s in seeds) for name, norm in NORMS.items()}
     return found | {DIFFERENCE: found["RMSNorm"] - found["no norm"]}
-
-
-def judge(values: Intervals) -> str:
-    """Judge "the norm regularises"."""
-    found = values[DIFFERENCE]
-    return true_if(found.is_below(0), FALSE if found.is_above(0) else NOT_SEEN)
-
-
-CLAIMS = [
-    Claim(
-        name="regularises",
-        says="RMSNorm regularises: it makes a network overfit less.",
-        source=CIRCULATES,
-        shows="error on unseen samples of eight toys when half of the noise in 256 samples "
-        "has been learnt by heart, so that all are equally well fitted",
-        measure=errors,
-        verdict=judge,
-    )
-]

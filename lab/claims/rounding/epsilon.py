@@ -4,19 +4,16 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from matplotlib.axes import Axes
 from torch import Tensor, nn
 
 from cs_basics.norms import RMSNorm
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.presets import PRESETS
 from cs_basics.variants.model import build_model
-from lab.claims.claim import NOT_SEEN, Claim, Intervals, Values, true_if
-from lab.claims.draws import normal
-from lab.claims.sources import CIRCULATES
+from lab.claims.claim import NOT_SEEN, Values, claim
+from lab.claims.draws import normal, rms
 
 D, EPS = 512, 1e-5
-SIZES = tuple(10.0**power for power in range(-8, 2))
 
 
 def inside(x: Tensor) -> Tensor:
@@ -32,24 +29,38 @@ def outside(x: Tensor, eps: float = EPS) -> Tensor:
 FORMS: dict[str, Callable[[Tensor], Tensor]] = {"inside": inside, "outside": outside}
 
 
+@claim(
+    "eps-place-values",
+    lambda v: (
+        "true where RMS(x) is not far above sqrt(eps)"
+        if v["eps outside"].least > 2 * v["eps inside"].most
+        else NOT_SEEN
+    ),
+)
 def output_size(seed: int) -> Values:
     """RMS of what comes out, for a vector of RMS 0.001."""
     x = unit(seed) * 1e-3
     return {f"eps {name}": rms(form(x)) for name, form in FORMS.items()}
 
 
+@claim(
+    "eps-place-gradients",
+    lambda v: (
+        abs(v["eps outside, RMS 1e-08"].mean * EPS - 1) < 0.02
+        and abs(v["eps inside, RMS 1e-08"].mean * EPS**0.5 - 1) < 0.02
+    ),
+)
 def gradient_size(seed: int) -> Values:
-    """Largest stretching of a gradient on its way through, by the RMS of x."""
+    """How much a gradient grows on its way through, for a vector of RMS 1e-8."""
     values: dict[str, float] = {}
     for name, form in FORMS.items():
-        for size in SIZES:
-            x = (unit(seed) * size).requires_grad_()
-            cotangent = normal(seed + 1, D)
-            (found,) = torch.autograd.grad(form(x), x, cotangent)
-            values[f"eps {name}, RMS {size:g}"] = (found.norm() / cotangent.norm()).item()
+        x, cotangent = (unit(seed) * 1e-8).requires_grad_(), normal(seed + 1, D)
+        (found,) = torch.autograd.grad(form(x), x, cotangent)
+        values[f"eps {name}, RMS 1e-08"] = (found.norm() / cotangent.norm()).item()
     return values
 
 
+@claim("eps-place-at-zero", lambda v: all(interval.mean == 100 for interval in v.values()))
 def at_zero(_seed: int) -> Values:
     """Share of the gradient at the zero vector that is a number, not NaN."""
     values: dict[str, float] = {}
@@ -60,6 +71,7 @@ def at_zero(_seed: int) -> Values:
     return values
 
 
+@claim("eps-place-in-a-model", lambda v: v["change of the loss"].least > 0.001 or NOT_SEEN)
 def in_a_model(seed: int) -> Values:
     """Loss of a fresh model with eps inside, and with it moved outside."""
     plain = {"tie_embeddings": False, "head_bias": False, "value_residual": False}
@@ -88,64 +100,3 @@ def unit(seed: int) -> Tensor:
     """Return a vector of RMS 1."""
     x = normal(seed, D)
     return x / rms(x)
-
-
-def rms(x: Tensor) -> float:
-    """Return the root mean square."""
-    return x.square().mean().sqrt().item()
-
-
-def draw_gradients(axes: Axes, values: Intervals) -> None:
-    """Draw the stretching against the size of x."""
-    for name in FORMS:
-        axes.loglog(SIZES, [values[f"eps {name}, RMS {s:g}"].mean for s in SIZES], label=name)
-    axes.set_xlabel("RMS of x")
-    axes.set_ylabel("|gradient of x| / |gradient of the output|")
-    axes.legend(title=f"eps = {EPS:g}")
-
-
-CLAIMS = [
-    Claim(
-        name="eps-place-values",
-        says="Whether eps stands inside or outside the root matters.",
-        source=CIRCULATES,
-        shows="RMS of the output for a vector of RMS 0.001, eps = 1e-5, gain 1",
-        measure=output_size,
-        verdict=lambda v: (
-            "true where RMS(x) is not far above sqrt(eps)"
-            if v["eps outside"].least > 2 * v["eps inside"].most
-            else NOT_SEEN
-        ),
-    ),
-    Claim(
-        name="eps-place-in-a-model",
-        says="In a model the place of eps matters.",
-        source=CIRCULATES,
-        shows="change of a fresh own-text model's loss (nats) when eps = 1e-5 moves outside",
-        measure=in_a_model,
-        verdict=lambda v: true_if(v["change of the loss"].least > 1e-3, NOT_SEEN),
-    ),
-    Claim(
-        name="eps-place-gradients",
-        says="Near zero, eps outside the root lets gradients grow to 1 / eps, inside to "
-        "1 / sqrt(eps).",
-        source=CIRCULATES,
-        shows="factor by which a random gradient grows, eps = 1e-5: bounds 100,000 and 316",
-        measure=gradient_size,
-        verdict=lambda v: true_if(
-            abs(v["eps outside, RMS 1e-08"].mean * EPS - 1) < 0.02
-            and abs(v["eps inside, RMS 1e-08"].mean * EPS**0.5 - 1) < 0.02
-        ),
-        shown=("eps inside, RMS 1e-08", "eps outside, RMS 1e-08"),
-        draw=draw_gradients,
-    ),
-    Claim(
-        name="eps-place-at-zero",
-        says="Both places of eps are safe for a zero vector.",
-        source=CIRCULATES,
-        shows="gradients at x = 0 that are numbers (outside, the root's slope at 0 is infinite)",
-        measure=at_zero,
-        verdict=lambda v: true_if(all(interval.mean == 100 for interval in v.values())),
-        is_exact=True,
-    ),
-]

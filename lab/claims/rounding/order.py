@@ -4,9 +4,8 @@ import torch
 
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm
-from lab.claims.claim import Claim, Values, true_if
+from lab.claims.claim import Values, claim
 from lab.claims.draws import largest, normal
-from lab.claims.sources import CIRCULATES
 
 D = 512
 
@@ -32,45 +31,23 @@ def both_orders(seed: int, gain: torch.Tensor) -> Values:
     }
 
 
+@claim("cast-and-gain", lambda v: v["outputs that differ, %"].most < 0.1)
+@claim(
+    "llama-rounds-twice",
+    lambda v: (
+        v["largest error, cast first, in 2^-8"].least
+        > 1.2 * v["largest error, gain first, in 2^-8"].most
+    ),
+)
 def learned_gain(seed: int) -> Values:
     """Gains as training leaves them."""
     return both_orders(seed, 1 + 0.3 * normal(seed + 1, D).clamp(-2, 2))
 
 
+@claim(
+    "orders-agree-at-the-start",
+    lambda v: v["outputs that differ, %"].mean == 0,
+)
 def power_of_two(seed: int) -> Values:
     """Gains of 1/2, 1 and 2."""
     return both_orders(seed, 2.0 ** normal(seed + 1, D).clamp(-1, 1).round())
-
-
-CLAIMS = [
-    Claim(
-        name="cast-and-gain",
-        says="The order of cast and gain does not matter.",
-        source=CIRCULATES,
-        shows="RMSNorm (gain, then cast) and Llama's order (cast, then gain) in bfloat16, gains "
-        "about 1, against float64; one rounding may be off by 2^-8",
-        measure=learned_gain,
-        verdict=lambda v: true_if(v["outputs that differ, %"].most < 0.1),
-    ),
-    Claim(
-        name="llama-rounds-twice",
-        says="Casting before the gain rounds twice and is less exact.",
-        source=CIRCULATES,
-        shows="the same, errors in units of 2^-8, the most that one rounding costs",
-        measure=learned_gain,
-        verdict=lambda v: true_if(
-            v["largest error, cast first, in 2^-8"].least
-            > 1.2 * v["largest error, gain first, in 2^-8"].most
-        ),
-        shown=("largest error, gain first, in 2^-8", "largest error, cast first, in 2^-8"),
-    ),
-    Claim(
-        name="orders-agree-at-the-start",
-        says="At the start of training, where all gains are 1, both orders agree bit for bit.",
-        source="follows from binary floating point",
-        shows="outputs that differ where every gain is 1/2, 1 or 2",
-        measure=power_of_two,
-        verdict=lambda v: true_if(v["outputs that differ, %"].mean == 0),
-        shown=("outputs that differ, %",),
-    ),
-]

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lab.claims.claim import NOT_SEEN, Claim, Values, true_if
+from lab.claims.claim import NOT_SEEN, Values, claim
 from lab.claims.draws import largest, normal
-from lab.claims.sources import CIRCULATES
 from lab.timing import alternating_times
 
 ROWS, D, ROUNDS = 4096, 512, 51
@@ -23,6 +22,7 @@ def with_division(x: Tensor) -> Tensor:
     return x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + 1e-5)
 
 
+@claim("rsqrt-exact", lambda v: v["rsqrt"].least > 2 * v["sqrt and division"].most or NOT_SEEN)
 def errors(seed: int) -> Values:
     """Largest error of each form in float32, in units of 2^-24 (half a unit in the last place)."""
     x = normal(seed, 500, D)
@@ -46,28 +46,9 @@ def time_of(compiled: bool) -> Callable[[int], Values]:
     return measure
 
 
-CLAIMS = [
-    Claim(
-        name="rsqrt-exact",
-        says="rsqrt is an approximation and less exact than 1 / sqrt.",
-        source=f"{CIRCULATES}; true of some processors' instructions",
-        shows="largest error of the whole norm against float64, in units of 2^-24; float32",
-        measure=errors,
-        verdict=lambda v: true_if(v["rsqrt"].least > 2 * v["sqrt and division"].most, NOT_SEEN),
-    ),
-    *(
-        Claim(
-            name=f"rsqrt-fast-{how}",
-            says="rsqrt is faster than sqrt and division.",
-            source=CIRCULATES,
-            shows=f"ratio of medians of {ROUNDS} turns, 4,096 x 512, float32, forward, {how}",
-            measure=time_of(how == "compiled"),
-            is_timing=True,
-            verdict=lambda v: true_if(
-                v["time of rsqrt / time of sqrt and division"].is_below(0.97), NOT_SEEN
-            ),
-            needs="torch.compile" if how == "compiled" else "",
-        )
-        for how in ("eager", "compiled")
-    ),
-]
+for _how in ("eager", "compiled"):
+    claim(
+        f"rsqrt-fast-{_how}",
+        lambda v: v["time of rsqrt / time of sqrt and division"].is_below(0.97) or NOT_SEEN,
+        needs="torch.compile" if _how == "compiled" else "",
+    )(time_of(_how == "compiled"))

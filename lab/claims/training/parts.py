@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from cs_basics.transformer import TransformerBlock
 from cs_basics.variants.feed_forward import FeedForward
-from lab.claims.claim import NOT_SEEN, Claim, Values, true_if
-from lab.claims.sources import CIRCULATES, SHAZEER
+from lab.claims.claim import NOT_SEEN, Values, claim
 from lab.claims.training.quality import (
     D_MODEL,
     compared,
@@ -19,11 +18,11 @@ from lab.claims.trainings import Trained
 PLAIN = {"relu": "ReLU", "gelu": "GELU", "relu-squared": "ReLU squared"}
 
 
-def bits(runs: Mapping[str, Trained]) -> Values:
-    """Bits per byte of each run."""
-    return {name: run.bits_per_byte for name, run in runs.items()}
-
-
+@claim(
+    "dead-units",
+    lambda v: v["ReLU: dead units, %"].least > 10 or NOT_SEEN,
+    trains={PLAIN[kind]: {"ffn": kind, "d_ff": 4 * D_MODEL} for kind in ("relu", "relu-squared")},
+)
 @torch.no_grad()
 def dead_units(runs: Mapping[str, Trained]) -> Values:
     """Share of hidden units that are never above 0 on 64 validation sequences."""
@@ -46,35 +45,10 @@ def dead_units(runs: Mapping[str, Trained]) -> Values:
     return values
 
 
-CLAIMS = [
-    *(
-        compared(
-            f"swiglu-{kind}",
-            f"SwiGLU beats a feed-forward part with {name} at equal parameters.",
-            f"{SHAZEER}; published results disagree",
-            {"SwiGLU": {}, f"{name}, 4 d": {"ffn": kind, "d_ff": 4 * D_MODEL}},
-            first_is_better,
-        )
-        for kind, name in PLAIN.items()
-    ),
+for _kind, _name in PLAIN.items():
     compared(
-        "ffn-bias",
-        "Biases in the feed-forward part help.",
-        CIRCULATES,
-        {"with biases": {"ffn_bias": True}, "without": {}},
+        f"swiglu-{_kind}",
+        {"SwiGLU": {}, f"{_name}, 4 d": {"ffn": _kind, "d_ff": 4 * D_MODEL}},
         first_is_better,
-    ),
-    Claim(
-        name="dead-units",
-        says="Many units of a ReLU layer die in training.",
-        source=CIRCULATES,
-        shows="hidden units that are never above 0 on 64 validation sequences, after the small "
-        "training; true: more than 10 %",
-        trains={
-            PLAIN[kind]: {"ffn": kind, "d_ff": 4 * D_MODEL} for kind in ("relu", "relu-squared")
-        },
-        measure=dead_units,
-        verdict=lambda v: true_if(v["ReLU: dead units, %"].least > 10, NOT_SEEN),
-        cost="long",
-    ),
-]
+    )
+compared("ffn-bias", {"with biases": {"ffn_bias": True}, "without": {}}, first_is_better)

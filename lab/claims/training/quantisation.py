@@ -1,13 +1,12 @@
 """int8 for the outputs of a trained model's norms, with a single scale or one per feature."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from lab.claims.claim import NOT_SEEN, Claim, Values, true_if
+from lab.claims.claim import NOT_SEEN, Values, claim
 from lab.claims.looking import changed_outputs
-from lab.claims.sources import CIRCULATES, DETTMERS
 from lab.claims.trainings import Trained
 
 STEPS = 127
@@ -29,12 +28,29 @@ def rounded(x: Tensor, step: Tensor) -> Tensor:
     return (x / step).round().clamp(-STEPS, STEPS) * step
 
 
-FORMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "per tensor": per_tensor,
-    "per feature": per_feature,
-}
+FORMS = {"per tensor": per_tensor, "per feature": per_feature}
 
 
+@claim(
+    "int8-per-tensor",
+    lambda v: (
+        v["RMSNorm, per tensor"].least > 50
+        or ("not seen" if v["RMSNorm, per tensor"].most < 50 else "true of some seeds")
+    ),
+    trains=RUNS,
+)
+@claim(
+    "int8-per-feature",
+    lambda v: (
+        all(v[f"{n}, per feature"].mean < v[f"{n}, per tensor"].mean for n in RUNS) or NOT_SEEN
+    ),
+    trains=RUNS,
+)
+@claim(
+    "int8-rmsnorm-worse",
+    lambda v: v["RMSNorm, per tensor"].least > v["LayerNorm, per tensor"].most or NOT_SEEN,
+    trains=RUNS,
+)
 def losses(runs: Mapping[str, Trained]) -> Values:
     """How much the loss grows, in thousandths of a nat."""
     values: dict[str, float] = {}
@@ -47,6 +63,7 @@ def losses(runs: Mapping[str, Trained]) -> Values:
     return values
 
 
+@claim("outlier-features", lambda v: v["RMSNorm"].least > 20 or NOT_SEEN, trains=RUNS)
 @torch.no_grad()
 def outliers(runs: Mapping[str, Trained]) -> Values:
     """Largest value over RMS of what comes out of a norm, worst norm; normal values: about 5."""
@@ -63,58 +80,3 @@ def outliers(runs: Mapping[str, Trained]) -> Values:
             model(run.sequences()[:64, :-1])
         values[name] = max(ratios)
     return values
-
-
-SHOWS = "int8 outputs of all norms after the small training"
-
-CLAIMS = [
-    Claim(
-        name="int8-per-tensor",
-        says="Behind a norm one int8 scale for all features ruins the model: features are coupled.",
-        source=f"circulates; {DETTMERS} sees outlier features from 6.7 B parameters on",
-        shows=f"growth of the validation loss, thousandths of a nat, {SHOWS}",
-        trains=RUNS,
-        measure=losses,
-        verdict=lambda v: true_if(
-            v["RMSNorm, per tensor"].least > 50,
-            "not seen" if v["RMSNorm, per tensor"].most < 50 else "true of some seeds",
-        ),
-        cost="long",
-        shown=("RMSNorm, per tensor", "LayerNorm, per tensor"),
-    ),
-    Claim(
-        name="int8-per-feature",
-        says="A scale for each feature loses less than one for all.",
-        source=CIRCULATES,
-        shows=f"the same; {SHOWS}",
-        trains=RUNS,
-        measure=losses,
-        verdict=lambda v: true_if(
-            all(v[f"{n}, per feature"].mean < v[f"{n}, per tensor"].mean for n in RUNS), NOT_SEEN
-        ),
-        cost="long",
-    ),
-    Claim(
-        name="int8-rmsnorm-worse",
-        says="RMSNorm quantises worse than LayerNorm, because it does not centre.",
-        source=CIRCULATES,
-        shows="the same, one scale for all",
-        trains=RUNS,
-        measure=losses,
-        verdict=lambda v: true_if(
-            v["RMSNorm, per tensor"].least > v["LayerNorm, per tensor"].most, NOT_SEEN
-        ),
-        cost="long",
-        shown=("RMSNorm, per tensor", "LayerNorm, per tensor"),
-    ),
-    Claim(
-        name="outlier-features",
-        says="Norms leave outlier features: values 20 times as large as the rest.",
-        source=f"circulates; {DETTMERS} for models from 6.7 B parameters on",
-        shows="largest value / RMS of what comes out of any norm, after the small training",
-        trains=RUNS,
-        measure=outliers,
-        verdict=lambda v: true_if(v["RMSNorm"].least > 20, NOT_SEEN),
-        cost="long",
-    ),
-]

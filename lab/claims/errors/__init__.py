@@ -1,1 +1,0 @@
-"""Errors that circulate, each with what is right and a program that shows it."""
