@@ -37,7 +37,7 @@ from cs_basics.run.updates import make_updates
 from cs_basics.training import Batch, TrainingDivergedError, Update
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.head_bias import set_head_bias
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 from .models import llama
 from .worker import answer_all
@@ -138,7 +138,7 @@ def make_ours(config: TrainConfig) -> Training:
     dtype = resolve_dtype(config.run.dtype, CPU)
     rows = config.data.batch_size
     torch.manual_seed(0)
-    model = accelerate(build_model(config.model))
+    model = accelerate(Transformer)(config.model)
     optimizer = make_optimizer(model, config, is_fast=True)
     shape = (rows, config.model.context_length, config.model.d_model)
     dropout = Dropout(model, config.optim.dropout, shape, config.optim.dropout_from)

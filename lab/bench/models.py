@@ -16,7 +16,7 @@ from cs_basics.run.updates import make_updates
 from cs_basics.training import Batch
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 
 functional = nn.functional
 
@@ -29,7 +29,7 @@ SHAPE = ModelConfig(
 def ours(shape: ModelConfig = SHAPE) -> TransformerLM:
     """Return the book's model of a shape, always with the same weights."""
     torch.manual_seed(0)
-    return build_model(shape)
+    return Transformer(shape)
 
 
 def llama(shape: ModelConfig = SHAPE, dtype: torch.dtype = torch.float32) -> Any:  # noqa: ANN401

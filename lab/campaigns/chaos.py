@@ -27,7 +27,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics, read_samples
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.stories.grammar import write_stories
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 from lab import ROOT
 
 SETTINGS = shlex.split("""
@@ -111,7 +111,7 @@ def damaged(folder: RunFolder, number: int) -> str:
 def state_of(folder: RunFolder, steps: int) -> dict[str, Any]:
     """Return all that a run ended with, but for what depends on the clock."""
     config, checkpoint = folder.read_config(), read_checkpoint(folder.checkpoint_of(steps))
-    model = build_model(config.model)
+    model = Transformer(config.model)
     optimizer = make_optimizer(model, config)
     checkpoint.load_into(model, optimizer)
     clocks = ("perf/", "elapsed", "num_metrics_bytes")

@@ -10,7 +10,7 @@ from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.updates import make_updates
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 from lab.claims.claim import NOT_SEEN, Intervals, Values, Verdict, claim
 from lab.claims.draws import normal
 from lab.claims.norm_calls import calls_of, norms
@@ -61,9 +61,7 @@ def training_step(compiled: bool) -> Callable[[int], Values]:
 def step_of(config: TrainConfig, seed: int, compiled: bool) -> Callable[[], None]:
     """Return an update of a fresh model, always with the same batch."""
     torch.manual_seed(seed)
-    model = build_model(config.model)
-    if compiled:
-        model = accelerate(model)
+    model = (accelerate(Transformer) if compiled else Transformer)(config.model)
     loss_of = make_loss_function(model, torch.float32)
     if compiled:
         loss_of = torch.compile(loss_of, dynamic=False)
@@ -81,7 +79,7 @@ def step_of(config: TrainConfig, seed: int, compiled: bool) -> Callable[[], None
 def one_token(seed: int) -> Values:
     """Time of the forward pass of one token, RMSNorm / LayerNorm, eager."""
     torch.manual_seed(seed)
-    models = [build_model(CONFIG.replace(norm=norm).model) for norm in ("rmsnorm", "layernorm")]
+    models = [Transformer(CONFIG.replace(norm=norm).model) for norm in ("rmsnorm", "layernorm")]
     ids = torch.randint(CONFIG.model.vocab_size, (1, 1))
     with torch.no_grad():
         one, other = alternating_times([lambda m=m: m(ids) for m in models], 101)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from cs_basics.functional import cross_entropy
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 from lab.claims.claim import Values, claim
 
 Placement = Literal["pre", "post"]
@@ -25,7 +25,7 @@ SHAPE = ModelConfig(
 def fresh(placement: Placement, num_layers: int, seed: int) -> TransformerLM:
     """Return a model as it is initialised."""
     torch.manual_seed(seed)
-    return build_model(dataclasses.replace(SHAPE, placement=placement, num_layers=num_layers))
+    return Transformer(dataclasses.replace(SHAPE, placement=placement, num_layers=num_layers))
 
 
 def loss_of(model: TransformerLM, seed: int) -> Tensor:

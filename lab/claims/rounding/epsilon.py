@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from cs_basics.norms import RMSNorm
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.presets import PRESETS
-from cs_basics.variants.model import build_model
+from cs_basics.variants.model import Transformer
 from lab.claims.claim import NOT_SEEN, Values, claim
 from lab.claims.draws import normal, rms
 
@@ -77,7 +77,7 @@ def in_a_model(seed: int) -> Values:
     plain = {"tie_embeddings": False, "head_bias": False, "value_residual": False}
     config = PRESETS["own-text"][1].replace(**plain).model
     torch.manual_seed(seed)
-    model, seen = build_model(config), list[float]()
+    model, seen = Transformer(config), list[float]()
     ids = torch.randint(config.vocab_size, (2, config.context_length + 1))
     loss_of = make_loss_function(model, torch.float32)
     with torch.no_grad():

@@ -1,14 +1,13 @@
 """What the residual stream, the gains and the logits look like after training."""
 
+import dataclasses
 from collections.abc import Mapping
 from functools import partial
 
 import torch
 
-from cs_basics.norms import RMSNorm
 from cs_basics.study.microscope.reading import Reading, read
-from cs_basics.variants.model import build_model
-from cs_basics.variants.norms import LlamaRMSNorm
+from cs_basics.variants.model import Transformer
 from lab.claims.claim import NOT_SEEN, Values, claim
 from lab.claims.looking import gained_norms
 from lab.claims.rounding.epsilon import replace_output
@@ -108,13 +107,10 @@ def eps_moved(runs: Mapping[str, Trained]) -> Values:
 def other_order(runs: Mapping[str, Trained]) -> Values:
     """Share of logits and likeliest tokens, in bfloat16, that Llama's order of cast changes."""
     (run,) = runs.values()
-    model = run.model().bfloat16()
-    ids = run.sequences()[:64]
-    before = model(ids[:, :-1]).detach()
-    for norm in gained_norms(model).values():
-        assert isinstance(norm, RMSNorm)
-        norm.__class__ = LlamaRMSNorm
-    after = model(ids[:, :-1]).detach()
+    model, ids = run.model(), run.sequences()[:64]
+    other = Transformer(dataclasses.replace(run.config.model, norm="rmsnorm-llama"))
+    other.load_state_dict(model.state_dict())
+    before, after = (one.bfloat16()(ids[:, :-1]).detach() for one in (model, other))
     differ = (before != after).double().mean().item()
     choice = (before.argmax(-1) != after.argmax(-1)).double().mean().item()
     return {"logits that differ, %": 100 * differ, "likeliest tokens that differ, %": 100 * choice}
@@ -140,7 +136,7 @@ def logits(runs: Mapping[str, Trained]) -> Values:
     values: dict[str, float] = {}
     for name, run in runs.items():
         torch.manual_seed(run.config.run.seed)
-        fresh = read(build_model(run.config.model), run.sequences()[:64, :-1], step=0)
+        fresh = read(Transformer(run.config.model), run.sequences()[:64, :-1], step=0)
         values[f"{name}, fresh"] = max(fresh.score_largest)
         values[f"{name}, trained"] = max(reading_of(run).score_largest)
     return values

@@ -51,4 +51,3 @@ for _kind, _name in PLAIN.items():
         {"SwiGLU": {}, f"{_name}, 4 d": {"ffn": _kind, "d_ff": 4 * D_MODEL}},
         first_is_better,
     )
-compared("ffn-bias", {"with biases": {"ffn_bias": True}, "without": {}}, first_is_better)

@@ -48,15 +48,8 @@ def compared(
 
 compared("quality-layernorm", {"LayerNorm": LAYERNORM, "RMSNorm": {}})
 compared("quality-bias", {"LayerNorm": LAYERNORM, "without bias": {"norm": "layernorm-no-bias"}})
-compared(
-    "quality-partial-6",
-    {"RMSNorm": {}, "partial, 1/16": {"norm": "partial-rmsnorm", "norm_fraction": 1 / 16}},
-)
-compared(
-    "quality-partial-12",
-    {"RMSNorm": {}, "partial, 1/8": {"norm": "partial-rmsnorm", "norm_fraction": 1 / 8}},
-)
-compared("quality-group", {"RMSNorm": {}, "group, 8": {"norm": "group-rmsnorm", "norm_groups": 8}})
+compared("quality-partial-6", {"RMSNorm": {}, "partial, 1/16": {"norm": "partial-rmsnorm"}})
+compared("quality-group", {"RMSNorm": {}, "group, 8": {"norm": "group-rmsnorm"}})
 compared("quality-qk-norm", {"RMSNorm": {}, "with QK-norm": {"qk_norm": True}})
 compared("quality-gemma", {"RMSNorm": {}, "1 + weight": {"norm": "rmsnorm-gemma"}})
 compared(
