@@ -74,7 +74,9 @@ Results = Mapping[str, Result]
 def measure() -> Iterator[Row]:
     """Measure the main contenders, our steps one by one, and how the lead grows."""
     main = race(MAIN)
-    yield from main_rows(main, matmul_rate(torch.bfloat16, torch.device("cpu")))
+    peak = matmul_rate(torch.bfloat16, torch.device("cpu"))
+    assert peak is not None
+    yield from main_rows(main, peak)
     before = None
     for name, result in race(STEPS).items():  # The peer is the step before.
         yield Row(name, result.tokens_per_s, "tokens/s", before and before.tokens_per_s)
