@@ -195,6 +195,7 @@ def _finish(
     folder, tokenizer, run = trainer.folder, trainer.corpus.tokenizer, trainer.config.run
     draw_losses(log, folder)
     model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
+    logger.info("writing samples")
     samples = write_samples(model, tokenizer, folder.samples, run, is_fast=trainer.is_fast)
     folder.page.unlink(missing_ok=True)  # After a resume it would hold older weights.
     if make_page is not None:

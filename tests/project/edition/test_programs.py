@@ -93,9 +93,10 @@ def test_a_program_of_another_style_graduates(
         zip(jobs, inside(program, *({"argv": argv} for argv in jobs.values())), strict=True)
     )
     assert {name: did for name, did in done.items() if did["code"] != 0} == {}
-    assert losses_of(killed)[-1] == pytest.approx(losses_of(whole)[-1], rel=1e-6)
+    # torch loads whatever an optimizer keeps in float64 as float32.
+    assert losses_of(killed)[-1] == pytest.approx(losses_of(whole)[-1], rel=1e-4)
     loss = json.loads(done["evaluate"]["out"])["loss"]
-    assert loss == pytest.approx(losses_of(whole)[-1], rel=1e-5)
+    assert loss == pytest.approx(losses_of(killed)[-1], rel=1e-5)
     written = done["generate"]["out"].rstrip()
     assert written_by_transformers(transformers, llama) == written
     assert written_in(chromium, page) == written
