@@ -29,9 +29,8 @@ from cs_basics.run.progress import OnProgress
 TERMINAL_INTERVAL_S = 0.1
 FILE_INTERVAL_S = 10.0
 ROOT = Path(__file__).parents[1]
-GIVEN = (
-    *("cs_basics/__init__.py", "cs_basics/generate.py", "cs_basics/training.py"),
-    *("cs_grader", "given", "scripts"),
+GIVEN = re.compile(
+    r"(cs_grader|given|scripts|.*site-packages)/|cs_basics/(__init__|generate|training)\.py"
 )
 """What of the student edition is not the student's."""
 MOST_FRAMES = 6
@@ -108,10 +107,9 @@ def _lines_of_the_student(error: Exception) -> list[str]:
 
 def is_students(path: Path) -> bool:
     """Whether a file is the student's: any of an edition that is not given."""
-    is_edition = (ROOT / "given").is_dir()
-    is_ours = any(path.is_relative_to(ROOT / given) for given in GIVEN)
-    is_here = path.is_relative_to(ROOT) and "site-packages" not in path.parts
-    return is_edition and is_here and not is_ours
+    if not (ROOT / "given").is_dir() or not path.is_relative_to(ROOT):
+        return False
+    return not GIVEN.match(path.relative_to(ROOT).as_posix())
 
 
 def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -5,7 +5,6 @@ no file that the grader replaces anyway.
 """
 
 import ast
-import textwrap
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,9 +76,8 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
         print(f"  {path.as_posix():<48} {(root / path).stat().st_size:>9,} bytes")
     print("\nleft out:")
     for reason in dict.fromkeys(reason for _, reason in left_out):
-        places = ", ".join(path.as_posix() for path, why in left_out if why == reason)
-        line = f"  {reason}: {places}"
-        print(textwrap.fill(line, 100, subsequent_indent="    ", break_on_hyphens=False))
+        places = (path.as_posix() for path, why in left_out if why == reason)
+        print(f"  {reason}: {', '.join(places)}")
 
 
 def check_adapters(root: Path) -> None:

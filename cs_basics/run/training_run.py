@@ -173,7 +173,7 @@ def _train_and_watch(
         try:
             with StopSignals() as stop:
                 trainer.run(log, stop, report)
-            logger.info("evaluating on the whole validation text")
+            logger.info("evaluating on the whole validation text, then writing samples")
             result = trainer.validate(log, on_progress=on_progress)
             if report is not None:
                 _finish(trainer, log, report, make_page)
@@ -195,7 +195,6 @@ def _finish(
     folder, tokenizer, run = trainer.folder, trainer.corpus.tokenizer, trainer.config.run
     draw_losses(log, folder)
     model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
-    logger.info("writing samples")
     samples = write_samples(model, tokenizer, folder.samples, run, is_fast=trainer.is_fast)
     folder.page.unlink(missing_ok=True)  # After a resume it would hold older weights.
     if make_page is not None:

@@ -439,7 +439,6 @@ def test_library_follows_the_rule_but_for_kernels_and_microscope():
     exempt = [part for name in folders for part in ("--except", f"cs_basics/{name}")]
     finished = check("cs_basics", *exempt)
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert finished.stdout.startswith("cs_basics: nothing forbidden in ")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
     command = " ".join(makefile.partition("-m cs_grader.policy ")[2].partition("\n")[0].split())
     assert command == " ".join(["cs_basics", *exempt])
