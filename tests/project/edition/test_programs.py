@@ -1,7 +1,7 @@
 """Whole programs in other people's styles graduate: every point, and all the way to a browser.
 
-Two that combine several styles for `make test ARGS="-m ''"`; each by itself, which takes half an
-hour:
+Two that combine several styles for `make test ARGS="-m ''"`; each by itself, which takes some ten
+minutes:
 
     PROGRAMS=all make test ARGS="-m '' tests/project/edition/test_programs.py"
 """
