@@ -29,8 +29,10 @@ from cs_basics.run.progress import OnProgress
 TERMINAL_INTERVAL_S = 0.1
 FILE_INTERVAL_S = 10.0
 ROOT = Path(__file__).parents[1]
-GIVEN = ("__init__.py", "generate.py", "training.py")
-"""What the student edition's cs_basics holds that is not the student's."""
+GIVEN = re.compile(
+    r"(cs_grader|given|scripts|.*site-packages)/|cs_basics/(__init__|generate|training)\.py"
+)
+"""What of the student edition is not the student's."""
 MOST_FRAMES = 6
 CLEAR_LINE = "\r\x1b[K"
 
@@ -41,7 +43,7 @@ def run(main: Callable[..., None]) -> None:
     A bad flag, a bad input (ValueError, TypeError, OSError; OverflowError: too large a number), a
     program that fails and a function that is still to be written (NotImplementedError) become one
     line on stderr and exit code 2, Ctrl-C exit code 130. Whatever is raised in a student's code
-    (`_is_students`) is followed by the lines that led there. A reader that closes the pipe, such as
+    (`is_students`) is followed by the lines that led there. A reader that closes the pipe, such as
     `head`, ends the script quietly where it prints; where it logs, it goes on (`log_to_stdout`).
     """
     try:
@@ -90,24 +92,24 @@ def _lines_of_the_student(error: Exception) -> list[str]:
         path = Path(frame.filename)
         if not path.is_relative_to(ROOT) or "site-packages" in path.parts:
             continue
-        is_students = _is_students(path)
-        if not (shown or is_students):
+        is_theirs = is_students(path)
+        if not (shown or is_theirs):
             return []
         called = "called by " if shown else ""
         place = f"{path.relative_to(ROOT)}, line {frame.lineno}, in {frame.name}"
         shown.append(f"  {called}{place}\n    {frame.line}")
-        if not is_students:
+        if not is_theirs:
             break
     if len(shown) > MOST_FRAMES:
         shown[MOST_FRAMES - 1 : -1] = ["  ..."]
     return shown
 
 
-def _is_students(path: Path) -> bool:
-    """Whether a file is the student's: what stands in an edition's cs_basics and is not given."""
-    is_edition = (ROOT / "given").is_dir()
-    book = ROOT / "cs_basics"
-    return is_edition and path.is_relative_to(book) and path.relative_to(book).name not in GIVEN
+def is_students(path: Path) -> bool:
+    """Whether a file is the student's: any of an edition that is not given."""
+    if not (ROOT / "given").is_dir() or not path.is_relative_to(ROOT):
+        return False
+    return not GIVEN.match(path.relative_to(ROOT).as_posix())
 
 
 def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, Any]]:

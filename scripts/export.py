@@ -31,7 +31,7 @@ def main(
     check_can_write(out)
     num_parameters = export_llama(RunFolder(run_dir), out, checkpoint)
     print(f"{out}: {num_parameters:,} parameters in float32\n")
-    print("load it with transformers:\n")
+    print("load it with transformers (pip install transformers):\n")
     print("    from transformers import pipeline")
     print(f'    write = pipeline("text-generation", model="{out}")')
     print('    print(write("Once upon a time")[0]["generated_text"])')

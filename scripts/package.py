@@ -75,8 +75,9 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
     for path in packed:
         print(f"  {path.as_posix():<48} {(root / path).stat().st_size:>9,} bytes")
     print("\nleft out:")
-    for path, reason in left_out:
-        print(f"  {path.as_posix():<48} {reason}")
+    for reason in dict.fromkeys(reason for _, reason in left_out):
+        places = (path.as_posix() for path, why in left_out if why == reason)
+        print(f"  {reason}: {', '.join(places)}")
 
 
 def check_adapters(root: Path) -> None:
@@ -148,7 +149,7 @@ def reason_to_leave(path: Path, place: Path) -> str:
         return "not code"
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
-        return f"{size / 1e6:.1f} MB: too large for code"
+        return f"too large for code ({size / 1e6:.1f} MB)"
     # A table that a package reads lies beside its modules; a page or an exported model does not.
     is_in_a_package = len(place.parts) > 1 and any(path.parent.glob("*.py"))
     return "" if name.endswith(SOURCE) or is_in_a_package else "not source"

@@ -178,7 +178,7 @@ def _train_and_watch(
         try:
             with StopSignals() as stop:
                 trainer.run(log, stop)
-            logger.info("evaluating on the whole validation text")
+            logger.info("evaluating on the whole validation text, then writing samples")
             result = trainer.validate(log, on_progress=on_progress)
             if is_first:
                 samples = _finish(trainer, log, make_page)

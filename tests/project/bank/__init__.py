@@ -5,6 +5,12 @@
     limits.py        reads them, and runs the items of each
     __main__.py      runs some or all of them, and prints what each costs
 
+What a program does after the examination, as patches of edition/patches.py:
+
+    returned.txt     what is right in another form, and goes all the way (edition/test_bank.py)
+    programs.txt     whole programs in other people's styles (edition/test_programs.py, too)
+    downstream.txt   what breaks what comes later, each named by the rehearsal
+
 To add a limit, write it as a patch (tests/project/planted/plantings.py). After the file come the
 claim whose items it may fail, the most that it may cost, and words that the message must have:
 

@@ -19,6 +19,8 @@ import sys
 import traceback
 from pathlib import Path
 
+import patches
+
 SLOW_TO_IMPORT = (
     "torch._dynamo", "matplotlib.figure", "matplotlib.backends.backend_agg", "tyro", "einops",
     "jaxtyping", "regex", "safetensors.torch",
@@ -60,7 +62,8 @@ def do(job, edition, folder):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         if changes := job.get("changes"):
-            edition = changed(edition, folder / "edition", changes)
+            edition = shutil.copytree(edition, folder / "edition", symlinks=True)
+            patches.apply(changes, edition)
         if "argv" in job:
             answer = run_script(edition, *job["argv"])
         else:
@@ -120,19 +123,6 @@ class ForkedScript:
 
     def wait(self):
         return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
-
-
-def changed(edition, copy, changes):
-    """Copy what the student wrote, with places of it changed."""
-    shutil.copytree(edition / "cs_basics", copy / "cs_basics")
-    for name in ("given", "scripts"):
-        (copy / name).symlink_to(edition / name)
-    for file, old, new in changes:
-        path = copy / "cs_basics" / file
-        source = path.read_text(encoding="utf-8")
-        assert source.count(old) == 1, f"{file} holds {old!r} {source.count(old)} times"
-        path.write_text(source.replace(old, new), encoding="utf-8")
-    return copy
 
 
 def train(edition, folder, settings):

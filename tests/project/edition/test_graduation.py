@@ -19,7 +19,6 @@ def softmax(x, dim):
     weights = torch.exp(x - x.amax(-1, keepdim=True))
     return weights / weights.sum(-1, keepdim=True)
 '''
-ABSENT_ON_WINDOWS = ["resource", "fcntl", "pwd", "grp", "termios"]
 
 
 @pytest.mark.slow
@@ -79,9 +78,6 @@ def test_everything_runs(filled, inside, texts, tmp_path):
     jobs = {
         "train": [*training, "--run-dir", str(clear), "--fast", "off"],
         "train, compiled": [*training, "--run-dir", str(fast), "--fast", "auto"],
-        "generate": ["generate", str(clear), "--prompt", "Once", "--max-tokens", "9"],
-        "evaluate": ["evaluate", str(clear), "--text", valid, "--json"],
-        "export": ["export", str(clear), "--out", str(tmp_path / "llama")],
         "ablate": ["ablate", "lr", *ablation, "--out", str(tmp_path / "ablation")],
         "account": ["account", "stories"],
         "package": ["package", "--out", str(zipped)],
@@ -91,11 +87,9 @@ def test_everything_runs(filled, inside, texts, tmp_path):
         "--norm-eps": [*training, "--run-dir", str(tmp_path / "eps"), "--norm-eps", "0.1"],
         "--order": [*training, "--run-dir", str(tmp_path / "order"), "--order", "epochs"],
     }
-    hidden = {"train": ABSENT_ON_WINDOWS}
     results = inside(
         filled,
-        *({"argv": argv, "hidden": hidden.get(name, [])} for name, argv in jobs.items()),
-        *({"argv": argv} for argv in refused.values()),
+        *({"argv": argv} for argv in [*jobs.values(), *refused.values()]),
     )
     for name, finished in zip(jobs, results, strict=False):
         assert finished["code"] == 0, (name, finished)
@@ -104,9 +98,6 @@ def test_everything_runs(filled, inside, texts, tmp_path):
         assert reason in finished["err"]
         assert "Traceback" not in finished["err"]
     assert losses_of(fast) == pytest.approx(losses_of(clear), rel=1e-4)
-    assert results[2]["out"].startswith("Once")
-    assert json.loads(results[3]["out"])["loss"] == pytest.approx(losses_of(clear)[-1], rel=1e-5)
-    assert (tmp_path / "llama" / "model.safetensors").exists()
     page = (clear / "page.html").read_text(encoding="utf-8")
     for module in ("norms", "attention", "layers", "transformer", "tokenizer", "functional"):
         assert f'"file":"cs_basics/{module}.py"' in page, module

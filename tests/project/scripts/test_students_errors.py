@@ -60,6 +60,13 @@ def test_the_students_line_is_shown_and_the_call_that_led_to_it(edition, capsys)
     ]
 
 
+def test_a_file_beside_the_book_is_the_students_too(edition, capsys, tmp_path, monkeypatch):
+    (tmp_path / "cs_basics" / "optim.py").rename(tmp_path / "my_model.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(edition, "clip", importlib.import_module("my_model").clip)
+    assert said_of(edition.over, capsys)[1] == "  my_model.py, line 2, in clip"
+
+
 def test_of_a_long_way_there_the_ends_are_shown(edition, capsys):
     said = said_of(edition.deeply, capsys)
     assert said[1] == "  cs_basics/optim.py, line 2, in clip"

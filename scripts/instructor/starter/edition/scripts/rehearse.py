@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from cli import run
+from cli import ROOT, is_students, run
 
-from cs_basics import data
 from cs_basics.interop.llama import export_llama
 from cs_basics.interop.page_file import write_page
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
@@ -28,8 +27,6 @@ from cs_basics.run.training_run import train_run
 from cs_basics.run.writing import generate_texts
 from cs_basics.stories.grammar import write_stories
 
-YOURS = Path(data.__file__).parent
-ROOT = YOURS.parent
 TEXT = f"Once upon a time{END_OF_TEXT}\n\nZo\u00eb's  cat \u732b said: 12 mice!\n"
 # No two sizes are equal, so that no axis is taken for another.
 SIZES = {
@@ -168,7 +165,7 @@ def failure(part: Callable[[], object]) -> str | None:
         if isinstance(causes[0], NotImplementedError):
             raise causes[0] from None
         frames = [frame for cause in causes for frame in traceback.extract_tb(cause.__traceback__)]
-        yours = [frame for frame in frames if Path(frame.filename).parent == YOURS]
+        yours = [frame for frame in frames if is_students(Path(frame.filename))]
         ours = [frame for frame in frames if Path(frame.filename).is_relative_to(ROOT / "given")]
         at, said = (yours or ours or frames)[-1], " ".join(str(error).split())
         if not yours and (at.line or "").startswith("raise "):

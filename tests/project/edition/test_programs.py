@@ -1,0 +1,109 @@
+"""Whole programs in other people's styles graduate: every point, and all the way to a browser.
+
+Two that combine several styles for `make test ARGS="-m ''"`; each by itself, which takes some ten
+minutes:
+
+    PROGRAMS=all make test ARGS="-m '' tests/project/edition/test_programs.py"
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import patches
+import pytest
+from editions import ROOT, plain_environment, with_answers
+from test_graduation import SMALL, losses_of
+
+from cs_basics.run.config import END_OF_TEXT
+
+BANK = patches.read(ROOT / "tests" / "project" / "bank" / "programs.txt")
+STYLES = {change.title: change.places for change in BANK}
+COMBINED = [
+    ["fuses matrices", "no class for RoPE", "generators", "dictionaries anew"],
+    ["a module for each head", "wraps the tokenizer", "everything in the state dict", "nothing"],
+]
+PROMPT, NUM_TOKENS = "Once", "9"
+WRITING = ["--prompt", PROMPT, "--max-tokens", NUM_TOKENS, "--temperature", "0"]
+STEPS = ["--max-steps", "200", "--checkpoint-every", "40", "--eval-every", "200"]
+
+
+@pytest.fixture(
+    params=[[title] for title in STYLES] if os.environ.get("PROGRAMS") == "all" else COMBINED,
+    ids=" and ".join,
+)
+def program(request, filled, answers, tmp_path):
+    """The edition with a program of some styles in it."""
+    folder = with_answers(shutil.copytree(filled, tmp_path / "program", symlinks=True), answers)
+    for word in request.param:
+        (places,) = (STYLES[title] for title in STYLES if word in title)
+        patches.apply(places, folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("filled", ["independent"], indirect=True)
+def test_a_program_of_another_style_graduates(program, sit, inside, texts, tmp_path, chromium):
+    transformers = pytest.importorskip("transformers", reason="needs the transformers package")
+    rows = sit(program)
+    assert {item: row["message"] for item, row in rows.items() if row["outcome"] != "passed"} == {}
+
+    whole, killed, llama, page = (str(tmp_path / name) for name in ("a", "b", "llama", "p.html"))
+    train, valid = map(str, texts)
+    training = ["train", "debug", *SMALL, *STEPS, "--train-text", train, "--valid-text", valid]
+    checkpoint = tmp_path / "b" / "checkpoints" / "step-00000040.pt"
+    kill_at(checkpoint, program, *training, "--run-dir", killed)
+    jobs = {
+        "rehearse": ["rehearse"],
+        "train": [*training, "--run-dir", whole],
+        "resume": ["train", "debug", "--run-dir", killed, "--resume"],
+        "evaluate": ["evaluate", killed, "--text", valid, "--json"],
+        "export": ["export", killed, "--out", llama],
+        "share": ["share", killed, "--exact", "--out", page],
+        "generate": ["generate", killed, *WRITING],
+    }
+    done = dict(
+        zip(jobs, inside(program, *({"argv": argv} for argv in jobs.values())), strict=True)
+    )
+    assert {name: did for name, did in done.items() if did["code"] != 0} == {}
+    losses = [losses_of(tmp_path / name)[-1] for name in ("a", "b")]
+    losses.append(json.loads(done["evaluate"]["out"])["loss"])
+    # torch loads whatever an optimizer keeps in float64 as float32.
+    assert losses == pytest.approx(losses[:1] * 3, rel=1e-4)
+    written = done["generate"]["out"].rstrip()
+    assert written_by_transformers(transformers, llama) == written
+    assert written_in(chromium, page) == written
+
+
+def kill_at(path, folder, script, *arguments):
+    """Start a script and kill it as soon as there is a certain file."""
+    command = [sys.executable, f"scripts/{script}.py", *arguments]
+    with subprocess.Popen(command, cwd=folder, env=plain_environment()) as process:
+        while process.poll() is None and not path.exists():
+            time.sleep(0.01)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+
+
+def written_by_transformers(transformers, folder):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    prompt = tokenizer(f"{END_OF_TEXT}\n{PROMPT}", return_tensors="pt")
+    ids = model.generate(**prompt, do_sample=False, max_new_tokens=int(NUM_TOKENS))
+    return tokenizer.decode(ids[0], skip_special_tokens=True).strip()
+
+
+def written_in(browser, page):
+    browser.open(page)
+    browser.run("return glass.opened.then(() => true)")
+    for name, value in {"prompt": PROMPT, "temperature": "0", "maxTokens": NUM_TOKENS}.items():
+        browser.run("document.getElementById(arguments[0]).value = arguments[1]", name, value)
+    browser.click("#start")
+    status = "return document.querySelector('#write .status').textContent"
+    browser.wait(lambda: "per second" in browser.run(status))
+    assert browser.log_entries("browser") == []
+    return PROMPT + browser.run("return document.querySelector('#story').textContent").rstrip()
