@@ -19,6 +19,10 @@ TOLERANCE = 1e-5
 HARDLY_ANY = 1e-7
 """A decay that does not show: of 0 another item asks."""
 
+READ_OPTIONS = (
+    "If one group with fixed options is right: is every option read from the group, at every step?"
+)
+
 LIKE_A_LIST = {
     "generator": "any iterable may be given, here a generator",
     "groups": 'groups may be given, too: dicts with "params" and options of their own',
@@ -132,7 +136,7 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
         others["if all groups are given at the start; add_param_group may bring another one"] = {
             "added_after": None
         }
-    if any(g is None for row in gradients for g in row):
+    elif any(g is None for row in gradients for g in row):
         others["if every parameter has a gradient; one without has to be skipped"] = {
             "gradients": complete(gradients, groups)
         }
@@ -182,6 +186,7 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
                 scale=1.0,
                 mistakes=wrong,
                 trials=lambda: trials(observe),
+                hint=READ_OPTIONS if changes or any(len(group) > 1 for group in groups) else "",
             )
 
 
