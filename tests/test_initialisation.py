@@ -67,11 +67,12 @@ def causes_of(weight, mistakes):
 
 def expect_cut_off_normal(weight, sigma, name, mistakes):
     std, mean, largest = float(weight.std()), float(weight.mean()), float(np.abs(weight).max())
-    wrong = abs(std / (CUT_OFF * sigma) - 1) > 0.03 or largest > 3.01 * sigma
+    # Of 10,000 normal values, a hundred are larger than 2.5 sigma; of uniform ones, none.
+    is_cut_off = 2.5 * sigma < largest <= 3.01 * sigma
     causes = causes_of(weight, mistakes)
     if largest > 3.01 * sigma and abs(std / sigma - 1) < 0.03:
         causes = ["the initial weights are not truncated at 3 standard deviations"]
-    if wrong:
+    if not is_cut_off or abs(std / (CUT_OFF * sigma) - 1) > 0.03:
         finding = (
             f"{name}: a fresh weight has standard deviation {std:.4g} and reaches up to"
             f" {largest:.4g}, expected N(0, {sigma:.4g}^2) truncated at {3 * sigma:.4g}"
@@ -141,6 +142,7 @@ def test_embedding_starts_from_a_truncated_normal(observe, rng):
         * math.sqrt(2 / 460),
         "sigma is 0.02": 0.02 * CUT_OFF,
         "sigma is 1 / sqrt(d_model)": CUT_OFF / math.sqrt(60),
+        "weights are uniform: draw from a normal distribution": 1.0,
     }
     fresh = fresh_weights(observe, "run_embedding", case, [(400, 60)], [given])
     if is_left_open(fresh):

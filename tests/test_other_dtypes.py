@@ -189,7 +189,7 @@ def test_model_keeps_its_positions_apart_in_bfloat16(observe, rng):
     bfloat16 has no odd numbers from 257 on. The second pair of a head turns by 0.502 for each
     position, which is halfway between two numbers of bfloat16.
     """
-    settings = {"num_layers": 1, "num_heads": 8, "d_model": 32, "vocab_size": 16}
+    settings = {"num_layers": 1, "num_heads": 8, "d_model": 32, "d_ff": 128, "vocab_size": 16}
     case = model_case(rng, length=500, theta=3.97, **settings) | {"context_length": 500}
     for key, weight in case["weights"].items():
         weight *= np.float32(next((by for part, by in CALM if part in key), 1))
