@@ -7,7 +7,14 @@ import pytest
 from compare import expect, expect_equal, noting, runs
 from mistakes import encoding as mistakes
 from oracles import text as oracles
-from probes.text import decode, encode, encode_in_turns, encode_times, there_and_back
+from probes.text import (
+    decode,
+    encode,
+    encode_in_turns,
+    encode_stream,
+    encode_times,
+    there_and_back,
+)
 from texts import (
     AWKWARD,
     END,
@@ -103,12 +110,12 @@ def test_encode_returns_a_list_of_ints(observe):
         f"encode returned a {seen['container']}, expected a list of ints",
         "wrong-type",
     )
-    strange = [kind for kind in seen["kinds"] if kind != "int"]
-    expect(
-        not strange,
-        f"encode returned ids of type {', '.join(strange)}, expected int",
-        "wrong-type",
-    )
+    stream = observe(encode_stream, tokenizer=tokenizer(), line="dog", num_lines=1)
+    for name, kinds in (("encode", seen["kinds"]), ("encode_iterable", [stream["kind"]])):
+        strange = [kind for kind in kinds if kind != "int"]
+        expect(
+            not strange, f"{name} gave ids of type {', '.join(strange)}, expected int", "wrong-type"
+        )
 
 
 @pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN.keys())

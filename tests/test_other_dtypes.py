@@ -1,4 +1,4 @@
-"""Layers and models in other float types, as far as they support them."""
+"""Layers and models in each float type, as far as they support it: what they answer in which."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from test_layers import swiglu_case
 from test_transformer import block_case, model_case
 
 # Relative to the largest value. Some keep single results in 16 bits, others only the last one.
-TOLERANCES = {"float64": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
+TOLERANCES = {"float32": 1e-4, "float64": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
 
 REQUIRED = {("run_transformer_lm", "bfloat16")}
 """What may not refuse a dtype; RMSNorm, softmax and cross-entropy have items of their own."""
@@ -55,7 +55,7 @@ def examine(observe, function, dtype, case, oracle):
 
 @pytest.mark.problem("linear")
 @every_dtype
-def test_linear_is_right_in_other_dtypes(observe, rng, dtype):
+def test_linear_is_right_in_each_dtype(observe, rng, dtype):
     case = {
         "d_in": 6,
         "d_out": 4,
@@ -73,7 +73,7 @@ def test_linear_is_right_in_other_dtypes(observe, rng, dtype):
 
 @pytest.mark.problem("embedding")
 @every_dtype
-def test_embedding_is_right_in_other_dtypes(observe, rng, dtype):
+def test_embedding_is_right_in_each_dtype(observe, rng, dtype):
     case = {"vocab_size": 9, "d_model": 4, "weights": normal(rng, 9, 4)}
     case["token_ids"] = rng.integers(1, 8, (2, 3))
     examine(
@@ -87,7 +87,7 @@ def test_embedding_is_right_in_other_dtypes(observe, rng, dtype):
 
 @pytest.mark.problem("positionwise_feedforward")
 @every_dtype
-def test_swiglu_is_right_in_other_dtypes(observe, rng, dtype):
+def test_swiglu_is_right_in_each_dtype(observe, rng, dtype):
     case = swiglu_case(rng, 4)
     names = ["in_features", "w1_weight", "w2_weight", "w3_weight"]
     examine(
@@ -101,7 +101,7 @@ def test_swiglu_is_right_in_other_dtypes(observe, rng, dtype):
 
 @pytest.mark.problem("rope")
 @every_dtype
-def test_rope_is_right_in_other_dtypes(observe, rng, dtype):
+def test_rope_is_right_in_each_dtype(observe, rng, dtype):
     case = {"d_k": 4, "theta": 100.0, "max_seq_len": 16, "in_query_or_key": normal(rng, 2, 5, 4)}
     case["token_positions"] = np.arange(5)
     examine(
@@ -127,7 +127,7 @@ def test_rope_is_right_in_other_dtypes(observe, rng, dtype):
         ),
     ],
 )
-def test_multihead_is_right_in_other_dtypes(observe, rng, function, dtype):
+def test_multihead_is_right_in_each_dtype(observe, rng, function, dtype):
     case = {f"{name}_proj_weight": normal(rng, 8, 8) / 2 for name in "qkvo"}
     case |= {"d_model": 8, "num_heads": 2, "in_features": normal(rng, 2, 5, 8)}
 
@@ -157,7 +157,7 @@ def calmed(case):
 
 @pytest.mark.problem("transformer_block")
 @every_dtype
-def test_block_is_right_in_other_dtypes(observe, rng, dtype):
+def test_block_is_right_in_each_dtype(observe, rng, dtype):
     case = calmed(block_case(rng))
 
     def oracle(c):
@@ -168,7 +168,7 @@ def test_block_is_right_in_other_dtypes(observe, rng, dtype):
 
 @pytest.mark.problem("transformer_lm")
 @every_dtype
-def test_model_is_right_in_other_dtypes(observe, rng, dtype):
+def test_model_is_right_in_each_dtype(observe, rng, dtype):
     case = calmed(model_case(rng))
 
     def oracle(c):
