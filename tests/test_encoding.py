@@ -14,6 +14,7 @@ from probes.text import (
     encode_stream,
     encode_times,
     there_and_back,
+    tokenizer_arguments,
 )
 from texts import (
     AWKWARD,
@@ -149,6 +150,19 @@ def test_encode_does_not_merge_across_pretokens(observe, text):
 @pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD.keys())
 def test_encode_takes_awkward_text(observe, text):
     examine(observe, tokenizer(), [text])
+
+
+def test_tokenizer_leaves_its_arguments_alone(observe):
+    # Neither in the order of their lengths nor in that of the alphabet.
+    given = observe.fresh.tokenizer(tokenizer(["SECOND", "LONGEST", "END"]))
+    text = observe.fresh.text(f"{PROSE}END and SECOND")
+    changed = observe(tokenizer_arguments, tokenizer=given, text=text)["changed"]
+    expect(
+        not changed,
+        f"get_tokenizer changed its argument {' and '.join(changed)}: the caller still"
+        " needs it, copy it first",
+        "input-changed",
+    )
 
 
 def test_encode_keeps_tokenizers_apart(observe):

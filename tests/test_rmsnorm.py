@@ -6,7 +6,6 @@ from compare import (
     expect_close,
     expect_gradients,
     expect_learned,
-    expect_tensor,
     expect_unchanged,
     noting,
     report,
@@ -172,7 +171,6 @@ def test_rmsnorm_does_not_overflow_in_float16(observe, rng):
         arguments=case,
         dtypes={"in_features": "float16"},
     )["output"]
-    expect_tensor(seen, case["in_features"].shape, "run_rmsnorm", ["float16"])
     expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
     expect_close(
         seen,

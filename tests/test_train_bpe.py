@@ -346,10 +346,8 @@ def test_train_does_not_join_the_text_around_a_special_token(observe):
     examine(observe, (f"ab{END}cd " * 6 + "xy xy xy").encode(), 8, [END])
 
 
-@pytest.mark.parametrize(
-    "text", [PROSE, f"the{3 * ' lies upon the'}{END}"], ids=["without", "with"]
-)
-def test_train_lists_all_tokens_in_the_vocabulary(observe, text):
+def test_train_lists_all_tokens_in_the_vocabulary(observe):
+    text = f"the{3 * ' lies upon the'}{END}"
     check_vocab(*examine(observe, 2 * text.encode(), 6, [END, "<|pad|>"]))
 
 

@@ -32,6 +32,19 @@ def documents(rng, num_bytes, num_words, separator):
     return "".join(picks).encode()
 
 
+def examine(observe, **arguments):
+    seen = observe(train_bpe, **arguments)
+    expect(not seen["strange"], f"{NAME} returned {seen['strange']}", "wrong-type")
+    expect_equal(
+        seen["merges"],
+        oracles.train_bpe(**arguments),
+        f"{NAME}: merges",
+        given=arguments["text"],
+        hint="If small texts are right: is a large one split inside a character, a pre-token"
+        " or a special token before it is counted?",
+    )
+
+
 # A text is read in parts that end at special tokens: what if there are none in it?
 @pytest.mark.parametrize(
     ("special_tokens", "separator"), [([END, "<|pad|>"], END), (["<|pad|>"], "\n")], ids=str
@@ -39,17 +52,7 @@ def documents(rng, num_bytes, num_words, separator):
 def test_train_takes_a_text_of_megabytes(observe, rng, special_tokens, separator):
     text = documents(rng, 1_500_000, 300, separator)
     vocab_size = 256 + len(special_tokens) + 30
-    arguments = {"text": text, "vocab_size": vocab_size, "special_tokens": special_tokens}
-    seen = observe(train_bpe, **arguments)
-    expect(not seen["strange"], f"{NAME} returned {seen['strange']}", "wrong-type")
-    expect_equal(
-        seen["merges"],
-        oracles.train_bpe(**arguments),
-        f"{NAME}: merges",
-        given=text,
-        hint="If small texts are right: is a large one split inside a character, a pre-token"
-        " or a special token before it is counted?",
-    )
+    examine(observe, text=text, vocab_size=vocab_size, special_tokens=special_tokens)
 
 
 @pytest.mark.parametrize(
@@ -62,17 +65,7 @@ def test_train_counts_every_word_of_a_large_text(observe, rng, separator, repeat
     picks = rng.permutation(np.repeat(np.array(words, object), repeats))
     parts = np.array_split(picks, 400)
     text = "".join(f"{separator}.{''.join(part)}" for part in parts).encode()
-    arguments = {"text": text, "vocab_size": 290, "special_tokens": [END]}
-    seen = observe(train_bpe, **arguments)
-    expect(not seen["strange"], f"{NAME} returned {seen['strange']}", "wrong-type")
-    expect_equal(
-        seen["merges"],
-        oracles.train_bpe(**arguments),
-        f"{NAME}: merges",
-        given=text,
-        hint="If small texts are right: is a large one split inside a character, a pre-token"
-        " or a special token before it is counted?",
-    )
+    examine(observe, text=text, vocab_size=290, special_tokens=[END])
 
 
 def test_train_gives_the_same_in_parallel(observe, rng):
