@@ -111,8 +111,14 @@ def test_encode_returns_a_list_of_ints(observe):
         f"encode returned a {seen['container']}, expected a list of ints",
         "wrong-type",
     )
-    stream = observe(encode_stream, tokenizer=tokenizer(), line="dog", num_lines=1)
-    for name, kinds in (("encode", seen["kinds"]), ("encode_iterable", [stream["kind"]])):
+    kinds_of = {"encode": seen["kinds"]}
+
+    def stream():
+        return observe(encode_stream, tokenizer=tokenizer(), line="dog", num_lines=1)
+
+    if runs(stream):  # Whether it does is asked elsewhere.
+        kinds_of["encode_iterable"] = [stream()["kind"]]
+    for name, kinds in kinds_of.items():
         strange = [kind for kind in kinds if kind != "int"]
         expect(
             not strange, f"{name} gave ids of type {', '.join(strange)}, expected int", "wrong-type"

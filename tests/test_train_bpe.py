@@ -382,7 +382,7 @@ def test_train_leaves_the_special_tokens_alone(observe):
     specials = [*map(observe.fresh.special, ["<|bb|>", "<|long one|>", "<|a|>"])]
     text = observe.fresh.data(b"the dog<|bb|>lies")
     seen = observe(train_bpe, text=text, vocab_size=262, special_tokens=specials)
-    expect(not seen["strange"], f"run_train_bpe returned {seen['strange']}", "wrong-type")
+    check_kinds(seen)
     expect(
         not seen["changed"],
         "run_train_bpe changed special_tokens, which the caller still needs: copy the list first",
