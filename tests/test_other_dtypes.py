@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compare import expect, expect_close, expect_tensor, expect_unchanged
+from compare import expect, expect_close, expect_tensor, expect_unchanged, runs
 from oracles import model as oracles
 from probes.model import forward, forward_if_supported
 from test_layers import swiglu_case
@@ -195,7 +195,17 @@ def test_model_keeps_its_positions_apart_in_bfloat16(observe, rng):
         weight *= np.float32(next((by for part, by in CALM if part in key), 1))
         case["weights"][key] = oracles.rounded(weight, "bfloat16")
     dtypes = dict.fromkeys(case["weights"], "bfloat16")
-    seen = observe(forward, function="run_transformer_lm", arguments=case, dtypes=dtypes)["output"]
+
+    def ask(case, dtypes):
+        return observe(forward, function="run_transformer_lm", arguments=case, dtypes=dtypes)
+
+    short = case | {"in_indices": case["in_indices"][:, :5]}
+    try:
+        seen = ask(case, dtypes)["output"]
+    except Exception:
+        if runs(lambda: ask(short, {})) and not runs(lambda: ask(short, dtypes)):
+            return  # What runs in float32 alone is asked elsewhere.
+        raise
     arguments = (case[name] for name in ("num_layers", "num_heads", "rope_theta"))
     expected = oracles.transformer_lm(case["in_indices"], case["weights"], *arguments)
     name = "run_transformer_lm in bfloat16 at positions from 257 on"
@@ -205,7 +215,7 @@ def test_model_keeps_its_positions_apart_in_bfloat16(observe, rng):
     error = float(np.sqrt(np.mean((far - right) ** 2) / np.mean(right**2)))
     finding = f"{name}: logits are off by {error:.2g} of their size, allowed 0.1"
     if error >= 0.1:
-        wide = observe(forward, function="run_transformer_lm", arguments=case)["output"]
+        wide = ask(case, {})["output"]
         expect_close(wide, expected, f"{finding}; in float32, too", tolerance=1e-3)
     expect(
         error < 0.1,
