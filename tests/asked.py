@@ -110,10 +110,10 @@ def steps(inputs: Inputs) -> str:
         for group in inputs["groups"]
     ]
     told = [*groups, *(f"{name}={value}" for name, value in inputs["options"].items())]
-    rows = inputs["gradients"]
+    rows, first = inputs["gradients"], inputs.get("added_after") or 0
     missing = [(n, i) for n, row in enumerate(rows) for i, g in enumerate(row) if g is None]
     on_the_way = {
-        "no gradient at (step, parameter)": missing,
+        "no gradient at (step, parameter)": [place for place in missing if place[0] >= first],
         "lr at each step": inputs.get("rates"),
         "options set before each step": inputs.get("changes"),
         "saved and loaded after step": inputs.get("restart_after"),

@@ -19,6 +19,10 @@ TOLERANCE = 1e-5
 HARDLY_ANY = 1e-7
 """A decay that does not show: of 0 another item asks."""
 
+READ_OPTIONS = (
+    "If one group with fixed options is right: is every option read from the group, at every step?"
+)
+
 LIKE_A_LIST = {
     "generator": "any iterable may be given, here a generator",
     "groups": 'groups may be given, too: dicts with "params" and options of their own',
@@ -132,7 +136,7 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
         others["if all groups are given at the start; add_param_group may bring another one"] = {
             "added_after": None
         }
-    if any(g is None for row in gradients for g in row):
+    elif any(g is None for row in gradients for g in row):
         others["if every parameter has a gradient; one without has to be skipped"] = {
             "gradients": complete(gradients, groups)
         }
@@ -182,6 +186,7 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
                 scale=1.0,
                 mistakes=wrong,
                 trials=lambda: trials(observe),
+                hint=READ_OPTIONS if changes or any(len(group) > 1 for group in groups) else "",
             )
 
 
@@ -265,11 +270,6 @@ def test_adamw_adds_eps_outside_the_root(observe, rng):
     examine(observe, [{"params": parameters}], options, gradients)
 
 
-def test_adamw_gives_every_parameter_its_own_state(observe, rng):
-    parameters, gradients = draw(rng, [(3,), (2, 2), (), (1, 4)], steps=5)
-    examine(observe, [{"params": parameters}], OPTIONS, gradients)
-
-
 @pytest.mark.parametrize("given_as", ["list", "generator"])
 def test_adamw_takes_any_iterable_of_parameters(observe, rng, given_as):
     parameters, gradients = draw(rng, [(3,), (2,)], steps=3)
@@ -344,8 +344,9 @@ def test_adamw_counts_the_steps_of_each_parameter(observe, rng):
 @pytest.mark.parametrize("restart_after", [1, 3])
 def test_adamw_goes_on_from_its_saved_state(observe, rng, restart_after):
     parameters, gradients = draw(rng, [(3,), (2, 2)], steps=6)
-    groups = [{"params": parameters}]
-    examine(observe, groups, OPTIONS, gradients, restart_after=restart_after)
+    # A rate so small that the moments need not be exact, but have to be there.
+    options = {**OPTIONS, "lr": 5e-4}
+    examine(observe, [{"params": parameters}], options, gradients, restart_after=restart_after)
 
 
 def test_adamw_does_not_mind_another_optimizer(observe, rng):
@@ -391,9 +392,9 @@ def test_adamw_keeps_float64(observe, rng):
         examine(observe, [{"params": parameters}], OPTIONS, gradients)
 
 
-def test_adamw_has_a_place_for_each_parameter_in_a_model_of_many(observe, rng):
-    shapes = [(2,)] * 12 + [(2, 2)] * 4 + [(1,)]
-    parameters, gradients = draw(rng, shapes, steps=3)
+def test_adamw_gives_every_parameter_of_many_its_own_state(observe, rng):
+    shapes = [(2,)] * 12 + [(2, 2)] * 4 + [(1,), (), (1, 4)]
+    parameters, gradients = draw(rng, shapes, steps=5)
     examine(observe, [{"params": parameters}], OPTIONS, gradients)
 
 

@@ -267,7 +267,8 @@ def test_attention_of_a_query_that_sees_nothing_leaves_the_others_alone(observe,
 
 
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("float64", 1e-6), ("bfloat16", 3e-2), ("float16", 5e-3)]
+    ("dtype", "tolerance"),
+    [("float32", 1e-5), ("float64", 1e-6), ("bfloat16", 3e-2), ("float16", 5e-3)],
 )
 def test_attention_keeps_the_dtype(observe, rng, dtype, tolerance):
     case = attention_case(rng)

@@ -276,7 +276,7 @@ def test_train_keeps_text_that_is_not_nfc(observe):
     examine(observe, "cafe\u0301 caf\u00e9 cafe\u0301 \ufb01 \u212b \u00c5".encode() * 3, 20)
 
 
-@pytest.mark.parametrize("text", [b"a", b" ", b" a 1\n a 1\n", 2 * b" b c d", END.encode()])
+@pytest.mark.parametrize("text", [b"a", b" ", b" a 1\n a 1\n", 2 * b" b c d"])
 def test_train_takes_a_text_with_hardly_any_pairs(observe, text):
     fresh, special = observe.fresh.data(text), observe.fresh.special(END)
     if oracles.train_bpe(fresh, 256 + 1 + 50, [special]):
@@ -319,9 +319,10 @@ def test_train_counts_bytes_and_special_tokens_in_vocab_size(observe, num_merges
 
 
 def text_with(rng, specials, others=()):
-    """Words of different letters, no two of them without a space in between, and special tokens."""
-    words = [" the", " dog", " lies", " upon", *others, *specials]
-    return "".join(rng.choice(np.array(words, object), 150)).encode()
+    """Words of different letters with a space between them, or a special token and no space."""
+    words = ["the", "dog", "lies", "upon", *others]
+    between = [" ", " ", *specials]
+    return "".join(rng.choice(kind) for _ in range(100) for kind in (words, between)).encode()
 
 
 @pytest.mark.parametrize(
@@ -331,12 +332,12 @@ def test_train_stops_at_special_tokens_and_never_counts_them(observe, rng, speci
     examine(observe, text_with(rng, specials), 25, specials)
 
 
-@pytest.mark.parametrize("specials", [["[X]+(?", "a|b"], ["\u00e9\U0001f643"]])
+@pytest.mark.parametrize("specials", [["[x]+(?", "a|b"], ["\u00e9\U0001f643"]])
 def test_train_takes_symbols_for_special_tokens(observe, rng, specials):
-    examine(observe, text_with(rng, specials, [" [X]+ (?", " a b"]), 25, specials)
+    examine(observe, text_with(rng, specials, ["[x]+ (?", "a b"]), 25, specials)
 
 
-@pytest.mark.parametrize("specials", [["STOP", "STOPWORD"], ["STOPWORD", "STOP"]])
+@pytest.mark.parametrize("specials", [["pause", "pausetoo"], ["pausetoo", "pause"]])
 def test_train_takes_the_longest_special_token(observe, rng, specials):
     examine(observe, text_with(rng, specials), 25, specials)
 
@@ -345,18 +346,15 @@ def test_train_does_not_join_the_text_around_a_special_token(observe):
     examine(observe, (f"ab{END}cd " * 6 + "xy xy xy").encode(), 8, [END])
 
 
-@pytest.mark.parametrize("text", [PROSE, f"the dog{END}lies"], ids=["without", "with"])
-def test_train_lists_all_tokens_in_the_vocabulary(observe, text):
+def test_train_lists_all_tokens_in_the_vocabulary(observe):
+    text = f"the{3 * ' lies upon the'}{END}"
     check_vocab(*examine(observe, 2 * text.encode(), 6, [END, "<|pad|>"]))
 
 
-@pytest.mark.parametrize("documents", [True, False], ids=["documents", "no special token"])
-def test_train_gives_the_same_merges_on_a_longer_text(observe, rng, documents):
+def test_train_gives_the_same_merges_on_a_longer_text(observe, rng):
     words = [f" {word}" for word in PROSE.split()]
     chance = 1 / np.arange(1, len(words) + 1)
     picks = rng.choice(np.array(words, object), 12000, p=chance / chance.sum())
-    if documents:
-        picks[::40] = END
     examine(observe, "".join(picks).encode(), 40, [END])
 
 
@@ -384,7 +382,7 @@ def test_train_leaves_the_special_tokens_alone(observe):
     specials = [*map(observe.fresh.special, ["<|bb|>", "<|long one|>", "<|a|>"])]
     text = observe.fresh.data(b"the dog<|bb|>lies")
     seen = observe(train_bpe, text=text, vocab_size=262, special_tokens=specials)
-    expect(not seen["strange"], f"run_train_bpe returned {seen['strange']}", "wrong-type")
+    check_kinds(seen)
     expect(
         not seen["changed"],
         "run_train_bpe changed special_tokens, which the caller still needs: copy the list first",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from compare import (
+    AT_LEAST_FLOAT32,
     expect,
     expect_close,
     expect_gradients,
@@ -371,7 +372,7 @@ def test_model_does_not_see_the_future(observe, rng):
     later = observe(forward, function=MODEL, arguments=case)["output"]
     shape = (*case["in_indices"].shape, case["vocab_size"])
     for seen in (earlier, later):
-        expect_tensor(seen, shape, MODEL, ["float32"])
+        expect_tensor(seen, shape, MODEL, AT_LEAST_FLOAT32)
         expect(bool(np.isfinite(seen["values"]).all()), f"{MODEL}: not all logits are finite")
     difference = np.abs(earlier["values"][:, :3] - later["values"][:, :3]).max()
     expect(

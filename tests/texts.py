@@ -27,8 +27,8 @@ CORPUS = (
 
 PLAIN = {
     "one letter": "s",
-    "words": "The lazy dog jumps over the quick brown fox.",
-    "numbers": "In 1234 there were 56 of 007.",
+    "words": "the lazy dog jumps over the quick brown fox.",
+    "numbers": "in 1234 there were 56 of 007.",
     "repeats": "aaaaaaaaaaaa aaaaa aaaa aaa aa a",
     "prose": PROSE,
 }

@@ -183,12 +183,17 @@ def softmax_values(x: Array, dim: int) -> Answers:
     narrow = np.asarray(x, np.float32)
     naive = np.exp(narrow)
     shifted = np.exp(narrow - narrow.max())
+    top = narrow.max(dim, keepdims=True)
+    log_of_sum = np.log(np.exp(narrow - top).sum(dim, keepdims=True)) + top
     from_maximum = np.exp(wide(x) - wide(x).max(dim, keepdims=True))
     answers = {
         "the maximum is not subtracted first, so exp overflows or underflows": naive
         / naive.sum(dim, keepdims=True),
         "the maximum is taken over the whole tensor, not along dim, so slices underflow": shifted
         / shifted.sum(dim, keepdims=True),
+        "exp(x - logsumexp(x)) is taken, which rounds large x: subtract the maximum first": (
+            np.exp(narrow - log_of_sum)
+        ),
         "the sum runs over the whole tensor": [
             shifted / shifted.sum(),
             from_maximum / from_maximum.sum(),

@@ -155,8 +155,8 @@ def encode_stream(adapters: Any, tokenizer: Plain, line: str, num_lines: int) ->
     read_at_call = read
     written, furthest, kind = 0, 0, "int"
     for token in stream:
-        kind = type(token).__name__ if written == 0 else kind
-        written += 1
+        kind = type(token).__name__
+        written += len(ids_of([token]))
         furthest = max(furthest, read - written // ids_per_line)
     return {
         "kind": kind,

@@ -73,7 +73,7 @@ def optimize(
         optimizer.step()
         touched |= any(map(has_another_gradient, parameters, row))
         trail.append([plain(parameter) for parameter in parameters])
-    names = sorted(optimizer.param_groups[0].keys() - {"params"})
+    names = sorted(other.param_groups[0].keys() - {"params"})
     return {"trail": trail, "gradients_changed": bool(touched), "names": names}
 
 

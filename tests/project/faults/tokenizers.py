@@ -204,7 +204,7 @@ class CopiesAllIds(PlainTokenizer):
         return ids
 
 
-@tokenizer_fault("encode_iterable yields lists", "yields a list, expected int")
+@tokenizer_fault("encode_iterable yields lists", "gave a list in place of an id")
 class YieldsLists(PlainTokenizer):
     def encode_iterable(self, iterable):
         for number in super().encode_iterable(iterable):
