@@ -33,10 +33,10 @@ class RotaryPositionalEmbedding(nn.Module):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        del device
         if d_head % 2:
             raise ValueError(f"d_head={d_head} is odd: rotary embedding turns pairs of coordinates")
         self.theta, self.d_head, self.max_seq_len = theta, d_head, max_seq_len
+        del device
 
     def forward(
         self, x: Float[Tensor, "... seq {self.d_head}"], positions: Int[Tensor, "... seq"]

@@ -212,7 +212,7 @@ def test_rope_turns_bfloat16_by_exact_angles(observe, rng):
         seen["output"],
         oracles.rope(x, case["token_positions"], case["theta"]),
         "run_rope",
-        dtypes=["bfloat16", "float32"],
+        dtypes=["bfloat16", "float32", "float64"],
         tolerance=2e-2,
         hint="If float32 is right: are angles computed in bfloat16? It cannot hold 2047.",
     )
