@@ -81,13 +81,16 @@ def examine(observe, given, texts):
     given, texts = observe.fresh.tokenizer(given), [*map(observe.fresh.text, texts)]
     specials = given["special_tokens"] or []
     letters, rewritten = in_letters(specials)
-    safe = tokenizer(letters, given["merges"])
     has_symbols = any(special != oracles.regex.escape(special) for special in specials)
     with noting(
         "with special tokens of letters only; where they are part of a regular expression, escape"
         " them (regex.escape)",
         control=lambda: (
-            observe(encode, tokenizer=safe, texts=[*map(rewritten, texts)])
+            observe(
+                encode,
+                tokenizer=tokenizer(letters, given["merges"]),
+                texts=[*map(rewritten, texts)],
+            )
             if has_symbols
             else 1 / 0
         ),
