@@ -71,11 +71,13 @@ def main(
         raise ValueError(f"seed={seed} must be 0 to {MAX_SEED}")
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     folder = RunFolder(run_dir)
-    model = folder.load_model(resolve_device(device), checkpoint)
+    model = folder.load_model(resolve_device(device), checkpoint, is_fast=fast == "auto")
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     beginnings = [text for text in prompt for _ in range(num_samples)]
-    for hint in hints(prompt, tokenizer, folder.read_config().model.context_length):
-        print(f"hint: {hint}", file=sys.stderr)
+    for text in prompt:
+        num_tokens = len(tokenizer.encode(opening(text)))
+        for hint in hints(text, num_tokens, model.context_length):
+            print(f"hint: {hint}", file=sys.stderr)
     num_stories = len(beginnings)
     num_batches = -(-num_stories // batch_size)
     is_compiled = fast == "auto" and num_batches * max_tokens >= COMPILED_FROM

@@ -53,8 +53,7 @@ class TrainCommand(TrainConfig):
     """Resume from the newest undamaged checkpoint of --run-dir (none: of the newest run of this
     preset)."""
     page: bool = True
-    """Make page.html at the end, in which the model writes and can be looked into. None is made of
-    several models (--num-models)."""
+    """Make page.html at the end, in which the model writes and can be looked into."""
     warn: bool = True
     """Say what is odd about the texts."""
 

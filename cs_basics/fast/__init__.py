@@ -2,7 +2,7 @@
 
 `accelerate(thing)` returns what the two tables below name. It compares by identity, so that a class
 of the same name that somebody else wrote is never replaced; anything in neither is returned
-unchanged. The twin of a module is a subclass that overrides `forward` and has no parameters of its
+unchanged. The twin of a module is a subclass that computes the same and has no parameters of its
 own, so state dicts, optimizers and checkpoints are the book's; that of Transformer builds itself of
 twins. `compile_training` compiles the training step made of these parts. Every twin is tested for
 equality with what it replaces.

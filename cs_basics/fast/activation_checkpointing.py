@@ -1,9 +1,10 @@
 """Activation checkpointing: less memory for about a quarter more time."""
 
-from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import torch
+from einops import rearrange
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -16,16 +17,21 @@ def checkpoint_blocks(model: nn.Module) -> None:
     Args:
         model: A model with its blocks in a ModuleList.
     """
-    for blocks in model.modules():
-        if isinstance(blocks, nn.ModuleList):
-            for block in blocks:
-                block.forward = _recomputed(block.forward)
+    # The compiler refuses what changes inside a checkpoint, such as einops's list of the types that
+    # it has met: it meets them here.
+    for tensor in (torch.zeros(1), nn.Parameter(torch.zeros(1))):
+        rearrange(tensor, "one -> one")
+    for child in model.children():
+        if isinstance(child, nn.ModuleList):
+            for block in child:
+                # A bound method, so that a copy of the block calls the copy.
+                block.forward = MethodType(_recomputed, block)
+        else:
+            checkpoint_blocks(child)
 
 
-def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
-    def recomputed(*inputs: Any) -> Any:  # noqa: ANN401  as the block's own
-        if torch.is_grad_enabled():
-            return checkpoint(forward, *inputs, use_reentrant=False)
-        return forward(*inputs)
-
-    return recomputed
+def _recomputed(block: nn.Module, *inputs: Any, **options: Any) -> Any:  # noqa: ANN401  its own
+    forward = type(block).forward
+    if torch.is_grad_enabled():
+        return checkpoint(forward, block, *inputs, use_reentrant=False, **options)
+    return forward(block, *inputs, **options)

@@ -182,5 +182,8 @@ def attend_by_kernel(
 ) -> Float[Tensor, "... seq d_model"]:
     """Apply RoPE and attention in one operation."""
     rope = attention.rope
-    cos, sin = (rope.cos, rope.sin) if isinstance(rope, TabledRoPE) else (None, None)
+    if rope is None:
+        return kernel(qkv, None, None, attention.num_heads, num_kv_heads)
+    assert isinstance(rope, TabledRoPE)
+    cos, sin = rope.cos, rope.sin
     return kernel(qkv, cos, sin, attention.num_heads, num_kv_heads)

@@ -26,11 +26,12 @@ from cs_basics.fast.layers import FusedSwiGLU
 from cs_basics.fast.rope import TabledRoPE, tabled
 from cs_basics.fast.transformer import FastTransformer
 from cs_basics.functional import scaled_dot_product_attention, silu
-from cs_basics.layers import SwiGLU
+from cs_basics.layers import Linear, SwiGLU
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import Block, PostNormBlock, SandwichBlock
 from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
+from cs_basics.variants.head_bias import BiasedLinear
 from cs_basics.variants.model import Transformer
 from cs_basics.variants.value_residual import ValueResidualBlock, mix
 
@@ -38,6 +39,7 @@ MODELS = {TransformerLM, Transformer, FastTransformer}
 BLOCKS = {TransformerBlock, Block, PostNormBlock, SandwichBlock, ValueResidualBlock}
 ATTENTIONS = {CausalSelfAttention, GroupedQueryAttention, FlashAttention}
 FEED_FORWARD = {SwiGLU, FusedSwiGLU, FeedForward}
+LINEARS = {Linear, BiasedLinear}
 
 
 class KVCache:
@@ -279,7 +281,13 @@ class DecodingLM(nn.Module):
 
 def can_decode(model: Any) -> bool:  # noqa: ANN401  any model
     """Tell whether a model has no parts but those known here: a subclass may compute otherwise."""
-    return type(model) in MODELS and all(
-        type(block) in BLOCKS and type(block.attn) in ATTENTIONS and type(block.ffn) in FEED_FORWARD
-        for block in model.layers
+    return (
+        type(model) in MODELS
+        and all(
+            type(block) in BLOCKS
+            and type(block.attn) in ATTENTIONS
+            and type(block.ffn) in FEED_FORWARD
+            for block in model.layers
+        )
+        and {type(part) for part in model.modules() if isinstance(part, Linear)} <= LINEARS
     )

@@ -5,7 +5,7 @@ import logging
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -78,13 +78,15 @@ class MetricsLog:
         path: The metrics.jsonl; None: nothing is stored.
         num_bytes: Length of the file when the checkpoint was saved that the run resumes from. Rows
             after that belong to updates that will be repeated, and are removed.
-        sinks: Where rows go; more can be appended to the attribute of this name.
+
+    Attributes:
+        sinks: Where rows go; to be appended to.
     """
 
-    def __init__(self, path: Path | None, num_bytes: int = 0, sinks: Iterable[Sink] = ()) -> None:
+    def __init__(self, path: Path | None, num_bytes: int = 0) -> None:
         self.rows: list[Row] = []
         self.samples: list[Sample] = []
-        self.sinks = list(sinks)
+        self.sinks: list[Sink] = []
         self._file = None
         if path is not None:
             self._file = path.open("a", encoding="utf-8")

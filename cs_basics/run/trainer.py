@@ -35,6 +35,7 @@ from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
 from cs_basics.run.updates import make_updates
 from cs_basics.training import Batch, TrainingDivergedError, Update
+from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.head_bias import set_head_bias
 from cs_basics.variants.model import Transformer
@@ -59,6 +60,20 @@ def make_dropout(model: nn.Module, config: TrainConfig, num_rows: int) -> Dropou
     """Give a model the masks of dropout for micro-batches of num_rows sequences."""
     shape = (num_rows, config.model.context_length, config.model.d_model)
     return Dropout(model, config.optim.dropout, shape, config.optim.dropout_from)
+
+
+def flops_per_token(model: nn.Module, sizes: ModelConfig) -> float:
+    """Return the operations that training needs for a token.
+
+    Model FLOPs as Chowdhery et al. 2022, appendix B (https://arxiv.org/abs/2204.02311) count them:
+    two for each weight of a matrix product and two for each score and each weighted value of
+    attention, three times for forward and backward.
+    """
+    tables = [] if sizes.tie_embeddings else embedding_tables(model, sizes)
+    looked_up = {id(table) for table in tables}
+    weights = (p.numel() for p in model.parameters() if p.dim() == 2 and id(p) not in looked_up)
+    scores = 2 * sizes.num_layers * sizes.d_q * sizes.context_length
+    return 6.0 * (sum(weights) + scores)
 
 
 class Trainer:
@@ -89,7 +104,7 @@ class Trainer:
         self.device = resolve_device(config.run.device)
         self.dtype = resolve_dtype(config.run.dtype, self.device)
         self.peak_flops_per_s = matmul_rate(self.dtype, self.device)
-        # Tensor parallelism knows the book's layers only.
+        # Fast layers read weights past the layers that tensor parallelism puts in their places.
         self.is_fast = config.run.fast == "auto" and self.data_world is world
         seed_all(config.run.seed)  # After the measurements, which draw numbers, too.
         self.model = make_model(config, self.device, is_fast=self.is_fast)
@@ -97,6 +112,7 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)
         self.dropout = make_dropout(self.model, config, self.micro_batch_size)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
+        self.flops_per_token = flops_per_token(self.model, config.model)
         self.layout = lay_out(self.model, self.optimizer, config, world)
         self.plain_loss_of = self.loss_of = make_loss_function(self.model, self.dtype)
         self.step = 0
@@ -290,8 +306,8 @@ class Trainer:
             )
             self.recent_losses = []
         if self.step % run.eval_every == 0:
-            self.validate(log, run.eval_tokens)
             self.sample(log)
+            self.validate(log, run.eval_tokens)
             self.speed.restart()
         # The last state is saved by `run`.
         is_old = self.clock.elapsed_s - self.saved_s >= MAX_UNSAVED_S
@@ -321,23 +337,8 @@ class Trainer:
             performance["perf__peak_memory_mb"] = memory
         if self.peak_flops_per_s is not None:
             peak = self.peak_flops_per_s * self.world.size
-            performance["perf__mfu"] = tokens_per_s * self.flops_per_token() / peak
+            performance["perf__mfu"] = tokens_per_s * self.flops_per_token / peak
         return performance
-
-    def flops_per_token(self) -> float:
-        """Return the operations that training needs for a token.
-
-        Model FLOPs as Chowdhery et al. 2022, appendix B (https://arxiv.org/abs/2204.02311) count
-        them: two for each weight of a matrix product and two for each score and each weighted
-        value of attention, three times for forward and backward.
-        """
-        sizes = self.config.model
-        tables = [] if sizes.tie_embeddings else embedding_tables(self.model, sizes)
-        looked_up = {id(table) for table in tables}
-        parts = (p for p in self.model.parameters() if p.dim() == 2 and id(p) not in looked_up)
-        scores = 2 * sizes.num_layers * sizes.d_q * sizes.context_length
-        num_shares = self.world.size // self.data_world.size
-        return 6.0 * (num_shares * sum(p.numel() for p in parts) + scores)
 
     def next_batch(self) -> Batch:
         """Return this process's rows of the next batch, and draw the dropout masks for them.

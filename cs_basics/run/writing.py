@@ -15,17 +15,16 @@ def opening(text: str) -> str:
     return f"{END_OF_TEXT}\n{text}"
 
 
-def hints(prompts: Sequence[str], tokenizer: Tokenizer, context_length: int) -> Iterator[str]:
-    """Yield what a user may not expect of these prompts."""
-    for text in prompts:
-        if text.endswith(" "):
-            yield f"{text[-40:]!r} ends in a blank, which belongs to the next word: leave it out"
-        num_read = max(context_length - 1, 1)
-        if (num_tokens := len(tokenizer.encode(opening(text)))) > num_read:
-            yield (
-                f"the prompt has {num_tokens:,} tokens, and the model reads the last {num_read:,} "
-                f"(context_length={context_length:,})"
-            )
+def hints(text: str, num_tokens: int, context_length: int) -> Iterator[str]:
+    """Yield what a user may not expect of a prompt, which has so many tokens."""
+    if text.endswith(" "):
+        yield f"{text[-40:]!r} ends in a blank, which belongs to the next word: leave it out"
+    num_read = max(context_length - 1, 1)
+    if num_tokens > num_read:
+        yield (
+            f"the prompt has {num_tokens:,} tokens, and the model reads the last {num_read:,} "
+            f"(context_length={context_length:,})"
+        )
 
 
 def generate_rows(

@@ -122,7 +122,8 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
     seed_all(config.run.seed)
     forget_peak_memory(trainer.device)
     trainer.clock = _clock(config.run)
-    with MetricsLog(folder.metrics, sinks=[Console()]) as log:
+    with MetricsLog(folder.metrics) as log:
+        log.sinks.append(Console())
         diverged_at = _train(trainer, log)
         minutes = trainer.clock.elapsed_s / 60
         peak_mb = peak_memory_mb(trainer.device)
@@ -261,15 +262,16 @@ def _largest_activation(trainer: Trainer) -> float:
         return forward_and_measure
 
     # No hooks: a model that calls `block.forward(x)` goes past them.
-    forwards = [(block, block.forward) for block in trainer.model.layers]
-    for block, forward in forwards:
-        block.forward = measured(forward)
+    own = [dict(vars(block)) for block in trainer.model.layers]
+    for block in trainer.model.layers:
+        block.forward = measured(block.forward)
     try:
         inputs = ids.view(-1, length).to(trainer.device)
         trainer.plain_loss_of(inputs, inputs)
     finally:
-        for block, forward in forwards:
-            block.forward = forward
+        for block, before in zip(trainer.model.layers, own, strict=True):
+            del block.forward
+            vars(block).update(before)
     return torch.stack(largest).max().item()
 
 

@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 MAX_CONTEXT_LENGTH = 1 << 20
-"""RoPE keeps a row of angles for each position; a larger number comes from a damaged file."""
+"""fast/rope.py keeps a row of angles for each position; more comes from a damaged file."""
 
 NUM_GROUPS = 8
 """Groups of coordinates of group-rmsnorm, which normalises each by itself."""
@@ -70,6 +70,7 @@ class ModelConfig:
     of the training text (cs_basics/variants/head_bias.py)."""
 
     def __post_init__(self) -> None:
+        self._check_choices()
         for name in ("vocab_size", "context_length", "d_model", "d_ff", "num_layers", "num_heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -93,6 +94,13 @@ class ModelConfig:
             raise ValueError(
                 f"value_residual=True needs placement=pre, not placement={self.placement}"
             )
+
+    def _check_choices(self) -> None:
+        for entry in fields(self):
+            value, choices = getattr(self, entry.name), get_args(entry.type)
+            if get_origin(entry.type) is Literal and value not in choices:
+                known = ", ".join(choices)
+                raise ValueError(f"{entry.name}={value!r} is unknown: choose one of {known}")
 
     def _check_heads(self) -> None:
         if self.head_dim is None and self.d_model % self.num_heads:

@@ -45,7 +45,7 @@ class Transformer(TransformerLM):
     """The language model that a ModelConfig describes.
 
     With the defaults of ModelConfig it is the book's: the same parts, the same initial weights and
-    the same state dict. Its forward pass is always the book's.
+    the same state dict. Its forward pass is the book's in any case.
 
     Args:
         config: The sizes and the choices.
@@ -72,7 +72,7 @@ class Transformer(TransformerLM):
             )
         self.token_embeddings = self.kind(Embedding)(config.vocab_size, config.d_model, **where)
         self.layers = nn.ModuleList(
-            self.make_block(config, number, rope, where) for number in range(config.num_layers)
+            self.make_block(number, rope, where) for number in range(config.num_layers)
         )
         # After post-norm blocks the stream is normalised already; "none" has no norms.
         has_final_norm = config.placement not in ("post", "none")
@@ -90,22 +90,18 @@ class Transformer(TransformerLM):
         return part
 
     def make_block(
-        self,
-        config: ModelConfig,
-        number: int,
-        rope: RotaryPositionalEmbedding | None,
-        where: dict[str, Any],
+        self, number: int, rope: RotaryPositionalEmbedding | None, where: dict[str, Any]
     ) -> TransformerBlock:
         """Build a block.
 
         Args:
-            config: The sizes and the choices.
             number: Which block it is, from 0.
             rope: The rotary embedding of all blocks; None for no positions.
             where: Device and dtype.
         """
+        config = self.config
         parts: dict[str, Any] = {
-            "attn": self.make_attention(config, rope, where),
+            "attn": self.make_attention(rope, where),
             "ffn": self.kind(FEED_FORWARD[config.ffn])(config.d_model, config.d_ff, **where),
         }
         names = ["ln1", "ln2"]
@@ -121,9 +117,10 @@ class Transformer(TransformerLM):
         return BLOCKS[config.placement](**parts)
 
     def make_attention(
-        self, config: ModelConfig, rope: RotaryPositionalEmbedding | None, where: dict[str, Any]
+        self, rope: RotaryPositionalEmbedding | None, where: dict[str, Any]
     ) -> CausalSelfAttention:
         """Build the attention of a block; arguments as in `make_block`."""
+        config = self.config
         has_other_heads = config.num_kv_heads is not None or config.head_dim is not None
         if not (has_other_heads or config.qk_norm or config.value_residual):
             kind = self.kind(CausalSelfAttention)
@@ -147,11 +144,5 @@ def make_norm(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> nn.Module:
-    """Build the norm of the residual stream that a configuration names.
-
-    Raises:
-        ValueError: There is no such norm.
-    """
-    if config.norm not in NORMS:
-        raise ValueError(f"norm={config.norm!r} is unknown: choose one of {', '.join(NORMS)}")
+    """Build the norm of the residual stream that a configuration names."""
     return NORMS[config.norm](config.d_model, config.norm_eps, device, dtype)

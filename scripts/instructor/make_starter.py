@@ -77,6 +77,7 @@ COPIED = {
     # students are given. It cannot train.
     "cs_basics/interop/page/*": "given/interop/page",
     "cs_basics/variants/config.py": "given/variants",
+    "cs_basics/fast/activation_checkpointing.py": "given/fast",
     "cs_basics/variants/dropout.py": "given/variants",
     # The from-scratch rule, so that it is told before the grading.
     "cs_grader/result.py": "cs_grader",

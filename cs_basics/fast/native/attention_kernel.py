@@ -25,6 +25,7 @@ from cs_basics.fast.attention import (
     has_qk_norm,
 )
 from cs_basics.fast.compilation import compiled_code_folder, processor
+from cs_basics.fast.rope import TabledRoPE
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ def can_use_kernel(attention: CausalSelfAttention) -> bool:
     weight, d_head = attention.q_proj.weight, attention.d_head
     return (
         not has_qk_norm(attention)
+        and isinstance(attention.rope, TabledRoPE | None)
         and weight.device.type == "cpu"
         and weight.dtype in NAMES
         and d_head % HEAD_STEP == 0

@@ -69,11 +69,12 @@ class Completer:
         batch.check_room(count)
         prompts = [read_prompt(one, model, tokenizer) for one in several]
         self._num_read = sum(map(len, prompts))
-        texts = [one for one in several if isinstance(one, str)]
+        longest, pairs = model.context_length, zip(several, prompts, strict=True)
+        told = [hints(text, len(ids), longest) for text, ids in pairs if isinstance(text, str)]
         self._head = {
             "id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion",
             "created": int(time.time()), "model": name,
-            "hints": list(hints(texts, tokenizer, model.context_length)),
+            "hints": [hint for one in told for hint in one],
         }  # fmt: skip
         self._choices = [
             Choice(

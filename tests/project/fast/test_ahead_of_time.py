@@ -178,6 +178,18 @@ def test_an_optimizer_imports_no_compiler():
     assert output_of(program) == "False"
 
 
+@pytest.mark.slow
+def test_checkpointed_activations_are_traced_in_a_process_that_has_computed_nothing():
+    program = (
+        "import json, sys\n"
+        "from cs_basics.fast.native.ahead_of_time_compiler import trace\n"
+        "job = {'config': json.load(sys.stdin), 'dtype': 'float32', 'num_rows': 2,\n"
+        "       'num_threads': 1, 'checkpoints_activations': True, 'drops': False}\n"
+        "print('backward' in trace(job, is_training=True))\n"
+    )
+    assert output_of(program) == "True"
+
+
 @pytest.fixture
 def model():
     return accelerate(Transformer)(CONFIG)

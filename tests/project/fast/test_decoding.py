@@ -16,6 +16,7 @@ from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product
 from cs_basics.fast.decoding import Decoder, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate
+from cs_basics.layers import Linear
 from cs_basics.variants.blocks import Block
 from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import Transformer
@@ -155,6 +156,9 @@ def test_of_a_model_with_unknown_parts_the_definition_writes(model):
     theirs.load_state_dict(model.state_dict())
     assert batch_generator(theirs) is None
     assert batch_generator(model) is generate_batch
+    other_head = copy.deepcopy(model)
+    other_head.lm_head = type("OwnLinear", (Linear,), {})(32, 50)
+    assert not can_decode(other_head)
     expected = list(generate(model, [1, 2], 8))
     assert list(generate_with_cache(theirs, [1, 2], 8)) == expected
     with pytest.raises(TypeError, match="Own has other parts than those known"):

@@ -72,7 +72,8 @@ def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_
 
 def test_a_row_is_shown_to_people(tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    with MetricsLog(tmp_path / "m.jsonl", sinks=[Console()]) as log:
+    with MetricsLog(tmp_path / "m.jsonl") as log:
+        log.sinks.append(Console())
         log.log(
             step=1200,
             train__loss=2.5,

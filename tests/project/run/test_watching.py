@@ -115,7 +115,8 @@ def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, capl
     fake = FailingWandb(broken)
     monkeypatch.setitem(sys.modules, "wandb", None if broken == "import" else fake)
     path = tmp_path / "metrics.jsonl"
-    with Wandb("online", CONFIG, tmp_path) as wandb, MetricsLog(path, sinks=[wandb]) as log:
+    with Wandb("online", CONFIG, tmp_path) as wandb, MetricsLog(path) as log:
+        log.sinks.append(wandb)
         for step in range(3):
             log.log(step=step, train__loss=1.0)
         wandb.log_results(tmp_path / "loss.png", ["a story"])

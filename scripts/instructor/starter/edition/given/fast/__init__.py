@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.utils.checkpoint import checkpoint
 
+from cs_basics.fast.activation_checkpointing import checkpoint_blocks as checkpoint_blocks
 from cs_basics.variants.config import ModelConfig
 
 Thing = TypeVar("Thing")
@@ -55,23 +55,6 @@ def compile_training(
             return compiled(inputs, targets)
 
     return loss_with_gradients
-
-
-def checkpoint_blocks(model: nn.Module) -> None:
-    """Keep only what enters each block and compute the rest again in the backward, in place."""
-    for blocks in model.modules():
-        if isinstance(blocks, nn.ModuleList):
-            for block in blocks:
-                block.forward = _recomputed(block.forward)
-
-
-def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
-    def recomputed(*inputs: Any) -> Any:  # noqa: ANN401  as the block's own
-        if torch.is_grad_enabled():
-            return checkpoint(forward, *inputs, use_reentrant=False)
-        return forward(*inputs)
-
-    return recomputed
 
 
 def batch_generator(model: nn.Module) -> Callable[..., Iterator[list[int | None]]] | None:
