@@ -1,5 +1,6 @@
 """Save and load the state of training. Tested by `make test ARGS="-k checkpoint"`."""
 
+import io
 import os
 from typing import IO
 
@@ -12,7 +13,7 @@ def save_checkpoint(
     model: nn.Module,
     optimizer: Optimizer,
     iteration: int,
-    out: str | os.PathLike[str] | IO[bytes],
+    out: str | os.PathLike[str] | IO[bytes] | io.BytesIO,
 ) -> None:
     """Write the weights, the optimizer's state and the number of updates made.
 
@@ -34,7 +35,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    src: str | os.PathLike[str] | IO[bytes], model: nn.Module, optimizer: Optimizer
+    src: str | os.PathLike[str] | IO[bytes] | io.BytesIO, model: nn.Module, optimizer: Optimizer
 ) -> int:
     """Put a saved state back into a model and its optimizer.
 

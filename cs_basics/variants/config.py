@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_origin
 
 MAX_CONTEXT_LENGTH = 1 << 20
-"""fast/rope.py keeps a row of angles for each position; more comes from a damaged file."""
+"""A table of angles has a row for each position; a larger number comes from a damaged file."""
 
 NUM_GROUPS = 8
 """Groups of coordinates of group-rmsnorm, which normalises each by itself."""

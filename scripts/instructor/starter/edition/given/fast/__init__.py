@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.fast.activation_checkpointing import checkpoint_blocks as checkpoint_blocks
 from cs_basics.variants.config import ModelConfig
 
 Thing = TypeVar("Thing")
@@ -55,6 +54,13 @@ def compile_training(
             return compiled(inputs, targets)
 
     return loss_with_gradients
+
+
+def checkpoint_blocks(model: nn.Module) -> None:
+    """Keep only what enters each block and compute the rest again in the backward, in place."""
+    from cs_basics.fast.activation_checkpointing import checkpoint_blocks
+
+    checkpoint_blocks(model)
 
 
 def batch_generator(model: nn.Module) -> Callable[..., Iterator[list[int | None]]] | None:
