@@ -214,23 +214,27 @@ class DecodingBlock(nn.Module):
         self.value_scales = getattr(block, "value_scales", None)
         self.attn = DecodingAttention(block.attn, rope, is_given_values=self.mixes_values)
         self.ffn = DecodingFeedForward(block.ffn)
-        # An empty Sequential returns what it is given.
-        norms, nothing = [block.ln1, block.ln2], [nn.Sequential(), nn.Sequential()]
-        is_post, is_sandwich = isinstance(block, PostNormBlock), isinstance(block, SandwichBlock)
-        self.before = nn.ModuleList(nothing if is_post else norms)
-        self.after = nn.ModuleList([block.ln1_after, block.ln2_after] if is_sandwich else nothing)
-        self.of_sum = nn.ModuleList(norms if is_post else nothing)
+        self.is_post = isinstance(block, PostNormBlock)
+        self.ln1, self.ln2 = block.ln1, block.ln2
+        self.ln1_after = getattr(block, "ln1_after", None)
+        self.ln2_after = getattr(block, "ln2_after", None)
 
     def forward(
         self, x: Float[Tensor, "batch new d_model"], first_values: Tensor | None, cache: KVCache
     ) -> tuple[Tensor, Tensor | None]:
         """Return the new residual stream, and the values of the first block if they are mixed."""
-        normed, values = self.before[0](x), None
+        normed, values = x if self.is_post else self.ln1(x), None
         if self.mixes_values:
             first_values, values = mix(self.attn.v_proj(normed), first_values, self.value_scales)
-        x = self.of_sum[0](x + self.after[0](self.attn(normed, cache, values)))
-        change = self.after[1](self.ffn(self.before[1](x)))
-        return self.of_sum[1](x + change), first_values
+        x = self.added(x, self.attn(normed, cache, values), self.ln1, self.ln1_after)
+        normed = x if self.is_post else self.ln2(x)
+        return self.added(x, self.ffn(normed), self.ln2, self.ln2_after), first_values
+
+    def added(self, x: Tensor, change: Tensor, norm: nn.Module, after: nn.Module | None) -> Tensor:
+        """Add what a part returned, with a norm after the part or after the sum if there is one."""
+        if self.is_post:
+            return norm(x + change)
+        return x + (change if after is None else after(change))
 
 
 class DecodingLM(nn.Module):
