@@ -54,8 +54,8 @@ def generate(
 ) -> Iterator[int]:
     """Continue a prompt, yielding each token as soon as it is drawn.
 
-    When the context is full, only its second half is kept: a model that remembers what it has read
-    (fast generation does) then reads anew after many tokens and not after each.
+    The model reads at most context_length tokens. When there are more, only the last half of that
+    is kept.
 
     Args:
         model: The language model.

@@ -132,9 +132,9 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     """Print the result of a run and its files."""
     print(f"\n{folder.samples.read_text(encoding='utf-8')}")
     print(
-        f"loss {result.loss:.4f} nats per token, {result.bits_per_byte:.4f} bits per byte, on the\n"
-        f"whole validation text ({result.num_tokens:,} tokens)\n"
+        f"loss {result.loss:.4f} nats per token, {result.bits_per_byte:.4f} bits per byte, on the"
     )
+    print(f"whole validation text ({result.num_tokens:,} tokens)\n")
     best, best_loss = folder.read_best()
     # Both on the same part of the text.
     losses = [row["val/loss"] for row in read_metrics(folder.metrics) if "val/loss" in row]
@@ -142,13 +142,13 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
         step = int(best.stem.removeprefix("step-"))
         print(f"The run has overfitted: at step {step:,} the loss was {best_loss:.4f} on part of")
         print("that text. --checkpoint best takes the model of that step.\n")
-    print(f"everything     {folder.path}\nreport         {folder.report}")
+    print(f"everything     {folder.path}")
+    print(f"report         {folder.report}")
     if folder.page.exists():
-        print(
-            f"page           {folder.page}: a double click, and the model writes there\n"
-            "               (it shows your code; scripts/share.py makes one without it)"
-        )
-    print(f"curve          {folder.plot}\nsamples        {folder.samples}")
+        print(f"page           {folder.page}: a double click, and the model writes there")
+        print("               (it shows your code; scripts/share.py makes one without it)")
+    print(f"curve          {folder.plot}")
+    print(f"samples        {folder.samples}")
     python = this_python()
     print(f"write more     {python} scripts/generate.py {folder.path} --prompt 'Once upon a time'")
     print(f"measure        {python} scripts/evaluate.py {folder.path} --text FILE")

@@ -128,7 +128,10 @@ def report_blocks(
 def _table(rows: list[Row]) -> Table:
     """Make a table of the latest value of each metric."""
     latest: Row = {name: value for row in rows for name, value in row.items()}
-    judged = "final" if "final/loss" in latest else "val"
+    judged = "val"
+    if "final/loss" in latest:
+        judged = "final"
+        latest.pop("perf/seconds_left", None)
     named = [
         ("step", "step", "{:,.0f}"),
         ("training loss", "train/loss", "{:.4f}"),

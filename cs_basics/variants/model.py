@@ -45,7 +45,7 @@ class Transformer(TransformerLM):
     """The language model that a ModelConfig describes.
 
     With the defaults of ModelConfig it is the book's: the same parts, the same initial weights and
-    the same state dict. Its forward pass is the book's in any case.
+    the same state dict. Whatever the choices, its forward pass is the book's.
 
     Args:
         config: The sizes and the choices.

@@ -15,7 +15,7 @@ Read it in this order.
     hidden.py       hidden inputs, drawn from a secret
     charges.py      which problems have paid for a forbidden operator
     examiner.py     the pytest plugin that runs the examination with its probes sent inside
-    one_word.py     the pytest plugin that refuses to take a submission for a folder of tests
+    bare_submission.py  the pytest plugin that refuses to take a submission for a folder of tests
     terms.py        what is the same for all submissions that are graded together
     marking.py      what is known of one submission so far, and its points
     grading.py      one submission from what was handed in to its result

@@ -165,6 +165,7 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
     last = read_metrics(folder.metrics)[-1]
     for words in (
         "State: finished",
+        "<td>-</td></tr>",
         f"<td>{last['final/loss']:.4f}</td>",
         f"<td>{last['final/bits_per_byte']:.4f}</td>",
         "Step 10: ",
