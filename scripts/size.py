@@ -5,6 +5,7 @@ are free. Budgets stand in pyproject.toml, [tool.size], and only ever go down. A
 room with the longest path above it.
 """
 
+import argparse
 import ast
 import io
 import subprocess
@@ -58,6 +59,7 @@ def sizes(root: Path, rooms: list[str]) -> Counter[str]:
 
 def main() -> int:
     """Print the size of each room beside its budget; return 1 if one is above it."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     budgets: dict[str, int] = project["tool"]["size"]
     found = sizes(ROOT, [room for room in budgets if room != "all"])

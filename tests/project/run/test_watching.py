@@ -162,6 +162,12 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
     page = folder.report.read_text()
     samples = read_samples(folder.metrics)
     assert [step for step, _ in samples] == [10, 20]
+    # A row writes the report: the sample of an evaluation has to be there before.
+    lines = [line for line in folder.metrics.read_text().splitlines() if '"step": 10,' in line]
+    assert ["sample" in line for line in lines if "sample" in line or "val/" in line] == [
+        True,
+        False,
+    ]
     last = read_metrics(folder.metrics)[-1]
     for words in (
         "State: finished",
