@@ -2,6 +2,8 @@
 
 from hypothesis import strategies as st
 
+from cs_basics.pretokenize import PRETOKEN, special_pattern
+
 EOT = "<|endoftext|>"
 # What the pattern treats differently, and what special tokens are made of.
 AWKWARD = ["a", "b", "l", "'", "'ll", "'s", " ", "  ", "   ", "\n", "\n ", "\r\n", "\t", "1", "!"]
@@ -20,3 +22,11 @@ closed_specials = st.lists(
     st.sampled_from([EOT, EOT + EOT, "aa", "aab", "'l", "\n", "\u4e2d\u3002"]), unique=True
 )
 all_specials = st.lists(st.sampled_from([EOT, "aa", "aab", " \n", "a b", "'l"]), unique=True)
+
+
+def tokens_of(text, special_tokens):
+    """Return special tokens and pre-tokens of a text, in order: the definition."""
+    found = []
+    for index, part in enumerate(special_pattern(special_tokens).split(text)):
+        found += [part] if index % 2 else PRETOKEN.findall(part)
+    return found
