@@ -20,8 +20,6 @@ from cs_basics.stories.grammar import write_stories
 
 ROOT = Path(__file__).parents[2]
 
-pytest.register_assert_rewrite("norm_claims")
-
 # A shared machine stands still for longer than Hypothesis's 200 ms now and then.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
@@ -40,12 +38,6 @@ def pytest_runtest_setup(item):
         if reason := programs.why_not(*marker.args):
             item.user_properties.append(("missing", reason))
             pytest.skip(reason)
-
-
-def pytest_generate_tests(metafunc):
-    """Run what norm_claims.py claims for each norm that a class names."""
-    if "norm_name" in metafunc.fixturenames:
-        metafunc.parametrize("norm_name", metafunc.cls.names)
 
 
 @pytest.fixture(scope="module")

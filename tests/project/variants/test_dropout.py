@@ -7,37 +7,28 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from token_files import write_token_file
 from torch import nn
-from twin import fast_twin
 
 from cs_basics.fast import checkpoint_blocks
-from cs_basics.functional import cross_entropy
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
-from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.dropout import Dropout, drops
-from cs_basics.variants.model import Transformer
 
-SIZES = {"vocab_size": 19, "context_length": 8, "d_model": 16, "num_layers": 2, "num_heads": 2}
-IDS = torch.arange(24).reshape(3, 8) % 19
-SHAPE = (3, 8, 16)
-
-
-def model_of(**changes):
-    torch.manual_seed(3)
-    return Transformer(ModelConfig(d_ff=24, **SIZES | changes))
+BATCH = batch_of(3, 8)
+IDS, _ = BATCH
+SHAPE = (3, 8, 32)
 
 
 def test_a_part_is_dropped_as_torch_drops():
     """nn.Dropout is the oracle for how many values go, and how much the others grow."""
-    model = model_of()
-    dropout = Dropout(model, 0.25, SHAPE)
+    dropout = Dropout(small_model(), 0.25, SHAPE)
     kept = []
-    for step in range(200):
+    for step in range(100):
         dropout.draw(0, step)
         kept += [mask.clone() for mask in dropout.masks]
     masks = torch.stack(kept)
@@ -51,7 +42,7 @@ def test_a_part_is_dropped_as_torch_drops():
 
 
 def test_the_stream_gets_what_is_left_of_each_part():
-    model = model_of()
+    model = small_model()
     dropout = Dropout(model, 0.5, SHAPE)
     dropout.draw(7)
     found = model(IDS)
@@ -64,7 +55,7 @@ def test_the_stream_gets_what_is_left_of_each_part():
 
 
 def test_at_rest_and_for_other_shapes_nothing_is_dropped():
-    plain, model = model_of(), model_of()
+    plain, model = small_model(), small_model()
     dropout = Dropout(model, 0.5, SHAPE)
     assert torch.equal(model(IDS), plain(IDS))
     dropout.draw(1)
@@ -78,7 +69,7 @@ def test_at_rest_and_for_other_shapes_nothing_is_dropped():
 
 
 def test_masks_are_of_their_seed_alone():
-    first, second = (Dropout(model_of(), 0.5, SHAPE) for _ in range(2))
+    first, second = (Dropout(small_model(), 0.5, SHAPE) for _ in range(2))
     seen = []
     for dropout, seeds in ((first, [(0, 1), (0, 2), (1, 1), (0, 1)]), (second, [(0, 1)])):
         for seed in seeds:
@@ -91,74 +82,63 @@ def test_masks_are_of_their_seed_alone():
     assert not torch.equal(seen[0][0], seen[0][1])
 
 
-@pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
-@pytest.mark.parametrize("is_checkpointed", [False, True])
-def test_twins_and_checkpointed_activations_drop_the_same(placement, is_checkpointed):
-    results = []
-    for model in (model_of(placement=placement), fast_twin(model_of(placement=placement))):
-        if is_checkpointed:
-            checkpoint_blocks(model)
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"placement": "post"}, {"placement": "sandwich"},
+     {"value_residual": True, "num_layers": 3}],
+    ids=str,
+)  # fmt: skip
+def test_twins_and_checkpointed_activations_drop_the_same(form):
+    clear, checkpointed, twin = small_model(**form), small_model(**form), small_model(**form)
+    twin = fast_twin(twin)
+    checkpoint_blocks(checkpointed)
+    checkpoint_blocks(twin)
+    for model in (clear, checkpointed, twin):
         Dropout(model, 0.5, SHAPE).draw(5)
-        loss = cross_entropy(model(IDS), IDS.flip(-1))
-        loss.backward()
-        results.append([loss.detach(), *(p.grad for p in model.parameters())])
-    for found, expected in zip(results[1], results[0], strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    expected = loss_and_gradients(clear, BATCH)
+    for model in (checkpointed, twin):
+        assert_same(loss_and_gradients(model, BATCH), expected)
 
 
 @pytest.mark.parametrize(("share", "level"), [(0.0, 0), (1e-4, 1), (0.1, 26), (0.9999, 255)])
 def test_a_share_is_rounded_but_never_to_nothing_or_all(share, level):
-    assert Dropout(model_of(), share, SHAPE).level == level
+    assert Dropout(small_model(), share, SHAPE).level == level
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, math.nan])
 def test_too_much_is_refused(share):
     with pytest.raises(ValueError, match=f"dropout={share}"):
-        Dropout(model_of(), share, SHAPE)
+        Dropout(small_model(), share, SHAPE)
 
 
-def test_a_run_drops_while_it_trains_and_not_while_it_is_judged(tiny_config, tmp_path, monkeypatch):
-    monkeypatch.setattr(Trainer, "compile", lambda _: None)
-    before, after = [], []
-    validate = Trainer.validate
-
-    def watch(trainer, *arguments, **more):
-        before.append(all(mask.min() == 0 for mask in trainer.dropout.masks))
-        result = validate(trainer, *arguments, **more)
-        after.append(all(mask.min() == 1 for mask in trainer.dropout.masks))
-        return result
-
-    monkeypatch.setattr(Trainer, "validate", watch)
-    for fast in ("off", "auto"):
-        config = tiny_config.replace(run_dir=tmp_path / fast, dropout=0.3, fast=fast, num_samples=0)
-        assert math.isfinite(train_run(config).loss)
-    # The last evaluation follows another one, without an update between them.
-    assert before == [True, True, False] * 2
-    assert all(after)
-    off, auto = (RunFolder(tmp_path / fast).load_model() for fast in ("off", "auto"))
-    assert not drops(off)
-    for name, weight in off.state_dict().items():
-        torch.testing.assert_close(auto.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
-
-
-def test_dropout_begins_at_its_share_of_the_run_and_drops_other_values_in_each_update(
+def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_while_it_is_judged(
     tiny_config, monkeypatch
 ):
     monkeypatch.setattr(Trainer, "compile", lambda _: None)
-    dropped, drawn = [], []
-    next_batch = Trainer.next_batch
+    drawn, judged = [], []
+    next_batch, validate = Trainer.next_batch, Trainer.validate
 
-    def watch(trainer):
+    def watch_batch(trainer):
         batch = next_batch(trainer)
-        dropped.append(all(mask.min() == 0 for mask in trainer.dropout.masks))
         drawn.append(torch.stack(trainer.dropout.masks))
         return batch
 
-    monkeypatch.setattr(Trainer, "next_batch", watch)
-    train_run(tiny_config.replace(dropout=0.3, dropout_from=0.25, max_steps=8, num_samples=0))
-    assert dropped == [False] * 2 + [True] * 6
+    def watch_validation(trainer, *arguments, **more):
+        result = validate(trainer, *arguments, **more)
+        judged.append(all(mask.min() == 1 for mask in trainer.dropout.masks))
+        return result
+
+    monkeypatch.setattr(Trainer, "next_batch", watch_batch)
+    monkeypatch.setattr(Trainer, "validate", watch_validation)
+    config = tiny_config.replace(
+        dropout=0.3, dropout_from=0.25, max_steps=8, eval_every=4, num_samples=0
+    )
+    assert math.isfinite(train_run(config).loss)
+    assert judged == [True] * 3
+    assert [bool(masks.min() == 0) for masks in drawn] == [False] * 2 + [True] * 6
     for one, other in itertools.combinations(drawn[2:], 2):
         assert not torch.equal(one, other)
+    assert not drops(RunFolder(config.run.run_dir).load_model())
 
 
 @pytest.mark.parametrize(("parallel", "is_shared"), [("ddp", False), ("fsdp", False), ("tp", True)])
