@@ -28,30 +28,13 @@ def plain(hidden, weight, targets):
 @pytest.mark.parametrize("chunk_tokens", [1, 4, 7, 21, 500], indirect=True)
 def test_loss_and_gradients_are_the_plain_ones():
     hidden, weight, targets = case()
-    expected = plain(hidden, weight, targets)
+    # What comes from above is not 1.
+    expected = 3 * plain(hidden, weight, targets) + 1
     gradients = torch.autograd.grad(expected, (hidden, weight))
-    loss = linear_cross_entropy(hidden, weight, targets)
+    loss = 3 * linear_cross_entropy(hidden, weight, targets) + 1
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
     for ours, theirs in zip(torch.autograd.grad(loss, (hidden, weight)), gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
-
-
-def test_gradients_follow_what_comes_from_above():
-    hidden, weight, targets = case()
-    once = torch.autograd.grad(linear_cross_entropy(hidden, weight, targets), (hidden, weight))
-    scaled = torch.autograd.grad(
-        3 * linear_cross_entropy(hidden, weight, targets) + 1, (hidden, weight)
-    )
-    for one, three in zip(once, scaled, strict=True):
-        torch.testing.assert_close(three, 3 * one)
-
-
-@pytest.mark.parametrize("chunk_tokens", [2], indirect=True)
-def test_gradcheck():
-    hidden, weight, targets = case(num_tokens=(5,), d_model=3, vocab_size=4)
-    assert torch.autograd.gradcheck(
-        lambda h, w: linear_cross_entropy(h, w, targets), (hidden, weight)
-    )
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e4, -1e4])
@@ -78,41 +61,28 @@ def test_bfloat16_products_leave_loss_and_sums_in_float32():
         assert (one - other).norm() < 0.01 * other.norm()
 
 
-@pytest.mark.parametrize("chunk_tokens", [7], indirect=True)
-def test_without_gradients_none_are_computed(monkeypatch):
-    hidden, weight, targets = case()
-    products = []
-    matmul = torch.Tensor.__matmul__
-
-    def counted(self, other):
-        products.append(self.shape)
-        return matmul(self, other)
-
-    monkeypatch.setattr(torch.Tensor, "__matmul__", counted)
-    with torch.no_grad():
-        loss = linear_cross_entropy(hidden, weight, targets)
-    assert len(products) == 3
-    assert not loss.requires_grad
-    linear_cross_entropy(hidden, weight, targets)
-    assert len(products) == 3 + 9
-
-
 @pytest.mark.parametrize("chunk_tokens", [16], indirect=True)
-def test_no_tensor_is_as_large_as_the_logits():
+def test_no_tensor_is_as_large_as_the_logits_and_without_gradients_none_are_computed():
     hidden, weight, targets = case((256,), 4, 1000, torch.float32)
-    largest = 0
+    largest = num_products = 0
 
-    class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            nonlocal largest
+            nonlocal largest, num_products
             result = function(*args, **(kwargs or {}))
+            num_products += "mm" in str(function)
             if isinstance(result, torch.Tensor):
                 largest = max(largest, result.numel())
             return result
 
-    with Sizes():
+    with Watch():
         linear_cross_entropy(hidden, weight, targets).backward()
     assert largest == 16 * 1000
+    assert num_products == 3 * 16
+    num_products = 0
+    with Watch(), torch.no_grad():
+        assert not linear_cross_entropy(hidden, weight, targets).requires_grad
+    assert num_products == 16
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,17 @@ import logging
 
 import pytest
 import torch
-from twin import fast_twin
+from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 
 from cs_basics.fast import checkpoint_blocks, loss
 from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.transformer import FastTransformer
-from cs_basics.functional import cross_entropy
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.transformer import TransformerBlock
-from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import Transformer
 
 STEPS = 50
 
@@ -101,57 +98,28 @@ def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config,
         assert torch.equal(weight, again[name]), name
 
 
-def small_pair(**choices):
-    torch.manual_seed(0)
-    sizes = {"vocab_size": 50, "context_length": 150, "d_model": 32, "num_layers": 2,
-             "num_heads": 4, "d_ff": 48}  # fmt: skip
-    clear = Transformer(ModelConfig(**{**sizes, **choices}))
-    return clear, fast_twin(clear)
-
-
-def batch_of(rows=3, seq=150):
-    ids = torch.randint(50, (rows, seq + 1), generator=torch.Generator().manual_seed(1))
-    return ids[:, :-1], ids[:, 1:]
-
-
-def loss_and_gradients(loss_of, model, batch):
-    model.zero_grad()
-    value = loss_of(*batch)
-    value.backward()
-    return [value.detach(), *(p.grad.clone() for p in model.parameters())]
-
-
 @pytest.mark.parametrize("tie_embeddings", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_loss_in_chunks_has_the_value_and_gradients_of_the_definition(
-    monkeypatch, tie_embeddings
+    monkeypatch, tie_embeddings, dtype
 ):
-    clear, fast = small_pair(tie_embeddings=tie_embeddings)
-    batch = batch_of()
-    expected = loss_and_gradients(lambda x, y: cross_entropy(clear(x), y), clear, batch)
+    clear, batch = small_model(tie_embeddings=tie_embeddings), batch_of(3, 150)
+    expected = loss_and_gradients(clear, batch)
     monkeypatch.setattr(loss, "MANY_LOGITS", 1)
-    chunked = loss_function(fast, torch.float32, batch[0].numel())
+    fast = fast_twin(clear)
+    chunked = loss_function(fast, dtype, batch[0].numel())
     assert chunked.__name__ == "chunked_loss_of"
-    for ours, theirs in zip(loss_and_gradients(chunked, fast, batch), expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    found = loss_and_gradients(fast, batch, chunked)
+    assert found["loss"].dtype == torch.float32
+    assert (found["loss"].item() == expected["loss"].item()) == (dtype == torch.float32)
+    assert_same(found, expected, 1e-5 if dtype == torch.float32 else 0.03)
 
 
 def test_chunks_are_for_many_logits_and_for_the_twin_of_the_model_only():
-    clear, fast = small_pair()
-    assert is_chunked(fast, loss.MANY_LOGITS)
-    assert not is_chunked(fast, 100)
+    clear = small_model()
+    assert is_chunked(fast_twin(clear), loss.MANY_LOGITS)
+    assert not is_chunked(fast_twin(clear), loss.MANY_LOGITS // 50 - 1)
     assert not is_chunked(clear, loss.MANY_LOGITS)
-
-
-def test_in_bfloat16_the_loss_stays_float32_in_chunks_too(monkeypatch):
-    clear, fast = small_pair()
-    batch = batch_of()
-    exact = cross_entropy(clear(batch[0]), batch[1])
-    for least in (loss.MANY_LOGITS, 1):
-        monkeypatch.setattr(loss, "MANY_LOGITS", least)
-        found = loss_function(fast, torch.bfloat16, batch[0].numel())(*batch)
-        assert found.dtype == torch.float32
-        assert found.item() == pytest.approx(exact.item(), abs=0.03)
-        assert found.item() != exact.item()
 
 
 @pytest.mark.parametrize("placement", ["pre", "sandwich"])
@@ -159,7 +127,8 @@ def test_in_bfloat16_the_loss_stays_float32_in_chunks_too(monkeypatch):
 def test_checkpointed_activations_keep_less_and_give_the_same_loss_and_gradients(
     is_fast, placement
 ):
-    model = small_pair(placement=placement)[is_fast]
+    model, batch = small_model(placement=placement), batch_of(3, 150)
+    model = fast_twin(model) if is_fast else model
     names = list(model.state_dict())
     results, kept = [], []
     for is_checkpointed in (False, True):
@@ -169,18 +138,17 @@ def test_checkpointed_activations_keep_less_and_give_the_same_loss_and_gradients
         with torch.autograd.graph.saved_tensors_hooks(
             lambda x, numbers=numbers: numbers.update({x.data_ptr(): x.numel()}) or x, lambda x: x
         ):
-            loss_of(*batch_of())
-        results.append(loss_and_gradients(loss_of, model, batch_of()))
+            loss_of(*batch)
+        results.append(loss_and_gradients(model, batch, loss_of))
         kept.append(sum(numbers.values()))
-    assert all(map(torch.equal, *results))
+    assert all(torch.equal(value, results[1][name]) for name, value in results[0].items())
     assert kept[1] < 0.6 * kept[0]
     assert list(model.state_dict()) == names
     with torch.no_grad():
-        before, copied = model(batch_of()[0]), copy.deepcopy(model)
-        assert before.isfinite().all()
+        before, copied = model(batch[0]), copy.deepcopy(model)
         for parameter in copied.layers.parameters():
             parameter.zero_()
-        assert not torch.equal(copied(batch_of()[0]), before)
+        assert not torch.equal(copied(batch[0]), before)
 
 
 def test_a_run_checkpoints_activations_where_that_is_asked(config, monkeypatch):

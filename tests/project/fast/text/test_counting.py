@@ -2,7 +2,6 @@
 
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from awkward import AWKWARD, EOT, all_specials, awkward_bytes, closed_specials
@@ -38,16 +37,6 @@ def test_a_table_that_fills_up_loses_no_count(blocks, special_tokens):
         for data in blocks:
             counter.count(data)
         assert counter.pretokens() == in_the_book(blocks, special_tokens)
-
-
-@pytest.mark.parametrize(
-    "name", ["books/alice_in_wonderland.txt", "books/sherlock.txt", "tinystories/valid.txt"]
-)
-def test_counts_of_real_text_are_those_of_the_book(name):
-    path = Path(__file__).parents[5] / "shared" / "data" / name
-    if not path.is_file():
-        pytest.skip(f"no text at ../shared/data/{name}")
-    assert count_pretokens_of_file(path, [EOT]) == in_the_book([path.read_bytes()], [EOT])
 
 
 SPECIALS = [EOT, EOT + EOT, "aa", "aab", " \n", "'l", "a b"]

@@ -22,28 +22,18 @@ def texts_of(table, data):
     return [texts[number] for number in numbers]
 
 
-def check(table, data):
-    text = data.decode("utf-8", "surrogateescape")
-    found = texts_of(table, data)
-    assert "".join(found) == text
-    each = [pretoken for part in found for pretoken in PRETOKEN.findall(part)]
-    assert each == PRETOKEN.findall(text)
-
-
+@pytest.mark.parametrize("slot_bits", [2, 18])
 @given(st.lists(awkward_bytes, min_size=1, max_size=6))
-def test_texts_of_the_numbers_are_the_text_and_share_no_pretoken(blocks):
-    table = SegmentTable()
-    for data in blocks * 2:  # the second time all are known
-        check(table, data)
-
-
-@given(st.lists(awkward_bytes, min_size=1, max_size=6))
-def test_segments_that_share_their_slots_are_told_apart(blocks):
+def test_texts_of_the_numbers_are_the_text_and_share_no_pretoken(slot_bits, blocks):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "_SLOT_BITS", 2)
+        patch.setattr(segments, "_SLOT_BITS", slot_bits)
         table = SegmentTable()
-        for data in blocks * 2:
-            check(table, data)
+        for data in blocks * 2:  # the second time all are known
+            text = data.decode("utf-8", "surrogateescape")
+            found = texts_of(table, data)
+            assert "".join(found) == text
+            each = [pretoken for part in found for pretoken in PRETOKEN.findall(part)]
+            assert each == PRETOKEN.findall(text)
 
 
 @pytest.mark.parametrize("slot_bits", [1, 18])
@@ -74,26 +64,19 @@ def test_what_follows_white_space_is_not_cut_off(space):
         assert texts_of(table, f"x a{space} b c".encode()) == ["x", f" a{space} b", "", " c"]
 
 
-def test_the_first_segment_of_a_block_has_no_space_even_if_it_is_known_with_one():
+@pytest.mark.parametrize(
+    ("first", "second", "texts"),
+    [
+        ("x one two", "one one two", ["one", " one", " two"]),  # known with a space before it
+        ("", "x a    b c", ["x", " a", "    b", "", "", "", " c"]),
+        ("x end\n", "x end\n a", ["x", " end\n a", ""]),  # an open end is no segment of the next
+        ("x b x", "x a\n b c", ["x", " a\n b", "", " c"]),  # a known one belongs to an open one
+    ],
+)
+def test_a_segment_is_cut_off_where_nothing_before_or_after_belongs_to_it(first, second, texts):
     table = SegmentTable()
-    table.number(b"x one two")
-    assert texts_of(table, b"one one two") == ["one", " one", " two"]
-
-
-def test_a_run_of_spaces_is_not_cut():
-    assert texts_of(SegmentTable(), b"x a    b c") == ["x", " a", "    b", "", "", "", " c"]
-
-
-def test_an_open_end_of_a_block_is_not_taken_for_a_segment_of_the_next():
-    table = SegmentTable()
-    assert texts_of(table, b"x end\n") == ["x", " end\n"]
-    assert texts_of(table, b"x end\n a") == ["x", " end\n a", ""]
-
-
-def test_a_known_segment_is_not_repeated_where_it_belongs_to_an_open_one():
-    table = SegmentTable()
-    table.number(b"x b x")
-    assert texts_of(table, b"x a\n b c") == ["x", " a\n b", "", " c"]
+    texts_of(table, first.encode())
+    assert texts_of(table, second.encode()) == texts
 
 
 def test_a_full_table_says_so_and_begins_anew(monkeypatch):

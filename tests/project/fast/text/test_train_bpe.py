@@ -1,9 +1,7 @@
 """Training on large texts: the merges of the book, with any number of processes."""
 
 import random
-from pathlib import Path
 
-import pytest
 from awkward import EOT, all_specials, awkward_bytes
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,13 +25,6 @@ def test_a_vocabulary_is_that_of_the_book(tmp_path_factory, parts, special_token
     path.write_bytes(b"x" + b"".join(parts * 3))
     expected = bpe.train_bpe(path, 290, special_tokens)
     assert train_bpe(path, 290, special_tokens) == expected
-
-
-def test_a_vocabulary_of_real_text_is_that_of_the_book():
-    path = Path(__file__).parents[5] / "shared" / "data" / "books" / "alice_in_wonderland.txt"
-    if not path.is_file():
-        pytest.skip("no text at ../shared/data")
-    assert train_bpe(path, 2000, [EOT]) == bpe.train_bpe(path, 2000, [EOT])
 
 
 def test_training_is_the_same_with_any_number_of_workers(tmp_path, monkeypatch):
