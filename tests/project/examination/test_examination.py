@@ -3,7 +3,6 @@
 import importlib.metadata
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import report
-import test_encoding_streams
 import torch
-from compare import WrongAnswer, id_of
-from fresh import Fresh
+from compare import id_of
 from probes.model import forward_if_supported
 from probes.training import takes_float64
 from submission import distribution_of
@@ -119,26 +116,17 @@ def examined_otherwise(tmp_path_factory):
     return examine(tmp_path_factory.mktemp("two"), 1, "--numprocesses", "2")
 
 
-def test_rubric_has_a_hundred_points_and_each_adapter_once():
+def test_rubric_has_a_hundred_points_each_adapter_once_and_a_problem_after_those_it_needs():
     problems = report.RUBRIC.values()
     assert sum(problem["points"] for problem in problems) == 100
     adapters = [adapter for problem in problems for adapter in problem["adapters"]]
     assert len(adapters) == len(set(adapters)) == 21
     written = (TESTS / "adapters.py").read_text(encoding="utf-8")
     assert all(f"def {adapter}(" in written for adapter in adapters)
-
-
-def test_rubric_lists_a_problem_after_those_it_needs():
     listed = set()
     for problem, entry in report.RUBRIC.items():
         assert set(entry["needs"]) <= listed, problem
         listed.add(problem)
-
-
-def test_every_problem_is_examined():
-    sources = "".join(path.read_text(encoding="utf-8") for path in TESTS.glob("test_*.py"))
-    for problem in report.RUBRIC:
-        assert f'problem("{problem}")' in sources
 
 
 @pytest.fixture
@@ -155,20 +143,14 @@ def test_an_item_of_an_unknown_problem_is_an_error(pytestconfig, conftest):
             conftest.pytest_collection_modifyitems(pytestconfig, [item])
 
 
-def test_report_has_a_row_for_each_item(examined):
-    rows = examined[1]
+def test_report_has_a_row_for_each_item_and_tells_its_outcomes_apart(examined):
+    rows, outcomes = examined[1], {}
     assert len({row["item"] for row in rows}) == len(rows) > 50
     for row in rows:
         is_wrong = row["outcome"] in ("failed", "error")
         names = ["problem", "item", "outcome", "diagnosis", "message"]
         assert list(row) == [*names, *(["fingerprint"] if is_wrong else [])]
-        assert row["outcome"] in report.OUTCOMES
         assert (row["message"] == "") == (row["outcome"] == "passed")
-
-
-def test_report_tells_right_wrong_broken_and_not_started_apart(examined):
-    outcomes = {}
-    for row in examined[1]:
         outcomes.setdefault(row["problem"], set()).add(row["outcome"])
     assert outcomes["learning_rate_schedule"] == {"passed"}
     assert "failed" in outcomes["silu"]
@@ -192,23 +174,17 @@ def test_what_pytorch_has_not_implemented_is_no_blank(conftest):
     assert not conftest.is_blank(ValueError())
 
 
-def test_report_names_the_mistake(examined):
-    row = next(row for row in examined[1] if "test_silu_is_x_times" in row["item"])
-    assert row["diagnosis"] == "only-the-sigmoid-is-returned"
-    assert "This is what comes out when only the sigmoid is returned" in row["message"]
-
-
 def test_a_message_says_what_was_asked_what_came_back_and_which_mistake_it_is(examined):
     row = next(
         row for row in examined[1] if "test_silu_is_x_times_sigmoid[(2, 2, 2)]" in row["item"]
     )
+    assert row["diagnosis"] == "only-the-sigmoid-is-returned"
     asked, came, where, name = row["message"].splitlines()
     assert asked.startswith("asked for run_silu(in_features=[")
     assert asked.count(",") == 7
-    assert came.startswith("run_silu: ")
     assert came.endswith("values are wrong (float32 of shape (2, 2, 2))")
     assert where.startswith("  worst at [")
-    assert name.startswith("  This is what comes out when ")
+    assert name.startswith("  This is what comes out when only the sigmoid is returned")
 
 
 def test_an_exception_shows_the_frames_of_the_submission_only(examined):
@@ -224,28 +200,18 @@ def test_an_exception_shows_the_frames_of_the_submission_only(examined):
     assert "asked for run_softmax(in_features" in message
 
 
-def test_what_is_not_started_is_no_failure_in_the_terminal(examined):
-    text = examined[0]
-    assert "not started: run_linear" not in text
-    counts = next(line for line in text.splitlines() if line.startswith("=") and " failed" in line)
-    assert " not started" in counts
-
-
 @pytest.mark.parametrize("run", ["examined", "examined_otherwise"])
 def test_table_of_problems_ends_the_run(run, request):
     lines = request.getfixturevalue(run)[0].splitlines()
+    counts = next(line for line in lines if line.startswith("=") and " failed" in line)
+    assert " not started" in counts
     start = next(i for i, line in enumerate(lines) if " examination " in line)
     shown = lines[start + 1 :]
     assert all(len(line) <= 80 for line in lines[start : start + 12])
-    titles = [line[:34].strip() for line in shown[1:7]]
-    assert titles == [
-        "Linear layer",
-        "Embedding",
-        "SiLU",
-        "Feed-forward network (SwiGLU)",
-        "Softmax",
-        "Learning-rate schedule",
-    ]
+    problems = ["linear", "embedding", "silu", "positionwise_feedforward", "softmax"]
+    problems.append("learning_rate_schedule")
+    titles = [report.RUBRIC[problem]["title"] for problem in problems]
+    assert [line[:34].strip() for line in shown[1:7]] == titles
     assert shown[6].endswith("3.0 of 3")
     assert shown[7].startswith("Together")
     assert "Repair next: Softmax" in "\n".join(shown)
@@ -348,63 +314,6 @@ def test_diagnoses_have_short_ids():
         assert id_of(diagnosis) == short
 
 
-TOKENIZERS = """
-class Tokenizer:
-    def __init__(self, special):
-        self.special = special
-
-    def encode(self, text):
-        return [len(piece) for piece in text.split(self.special)]
-
-    def encode_iterable(self, chunks):
-        {encode_iterable}
-
-def get_tokenizer(vocab, merges, special_tokens=None):
-    return Tokenizer(special_tokens[0])
-"""
-
-
-@pytest.mark.parametrize(
-    ("encode_iterable", "is_constant"),
-    [
-        ("for chunk in chunks: yield from self.encode(chunk)", True),
-        ("yield from self.encode(''.join(chunks))", False),
-        ("self.read = []\n        for chunk in chunks: self.read.append(chunk); yield 1", False),
-    ],
-    ids=["streaming", "joining", "remembering"],
-)
-def test_the_memory_check_fails_on_a_tokenizer_that_buffers(tmp_path, encode_iterable, is_constant):
-    content = TOKENIZERS.format(encode_iterable=encode_iterable)
-    write_files(tmp_path, {"tests/adapters.py": content})
-    adapters = SimpleNamespace(
-        __file__=str(tmp_path / "tests" / "adapters.py"), get_tokenizer=lambda **_: None
-    )
-
-    def observe(probe, **inputs):
-        return probe(adapters, **inputs)
-
-    observe.fresh = Fresh()
-    check = test_encoding_streams.test_encode_iterable_needs_constant_memory
-    if is_constant:
-        check(observe)
-    else:
-        with pytest.raises(WrongAnswer, match="MiB more memory than for a little"):
-            check(observe)
-
-
-def test_a_test_file_that_cannot_be_imported_is_reported_not_a_crash(tmp_path):
-    for file in [*TESTS.glob("*.py"), *TESTS.glob("*.toml")]:
-        if not file.name.startswith("test_"):
-            shutil.copy(file, tmp_path)
-    shutil.copytree(TESTS / "probes", tmp_path / "probes")
-    (tmp_path / "test_broken.py").write_text("import a_package_that_is_not_there\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", tmp_path]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == pytest.ExitCode.INTERRUPTED
-    assert "No module named 'a_package_that_is_not_there'" in done.stdout
-    assert "INTERNALERROR" not in done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("processes", [0, 2])
 def test_adapters_that_cannot_be_imported_are_one_message_and_the_end(tmp_path, processes):
     broken = {
@@ -453,15 +362,11 @@ class BeartypeCallHintViolation(Exception):  # noqa: N818
     ("error", "is_honest"),
     [
         (TypeError("the layer is of float32"), True),
-        (AssertionError(), True),
-        (KeyError("double"), True),
         (NotImplementedError("\"softmax_lastdim_kernel_impl\" not implemented for 'Half'"), True),
         (EndlessError("Half"), True),
         (BeartypeCallHintViolation("violates type hint"), True),
         (EndlessError(), False),
         (MemoryError("Unable to allocate 50. GiB for data type float64"), False),
-        (RecursionError("maximum recursion depth exceeded"), False),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"), False),
         (BlockingIOError("no more processes"), False),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
@@ -491,12 +396,9 @@ def test_a_type_is_refused_by_what_checks_raise_not_by_what_breaks(error, is_hon
 
 
 def test_what_fails_in_float32_too_refuses_no_type():
-    def run_softmax(**_):
-        raise ValueError("not so")
-
-    adapters = SimpleNamespace(run_softmax=run_softmax)
+    adapters = SimpleNamespace(run_softmax=lambda **_: {}["not so"])
     arguments = {"in_features": np.ones(3, np.float32), "dim": 0}
-    with pytest.raises(ValueError, match="not so"):
+    with pytest.raises(KeyError, match="not so"):
         forward_if_supported(adapters, "run_softmax", arguments, {"in_features": "float64"})
 
 
