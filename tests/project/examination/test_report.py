@@ -56,14 +56,6 @@ def test_an_exception_of_one_line_is_counted_in_all_problems():
     assert "3 x ValueError from x.py, line 3 (and 6 in 2 other problems)" in told
 
 
-def test_only_a_problem_without_a_failure_shows_all_of_its_points():
-    rows = [{"problem": "rmsnorm", "item": "x", "outcome": "passed"}] * 999
-    line = report.table([*rows, {"problem": "rmsnorm", "item": "x", "outcome": "failed"} | SILENT])[
-        1
-    ][0]
-    assert line.endswith("3.9 of 4")
-
-
 def test_the_failure_that_says_most_is_shown():
     def failed(item, diagnosis=None):
         return {
@@ -112,16 +104,6 @@ def test_failures_with_one_diagnosis_or_of_one_line_have_one_cause():
         # As the message words it: an id has lost the signs.
         "the pairs are (i, i + d/2)": 1, "it is -1 always": 1,
     }  # fmt: skip
-
-
-def test_the_largest_group_is_shown_if_it_is_an_exception():
-    row = {"problem": "rmsnorm", "item": "tests/test_rmsnorm.py::test_x"}
-    raised = row | {"outcome": "error", "message": "ValueError: no (x.py, line 3)"}
-    named = row | {"outcome": "failed", "message": "differs", "diagnosis": "eps-is-outside"}
-    told = report.first_failures([named, *([raised | {"diagnosis": None}] * 2)])
-    assert "RMSNorm: 3 failures, 2 groups; 4.0 points are missing" in told
-    assert "  ValueError: no (x.py, line 3)" in told
-    assert "  differs" not in told
 
 
 def test_the_line_of_an_error_is_one_of_the_submission():
