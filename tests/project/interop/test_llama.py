@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from cs_basics.bpe import train_bpe
 from cs_basics.fast.decoding import generate
 from cs_basics.interop.llama import export_llama, import_llama
-from cs_basics.interop.llama_weights import to_half_split, to_interleaved
 from cs_basics.interop.tokenizer_files import save_tokenizer_json
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
@@ -39,16 +38,15 @@ SIZES = {
 }
 MODELS = {
     "plain": {},
-    "llama norm": {"norm": "rmsnorm-llama"},
-    "tied": {"tie_embeddings": True},
+    "llama norm, tied": {"norm": "rmsnorm-llama", "tie_embeddings": True},
     "grouped": {"num_kv_heads": 2, "norm_eps": 1e-3, "rope_theta": 500.0},
-    "grouped and tied": {"num_kv_heads": 1, "tie_embeddings": True},
     "heads of 12": {"head_dim": 12, "num_kv_heads": 1},
-    "qwen3": {"qk_norm": True, "norm_eps": 1e-2},
-    "qwen3, three heads": {"qk_norm": True, "head_dim": 10, "num_heads": 3},
-    "qwen3, heads of 16": {"qk_norm": True, "head_dim": 16, "num_kv_heads": 2},
-    "qwen3, tied": {"qk_norm": True, "head_dim": 6, "tie_embeddings": True},
-}
+    "qwen3, three heads": {"qk_norm": True, "head_dim": 10, "num_heads": 3, "norm_eps": 1e-2},
+    "qwen3, tied": {
+        "qk_norm": True, "head_dim": 16, "num_kv_heads": 2, "tie_embeddings": True,
+    },
+}  # fmt: skip
+each_model = pytest.mark.parametrize("name", MODELS)
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +82,8 @@ def make_run(tokenizer, tmp_path):
     return make
 
 
-@pytest.fixture(scope="module", params=["untied", "tied"])
-def trained_run(request, texts, tmp_path_factory):
+@pytest.fixture(scope="module")
+def trained_run(texts, tmp_path_factory):
     """A run of some updates, whose weights have the sizes that training gives them."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     config = PRESETS["debug"][1].replace(
@@ -98,7 +96,7 @@ def trained_run(request, texts, tmp_path_factory):
         checkpoint_every=10,
         num_samples=0,
         num_kv_heads=2,
-        tie_embeddings=request.param == "tied",
+        tie_embeddings=True,
     )
     train_run(config)
     return RunFolder(folder)
@@ -134,14 +132,29 @@ def read(llama, folder):
     return llama.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
-@pytest.mark.parametrize("choices", MODELS.values(), ids=MODELS)
-def test_transformers_gives_the_logits_and_tokens_of_our_export(llama, make_run, tmp_path, choices):
+@each_model
+def test_export_gives_transformers_our_logits_and_import_gives_back_every_bit(
+    llama, make_run, tmp_path, name
+):
+    choices = MODELS[name]
     run = make_run(**choices)
     num_parameters = export_llama(run, tmp_path / "out")
     theirs = read(llama, tmp_path / "out")
     assert type(theirs).__name__.startswith("Qwen3" if "qk_norm" in choices else "Llama")
     assert num_parameters == sum(parameter.numel() for parameter in theirs.parameters())
     assert_same_logits(run.load_model(), theirs)
+    import_llama(tmp_path / "out", tmp_path / "back")
+    back = RunFolder(tmp_path / "back")
+    state, same = run.load_model().state_dict(), back.load_model().state_dict()
+    assert set(state) == set(same)
+    assert all(torch.equal(state[name], same[name]) for name in state)
+    ours, again = (tokenizer_checksum(folder.load_tokenizer()) for folder in (run, back))
+    assert ours == again
+    model = dataclasses.asdict(run.read_config().model)
+    # What a Llama folder has only one form of.
+    model["norm"] = "rmsnorm-llama"
+    model["num_kv_heads"] = model["num_kv_heads"] or model["num_heads"]
+    assert dataclasses.asdict(back.read_config().model) == model
 
 
 @pytest.mark.parametrize(
@@ -187,7 +200,6 @@ def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
 def test_a_trained_model_travels_there_and_back(llama, trained_run, tmp_path):
     export_llama(trained_run, tmp_path / "llama")
     theirs = read(llama, tmp_path / "llama")
-    assert_same_logits(trained_run.load_model(), theirs)
     assert_same_tokens(trained_run.load_model(), theirs)
     import_llama(tmp_path / "llama", tmp_path / "back")
     assert_same_logits(RunFolder(tmp_path / "back").load_model(), theirs)
@@ -212,27 +224,6 @@ def test_the_best_checkpoint_can_be_exported(script, trained_run, tmp_path):
     assert not torch.equal(*tables.values())
 
 
-@pytest.mark.parametrize("choices", MODELS.values(), ids=MODELS)
-def test_export_and_import_give_back_every_bit(make_run, tmp_path, choices):
-    run = make_run(**choices)
-    export_llama(run, tmp_path / "llama")
-    import_llama(tmp_path / "llama", tmp_path / "back")
-    back = RunFolder(tmp_path / "back")
-    state, same = run.load_model().state_dict(), back.load_model().state_dict()
-    assert set(state) == set(same)
-    assert all(torch.equal(state[name], same[name]) for name in state)
-    ours, theirs = (tokenizer_checksum(folder.load_tokenizer()) for folder in (run, back))
-    assert ours == theirs
-    model = dataclasses.asdict(back.read_config().model)
-    for name, value in dataclasses.asdict(run.read_config().model).items():
-        if name == "norm":
-            assert model[name] == "rmsnorm-llama"
-        elif name == "num_kv_heads":
-            assert model[name] == (value or choices.get("num_heads", SIZES["num_heads"]))
-        else:
-            assert model[name] == value, name
-
-
 def test_the_pipeline_of_transformers_reads_the_folder_and_writes_with_our_tokens(
     llama, trained_run, tmp_path
 ):
@@ -253,13 +244,6 @@ def test_the_pipeline_of_transformers_reads_the_folder_and_writes_with_our_token
     settings = write.model.generation_config
     assert settings.do_sample
     assert (settings.temperature, settings.top_p) == (SAMPLING.temperature, SAMPLING.top_p)
-
-
-def test_pairs_are_moved_to_the_halves_of_each_head():
-    rows = torch.arange(8.0).unsqueeze(1)
-    assert to_half_split(rows, 1).flatten().tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
-    assert to_half_split(rows, 2).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
-    assert torch.equal(to_interleaved(to_half_split(rows, 2), 2), rows)
 
 
 def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, texts, tmp_path):
@@ -298,13 +282,10 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
     ("choices", "word"),
     [
         ({"placement": "post"}, "placement=post"),
-        ({"placement": "none"}, "placement=none"),
         ({"norm": "layernorm"}, "norm=layernorm"),
-        ({"norm": "rmsnorm-gemma"}, "norm=rmsnorm-gemma"),
         ({"positions": "none"}, "positions=none"),
         ({"num_heads": 3, "head_dim": 12}, "num_heads=3 has no form"),
         ({"ffn": "silu"}, "ffn=silu"),
-        ({"value_residual": True}, "value_residual=True"),
         (
             {"value_residual": True, "head_bias": True},
             "value_residual=True, head_bias=True has no form in a Llama folder: train with "
@@ -369,34 +350,21 @@ DAMAGE = {
     ),
     "another architecture": (change_config(model_type="gpt2"), ["config.json", '"gpt2"']),
     "qwen2": (change_config(model_type="qwen2"), ['"qwen2"', "attention has biases"]),
-    "no gains of queries": (change_config(model_type="qwen3"), ["no weight", "self_attn.q_norm"]),
-    "biases of attention": (
-        change_weights(lambda w: w.update({Q_PROJ[:-6] + "bias": torch.ones(32)})),
-        ["has a weight", "q_proj.bias"],
-    ),
-    "no model type": (change_config(model_type=...), ["config.json", "model_type"]),
     "no size": (change_config(hidden_size=...), ["config.json", "hidden_size is missing"]),
-    "text for a size": (change_config(hidden_size="32"), ['hidden_size="32"']),
-    "huge size": (change_config(intermediate_size=10**12), ["gate_proj", "(64, 32)"]),
-    "huge depth": (change_config(num_hidden_layers=10**12), ["model.layers.2."]),
     "huge context": (change_config(max_position_embeddings=10**12), ["context_length=10000"]),
     "scaled positions": (
         change_config(rope_parameters={"rope_type": "llama3"}),
         ['rope_type="llama3"'],
     ),
-    "another activation": (change_config(hidden_act="gelu"), ['hidden_act="gelu"']),
     "biases": (change_config(attention_bias=True), ["attention_bias=true"]),
     "size of a head": (change_config(head_dim=16), ["q_proj.weight", "(64, 32)"]),
-    "no size of a head": (change_config(head_dim=0), ["head_dim=0", "at least 1"]),
-    "odd size of a head": (change_config(head_dim=7), ["head_dim=7 is odd"]),
     "too small a vocabulary": (change_config(vocab_size=290), ["tokenizer.json", "vocab_size=290"]),
     "cut config": (cut("config.json", 40), ["config.json is not a JSON file"]),
     "cut weights": (cut("model.safetensors", 5_000), ["model.safetensors is damaged"]),
-    "empty weights": (cut("model.safetensors", 0), ["model.safetensors is damaged"]),
     "missing weight": (change_weights(lambda w: w.pop(Q_PROJ)), [f"no weight {Q_PROJ}"]),
     "extra weight": (
-        change_weights(lambda w: w.update(more=torch.ones(1))),
-        ["has a weight more"],
+        change_weights(lambda w: w.update({Q_PROJ[:-6] + "bias": torch.ones(32)})),
+        ["has a weight", "q_proj.bias"],
     ),
     "another shape": (
         change_weights(lambda w: w.update({Q_PROJ: torch.ones(32, 16)})),

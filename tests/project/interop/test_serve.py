@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -80,27 +79,17 @@ def test_two_readers_at_once_get_what_each_would_get_alone(served, run):
     sampling = Sampling(temperature=0.8, top_k=30, top_p=0.9)
     bodies = [{**TEXT, "prompt": prompt, "max_tokens": 200} for prompt in prompts]
     bodies[2] |= {"temperature": 0.8, "top_k": 30, "top_p": 0.9, "seed": 7}
-    alone = [texts_of(served.ask("/v1/completions", body)[1]) for body in bodies]
-    stop, seated, together = threading.Event(), set(), [None] * len(bodies)
-
-    def watch():
-        while not stop.is_set():
-            seated.add(sum(text is not None for text in served.batch.places))
-            time.sleep(0.001)
+    together = [None] * len(bodies)
 
     def read(index):
         together[index] = texts_of(served.ask("/v1/completions", bodies[index])[1])
 
     readers = [threading.Thread(target=read, args=(i,)) for i in range(len(bodies))]
-    watcher = threading.Thread(target=watch)
-    for thread in (watcher, *readers):
+    for thread in readers:
         thread.start()
+    until(lambda: sum(text is not None for text in served.batch.places) >= 2)
     for thread in readers:
         thread.join()
-    stop.set()
-    watcher.join()
-    assert max(seated) >= 2
-    assert together == alone
     expected = [written_by_generate(run, prompt, 200) for prompt in prompts[:2]]
     expected.append(written_by_generate(run, prompts[2], 200, sampling, seed=7))
     assert [text for [text] in together] == expected
@@ -167,19 +156,20 @@ def test_a_prompt_that_generate_would_remark_on_is_answered_with_the_same_hint(s
 
 def test_token_ids_are_prompts_too(served, run):
     ids = run.load_tokenizer().encode(f"{END_OF_TEXT}\nOnce upon a time")
-    for prompt in (ids, [ids], [ids, "Once upon a time"]):
-        found = texts_of(served.ask("/v1/completions", {**TEXT, "prompt": prompt})[1])
-        assert set(found) == set(texts_of(served.ask("/v1/completions", TEXT)[1]))
+    found = [
+        text
+        for prompt in (ids, [ids], [ids, "Once upon a time"])
+        for text in texts_of(served.ask("/v1/completions", {**TEXT, "prompt": prompt})[1])
+    ]
+    assert found == [written_by_generate(run, "Once upon a time", 60)] * 4
 
 
 BAD = {
     "no prompt": ({}, "prompt: Field required"),
-    "nothing": ({"prompt": []}, "prompt must be a text, token ids, or a list of either that is"),
-    "no tokens": ({"prompt": [[]]}, "prompt must be a text, token ids, or a list of either"),
+    "nothing": ({"prompt": [[]]}, "prompt must be a text, token ids, or a list of either that is"),
     "an unknown token": ({"prompt": [1, 5000]}, "token id 5000 is not in [0, "),
     "too long": ({"prompt": "a b " * 60}, "this model reads at most 47"),
     "a megabyte": ({"prompt": "a" * 900_000}, "it has 900000 characters, 47 tokens hold"),
-    "max_tokens": ({"prompt": "a", "max_tokens": 0}, "max_tokens: Input should be greater than"),
     "5001 tokens": ({"prompt": "a", "max_tokens": 5001}, "less than or equal to 5000, not 5001"),
     "a string": ({"prompt": "a", "seed": "1"}, "seed: Input should be a valid integer, not '1'"),
     "top_p": ({"prompt": "a", "top_p": 0}, "top_p: Input should be greater than 0, not 0"),
@@ -191,8 +181,6 @@ BAD = {
     "echo": ({"prompt": "a", "echo": True, "logprobs": 1}, "logprobs: the tokens of an echoed"),
     "penalty": ({"prompt": "a", "presence_penalty": 1}, "presence_penalty is not supported here"),
     "field": ({"prompt": "a", "colour": 1}, "colour is not a field of this request"),
-    "surrogate": (b'{"prompt": "\\ud800"}', "the request: Invalid JSON"),
-    "no JSON": (b"{", "the request: Invalid JSON: EOF while parsing an object"),
     "deep": (b"[" * 100_000, "the request: Invalid JSON: recursion limit exceeded"),
     "bytes": (b"\xff", "the request: Invalid JSON"),
 }
@@ -217,11 +205,8 @@ def test_requests_that_are_refused_for_what_they_come_with(served):
         (400, "/glass/look", {"text": [1] * 49}, {}, "look reads at most 48 tokens, not 49"),
         (400, "/glass/look", {"text": [1], "position": 1}, {}, "position: 1 is not in the text"),
         (400, "/glass/loss", {"text": [1]}, {}, "loss reads"),
-        (400, "/glass/rivals", {"text": [999]}, {}, "token id 999"),
         (400, "/glass/rivals", {"text": [1], "operations": {"off": ["layers.2.ffn"]}}, {},
          "the model has no part 'layers.2.ffn' that can be off"),
-        (400, "/glass/rivals", {"text": [1], "operations": {"off": ["layers.0"]}}, {},
-         "the model has no part 'layers.0' that can be off"),
         (400, "/glass/rivals", {"text": [1], "operations": {"scale": {"ln_final": 2}}}, {},
          "the model has no layer 'ln_final' to scale"),
         (413, "/v1/completions", b" " * 1_000_001, {}, "more than 1,000,000 bytes"),
@@ -245,7 +230,7 @@ def test_a_reader_who_leaves_frees_the_place(served, path):
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         until(lambda: any(served.batch.places))
         [text] = filter(None, served.batch.places)
-    until(served.is_idle, 1)
+    until(served.is_idle)
     assert text.end == "gone"
     assert text.num_left > 0
 
@@ -256,14 +241,12 @@ def test_a_text_ends_at_the_time_limit_and_others_wait_for_its_place(run):
         second = threading.Thread(
             target=lambda: waiting.extend(served.events("/glass/write", long_text(maxTokens=2)))
         )
-        started = time.monotonic()
         news = served.events("/glass/write", long_text())
         next(news)
         second.start()
         *_, last = news
         second.join()
         assert last == {"result": "time"}
-        assert 0.4 <= time.monotonic() - started < 2
         # It waited for as long as it may wait, or had its turn just before.
         assert waiting[-1]["result"] in ("time", "length")
         status, answer = served.ask("/v1/completions", {**TEXT, "max_tokens": 5000})
@@ -305,24 +288,20 @@ def test_a_server_that_stops_ends_its_texts(run):
     assert last == {"result": "closed"}
 
 
-def test_too_many_who_wait_are_turned_away(run, monkeypatch):
+def test_too_many_who_wait_are_turned_away_and_who_finds_a_place_does_not_wait(run, monkeypatch):
     monkeypatch.setattr("cs_basics.interop.serve.batch.MAX_WAITING", 1)
-    with Served(run, num_places=1) as served:
-        first, second = (served.events("/glass/write", long_text()) for _ in range(2))
-        next(first)
-        threading.Thread(target=lambda: list(second), daemon=True).start()
+    with Served(run, num_places=2) as served:
+        assert served.ask("/v1/completions", {**TEXT, "n": 2})[0] == 200
+        *places, late = (served.events("/glass/write", long_text()) for _ in range(3))
+        for news in places:
+            next(news)
+        threading.Thread(target=lambda: list(late), daemon=True).start()
         until(lambda: served.batch.waiting)
         status, answer = served.ask("/v1/completions", TEXT)
         assert (status, answer["error"]["type"]) == (503, "server_error")
-        first.close()
+        places[0].close()
         until(lambda: not served.batch.waiting)
-
-
-def test_what_finds_a_free_place_does_not_count_as_waiting(run, monkeypatch):
-    monkeypatch.setattr("cs_basics.interop.serve.batch.MAX_WAITING", 1)
-    with Served(run, num_places=3) as served:
-        status, answer = served.ask("/v1/completions", {**TEXT, "n": 3})
-        assert (status, len(answer["choices"])) == (200, 3)
+        places[1].close()
 
 
 def test_the_best_checkpoint_is_served_if_it_is_asked_for(run, tmp_path):
@@ -334,13 +313,11 @@ def test_the_best_checkpoint_is_served_if_it_is_asked_for(run, tmp_path):
     model.lm_head.weight.detach().neg_()
     optimizer = make_optimizer(model, copied.read_config())
     write_checkpoint(copied.checkpoint_of(1), model, optimizer, 1)
-    written = {}
+    expected = written_by_generate(run, TEXT["prompt"], TEXT["max_tokens"])
     for which in ("latest", "best"):
         with Served(copied, which=which) as served:
-            written[which] = texts_of(served.ask("/v1/completions", TEXT)[1])
-    expected = [written_by_generate(run, TEXT["prompt"], TEXT["max_tokens"])]
-    assert written["best"] == expected
-    assert written["latest"] != expected
+            [written] = texts_of(served.ask("/v1/completions", TEXT)[1])
+            assert (written == expected) == (which == "best")
 
 
 @pytest.mark.parametrize("form", ["grouped", "tied", "sandwich"])
@@ -372,15 +349,12 @@ def test_the_openai_package_is_a_client(served, run):
         assert [model.id for model in client.models.list()] == ["run"]
         asked = {"model": "run", "prompt": "Once upon a time", "temperature": 0, "max_tokens": 60}
         expected = written_by_generate(run, "Once upon a time", 60)
-        whole = client.completions.create(**asked, logprobs=1)
+        whole = client.completions.create(**asked)
         assert whole.choices[0].text == expected
-        assert whole.usage.completion_tokens == len(whole.choices[0].logprobs.tokens)
         with client.completions.create(**asked, stream=True) as stream:
             assert "".join(chunk.choices[0].text for chunk in stream) == expected
         with pytest.raises(openai.BadRequestError, match="n: 99 texts are asked for"):
             client.completions.create(**asked, n=99)
-        with pytest.raises(openai.NotFoundError, match="there is no 'other'"):
-            client.completions.create(**asked | {"model": "other"})
 
 
 def test_the_script_serves_until_it_is_interrupted(run):
@@ -423,9 +397,7 @@ def test_serve_says_what_is_wrong_in_one_line(script, run, tmp_path, monkeypatch
 
     damaged = shutil.copytree(run.path, tmp_path / "damaged")
     RunFolder(damaged).checkpoint_of(0).write_bytes(b"damaged")
-    shutil.copytree(run.path, tmp_path / "empty", ignore=shutil.ignore_patterns("*.pt"))
-    for folder, words in (("none", "holds no run"), ("empty", "holds no checkpoint")):
-        assert words in refused(tmp_path / folder, "--port", 0)
+    assert "holds no run" in refused(tmp_path / "none", "--port", 0)
     assert "damaged" in refused(damaged, "--port", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -438,4 +410,3 @@ def test_serve_says_what_is_wrong_in_one_line(script, run, tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     assert "is not installed: pip install -e '.[serve]'" in refused(run.path, "--port", 0)
-    assert "holds no run" in refused(tmp_path / "none", "--port", 0)

@@ -31,7 +31,6 @@ from cs_basics.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT.parent / "shared" / "data"
-TEXTS = ["books/alice_in_wonderland.txt", "books/sherlock.txt", "tinystories/valid.txt"]
 # Libraries know different versions of Unicode: no characters that older ones lack.
 assigned_text = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=30)
 texts = awkward_text.filter(lambda text: text.isascii()) | assigned_text
@@ -79,12 +78,11 @@ def test_tiktoken_gives_our_ids(trained, in_tiktoken, text):
     assert in_tiktoken.encode(text, allowed_special="all") == trained.encode(text)
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_both_give_our_ids_of_real_text_by_gpt2(gpt2, tmp_path, name):
+def test_both_give_our_ids_of_real_text_by_gpt2(gpt2, tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
     tiktoken = pytest.importorskip("tiktoken")
     save_tokenizer_json(gpt2, tmp_path / "tokenizer.json")
-    text = (DATA / name).read_bytes()[:200_000].decode("utf-8", "replace")
+    text = (DATA / "books/sherlock.txt").read_bytes()[:200_000].decode("utf-8", "replace")
     ids = gpt2.encode(text)
     encoding = tiktoken.Encoding(**tiktoken_arguments(gpt2))
     assert encoding.encode(text, allowed_special="all") == ids
@@ -116,21 +114,18 @@ def test_what_tokenizers_has_trained_and_saved_is_read(tmp_path):
     assert ours.encode(text + EOT) == theirs.encode(text + EOT).ids
 
 
-def test_ranks_are_read_as_they_were_written(trained, gpt2, tmp_path):
+def test_ranks_are_read_as_they_were_written_here_and_by_tiktoken(trained, gpt2, tmp_path):
+    tiktoken_load = pytest.importorskip("tiktoken.load")
     for tokenizer in (trained, gpt2):
-        save_tiktoken(tokenizer, tmp_path / "ranks")
+        path = tmp_path / f"ranks-{tokenizer.vocab_size}"  # tiktoken remembers what it has read.
+        save_tiktoken(tokenizer, path)
         specials = tiktoken_arguments(tokenizer)["special_tokens"]
         specials.pop("\n", None)  # a byte, and so among the ranks
-        loaded = load_tiktoken(tmp_path / "ranks", specials)
+        loaded = load_tiktoken(path, specials)
+        ranks = tiktoken_load.load_tiktoken_bpe(str(path))
+        assert ranks == tiktoken_arguments(tokenizer)["mergeable_ranks"]
         assert loaded.vocab == tokenizer.vocab
         assert loaded.merges == tokenizer.merges
-
-
-def test_ranks_are_those_that_tiktoken_reads(trained, tmp_path):
-    load = pytest.importorskip("tiktoken.load")
-    save_tiktoken(trained, tmp_path / "ranks")
-    ranks = load.load_tiktoken_bpe(str(tmp_path / "ranks"))
-    assert ranks == tiktoken_arguments(trained)["mergeable_ranks"]
 
 
 SINGLES = {i: bytes([i]) for i in range(256)}
@@ -176,7 +171,6 @@ def steps(*before, use_regex=True):
     [
         ({"normalizer": {"type": "NFC"}}, "normalizer"),
         ({"model": {"type": "WordPiece"}}, "WordPiece"),
-        ({"model": {}}, "is not a tokenizer.json"),
         ({"model": None}, "is not a tokenizer.json"),
         ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer"),
         ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "pre_tokenizer"),
@@ -186,13 +180,12 @@ def steps(*before, use_regex=True):
         ),
         (steps({"type": "Digits", "individual_digits": True}), "another pattern"),
         (steps(GPT2 | {"behavior": "Removed"}, use_regex=False), "another pattern"),
-        (steps(GPT2 | {"invert": True}, use_regex=False), "another pattern"),
         (steps(GPT2), "another pattern"),
         (steps(use_regex=False), "another pattern"),
         ({"post_processor": {"type": "TemplateProcessing"}}, "post_processor"),
         *(
             ({"added_tokens": [{"id": 256, "content": EOT, flag: True}]}, f"beside .*{flag}")
-            for flag in ("lstrip", "rstrip", "single_word")
+            for flag in ("lstrip", "single_word")
         ),
         (
             {"added_tokens": [{"id": 256, "content": EOT}, {"id": 256, "content": "<pad>"}]},
@@ -209,7 +202,7 @@ def test_a_tokenizer_json_of_another_kind_is_refused(trained, tmp_path, change, 
     assert "tokenizer.json" in str(refused.value)
 
 
-@pytest.mark.parametrize("content", [b"YQ==", b"YQ== x", b"? 0", b"YQ== 0\n"])
+@pytest.mark.parametrize("content", [b"YQ==", b"? 0", b"YQ== 0\n"])
 def test_damaged_ranks_are_refused(tmp_path, content):
     (tmp_path / "ranks").write_bytes(content)
     with pytest.raises(ValueError, match=r"line 1|single byte"):
