@@ -21,22 +21,15 @@ def in_the_book(blocks, special_tokens):
     return counts
 
 
+@pytest.mark.parametrize("max_texts", [3, segments.MAX_TEXTS])
 @given(st.lists(awkward_bytes, max_size=6), closed_specials | all_specials)
-def test_counting_by_segments_agrees_with_the_book(blocks, special_tokens):
-    counter = SegmentCounter(special_tokens)
-    for data in blocks * 2:
-        counter.count(data)
-    assert counter.pretokens() == in_the_book(blocks * 2, special_tokens)
-
-
-@given(st.lists(awkward_bytes, max_size=6), closed_specials)
-def test_a_table_that_fills_up_loses_no_count(blocks, special_tokens):
+def test_counting_by_segments_agrees_with_the_book(max_texts, blocks, special_tokens):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "MAX_TEXTS", 3)
+        patch.setattr(segments, "MAX_TEXTS", max_texts)
         counter = SegmentCounter(special_tokens)
-        for data in blocks:
+        for data in blocks * 2:
             counter.count(data)
-        assert counter.pretokens() == in_the_book(blocks, special_tokens)
+        assert counter.pretokens() == in_the_book(blocks * 2, special_tokens)
 
 
 SPECIALS = [EOT, EOT + EOT, "aa", "aab", " \n", "'l", "a b"]

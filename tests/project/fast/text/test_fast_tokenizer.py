@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_basics.bpe import train_bpe
-from cs_basics.fast.text import segments
+from cs_basics.fast.text import merging, pretoken_table, segments
 from cs_basics.fast.text import tokenizer as tokenizer_module
+from cs_basics.fast.text.pretoken_table import PretokenTable
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.tokenizer import Tokenizer
 
@@ -29,8 +30,30 @@ def trained(tmp_path_factory):
     return train_bpe(path, 300, [EOT])
 
 
-@pytest.fixture(scope="module", params=[CLOSED, OPEN], ids=["closed", "open"])
-def both(trained, request):
+MACHINERY = {
+    "as it is": {},
+    "tables that fill up": {
+        segments: {"_SLOT_BITS": 2, "MAX_TEXTS": 3},
+        pretoken_table: {"MAX_PRETOKENS": 5},
+        tokenizer_module: {"MAX_CACHED_PRETOKENS": 3, "SHORT_TEXT": -1},
+    },
+    "arrays for a few": {
+        merging: {"MIN_PRETOKENS": 1, "_SLOTS_PER_PAIR": 1},
+        tokenizer_module: {"SHORT_TEXT": -1, "MIN_ARRAY_LENGTH": 0, "DECODED_AT_ONCE": 3},
+    },
+}
+"""What is done for much text only, done for a little."""
+
+
+@pytest.fixture(params=MACHINERY)
+def _machinery(request, monkeypatch):
+    for module, values in MACHINERY[request.param].items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture(params=[CLOSED, OPEN], ids=["closed", "open"])
+def both(trained, request, _machinery):
     """The book's tokenizer and its fast twin, of a vocabulary that lacks most special tokens."""
     vocab, merges = trained
     merges = [*merges, merges[0]]  # Of repeated merges the first counts.
@@ -48,9 +71,6 @@ def test_texts_have_the_ids_of_the_book(both, text):
     assert fast.encode_to_array(text).tolist() == expected
     assert list(fast.encode_iterable(text)) == expected
     assert fast.decode(expected) == book.decode(expected)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer_module, "SHORT_TEXT", -1)
-        assert fast.encode(text) == expected
 
 
 @given(awkward_bytes)
@@ -117,6 +137,17 @@ def test_memory_is_bounded_and_changes_nothing(trained, monkeypatch):
     assert list(small._cache) == ["a", " few", " words"]
 
 
+@pytest.mark.parametrize(("limit", "value"), [("MAX_PRETOKENS", 2), ("MAX_IDS", 100)])
+def test_what_is_remembered_of_pretokens_is_bounded(monkeypatch, limit, value):
+    monkeypatch.setattr(pretoken_table, limit, value)
+    table = PretokenTable(merging.Merger(list(range(256)), {}, []), {"<end>": 7}, "H")
+    for number in range(100, 120):
+        ids, lengths = table.encode(["b" * number, "<end>"])
+        assert ids.tolist() == [98] * number + [7]
+        assert lengths.tolist() == [number, 1]
+        assert len(table) <= 4
+
+
 def test_a_text_that_cannot_be_encoded_does_not_harm_the_next():
     no_x = FastTokenizer({i: bytes([i]) for i in range(256) if i != ord("x")}, [])
     for _ in range(2):
@@ -126,8 +157,8 @@ def test_a_text_that_cannot_be_encoded_does_not_harm_the_next():
         assert no_x.encode_bytes(b"a b").tolist() == no_x.encode("a b") == [97, 32, 98]
 
 
-def test_copy_for_another_process_encodes_alike(both):
-    _, fast = both
+def test_copy_for_another_process_encodes_alike(trained):
+    fast = FastTokenizer(*trained, OPEN)
     expected = fast.encode(TEXT * 100)
     fast.encode(TEXT)
     copy = pickle.loads(pickle.dumps(fast))

@@ -1,13 +1,10 @@
 """Training on large texts: the merges of the book, with any number of processes."""
 
-import random
-
-from awkward import EOT, all_specials, awkward_bytes
+from awkward import all_specials, awkward_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_basics import bpe
-from cs_basics.fast.text import counting
 from cs_basics.fast.text.train_bpe import learn_merges, train_bpe
 
 words = st.lists(st.sampled_from([0, 97, 98, 99, 255]), min_size=1, max_size=12).map(bytes)
@@ -25,17 +22,6 @@ def test_a_vocabulary_is_that_of_the_book(tmp_path_factory, parts, special_token
     path.write_bytes(b"x" + b"".join(parts * 3))
     expected = bpe.train_bpe(path, 290, special_tokens)
     assert train_bpe(path, 290, special_tokens) == expected
-
-
-def test_training_is_the_same_with_any_number_of_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(counting, "MIN_BLOCK_BYTES", 10_000)
-    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 10_000)
-    draw = random.Random(1)
-    path = tmp_path / "text"
-    text = " ".join("".join(draw.choices("abcdefg", k=draw.randint(1, 8))) for _ in range(20_000))
-    path.write_text(text)
-    one = train_bpe(path, 400, [EOT], num_workers=1)
-    assert one == train_bpe(path, 400, [EOT], num_workers=2)
 
 
 def test_progress_of_both_stages_is_reported(tmp_path):
