@@ -63,21 +63,16 @@ def compiled():
 class TestCompiled:
     pytestmark = needs_a_compiler
 
-    def test_loss_and_gradients_are_the_plain_ones(self, compiled):
+    @pytest.mark.parametrize("change", [1, 3])
+    def test_loss_and_gradients_are_the_plain_ones_of_the_weights_of_now(self, compiled, change):
         assert is_chunked(compiled.model, NUM_ROWS * 64)
+        with torch.no_grad():
+            compiled.model.lm_head.weight.mul_(change)
         plain, loss = compiled.plain_loss_of(*compiled.batch), compiled.loss_of(*compiled.batch)
         torch.testing.assert_close(loss, plain, rtol=1e-5, atol=0)
         expected, found = compiled.gradients(plain / 3), compiled.gradients(loss / 3)
         for name, gradient in expected.items():
             torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-7, msg=name)
-
-    def test_the_weights_are_those_of_now(self, compiled):
-        before = compiled.loss_of(*compiled.batch).item()
-        with torch.no_grad():
-            compiled.model.lm_head.weight.mul_(3)
-        after = compiled.loss_of(*compiled.batch)
-        assert after.item() != pytest.approx(before)
-        torch.testing.assert_close(after, compiled.plain_loss_of(*compiled.batch))
 
     def test_evaluating_gives_the_same_loss_and_keeps_nothing(self, compiled):
         with torch.no_grad():
@@ -164,18 +159,6 @@ def output_of(program):
         check=True,
     )
     return finished.stdout.strip()
-
-
-def test_an_optimizer_imports_no_compiler():
-    program = (
-        "import sys, torch\n"
-        "from cs_basics.fast.adamw import FusedAdamW\n"
-        "optimizer = FusedAdamW([torch.nn.Parameter(torch.zeros(3))])\n"
-        "optimizer.zero_grad()\n"
-        "optimizer.load_state_dict(optimizer.state_dict())\n"
-        "print('torch._dynamo' in sys.modules)\n"
-    )
-    assert output_of(program) == "False"
 
 
 @pytest.mark.slow
@@ -283,13 +266,10 @@ SOURCES = ROOT / "cs_basics"
     [
         *((name, True) for name in BOOK_FILES),
         ("variants/norms.py", True),
-        ("fast/loss.py", True),
         ("fast/native/attention_kernel.cpp", True),
         ("fast/text/merging.py", False),
         ("run/trainer.py", False),
         ("training.py", False),
-        ("tokenizer.py", False),
-        ("generate.py", False),
     ],
 )
 def test_the_key_is_of_the_sources_that_are_compiled(tmp_path, monkeypatch, name, changes_the_key):
