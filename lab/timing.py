@@ -6,7 +6,6 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 
@@ -15,22 +14,11 @@ ROUNDS = 5
 
 def machine() -> str:
     """Describe what the figures were measured on."""
-    cache = cache_bytes()
     return (
         f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
-        + (f"last cache {cache / 2**20:.0f} MiB, " if cache else "")
         + (f"{torch.cuda.get_device_name()}, " if torch.cuda.is_available() else "")
         + f"Python {platform.python_version()}, torch {torch.__version__}"
     )
-
-
-def cache_bytes() -> int | None:
-    """Return the size of the last cache before memory, None where the system does not tell."""
-    sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
-    try:
-        return max(int(size.read_text().strip().removesuffix("K")) * 1024 for size in sizes)
-    except (OSError, ValueError):
-        return None
 
 
 def seconds_of(function: Callable[[], object], device: torch.device | None = None) -> float:

@@ -11,6 +11,10 @@ from lab import ROOT
 SMALL = {
     "chaos": (["--kills", "1", "--steps", "60"], "bit for bit"),
     "fuzz": (["--files", "4"], "4 damaged files: 0 bad"),
+    "mutants": (
+        ["cs_basics/variants", "tests/project/variants/test_muon.py", "--count", "1"],
+        "cs_basics/variants/",
+    ),
     "faults": (
         ["--seeds", "0", "--only", "softmax: torch's own softmax", "eps is added outside"],
         "| all |",

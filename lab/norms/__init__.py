@@ -2,7 +2,6 @@
 
 rms_norm.py      RMSNorm with a backward derived by hand; triton_norms.py: the same on GPUs
 add_rms_norm.py  residual addition and norm in one: of the rounded or unrounded sum, or in place
-diagram.py       the data flow of a block, plain and fused, traced from its own code
 
 How fast they are: python -m lab.bench norms.
 """

@@ -4,10 +4,8 @@ import pytest
 import torch
 
 from cs_basics.norms import RMSNorm
-from cs_basics.transformer import TransformerBlock
 from cs_basics.variants.norms import LlamaRMSNorm
 from lab.norms.add_rms_norm import add_rms_norm, add_rms_norm_, add_rms_norm_unrounded
-from lab.norms.diagram import FusedBlock, flow_of
 from lab.norms.rms_norm import FusedLlamaRMSNorm, FusedRMSNorm
 
 TWINS = {RMSNorm: FusedRMSNorm, LlamaRMSNorm: FusedLlamaRMSNorm}
@@ -57,9 +55,3 @@ def test_the_kernels_agree_with_the_formula():
         y = kind(24, device=x.device)(x)
         found.append([y, *torch.autograd.grad(y.sin().sum(), x)])
     torch.testing.assert_close(*found)
-
-
-def test_fusing_saves_two_of_the_ten_passes_of_a_block():
-    block = TransformerBlock(d_model=8, num_heads=2, d_ff=16)
-    passes = [sum(s.passes for s in flow_of(form)) for form in (block, FusedBlock(block))]
-    assert passes == [10, 8]
