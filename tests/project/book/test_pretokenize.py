@@ -43,24 +43,6 @@ def test_a_new_chunk_is_final_whatever_follows(text, special_tokens, length):
     assert found == tokens_of(text, special_tokens)[: len(found)]
 
 
-@pytest.mark.parametrize(
-    ("text", "special_tokens"),
-    [
-        ("x a b y a b", ["a b"]),
-        ("aab aab", ["aa", "aab c"]),
-        ("a \n\r\n  b \n", [" \n"]),
-        ("a'll 're\u3000 \u3000b", []),
-    ],
-)
-def test_new_chunks_are_right_for_every_way_to_cut_in_three(text, special_tokens):
-    for first in range(len(text) + 1):
-        for second in range(first, len(text) + 1):
-            chunks = [text[:first], text[first:second], text[second:]]
-            regrouped = independent_chunks(chunks, special_tokens)
-            found = [token for chunk in regrouped for token in tokens_of(chunk, special_tokens)]
-            assert found == tokens_of(text, special_tokens), chunks
-
-
 def test_new_chunks_arrive_as_soon_as_they_are_certain():
     drawn = 0
 

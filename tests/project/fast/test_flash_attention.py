@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from cs_basics.fast import flash_attention
-from cs_basics.fast.attention import rotate_half_split, to_half_split
+from cs_basics.fast.attention import to_half_split
 from cs_basics.fast.flash_attention import flash_causal_attention
-from cs_basics.fast.rope import TabledRoPE
 from cs_basics.functional import scaled_dot_product_attention
 
 
@@ -70,25 +69,6 @@ def test_what_is_kept_for_the_backward_grows_with_the_length_and_not_with_its_sq
             flash_causal_attention(*inputs)
         kept[seq] = sum(sizes)
     assert kept[128] == 2 * kept[64]
-
-
-@pytest.mark.parametrize("d_head", [2, 4, 6, 32])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_half_split_vectors_turn_as_neighbours_do_and_so_do_their_gradients(d_head, dtype):
-    rope = TabledRoPE(100.0, d_head, 9)
-    x = torch.randn(2, 3, 5, d_head, dtype=dtype, requires_grad=True)
-    positions = torch.tensor([[0, 8, 3, 3, 1], [2, 4, 4, 7, 5]])
-
-    def in_half_split_order(x):
-        return torch.cat([x[..., ::2], x[..., 1::2]], dim=-1)
-
-    expected = in_half_split_order(rope(x, positions.unsqueeze(1)))
-    turned, _ = rotate_half_split(in_half_split_order(x), x, rope, positions)
-    assert turned.dtype == dtype
-    assert torch.equal(turned, expected)
-    weights = torch.randn(x.shape, dtype=dtype)
-    ours, theirs = (torch.autograd.grad((y * weights).sum(), x) for y in (turned, expected))
-    torch.testing.assert_close(ours, theirs)
 
 
 def test_half_split_order_keeps_heads_apart():

@@ -163,47 +163,6 @@ def test_the_kernels_compile_for_a_gpu_that_is_not_there(monkeypatch, tmp_path, 
         assert compiled.metadata.shared <= SHARED_MEMORY
 
 
-@needs_triton
-@pytest.mark.compile
-@pytest.mark.filterwarnings("ignore")  # Triton's own.
-def test_a_compiler_takes_the_kernels_into_its_graph_and_knows_what_they_write(monkeypatch):
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.aot_autograd import make_boxed_func
-    from torch.utils import _triton
-    from triton.backends.compiler import GPUTarget
-    from triton.runtime import driver
-
-    # On the processor's tensors, as if they were on a GPU: the kernels are read and never run.
-    monkeypatch.setattr(flash_attention, "runs_on_triton", lambda *_: True)
-    monkeypatch.setattr(_triton, "has_triton", lambda: True)
-    hopper = mock.Mock(get_current_target=lambda: GPUTarget("cuda", 90, 32))
-    monkeypatch.setattr(driver, "_active", hopper)
-    written = []
-
-    def read(graph, _):
-        (end,) = graph.graph.find_nodes(op="output")
-        values = [node.meta["val"] for node in end.args[0]]
-        written.append(
-            [n.kwargs.get("tensors_to_clone") for n in graph.graph.nodes if is_kernel(n)]
-        )
-        return make_boxed_func(lambda *_: [torch.zeros(x.shape, dtype=x.dtype) for x in values])
-
-    def is_kernel(node):
-        return "triton_kernel" in str(node.target)
-
-    *inputs, _ = case((2, 150, 64), torch.bfloat16)
-    leaves = [x.requires_grad_() for x in inputs]
-    compiler = aot_autograd(fw_compiler=read, bw_compiler=read)
-    torch.compile(flash_causal_attention, backend=compiler, fullgraph=True)(
-        *leaves
-    ).sum().backward()
-    forward, backward = written
-    assert forward == [["output_pointer", "log2_normaliser_pointer"]]
-    query, key_value = backward
-    assert query == ["delta_pointer", "grad_q_pointer"]
-    assert key_value == ["grad_k_pointer", "grad_v_pointer"]
-
-
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")

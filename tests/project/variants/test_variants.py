@@ -6,13 +6,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from einops import repeat
 from models import FORMS, SIZES, batch_of, loss_and_gradients, small_model
 
-from cs_basics.attention import CausalSelfAttention
 from cs_basics.layers import SwiGLU
 from cs_basics.norms import RMSNorm
-from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.run.distributed import World
 from cs_basics.run.layout import check_layout
 from cs_basics.transformer import TransformerLM
@@ -157,21 +154,6 @@ def test_norms_stand_where_the_placement_says(placement, of_a_block, is_last_the
     names = small_model(placement=placement, num_layers=1).state_dict()
     assert {name.split(".")[2] for name in names if ".ln" in name} == of_a_block
     assert ("ln_final.weight" in names) == is_last_there
-
-
-@pytest.mark.parametrize("positions", [None, torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5])], ids=str)
-@pytest.mark.parametrize("num_kv_heads", [1, 2, None])
-def test_grouped_attention_repeats_every_head_of_keys_and_values(num_kv_heads, positions):
-    torch.manual_seed(0)
-    rope, x = RotaryPositionalEmbedding(10_000.0, 8, 16), torch.randn(2, 9, 32)
-    grouped = GroupedQueryAttention(32, 4, rope, num_kv_heads=num_kv_heads)
-    state, group = grouped.state_dict(), 4 // (num_kv_heads or 4)
-    for name in ("k_proj.weight", "v_proj.weight"):
-        assert len(state[name]) == 32 // group
-        state[name] = repeat(state[name], "(heads d) i -> (heads group d) i", d=8, group=group)
-    full = CausalSelfAttention(32, 4, rope)
-    full.load_state_dict(state)
-    torch.testing.assert_close(grouped(x, positions), full(x, positions), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("wrong", [0, 3, 8])

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_basics.bpe import learn_merges
-from cs_basics.bpe import merge_by_rank as merge_as_the_book
 from cs_basics.fast.text import merging
 from cs_basics.fast.text.merging import Merger, PairRanks, merge_one
 
@@ -55,23 +53,6 @@ def test_every_pretoken_gets_the_tokens_of_each_step(words, pairs, data):
     ranks = {pair: rank for rank, pair in enumerate(pairs)}
     expected = [merge_step_by_step(word, ranks, products) for word in words]
     assert merged(words, ranks, products) == expected
-
-
-@pytest.mark.usefixtures("min_pretokens")
-def test_learned_merges_are_applied_as_in_the_book():
-    draw = random.Random(0)
-    words = [bytes(draw.choices(b"etaoin", k=draw.randint(1, 30))) for _ in range(300)]
-    merges = learn_merges(dict.fromkeys(words, 1), 400)
-    ids = {bytes([byte]): byte for byte in range(256)}
-    for left, right in merges:
-        ids[left + right] = len(ids)
-    ranks = {(ids[left], ids[right]): rank for rank, (left, right) in enumerate(merges)}
-    products = list(range(256, 256 + len(merges)))
-    found = merged([list(word) for word in words], ranks, products)
-    by_bytes = {merge: rank for rank, merge in enumerate(merges)}
-    assert found == [[ids[token] for token in merge_as_the_book(word, by_bytes)] for word in words]
-    assert found == [merge_one(word, ranks, products) for word in words]
-    assert sum(map(len, found)) < sum(map(len, words)) / 2
 
 
 def test_ranks_of_pairs_are_those_of_the_dictionary_however_crowded(monkeypatch):

@@ -1,13 +1,12 @@
 """Numbered segments: their texts are the text, cut where no token crosses."""
 
-import numpy as np
 import pytest
 from awkward import awkward_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_basics.fast.text import segments
-from cs_basics.fast.text.segments import IdLists, SegmentTable
+from cs_basics.fast.text.segments import SegmentTable
 from cs_basics.pretokenize import PRETOKEN
 
 
@@ -89,16 +88,3 @@ def test_a_full_table_says_so_and_begins_anew(monkeypatch):
     assert texts_of(table, b"3 4 5") == ["3", " 4", " 5"]
     monkeypatch.setattr(segments, "MAX_BYTES", 3)
     assert table.is_full
-
-
-@given(st.lists(st.lists(st.integers(0, 65_535), max_size=4), max_size=8), st.data())
-def test_lists_of_ids_are_joined_by_number(lists, data):
-    id_lists = IdLists("H")
-    for some in ([[7]], lists):
-        all_ids = [token_id for ids in some for token_id in ids]
-        id_lists.extend(np.array(all_ids, np.int64), np.array(list(map(len, some)), np.int64))
-    numbers = data.draw(st.lists(st.integers(0, len(lists)), max_size=12))
-    expected = [token_id for number in numbers for token_id in [[7], *lists][number]]
-    joined = id_lists.joined(np.array(numbers, np.int64))
-    assert joined.tolist() == expected
-    assert joined.dtype == np.uint16
