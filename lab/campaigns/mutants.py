@@ -8,6 +8,7 @@ sets: compare figures of the same seed only.
 """
 
 import ast
+import os
 import random
 import shutil
 import subprocess
@@ -55,6 +56,7 @@ def main(folder: str, tests: str, /, *, count: int = 30, seed: int = 0) -> None:
     command = [sys.executable, "-m", "pytest", "-xqm", "not slow", tests]
     with tempfile.TemporaryDirectory() as copied:
         root = shutil.copytree(ROOT, Path(copied) / "copy", ignore=shutil.ignore_patterns(".*"))
+        environment = os.environ | {"PYTHONPATH": str(root)}  # What a test starts is broken, too.
         places = [
             (path, place)
             for path in sorted((root / folder).rglob("*.py"))
@@ -66,7 +68,9 @@ def main(folder: str, tests: str, /, *, count: int = 30, seed: int = 0) -> None:
             broken = list(ast.walk(tree := ast.parse(source)))[place]
             breaks(broken)
             path.write_bytes(ast.unparse(tree).encode())
-            done = subprocess.run(command, cwd=root, stdout=subprocess.DEVNULL, check=False)
+            done = subprocess.run(
+                command, cwd=root, env=environment, stdout=subprocess.DEVNULL, check=False
+            )
             verdict = "noticed" if done.returncode else "UNNOTICED"
             print(verdict, path.relative_to(root), ast.unparse(broken))
             path.write_bytes(source)

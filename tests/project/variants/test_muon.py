@@ -127,10 +127,16 @@ def test_in_bfloat16_nothing_diverges(num_steps):
     assert torch.linalg.matrix_norm(result, 2).max() < (1.45 if num_steps > 1 else 1.9)
 
 
-def test_a_vector_is_refused():
-    vector = {"params": [torch.nn.Parameter(torch.ones(3))], "momentum": 0.9, "num_steps": 3}
-    with pytest.raises(ValueError, match=r"matrices, not \(3,\)"):
-        Muon([vector])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"params": [torch.nn.Parameter(torch.ones(3))]}, r"matrices, not \(3,\)"),
+     ({"momentum": 1.0}, "momentum=1.0 must be at least 0 and below 1"),
+     ({"momentum": -0.1}, "momentum=-0.1 must be")],
+)  # fmt: skip
+def test_vectors_and_other_momenta_are_refused(wrong, message):
+    group = {"params": [torch.nn.Parameter(torch.ones(3, 2))], "momentum": 0.9, "num_steps": 3}
+    with pytest.raises(ValueError, match=message):
+        Muon([group | wrong])
 
 
 def test_it_gets_the_matrices_of_the_blocks_and_adamw_all_others(tiny_config):
