@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from cs_basics.fast.sampling import SamplingTensors, draw_fast, largest, least_kept, sample_fast
+from cs_basics.fast.sampling import SamplingTensors, draw_fast, largest, sample_fast
 from cs_basics.generate import Sampling, sample
 
 
@@ -54,10 +54,3 @@ def test_fast_sampling_draws_what_the_definition_draws(top_k, top_p, sharpness):
 
 def of_row(row):
     return torch.Generator().manual_seed(row)
-
-
-def test_halving_finds_the_least_probability_of_the_nucleus_exactly():
-    probabilities = torch.tensor([[0.1, 0.5, 0.15, 0.25], [0.97, 0.01, 0.01, 0.01]])
-    for top_p, least in ((0.4, [0.5, 0.97]), (0.6, [0.25, 0.97]), (0.95, [0.1, 0.97])):
-        found = least_kept(probabilities, None, torch.tensor(top_p))
-        assert torch.equal(found, torch.tensor(least).unsqueeze(1))
