@@ -74,12 +74,18 @@ def long_text(**changes):
     }  # fmt: skip
 
 
-def test_two_readers_at_once_get_what_each_would_get_alone(served, run):
+def test_two_readers_at_once_get_what_each_would_get_alone(served, run, monkeypatch):
     prompts = ["Once upon a time", "The cat", "Once upon a time"]
     sampling = Sampling(temperature=0.8, top_k=30, top_p=0.9)
     bodies = [{**TEXT, "prompt": prompt, "max_tokens": 200} for prompt in prompts]
     bodies[2] |= {"temperature": 0.8, "top_k": 30, "top_p": 0.9, "seed": 7}
-    together = [None] * len(bodies)
+    together, seated, logits = [None] * len(bodies), [], Decoder.logits
+
+    def watched(*arguments):
+        seated.append(sum(text is not None for text in served.batch.places))
+        return logits(*arguments)
+
+    monkeypatch.setattr(Decoder, "logits", watched)
 
     def read(index):
         together[index] = texts_of(served.ask("/v1/completions", bodies[index])[1])
@@ -87,9 +93,9 @@ def test_two_readers_at_once_get_what_each_would_get_alone(served, run):
     readers = [threading.Thread(target=read, args=(i,)) for i in range(len(bodies))]
     for thread in readers:
         thread.start()
-    until(lambda: sum(text is not None for text in served.batch.places) >= 2)
     for thread in readers:
         thread.join()
+    assert max(seated) >= 2
     expected = [written_by_generate(run, prompt, 200) for prompt in prompts[:2]]
     expected.append(written_by_generate(run, prompts[2], 200, sampling, seed=7))
     assert [text for [text] in together] == expected
