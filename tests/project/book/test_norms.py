@@ -40,13 +40,16 @@ def test_layernorm_has_the_values_and_the_gradients_of_pytorchs_rounded_once(
         torch.testing.assert_close(one.double(), exact, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("kind", [RMSNorm, LayerNorm])
-def test_a_norm_hides_no_nan_names_its_sizes_and_refuses_an_eps_below_0(kind):
+@pytest.mark.parametrize(
+    ("kind", "printed"),
+    [(RMSNorm, "d_model=24, eps=0.5"), (LayerNorm, "d_model=24, eps=0.5, bias=True")],
+)
+def test_a_norm_hides_no_nan_names_its_choices_and_refuses_an_eps_below_0(kind, printed):
     x = torch.ones(3, D_MODEL).cumsum(-1)
     x[1, 2] = math.nan
     assert kind(D_MODEL)(x).isnan().all(-1).tolist() == [False, True, False]
     assert kind(D_MODEL, eps=0.0)(x)[0].isfinite().all()
-    assert "d_model=24, eps=0.5" in repr(kind(24, eps=0.5))
+    assert printed in repr(kind(24, eps=0.5))
     for eps in (-1e-5, math.nan):
         with pytest.raises(ValueError, match="must be 0 or greater"):
             kind(D_MODEL, eps=eps)
