@@ -233,7 +233,7 @@ def test_the_last_checkpoints_and_the_best_are_kept(tiny_config, monkeypatch):
 
 def test_only_what_was_validated_is_the_best_and_the_end_always_is_validated(tiny_config):
     """Else a run by the clock, whose last steps are its best, keeps an earlier one as the best."""
-    train_run(tiny_config.replace(eval_every=7, checkpoint_every=5))
+    train_run(tiny_config.replace(eval_every=7))
     folder = RunFolder(tiny_config.run.run_dir)
     note = json.loads(folder.best.read_text())
     assert note["checkpoint"] == "step-00000020.pt"
@@ -244,13 +244,13 @@ def test_only_what_was_validated_is_the_best_and_the_end_always_is_validated(tin
 
 
 def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights(tiny_config):
-    config = tiny_config.replace(lr=1e-2, keep_checkpoints=1)
+    config = tiny_config.replace(lr=1e-2)
     train_run(config)
     folder = RunFolder(config.run.run_dir)
     _, stored = folder.read_best()
     rows = read_metrics(folder.metrics)
     judged = [(row["step"], row["val/loss"]) for row in rows if "val/loss" in row]
-    assert [step for step, _ in judged] == [10, 20]
+    assert [step for step, _ in judged] == [5, 10, 15, 20]
     weights = dict(judged)
     assert stored == min(weights.values())
     assert folder.best_checkpoint() == folder.checkpoint_of(min(weights, key=weights.get))
@@ -264,7 +264,7 @@ def test_weights_that_are_written_anew_lose_the_loss_of_those_before(tmp_path):
     folder.checkpoints.mkdir()
     for step, loss, best in ((1, 3.0, 1), (2, 2.0, 2), (2, 4.0, 2), (3, 5.0, 2), (4, 3.5, 4)):
         folder.checkpoint_of(step).touch()
-        folder.prune_checkpoints(step, 1, loss)
+        folder.prune_checkpoints(step, loss)
         assert folder.best_checkpoint() == folder.checkpoint_of(best)
     assert folder.read_best()[1] == 3.5
 

@@ -92,7 +92,8 @@ def test_a_run_leaves_everything_in_its_folder(tiny_config):
         assert path.exists(), path
     assert folder.plot.read_bytes().startswith(b"\x89PNG")
     rows = read_metrics(folder.metrics)
-    assert [row["step"] for row in rows if "train/loss" in row] == [1, 5, 10, 15, 20]
+    assert [row["step"] for row in rows if "train/loss" in row] == [*range(1, 21)]
+    assert [row["step"] for row in rows if "val/loss" in row] == [5, 10, 15, 20]
     assert rows[-1]["final/loss"] == result.loss
     assert final_state(tiny_config)["iteration"] == 20
     assert [path.name for path in folder.all_checkpoints()] == [
@@ -130,19 +131,19 @@ def uncompiled(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "at_step"),
     [
-        ({"fast": "off"}, 8),
-        ({"fast": "off", "order": "epochs"}, 11),
+        ({"fast": "off"}, 12),
+        ({"fast": "off", "order": "epochs"}, 15),
         ({"fast": "auto"}, 20),
-        ({"fast": "auto", "order": "epochs"}, 8),
-        ({"fast": "off", "optimizer": "muon"}, 11),
-        ({"fast": "auto", "optimizer": "muon"}, 8),
-        ({"schedule": "linear", "dropout": 0.2}, 8),
+        ({"fast": "auto", "order": "epochs"}, 12),
+        ({"fast": "off", "optimizer": "muon"}, 15),
+        ({"fast": "auto", "optimizer": "muon"}, 12),
+        ({"schedule": "linear", "dropout": 0.2}, 15),
     ],
     ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else None,
 )
 def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, settings, at_step):
-    # Checkpoints fall between two lines of the log, whose losses are means.
-    config = tiny_config.replace(checkpoint_every=7, **settings)
+    # The checkpoint falls between two lines of the log, whose losses are means of two updates.
+    config = tiny_config.replace(eval_every=11, **settings)
     whole = config.replace(run_dir=tmp_path / "whole")
     train_run(whole)
     train_until_killed(config, at_step, monkeypatch)
@@ -152,7 +153,7 @@ def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, settin
 
 
 def test_a_run_makes_the_updates_of_the_loop_in_the_book(tiny_config):
-    config = tiny_config.replace(eval_every=100, sample_tokens=0, log_every=1, num_samples=0)
+    config = tiny_config.replace(num_samples=0)
     train_run(config)
     folder = RunFolder(config.run.run_dir)
     seed_all(config.run.seed)
@@ -178,7 +179,7 @@ def test_each_group_of_weights_has_the_rate_the_betas_and_the_decay_that_are_ask
     tiny_config, is_tied, ratio, decay
 ):
     config = tiny_config.replace(
-        beta1=0.8, beta2=0.7, weight_decay=0.3, embedding_lr_ratio=10.0, tie_embeddings=is_tied,
+        beta2=0.7, weight_decay=0.3, embedding_lr_ratio=10.0, tie_embeddings=is_tied,
         head_bias=True,
     )  # fmt: skip
     model = Transformer(config.model)
@@ -188,7 +189,7 @@ def test_each_group_of_weights_has_the_rate_the_betas_and_the_decay_that_are_ask
     assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
     assert [group["lr_ratio"] for group in groups] == [1.0, ratio, 1.0]
     assert [group["weight_decay"] for group in groups] == pytest.approx([0.3, decay, 0.0])
-    assert [group["betas"] for group in groups] == [(0.8, 0.7)] * 3
+    assert [group["betas"] for group in groups] == [(0.9, 0.7)] * 3
 
 
 def test_a_linear_schedule_rises_and_falls_in_straight_lines():
@@ -196,15 +197,13 @@ def test_a_linear_schedule_rises_and_falls_in_straight_lines():
     assert rates == pytest.approx([0, 0.5, 1.0, 0.8, 0.6, 0.4, 0.2, 0.2])
 
 
-def test_a_run_follows_the_schedule_and_the_lowest_rate_that_it_is_given(tiny_config):
-    config = tiny_config.replace(
-        schedule="linear", min_lr_ratio=0.2, max_steps=8, log_every=1, num_samples=0
-    )
+def test_a_run_follows_the_schedule_that_it_is_given(tiny_config):
+    config = tiny_config.replace(schedule="linear", max_steps=8, num_samples=0)
     train_run(config)
     rows = read_metrics(RunFolder(config.run.run_dir).metrics)
     lr = config.optim.lr
     assert [row["optim/lr"] for row in rows if "optim/lr" in row] == [
-        linear_schedule(step, lr, lr * 0.2, 3, 9) for step in range(1, 9)
+        linear_schedule(step, lr, 0.0, 3, 9) for step in range(1, 9)
     ]
 
 
@@ -217,7 +216,7 @@ def test_a_finished_run_can_be_resumed_with_more_steps(tiny_config):
 def test_the_rate_before_and_after_is_said_if_a_resumed_run_has_another_length(tiny_config, caplog):
     caplog.set_level(logging.INFO)
     # Without a warm-up the rate is 1 + cos(pi step / (length + 1)) halves of the highest one.
-    config = tiny_config.replace(max_steps=3, lr=1e-3, warmup_steps=0, min_lr_ratio=0.0)
+    config = tiny_config.replace(max_steps=3, lr=1e-3, warmup_steps=0)
     train_run(config)
     train_run(config, resume=True)
     assert "stretched" not in caplog.text
@@ -234,7 +233,7 @@ def test_a_finished_run_that_is_resumed_says_that_nothing_is_left(tiny_config, c
 
 def test_a_minute_without_a_checkpoint_ends_with_one(tiny_config, monkeypatch):
     monkeypatch.setattr("cs_basics.run.trainer.MAX_UNSAVED_S", 0.0)
-    train_until_killed(tiny_config.replace(checkpoint_every=500), 6, monkeypatch)
+    train_until_killed(tiny_config.replace(eval_every=500), 6, monkeypatch)
     assert RunFolder(tiny_config.run.run_dir).all_checkpoints()[-1].name == "step-00000005.pt"
 
 
@@ -266,22 +265,21 @@ def test_a_run_does_not_go_on_with_a_text_of_another_size(tiny_config, texts, tm
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_update(tiny_config):
-    config = tiny_config.replace(lr=1e30, warmup_steps=0, checkpoint_every=1)
+    config = tiny_config.replace(lr=1e30, warmup_steps=0, eval_every=1)
     with pytest.raises(TrainingDivergedError, match=r"step \d+: loss .*lower lr"):
         train_run(config)
     weights = final_state(config)["model"].values()
     assert all(weight.isfinite().all() for weight in weights)
 
 
-@pytest.mark.parametrize("checkpoint_every", [1, 5])
+@pytest.mark.parametrize("eval_every", [1, 5])
 def test_weights_that_are_not_finite_are_not_saved_and_the_advice_is_given_once(
-    tiny_config, checkpoint_every
+    tiny_config, eval_every
 ):
     # The decay alone takes embeddings, which are of size 1, beyond the numbers of float32.
     config = tiny_config.replace(
-        lr=3e37, weight_decay=10.0, min_lr_ratio=1.0, warmup_steps=0, max_steps=1,
-        checkpoint_every=checkpoint_every,
-    )  # fmt: skip
+        lr=6e37, weight_decay=10.0, warmup_steps=0, max_steps=1, eval_every=eval_every
+    )
     with pytest.raises(TrainingDivergedError, match="step 1: the update made weights") as caught:
         train_run(config)
     assert str(caught.value).count("lower lr") == 1
@@ -293,7 +291,7 @@ def test_the_clock_ends_a_run_at_the_lowest_rate(tiny_config, monkeypatch):
     looks = itertools.count()
     ticking = SimpleNamespace(monotonic=lambda: next(looks) / 100)
     monkeypatch.setattr("cs_basics.run.clock.time", ticking)
-    config = tiny_config.replace(max_steps=None, max_minutes=5 / 60, log_every=1)
+    config = tiny_config.replace(max_steps=None, max_minutes=5 / 60)
     train_run(config)
     rows = [r for r in read_metrics(RunFolder(config.run.run_dir).metrics) if "optim/lr" in r]
     rates = [row["optim/lr"] for row in rows]
@@ -394,10 +392,7 @@ def test_the_speed_is_that_of_the_updates_alone(tiny_config, monkeypatch):
     slow_down("next_batch", 0.25)
     for name in ("run", "validate", "save"):
         slow_down(name, 100.0)
-    # No update is followed by both an evaluation and a checkpoint.
-    config = tiny_config.replace(
-        max_steps=9, log_every=1, eval_every=4, checkpoint_every=6, sample_tokens=0, num_samples=0
-    )
+    config = tiny_config.replace(max_steps=9, eval_every=4, num_samples=0)
     train_run(config)
     rows = read_metrics(RunFolder(config.run.run_dir).metrics)
     speeds = [row["perf/tokens_per_s"] for row in rows if "perf/tokens_per_s" in row]

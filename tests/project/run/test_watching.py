@@ -161,7 +161,7 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
     folder = RunFolder(tiny_config.run.run_dir)
     page = folder.report.read_text()
     samples = read_samples(folder.metrics)
-    assert [step for step, _ in samples] == [10, 20]
+    assert [step for step, _ in samples] == [5, 10, 15, 20]
     # A row writes the report: the sample of an evaluation has to be there before.
     lines = [line for line in folder.metrics.read_text().splitlines() if '"step": 10,' in line]
     assert ["sample" in line for line in lines if "sample" in line or "val/" in line] == [

@@ -32,7 +32,7 @@ SCRIPTS = sorted(
 
 TINY = shlex.split("""
     --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4 --max-steps 12
-    --eval-every 6 --eval-tokens 400 --log-every 3 --checkpoint-every 6 --num-samples 1
+    --eval-every 6 --num-samples 1
     --device cpu --dtype float32
 """)
 
@@ -166,7 +166,10 @@ def test_the_best_checkpoint_is_taken_if_it_is_asked_for(script, trained, texts,
         assert latest[name] != result, name
 
 
-def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(train, texts, tmp_path):
+def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(
+    train, texts, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("cs_basics.run.trainer.EVAL_TOKENS", 400)
     noise = bytes(random.Random(0).choices(range(33, 127), k=100_000)).decode()
     mixed = tmp_path / "mixed.txt"
     mixed.write_text(Path(texts[1]).read_text() + noise)
@@ -188,15 +191,15 @@ def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
     assert "vocab_size=8192: the run keeps its tokenizer, of 300" in (
         train("--resume", "--vocab-size", "8192").out
     )
-    more = ("--max-steps", "15", "--device", "cpu", "--keep-checkpoints", "5")
+    more = ("--max-steps", "15", "--device", "cpu", "--num-samples", "2")
     result = script("train", "debug", "--run-dir", trained, *more, "--resume")
     assert result.code == 0, result.err
     assert RunFolder(trained).all_checkpoints()[-1].name == "step-00000015.pt"
     # A flag that is given counts, even if its value is that of the preset.
-    assert RunFolder(trained).read_config().run.keep_checkpoints == 5
-    as_in_preset = str(PRESETS["debug"][1].run.keep_checkpoints)
-    assert train("--resume", "--keep-checkpoints", as_in_preset).code == 0
-    assert RunFolder(trained).read_config().run.keep_checkpoints == int(as_in_preset)
+    assert RunFolder(trained).read_config().run.num_samples == 2
+    as_in_preset = str(PRESETS["debug"][1].run.num_samples)
+    assert train("--resume", "--num-samples", as_in_preset).code == 0
+    assert RunFolder(trained).read_config().run.num_samples == int(as_in_preset)
 
 
 def test_a_prompt_may_hold_any_bytes(trained):

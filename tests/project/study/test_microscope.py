@@ -139,7 +139,7 @@ def test_a_walk_shows_the_stream_of_blocks_that_pass_values_on_beside_it():
 def finished(make_tiny_config, tmp_path_factory):
     """A run with one checkpoint left of four. Copy it, do not change it."""
     folder = RunFolder(tmp_path_factory.mktemp("finished") / "run")
-    train_run(make_tiny_config(folder.path).replace(keep_checkpoints=1))
+    train_run(make_tiny_config(folder.path))
     for path in folder.all_checkpoints()[:-1]:
         path.unlink()
     return folder.path
@@ -201,7 +201,7 @@ def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder, tmp_pa
     run = RunFolder(tmp_path / "imported")
     shutil.copytree(folder.path, run.path)
     (run.path / "microscope.jsonl").unlink(missing_ok=True)
-    config = run.read_config().replace(run_dir=run.path, max_steps=25, keep_checkpoints=2)
+    config = run.read_config().replace(run_dir=run.path, max_steps=25)
     run.write_config(config, imported_from=name)
     train_run(config, resume=True)  # It writes config.json again.
     assert run.imported_from() == name

@@ -130,7 +130,7 @@ def test_a_run_drops_while_it_trains_and_not_while_it_is_judged(tiny_config, tmp
 
     monkeypatch.setattr(Trainer, "validate", watch)
     for fast in ("off", "auto"):
-        config = tiny_config.replace(run_dir=tmp_path / fast, dropout=0.3, fast=fast, num_samples=0)
+        config = tiny_config.replace(run_dir=tmp_path / fast, dropout=0.3, fast=fast, eval_every=10)
         assert math.isfinite(train_run(config).loss)
     # The last evaluation follows another one, without an update between them.
     assert before == [True, True, False] * 2
@@ -155,9 +155,9 @@ def test_dropout_begins_at_its_share_of_the_run_and_drops_other_values_in_each_u
         return batch
 
     monkeypatch.setattr(Trainer, "next_batch", watch)
-    train_run(tiny_config.replace(dropout=0.3, dropout_from=0.25, max_steps=8, num_samples=0))
-    assert dropped == [False] * 2 + [True] * 6
-    for one, other in itertools.combinations(drawn[2:], 2):
+    train_run(tiny_config.replace(dropout=0.3, max_steps=8, num_samples=0))
+    assert dropped == [False] * 3 + [True] * 5
+    for one, other in itertools.combinations(drawn[3:], 2):
         assert not torch.equal(one, other)
 
 
@@ -165,6 +165,7 @@ def test_dropout_begins_at_its_share_of_the_run_and_drops_other_values_in_each_u
 def test_processes_that_compute_the_same_rows_drop_the_same_and_others_do_not(
     tiny_config, tmp_path, monkeypatch, parallel, is_shared
 ):
+    monkeypatch.setattr("cs_basics.variants.dropout.BEGINS_AT", 0.0)
     # There is no process group here that a model could be laid out over.
     monkeypatch.setattr("cs_basics.run.trainer.lay_out", lambda *_: None)
     ids, sizes = np.arange(200), {"vocab_size": 300, "tokenizer_checksum": "none"}
