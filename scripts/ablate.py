@@ -28,7 +28,7 @@ from cs_basics.run.metrics import format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation import SUITES, changes, variants_of
 from cs_basics.study.ablation_report import write_report
-from cs_basics.study.ablation_run import EVAL_TOKENS, read_result
+from cs_basics.study.ablation_run import read_result
 from cs_basics.study.ablation_summary import Run, summarise
 
 RUNS = Path("runs")
@@ -75,7 +75,6 @@ def main(
         max_steps=max_steps,
         train_text=train_text or preset_config.data.train_text,
         valid_text=valid_text or preset_config.data.valid_text,
-        eval_tokens=EVAL_TOKENS,
     )
     folder = out or RUNS / f"ablate-{suite}"
     check_can_write(folder / "report.html")

@@ -37,8 +37,7 @@ OVERFITTED = 0.97
 
 FREE_ON_RESUME = {
     *("run_dir", "max_steps", "max_minutes", "device", "fast", "wandb"),
-    *("eval_every", "eval_tokens", "log_every", "checkpoint_every", "keep_checkpoints"),
-    *("sample_tokens", "num_samples", "grad_accum_steps", "parallel"),
+    *("eval_every", "num_samples", "grad_accum_steps", "parallel"),
     *("train_text", "valid_text"),  # They may have moved; other texts are refused by their size.
 }
 """Settings that may be changed when a run is resumed."""

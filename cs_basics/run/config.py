@@ -19,11 +19,22 @@ MAX_SEED = 2**63 - 1
 MIN_VOCAB_SIZE = 257
 MAX_CORPUS_MEGABYTES = 1_000_000
 REMOVED = {
-    "num_models": 1, "head_norm": "none", "token_noise": 0.0, "muon_momentum": 0.95,
-    "muon_steps": 3, "muon_by_head": False, "average_from": 1.0, "average_decay": 1.0,
-    "norm_fraction": 0.0625, "norm_groups": 8, "ffn_bias": False,
+    "num_models": (1,), "head_norm": ("none",), "token_noise": (0.0,), "muon_momentum": (0.95,),
+    "muon_steps": (3,), "muon_by_head": (False,), "average_from": (1.0,), "average_decay": (1.0,),
+    "norm_fraction": (0.0625,), "norm_groups": (8,), "ffn_bias": (False,), "beta1": (0.9,),
+    "min_lr_ratio": (0.0,), "muon_lr_ratio": (3.0,), "dropout_from": (0.0, 0.3),
 }  # fmt: skip
-"""Settings that older versions had, and the only value with which their runs can be read."""
+"""Settings that older versions had, and the only values with which their runs can be read."""
+REMOVED_OUTPUTS = {
+    "eval_tokens",
+    "log_every",
+    "checkpoint_every",
+    "keep_checkpoints",
+    "sample_tokens",
+}
+"""Settings that older versions had, and that changed no weight: any value can be read."""
+WITHOUT_EFFECT = {"dropout_from": ("dropout", 0.0), "muon_lr_ratio": ("optimizer", "adamw")}
+"""Removed settings that had no effect where another setting has this value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,42 +72,29 @@ class OptimConfig:
     blocks, AdamW for all other weights (cs_basics/variants/muon.py)."""
     lr: float = 1e-3
     """Highest learning rate."""
-    muon_lr_ratio: float = 1.0
-    """Learning rate of Muon's matrices, as a multiple of lr: their updates are scaled to the size
-    of AdamW's."""
     embedding_lr_ratio: float = 1.0
     """Learning rate of the embedding table, as a multiple of lr: its values are of size 1, those of
     the other matrices much smaller."""
-    min_lr_ratio: float = 0.0
-    """Learning rate at the end, as a share of the highest."""
     schedule: Literal["cosine", "linear"] = "cosine"
     """How the learning rate falls after the warm-up: along half a cosine or a straight line."""
     warmup_steps: int = 100
     """Updates until the learning rate is at its highest."""
     weight_decay: float = 0.1
     """Decoupled weight decay; where weights have a learning rate ratio, divided by that ratio."""
-    beta1: float = 0.9
-    """AdamW: decay rate of the first moment, the mean gradient."""
     beta2: float = 0.95
     """AdamW: decay rate of the second moment, the mean squared gradient."""
     dropout: float = 0.0
     """Share of what attention and feed-forward parts add to the residual stream that is dropped
-    while training."""
-    dropout_from: float = 0.0
-    """From this share of the run on, dropout is on; before, nothing is dropped (late dropout, Liu
-    et al. 2023, https://arxiv.org/abs/2303.01500). Without dropout it does nothing."""
+    while training, after the first three tenths of the run (cs_basics/variants/dropout.py)."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this global norm."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "lr", "embedding_lr_ratio", "max_grad_norm", "muon_lr_ratio")
+        require_positive(self, "lr", "embedding_lr_ratio", "max_grad_norm")
         require_not_negative(self, "warmup_steps", "weight_decay")
-        for name in ("beta1", "beta2", "dropout"):
+        for name in ("beta2", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
-        for name in ("min_lr_ratio", "dropout_from"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be between 0 and 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,19 +112,9 @@ class RunConfig:
     seed: int = 0
     """Seed of weights, batches, corpus and samples."""
     eval_every: int = 250
-    """Updates between two validation losses."""
-    eval_tokens: int = 32_768
-    """Validation tokens read for each validation loss; the last one reads all."""
-    log_every: int = 20
-    """Updates between two rows of metrics."""
-    checkpoint_every: int = 500
-    """Updates between two checkpoints; after a minute without one, there is another."""
-    keep_checkpoints: int = 2
-    """Number of newest checkpoints to keep, besides the one with the lowest validation loss."""
-    sample_tokens: int = 64
-    """Tokens of the sample that is generated with each validation loss; 0: none."""
+    """Updates between two validation losses, each with a checkpoint and a short sample."""
     num_samples: int = 3
-    """Stories generated at the end."""
+    """Stories generated at the end; 0: no samples at all, neither at the end nor during the run."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to train; auto: CUDA if there is one, then MPS, then the CPU."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -148,15 +136,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.max_steps is None and self.max_minutes is None:
             raise ValueError("a run needs an end: set max_steps, max_minutes or both")
-        require_positive(
-            self, "max_steps", "max_minutes", "eval_every", "log_every", "checkpoint_every",
-            "keep_checkpoints", "grad_accum_steps",
-        )  # fmt: skip
-        require_not_negative(self, "sample_tokens", "num_samples", "seed")
-        if self.eval_tokens < 2:
-            raise ValueError(
-                f"eval_tokens={self.eval_tokens} must be at least 2: a token and the next one"
-            )
+        require_positive(self, "max_steps", "max_minutes", "eval_every", "grad_accum_steps")
+        require_not_negative(self, "num_samples", "seed")
         if self.seed > MAX_SEED:
             raise ValueError(f"seed={self.seed} must be at most {MAX_SEED}")
 
@@ -224,7 +205,7 @@ class TrainConfig:
             given = {
                 name: value
                 for name, value in values.get(section, {}).items()
-                if not _is_removed(name, value)
+                if not _is_removed(name, values[section])
             }
             unknown += sorted(set(given) - set(types_of))
             read[section] = {
@@ -265,14 +246,19 @@ def require_not_negative(config: object, *names: str) -> None:
             raise ValueError(f"{name}={value} {must}")
 
 
-def _is_removed(name: str, value: object) -> bool:
+def _is_removed(name: str, given: dict[str, Any]) -> bool:
     """Tell whether a setting of an older version can be left out.
 
     Raises:
         ValueError: It has a value that this version does not know.
     """
-    if name in REMOVED and value != REMOVED[name]:
-        raise ValueError(f"{name}={value} needs version 0.2 of cs_basics: this one has no {name}")
+    other, neutral = WITHOUT_EFFECT.get(name, ("", None))
+    if name in REMOVED_OUTPUTS or (other and given.get(other) == neutral):
+        return True
+    if name in REMOVED and given[name] not in REMOVED[name]:
+        raise ValueError(
+            f"{name}={given[name]} needs version 0.2 of cs_basics: this one has no {name}"
+        )
     return name in REMOVED
 
 

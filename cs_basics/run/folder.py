@@ -24,6 +24,8 @@ from cs_basics.variants.model import Transformer
 
 logger = logging.getLogger(__name__)
 
+NUM_KEPT = 2
+"""Newest checkpoints that a run keeps, besides the best: if the last is damaged, there is one."""
 Which = Literal["latest", "best"]
 
 
@@ -167,12 +169,11 @@ class RunFolder:
                 logger.warning("%s: skipped", error)
         raise ValueError(f"{latest} and all checkpoints before it are damaged{advice}")
 
-    def prune_checkpoints(self, step: int, num_kept: int, validation_loss: float | None) -> None:
+    def prune_checkpoints(self, step: int, validation_loss: float | None) -> None:
         """Delete old checkpoints, after that of a step has been written.
 
         Args:
             step: The step whose checkpoint was written.
-            num_kept: How many to keep, besides the best.
             validation_loss: The loss of this step's weights, if it was measured; decides which
                 checkpoint is best.
         """
@@ -186,7 +187,7 @@ class RunFolder:
             best = self.checkpoint_of(step)
             content = {"checkpoint": best.name, "validation_loss": validation_loss}
             write_atomically(self.best, json.dumps(content).encode() + b"\n")
-        for path in past[:-num_kept]:
+        for path in past[:-NUM_KEPT]:
             if path != best:
                 path.unlink()
 

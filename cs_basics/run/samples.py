@@ -10,6 +10,8 @@ from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
 SAMPLE_TOKENS = 300
+SHORT_TOKENS = 64
+"""Tokens of the sample that goes with each validation loss."""
 SAMPLING = Sampling(temperature=0.3, top_p=0.95)
 NO_STORY = "(Nothing: the model ended the story at once, as it may after little training.)"
 

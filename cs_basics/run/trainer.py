@@ -28,7 +28,7 @@ from cs_basics.run.metrics import MetricsLog
 from cs_basics.run.optimizer import embedding_tables, make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
-from cs_basics.run.samples import write_story
+from cs_basics.run.samples import SHORT_TOKENS, write_story
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
@@ -42,8 +42,14 @@ from cs_basics.variants.model import Transformer
 
 logger = logging.getLogger(__name__)
 
+EVAL_TOKENS = 32_768
+"""Validation tokens read for each validation loss during the run; the last one reads all."""
+MAX_LOG_EVERY = 20
+MIN_ROWS = 5
+"""There is a row of metrics after each MAX_LOG_EVERY updates, and in a short run more often: at
+least MIN_ROWS between two validation losses, if there are as many updates."""
 MAX_UNSAVED_S = 60.0
-"""What a kill may cost, whatever checkpoint_every says."""
+"""What a kill may cost, whatever eval_every says."""
 MUCH = 0.5
 """From this share of a run's time on, it is said that preparing took it."""
 
@@ -59,7 +65,7 @@ def make_model(config: TrainConfig, device: torch.device, *, is_fast: bool) -> T
 def make_dropout(model: nn.Module, config: TrainConfig, num_rows: int) -> Dropout:
     """Give a model the masks of dropout for micro-batches of num_rows sequences."""
     shape = (num_rows, config.model.context_length, config.model.d_model)
-    return Dropout(model, config.optim.dropout, shape, config.optim.dropout_from)
+    return Dropout(model, config.optim.dropout, shape)
 
 
 def flops_per_token(model: nn.Module, sizes: ModelConfig) -> float:
@@ -154,9 +160,7 @@ class Trainer:
         }
         path = self.folder.checkpoint_of(self.step)
         write_checkpoint(path, model, optimizer, self.step, progress)
-        self.folder.prune_checkpoints(
-            self.step, self.config.run.keep_checkpoints, self.validated.get(self.step)
-        )
+        self.folder.prune_checkpoints(self.step, self.validated.get(self.step))
 
     def restore(self) -> None:
         """Restore the newest undamaged checkpoint; without any, begin at the beginning.
@@ -253,7 +257,7 @@ class Trainer:
             is_to_save = self.saved_step != self.step
             if is_over and self.step not in self.validated:
                 # A finished run that is resumed has this row already.
-                self.validate(log if self.step >= first else None, config.run.eval_tokens)
+                self.validate(log if self.step >= first else None, EVAL_TOKENS)
                 is_to_save = True
             if is_to_save:
                 self.save(log)
@@ -277,13 +281,13 @@ class Trainer:
         """Return the learning rate of a step."""
         optim = self.config.optim
         # The schedule is over one step after the last one, which would have a rate of 0 otherwise.
-        min_lr, length = optim.lr * optim.min_lr_ratio, self.clock.expected_steps(step) + 1
+        length = self.clock.expected_steps(step) + 1
         # A plain number whatever it is of: each checkpoint holds it.
-        return float(SCHEDULES[optim.schedule](step, optim.lr, min_lr, optim.warmup_steps, length))
+        return float(SCHEDULES[optim.schedule](step, optim.lr, 0.0, optim.warmup_steps, length))
 
     def after(self, update: Update, log: MetricsLog) -> None:
         """After an update, log, evaluate and save, whichever of these are due."""
-        run, self.step = self.config.run, update.step
+        self.step, eval_every = update.step, self.config.run.eval_every
         loss = self.world.mean(update.loss)
         self.recent_losses.append(loss)
         self.speed.count_step()
@@ -294,7 +298,8 @@ class Trainer:
             logger.warning(
                 f"preparing, compiling and the first update took {took}: --max-minutes counts them"
             )
-        if self.step % run.log_every == 0 or self.step == 1:
+        log_every = min(MAX_LOG_EVERY, max(1, eval_every // MIN_ROWS))
+        if self.step % log_every == 0 or self.step == 1:
             seconds_per_step = self.speed.seconds_per_step()
             log.log(
                 step=self.step,
@@ -305,15 +310,14 @@ class Trainer:
                 **self.performance(seconds_per_step),
             )
             self.recent_losses = []
-        if self.step % run.eval_every == 0:
+        is_due = self.step % eval_every == 0
+        if is_due:
             self.sample(log)
-            self.validate(log, run.eval_tokens)
-            self.speed.restart()
-        # The last state is saved by `run`.
+            self.validate(log, EVAL_TOKENS)
         is_old = self.clock.elapsed_s - self.saved_s >= MAX_UNSAVED_S
-        is_due = self.step % run.checkpoint_every == 0 or is_old
-        if is_due and self.clock.progress(self.step) < 1:
-            self.save(log)
+        if is_due or is_old:
+            if self.clock.progress(self.step) < 1:  # The last state is saved by `run`.
+                self.save(log)
             self.speed.restart()
 
     def goes_on(self, stop: StopSignals) -> bool:
@@ -386,10 +390,9 @@ class Trainer:
 
     def sample(self, log: MetricsLog) -> None:
         """Generate a short text and log it, unless the model is sharded."""
-        num_tokens, can_call = self.config.run.sample_tokens, not self.layout.is_split
-        if num_tokens and can_call and self.world.is_first:
-            seed = self.config.run.seed
+        run, can_call = self.config.run, not self.layout.is_split
+        if run.num_samples and can_call and self.world.is_first:
             text = write_story(
-                self.model, self.corpus.tokenizer, num_tokens, seed, is_fast=self.is_fast
+                self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
             )
             log.log_sample(self.step, text)

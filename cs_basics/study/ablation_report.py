@@ -24,6 +24,7 @@ from cs_basics.study.ablation_plot import plot_runs
 from cs_basics.study.ablation_run import (
     ACTIVATION_SEQUENCES,
     DIVERGED_BY_NATS,
+    EVAL_TOKENS,
     NUM_WINDOWS,
     RunResult,
 )
@@ -211,7 +212,7 @@ def _method(base: TrainConfig) -> list[str]:
         f"Budget: {_budget(base)}; preparing, compiling and evaluating are not counted. "
         f"The learning rate falls ({base.optim.schedule}) until the budget ends.",
         f"Validation loss and bits per byte: after the last update, on the first "
-        f"{base.run.eval_tokens:,} tokens of the validation text, or on all if it is shorter.",
+        f"{EVAL_TOKENS:,} tokens of the validation text, or on all if it is shorter.",
         "tokens/s: of the update of median duration. Memory: the most that the process held while "
         "training (on a GPU: the most that was allocated there). Of several seeds the table shows "
         "mean speed and duration, and the largest of the other columns.",

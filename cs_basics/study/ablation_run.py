@@ -127,7 +127,7 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
         diverged_at = _train(trainer, log)
         minutes = trainer.clock.elapsed_s / 60
         peak_mb = peak_memory_mb(trainer.device)
-        evaluation = trainer.validate(log, config.run.eval_tokens)
+        evaluation = trainer.validate(log, EVAL_TOKENS)
         if keep_weights and diverged_at is None:
             trainer.save(log)
     rows = [row for row in log.rows if "train/loss" in row]
@@ -144,7 +144,7 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
         minutes=minutes,
         loss=_finite_or_none(evaluation.loss),
         bits_per_byte=_finite_or_none(evaluation.bits_per_byte),
-        unigram_loss=unigram_loss(corpus.valid, config.run.eval_tokens),
+        unigram_loss=unigram_loss(corpus.valid, EVAL_TOKENS),
         tokens_per_s=_tokens_per_s(config, rows),
         peak_memory_mb=peak_mb,
         largest_activation=_finite_or_none(_largest_activation(trainer)),

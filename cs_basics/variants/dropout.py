@@ -6,6 +6,9 @@ many times learns it by heart; with a random part of itself missing each time, i
 
 The masks are not drawn in the forward pass. They are buffers, drawn before each batch, so that the
 code compiled for training also serves for evaluation, with masks of ones.
+
+Dropout begins late (Liu et al. 2023, https://arxiv.org/abs/2303.01500): it slows learning at first,
+when nothing has been learnt by heart yet.
 """
 
 from collections.abc import Sequence
@@ -16,6 +19,8 @@ import torch
 from torch import Tensor, nn
 
 NAME = "dropout_mask"
+BEGINS_AT = 0.3
+"""Share of the run before which nothing is dropped."""
 LEVELS = 256
 """Values of a byte: one random byte per number decides whether the number is dropped."""
 
@@ -29,19 +34,15 @@ class Dropout:
             as it is.
         shape: Batch, sequence and d_model of what a part returns. Outputs of any other shape, as
             in generation, are left as they are.
-        begins_at: Share of the run before which nothing is dropped.
 
     Raises:
         ValueError: The share is negative, or 1 or more.
     """
 
-    def __init__(
-        self, model: nn.Module, share: float, shape: Sequence[int], begins_at: float = 0.0
-    ) -> None:
+    def __init__(self, model: nn.Module, share: float, shape: Sequence[int]) -> None:
         if not 0 <= share < 1:
             raise ValueError(f"dropout={share} must be at least 0 and below 1")
         self.level = min(max(round(share * LEVELS), 1), LEVELS - 1) if share else 0
-        self.begins_at = begins_at
         self.masks: list[Tensor] = []
         blocks: Any = model.layers if self.level else []
         device = next(model.parameters()).device
@@ -56,9 +57,9 @@ class Dropout:
 
         Args:
             seed: The same numbers give the same masks.
-            progress: Finished share of the run.
+            progress: Finished share of the run; below BEGINS_AT nothing is dropped.
         """
-        if progress < self.begins_at:
+        if progress < BEGINS_AT:
             self.rest()
             return
         random = np.random.default_rng(seed)

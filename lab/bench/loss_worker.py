@@ -30,7 +30,7 @@ from cs_basics.run.evaluation import (
     make_loss_function,
 )
 from cs_basics.run.hardware import resolve_dtype
-from cs_basics.run.optimizer import make_optimizer
+from cs_basics.run.optimizer import BETA1, MUON_LR_RATIO, make_optimizer
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.updates import make_updates
@@ -108,9 +108,7 @@ class Racer:
         optim = self.config.optim
         # The number of updates of the whole run at the speed so far.
         length = step * self.max_s / self.elapsed_s if self.elapsed_s else math.inf
-        return SCHEDULES[optim.schedule](
-            step, self.lr, optim.min_lr_ratio * self.lr, optim.warmup_steps, length
-        )
+        return SCHEDULES[optim.schedule](step, self.lr, 0.0, optim.warmup_steps, length)
 
     def bits_per_byte(self) -> float:
         """Measure on the whole validation text; infinite if the training diverged."""
@@ -141,7 +139,7 @@ def make_ours(config: TrainConfig) -> Training:
     model = accelerate(Transformer)(config.model)
     optimizer = make_optimizer(model, config, is_fast=True)
     shape = (rows, config.model.context_length, config.model.d_model)
-    dropout = Dropout(model, config.optim.dropout, shape, config.optim.dropout_from)
+    dropout = Dropout(model, config.optim.dropout, shape)
     plain_loss_of = make_loss_function(model, dtype)
     loss_of = compile_training(model, config.model, optimizer, dtype, rows)
     return model, optimizer, loss_of, plain_loss_of, dropout
@@ -161,7 +159,7 @@ def make_peer(kind: Kind, config: TrainConfig) -> Training:
 def adamw(params: Iterable[nn.Parameter], config: TrainConfig) -> Optimizer:
     """Return torch's AdamW in its fastest form."""
     optim = config.optim
-    betas = (optim.beta1, optim.beta2)
+    betas = (BETA1, optim.beta2)
     return torch.optim.AdamW(params, betas=betas, weight_decay=optim.weight_decay, fused=True)
 
 
@@ -185,12 +183,11 @@ class OneAfterTheOther:
 
 def with_muon(peer: nn.Module, config: TrainConfig) -> Any:  # noqa: ANN401
     """Return torch's Muon for the matrices of the blocks, and AdamW for all other weights."""
-    optim, ratio = config.optim, config.optim.muon_lr_ratio
     named = dict(peer.named_parameters())
     matrices = {name: p for name, p in named.items() if ".layers." in name and p.dim() == 2}
     muon = torch.optim.Muon(
-        [{"params": list(matrices.values()), "lr_ratio": ratio}],
-        weight_decay=optim.weight_decay / ratio,
+        [{"params": list(matrices.values()), "lr_ratio": MUON_LR_RATIO}],
+        weight_decay=config.optim.weight_decay / MUON_LR_RATIO,
         momentum=0.95,
         adjust_lr_fn="match_rms_adamw",
     )

@@ -32,8 +32,7 @@ from lab import ROOT
 
 SETTINGS = shlex.split("""
     --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64
-    --batch-size 4 --eval-every 12 --eval-tokens 3000 --log-every 4
-    --checkpoint-every 10 --num-samples 0 --device cpu --dtype float32
+    --batch-size 4 --eval-every 10 --num-samples 0 --device cpu --dtype float32
 """)
 
 

@@ -35,8 +35,7 @@ assert cs_basics.interop.llama
 
 MAX_CPU_S, MAX_S, MAX_BYTES = 10, 60, 3_000_000_000
 TINY = """--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --num-kv-heads 2
-    --batch-size 2 --max-steps 2 --log-every 1 --eval-every 2 --eval-tokens 100 --checkpoint-every 2
-    --num-samples 0 --device cpu --dtype float32"""
+    --batch-size 2 --max-steps 2 --eval-every 2 --num-samples 0 --device cpu --dtype float32"""
 WORLD = (
     f"train debug --train-text text.txt --valid-text valid.txt --run-dir run {TINY}",
     "export run --out llama",

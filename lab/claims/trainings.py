@@ -30,7 +30,6 @@ BASE = TrainConfig.of(
     batch_size=16,
     lr=3e-3,
     warmup_steps=40,
-    eval_tokens=65_536,
     device="cpu",
     dtype="float32",
     fast="off",

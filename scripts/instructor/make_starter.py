@@ -109,8 +109,7 @@ FIXED = (
     *("norm", "norm_eps", "placement", "positions"),
     *("num_kv_heads", "head_dim", "qk_norm", "ffn", "tie_embeddings"),
     *("value_residual", "head_bias"),
-    *("optimizer", "muon_lr_ratio"),
-    *("order", "parallel"),
+    *("optimizer", "order", "parallel"),
 )
 """Settings that the edition fixes at their default: they are neither fields nor flags there."""
 NAMING_FIXED = (

@@ -131,11 +131,7 @@ def make_tiny_config(texts):
             batch_size=4,
             max_steps=20,
             warmup_steps=3,
-            eval_every=10,
-            eval_tokens=600,
-            log_every=5,
-            checkpoint_every=5,
-            sample_tokens=16,
+            eval_every=5,
             device="cpu",
             dtype="float32",
         )

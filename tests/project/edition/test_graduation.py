@@ -9,8 +9,8 @@ import pytest
 from editions import ROOT, make_starter, names_of, with_answers
 
 SIZES = "--vocab-size 300 --context-length 16 --d-model 16 --d-ff 32 --num-layers 1 --num-heads 2"
-LENGTHS = "--max-steps 12 --log-every 4 --checkpoint-every 6 --eval-every 12 --eval-tokens 500"
-OTHERS = "--batch-size 4 --sample-tokens 5 --num-samples 1 --warmup-steps 2 --device cpu"
+LENGTHS = "--max-steps 12 --eval-every 6"
+OTHERS = "--batch-size 4 --num-samples 1 --warmup-steps 2 --device cpu"
 SMALL = f"{SIZES} {LENGTHS} {OTHERS}".split()
 WRONG_SOFTMAX = '''
 

@@ -29,7 +29,7 @@ COMBINED = [
 ]
 PROMPT, NUM_TOKENS = "Once", "9"
 WRITING = ["--prompt", PROMPT, "--max-tokens", NUM_TOKENS, "--temperature", "0"]
-STEPS = ["--max-steps", "200", "--checkpoint-every", "40", "--eval-every", "200"]
+STEPS = ["--max-steps", "200", "--eval-every", "40"]
 
 
 @pytest.fixture(

@@ -4,8 +4,8 @@ import pytest
 
 TINY = {
     "vocab_size": 300, "context_length": 16, "d_model": 16, "d_ff": 32, "num_layers": 1,
-    "num_heads": 2, "batch_size": 4, "max_steps": 12, "log_every": 1, "checkpoint_every": 6,
-    "eval_every": 100, "sample_tokens": 0, "num_samples": 1, "warmup_steps": 4, "lr": 1e-2,
+    "num_heads": 2, "batch_size": 4, "max_steps": 12, "eval_every": 6,
+    "num_samples": 1, "warmup_steps": 4, "lr": 1e-2,
     "max_grad_norm": 0.1, "device": "cpu", "fast": "auto",
 }  # fmt: skip
 

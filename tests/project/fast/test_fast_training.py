@@ -24,9 +24,8 @@ STEPS = 50
 def config(tiny_config):
     """Fifty updates, all logged, of a model that the C++ kernel can take."""
     return tiny_config.replace(
-        num_layers=1, d_model=64, num_heads=2, max_steps=STEPS, log_every=1, checkpoint_every=25,
-        eval_every=25, num_samples=0, sample_tokens=0,
-    )  # fmt: skip
+        num_layers=1, d_model=64, num_heads=2, max_steps=STEPS, eval_every=5, num_samples=0
+    )
 
 
 def losses_of(config):

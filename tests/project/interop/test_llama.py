@@ -93,7 +93,7 @@ def trained_run(texts, tmp_path_factory):
         run_dir=folder,
         batch_size=4,
         max_steps=30,
-        checkpoint_every=10,
+        eval_every=10,
         num_samples=0,
         num_kv_heads=2,
         tie_embeddings=True,
@@ -270,7 +270,7 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
     export_llama(make_run(vocab_size=320), tmp_path / "llama")
     import_llama(
         tmp_path / "llama", tmp_path / "back", train_text=texts[0], valid_text=texts[1],
-        max_steps=3, num_samples=0, sample_tokens=0, device="cpu", dtype="float32", fast="off",
+        max_steps=3, num_samples=0, device="cpu", dtype="float32", fast="off",
     )  # fmt: skip
     back = RunFolder(tmp_path / "back")
     train_run(back.read_config(), resume=True)

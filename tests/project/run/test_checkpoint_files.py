@@ -8,14 +8,12 @@ import resource
 
 import pytest
 import torch
-from torch import nn
 
 from cs_basics.layers import Linear
 from cs_basics.optim import AdamW
 from cs_basics.run import checkpoint_file
 from cs_basics.run.checkpoint_file import FOOTER_BYTES, read_checkpoint, write_checkpoint
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.presets import PRESETS
 
 
 @pytest.fixture
@@ -53,30 +51,6 @@ def test_everything_comes_back(path, model, optimizer):
     assert state["step"] == 1
     assert state["m"].equal(expected["m"])
     assert other_optimizer.param_groups[0]["lr"] == optimizer.param_groups[0]["lr"]
-
-
-@pytest.mark.parametrize("wrapper", ["_orig_mod", "module"])
-def test_an_error_says_where_the_names_of_a_wrapped_model_come_from(wrapper, tmp_path):
-    wrapped, plain = nn.ModuleDict({wrapper: Linear(3, 2)}), Linear(3, 2)
-    write_checkpoint(tmp_path / "a.pt", wrapped, AdamW(wrapped.parameters()), 1)
-    with pytest.raises(ValueError, match="; names begin with _orig_mod"):
-        read_checkpoint(tmp_path / "a.pt").load_into(plain, AdamW(plain.parameters()))
-
-
-def test_without_progress_there_is_none(model, optimizer, tmp_path):
-    write_checkpoint(tmp_path / "a.pt", model, optimizer, 3)
-    assert read_checkpoint(tmp_path / "a.pt").progress == {}
-
-
-def test_the_footer_names_the_format_the_sizes_and_the_checksum(path):
-    content = path.read_bytes()
-    body = content[:-FOOTER_BYTES]
-    footer = json.loads(content[-FOOTER_BYTES:])
-    assert footer["cs_basics checkpoint"] == 3
-    assert footer["sha256"] == hashlib.sha256(body).hexdigest()
-    state = torch.load(io.BytesIO(body[: footer["state_bytes"]]), weights_only=True)
-    assert state["iteration"] == 1
-    assert footer["state_bytes"] + footer["progress_bytes"] == len(body)
 
 
 def save_in_another_format(model, optimizer, iteration, out):
@@ -128,12 +102,6 @@ def test_what_a_students_function_raises_is_told_in_one_line(path, model, optimi
         read_checkpoint(path).load_into(model, optimizer)
 
 
-def test_another_shape_is_named(path):
-    other = Linear(4, 2)
-    with pytest.raises(ValueError, match=r"a\.pt does not fit this model: .*size mismatch for wei"):
-        read_checkpoint(path).load_into(other, AdamW(other.parameters()))
-
-
 def test_a_moment_of_another_shape_is_named(model, optimizer, tmp_path):
     """Its checksum is right: somebody has edited the state and saved it again."""
     (state,) = optimizer.state.values()
@@ -143,20 +111,6 @@ def test_a_moment_of_another_shape_is_named(model, optimizer, tmp_path):
     message = r"a.pt does not fit this model: .* moment v has shape \(5,\), its weight \(2, 3\)"
     with pytest.raises(ValueError, match=message):
         read_checkpoint(tmp_path / "a.pt").load_into(other, AdamW(other.parameters()))
-
-
-def test_a_failed_save_leaves_the_old_checkpoint(path, model, optimizer, monkeypatch):
-    before = path.read_bytes()
-
-    def write_a_little_and_fail(*arguments):
-        arguments[-1].write(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoint_file, "save_checkpoint", write_a_little_and_fail)
-    with pytest.raises(OSError, match="No space left"):
-        write_checkpoint(path, model, optimizer, 2)
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_full_disk_is_an_error_of_the_disk_and_leaves_the_old_checkpoint(tmp_path):
@@ -185,13 +139,6 @@ def test_one_flipped_bit_anywhere_is_noticed(path):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"a\.pt (is damaged|has format version)"):
             read_checkpoint(path)
-
-
-@pytest.mark.parametrize("cut", [0, 1, 100, 700])
-def test_a_file_that_was_cut_off_is_one_clear_error(path, cut):
-    path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(ValueError, match=r"a\.pt is damaged or not a checkpoint"):
-        read_checkpoint(path)
 
 
 def with_checksum(body, **changes):
@@ -242,11 +189,11 @@ def test_progress_that_was_made_on_a_gpu_is_read_without_one(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (b"", "is damaged or not a checkpoint"),
         (saved({"model": {}}), "not a checkpoint of cs_basics"),
         (with_checksum(saved([1, 2])), "its progress is not a dictionary"),
         (with_checksum(b"{}"), "its progress cannot be read"),
         (with_checksum(saved({}), state_bytes=-1), "checksum does not fit"),
-        (with_checksum(saved({}), state_bytes="0"), "checksum does not fit"),
         (with_checksum(saved({}), progress_bytes=5), "checksum does not fit"),
         (with_checksum(saved({}), **{"cs_basics checkpoint": 4}), "has format version 4, not 3"),
         (b"[1]".ljust(FOOTER_BYTES), "not a checkpoint of cs_basics"),
@@ -257,32 +204,6 @@ def test_something_else_is_refused_by_what_is_wrong_with_it(tmp_path, content, m
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_checkpoint(path)
-
-
-def test_a_configuration_that_asks_for_more_than_the_checkpoint_holds_is_refused(path):
-    folder = RunFolder(path.parent)
-    folder.checkpoints.mkdir()
-    path.rename(folder.checkpoint_of(1))
-    folder.write_config(PRESETS["debug"][1])
-    with pytest.raises(ValueError, match=r"describes a model of at least .* one of them is damage"):
-        folder.read_config()
-
-
-def test_a_checkpoint_that_is_cut_short_does_not_hide_the_one_before(model, optimizer, tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.checkpoints.mkdir()
-    whole = folder.checkpoint_of(1)
-    write_checkpoint(whole, model, optimizer, 1, {"as large as": torch.ones(100_000)})
-    folder.checkpoint_of(2).write_bytes(whole.read_bytes()[:100])
-    small = {"vocab_size": 257, "d_model": 8, "d_ff": 8, "num_heads": 1, "num_layers": 1}
-    folder.write_config(PRESETS["debug"][1].replace(**small))
-    folder.read_config()
-    assert folder.read_newest_checkpoint().path == whole
-
-
-def test_a_missing_file_is_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="none"):
-        read_checkpoint(tmp_path / "none.pt")
 
 
 def test_what_a_killed_process_left_is_removed_folders_too_and_nothing_else(tmp_path):

@@ -1,6 +1,5 @@
 """Downloads, against a server on this machine."""
 
-import errno
 import gzip
 import hashlib
 import http.server
@@ -70,15 +69,6 @@ def server():
     server.server_close()
 
 
-def test_a_file_comes_whole(server, tmp_path):
-    seen = []
-    download(
-        f"{server.url}/file.txt", tmp_path / "new" / "file.txt", lambda *told: seen.append(told)
-    )
-    assert (tmp_path / "new" / "file.txt").read_bytes() == CONTENT
-    assert seen[-1][2:] == (len(CONTENT), len(CONTENT))
-
-
 @pytest.mark.parametrize("has_ranges", [True, False])
 def test_a_broken_download_is_resumed(server, tmp_path, has_ranges):
     path = tmp_path / "file.txt"
@@ -93,19 +83,6 @@ def test_a_broken_download_is_resumed(server, tmp_path, has_ranges):
     assert server.starts == [0, 300_000 if has_ranges else 0]
 
 
-def test_what_had_already_come_whole_is_only_verified(server, tmp_path):
-    (tmp_path / "file.txt.part").write_bytes(CONTENT)
-    download(f"{server.url}/file.txt", tmp_path / "file.txt")
-    assert (tmp_path / "file.txt").read_bytes() == CONTENT
-
-
-def test_more_than_the_server_has_is_of_another_file(server, tmp_path):
-    (tmp_path / "blob.part").write_bytes(CONTENT + b"more")
-    with pytest.raises(ValueError, match="were announced; start again"):
-        download(f"{server.url}/blob", tmp_path / "blob")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_wrong_bytes_are_refused_and_deleted(server, tmp_path):
     server.handler.checksum = "0" * 64
     with pytest.raises(ValueError, match="SHA-256"):
@@ -117,16 +94,6 @@ def test_a_refusal_is_one_clear_error(server, tmp_path):
     with pytest.raises(ConnectionError, match="404"):
         download(f"{server.url}/missing.txt", tmp_path / "missing.txt")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_full_disk_is_no_fault_of_the_network(server, tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("cs_basics.run.download.os.fsync", full)
-    with pytest.raises(OSError, match="No space left") as raised:
-        download(f"{server.url}/file.txt", tmp_path / "file.txt")
-    assert not isinstance(raised.value, ConnectionError)
 
 
 def test_the_script_says_what_to_do_offline(script, tmp_path):

@@ -7,11 +7,7 @@ import torch
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.distributed import World
 from cs_basics.run.epochs import epoch_batch
-from cs_basics.run.folder import RunFolder
 from cs_basics.run.presets import PRESETS
-from cs_basics.run.token_file import open_token_file
-from cs_basics.run.trainer import Trainer
-from cs_basics.run.training_run import train_run
 
 TOKENS = np.arange(1, 1 + 7 * 12 + 5, dtype=np.uint16)
 
@@ -41,13 +37,7 @@ def test_an_epoch_reads_each_token_once_and_the_next_one_elsewhere_in_another_or
     assert epochs[0] != [start for step in range(3) for start in starts_of(step, seed=1)][:11]
 
 
-def test_a_batch_may_reach_into_the_next_epoch():
-    starts = [start for step in range(11) for start in starts_of(step, batch_size=5)]
-    for epoch in range(5):
-        assert_is_an_epoch(starts[11 * epoch : 11 * epoch + 11])
-
-
-@pytest.mark.parametrize("num_tokens", range(8, 31))
+@pytest.mark.parametrize("num_tokens", [8, 14, 15, 30])
 def test_a_short_text_is_read_to_both_ends(num_tokens):
     tokens = np.arange(num_tokens, dtype=np.uint16)
     read = set()
@@ -57,7 +47,7 @@ def test_a_short_text_is_read_to_both_ends(num_tokens):
     assert read == set(range(num_tokens))
 
 
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", [1, 2])
 def test_processes_share_each_batch_so_that_each_position_is_read_by_one(size):
     config = PRESETS["debug"][1].replace(order="epochs", batch_size=4, context_length=7, seed=0)
     for step in range(4):
@@ -68,22 +58,3 @@ def test_processes_share_each_batch_so_that_each_position_is_read_by_one(size):
             assert torch.equal(targets, inputs + 1)
             found += (inputs[:, 0] - 1).tolist()
         assert found == starts_of(step)
-
-
-def test_a_run_reads_in_epochs(tiny_config, monkeypatch):
-    config = tiny_config.replace(order="epochs", num_samples=0)
-    batches = []
-    next_batch = Trainer.next_batch
-
-    def watch(trainer):
-        batches.append(next_batch(trainer))
-        return batches[-1]
-
-    monkeypatch.setattr(Trainer, "next_batch", watch)
-    train_run(config)
-    tokens = open_token_file(RunFolder(config.run.run_dir).tokens / "train.bin").tokens
-    assert len(batches) == config.run.max_steps
-    for step, (inputs, targets) in enumerate(batches):
-        wanted = epoch_batch(tokens, 4, 32, step, config.run.seed)
-        assert torch.equal(inputs, wanted[0])
-        assert torch.equal(targets, wanted[1])

@@ -8,35 +8,10 @@ import pytest
 from cs_basics.run.metrics import (
     Console,
     MetricsLog,
-    bits_per_byte,
     format_duration,
     plot_losses,
     read_metrics,
 )
-from cs_basics.run.presets import PRESETS
-
-CONFIG = PRESETS["debug"][1]
-
-
-def test_bits_per_byte_of_uniform_bytes_is_eight():
-    assert bits_per_byte(math.log(256), bytes_per_token=1) == pytest.approx(8)
-    assert bits_per_byte(math.log(256), bytes_per_token=4) == pytest.approx(2)
-
-
-def test_rows_are_kept_in_order_under_their_names(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    with MetricsLog(path) as log:
-        log.log(step=1, train__loss=2.0)
-        assert read_metrics(path) == [{"step": 1, "train/loss": 2.0}]
-        log.log(step=2, val__loss=1.0, val__bits_per_byte=0.5)
-    assert [row["step"] for row in read_metrics(path)] == [1, 2]
-
-
-def test_a_torn_last_line_is_left_out_with_a_warning(tmp_path, caplog):
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1}\n{"step": 2, "tra')
-    assert read_metrics(path) == [{"step": 1}]
-    assert "not a row" in caplog.text
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"step": ' + "9" * 5_000 + "}", "3"])

@@ -1,6 +1,5 @@
 """Runs that end before their time: by a signal, a full disk, a file that is gone."""
 
-import json
 import os
 import random
 import shlex
@@ -8,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -117,24 +115,13 @@ def test_handlers_are_put_back_and_only_a_later_ctrl_c_ends_at_once(monkeypatch)
     assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
 
-def test_in_another_thread_a_run_goes_without_handlers():
-    entered = []
-
-    def enter():
-        with StopSignals() as stop:
-            entered.append(stop.received)
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    assert entered == [0]
-
-
 def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
     train_run(tiny_config.replace(max_steps=15))
     folder = RunFolder(tiny_config.run.run_dir)
     older, newest = folder.all_checkpoints()
     damage(newest)
+    left = folder.checkpoints / "step-00000020.pt.99999.tmp"
+    left.write_bytes(b"half")
     caplog.set_level("INFO")
     train_run(tiny_config, resume=True)
     skipped = [record.message for record in caplog.records if "skipped" in record.message]
@@ -146,6 +133,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog)
         row["step"] for row in timeless_rows(tiny_config)
     ]
     assert read_checkpoint(newest).progress
+    assert not left.exists(), "a process that was killed had not finished it"
 
 
 def test_when_all_are_damaged_nothing_is_trained(tiny_config):
@@ -184,73 +172,16 @@ def test_a_run_killed_while_its_text_is_prepared_is_resumed_and_its_folder_not_t
     assert_same_bits(final_state(whole), final_state(killed))
 
 
-def test_a_run_that_had_no_memory_for_its_model_does_not_lend_its_text_to_another(
-    tiny_config, monkeypatch
+def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights_and_the_end_is_always_validated(
+    tiny_config,
 ):
-    def refuse(*_):
-        raise MemoryError
-
-    with monkeypatch.context() as patch:
-        patch.setattr("cs_basics.run.trainer.Transformer", refuse)
-        with pytest.raises(MemoryError):
-            train_run(tiny_config)
-    train_run(tiny_config.replace(vocab_size=290))
-    assert RunFolder(tiny_config.run.run_dir).read_config().model.vocab_size == 290
-
-
-def test_what_a_killed_process_left_unfinished_is_removed(tiny_config):
-    train_run(tiny_config.replace(max_steps=10))
-    folder = RunFolder(tiny_config.run.run_dir)
-    left = folder.checkpoints / "step-00000015.pt.99999.tmp"
-    left.write_bytes(b"half")
-    train_run(tiny_config, resume=True)
-    assert not left.exists()
-
-
-def test_the_last_checkpoints_and_the_best_are_kept(tiny_config, monkeypatch):
-    losses = iter([3.0, 1.0, 2.0, 4.0, 5.0])
-    validate = Trainer.validate
-
-    def validate_with_a_given_loss(self, *arguments, **named):
-        result = validate(self, *arguments, **named)
-        self.validated = {self.step: next(losses)}
-        return result
-
-    monkeypatch.setattr(Trainer, "validate", validate_with_a_given_loss)
-    train_run(tiny_config.replace(eval_every=5))
-    folder = RunFolder(tiny_config.run.run_dir)
-    assert [path.stem for path in folder.all_checkpoints()] == [
-        "step-00000010",
-        "step-00000015",
-        "step-00000020",
-    ]
-    assert folder.best_checkpoint() == folder.checkpoint_of(10)
-    best, latest = folder.load_model(which="best"), folder.load_model()
-    assert not best.lm_head.weight.equal(latest.lm_head.weight)
-    names = {path.name for path in folder.checkpoints.iterdir()}
-    assert names == {path.name for path in folder.all_checkpoints()} | {"best.json"}
-
-
-def test_only_what_was_validated_is_the_best_and_the_end_always_is_validated(tiny_config):
-    """Else a run by the clock, whose last steps are its best, keeps an earlier one as the best."""
-    train_run(tiny_config.replace(eval_every=7, checkpoint_every=5))
-    folder = RunFolder(tiny_config.run.run_dir)
-    note = json.loads(folder.best.read_text())
-    assert note["checkpoint"] == "step-00000020.pt"
-    rows = read_metrics(folder.metrics)
-    losses = {row["step"]: row["val/loss"] for row in rows if "val/loss" in row}
-    assert sorted(losses) == [7, 14, 20]
-    assert note["validation_loss"] == losses[20]
-
-
-def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights(tiny_config):
-    config = tiny_config.replace(lr=1e-2, keep_checkpoints=1)
+    config = tiny_config.replace(lr=1e-2, eval_every=7)
     train_run(config)
     folder = RunFolder(config.run.run_dir)
     _, stored = folder.read_best()
     rows = read_metrics(folder.metrics)
     judged = [(row["step"], row["val/loss"]) for row in rows if "val/loss" in row]
-    assert [step for step, _ in judged] == [10, 20]
+    assert [step for step, _ in judged] == [7, 14, 20]
     weights = dict(judged)
     assert stored == min(weights.values())
     assert folder.best_checkpoint() == folder.checkpoint_of(min(weights, key=weights.get))
@@ -259,72 +190,40 @@ def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights(tiny_config):
     assert [row["step"] for row in read_metrics(folder.metrics)] == [row["step"] for row in rows]
 
 
-def test_weights_that_are_written_anew_lose_the_loss_of_those_before(tmp_path):
+def test_the_last_two_checkpoints_and_the_best_are_kept(tmp_path):
     folder = RunFolder(tmp_path)
     folder.checkpoints.mkdir()
-    for step, loss, best in ((1, 3.0, 1), (2, 2.0, 2), (2, 4.0, 2), (3, 5.0, 2), (4, 3.5, 4)):
+    for step, loss, best, kept in (
+        (1, 3.0, 1, [1]),
+        (2, 2.0, 2, [1, 2]),
+        (2, 4.0, 2, [1, 2]),  # Weights that are written anew lose the loss of those before.
+        (3, 5.0, 2, [2, 3]),
+        (4, None, 2, [2, 3, 4]),
+        (5, 3.5, 5, [4, 5]),
+    ):
         folder.checkpoint_of(step).touch()
-        folder.prune_checkpoints(step, 1, loss)
+        folder.prune_checkpoints(step, loss)
         assert folder.best_checkpoint() == folder.checkpoint_of(best)
+        assert folder.all_checkpoints() == [folder.checkpoint_of(number) for number in kept]
     assert folder.read_best()[1] == 3.5
 
 
-DAMAGED_NOTES = {
-    "nothing": "",
-    "another type": '{"checkpoint": 3}',
-    "too deep": "[" * 100_000,
-    "too large": '{"checkpoint": "a.pt", "validation_loss": 1' + "0" * 400 + "}",
-}
-
-
-@pytest.mark.parametrize("content", DAMAGED_NOTES.values(), ids=DAMAGED_NOTES)
-def test_a_damaged_note_of_the_best_stops_nothing(tiny_config, content):
-    train_run(tiny_config.replace(max_steps=10))
-    folder = RunFolder(tiny_config.run.run_dir)
-    folder.best.write_bytes(content.encode("latin-1"))
+@pytest.mark.parametrize(
+    "content",
+    ['{"checkpoint": 3}', '{"checkpoint": "a.pt", "validation_loss": 1' + "0" * 400 + "}"],
+)
+def test_a_damaged_note_of_the_best_is_written_anew(tmp_path, content):
+    folder = RunFolder(tmp_path)
+    folder.checkpoints.mkdir()
+    folder.best.write_text(content)
     with pytest.raises(FileNotFoundError, match="holds no best checkpoint"):
         folder.best_checkpoint()
-    train_run(tiny_config, resume=True)
-    assert folder.best_checkpoint().exists()
+    folder.checkpoint_of(3).touch()
+    folder.prune_checkpoints(3, 2.0)
+    assert folder.best_checkpoint() == folder.checkpoint_of(3)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of its own, with room for hardly more than a run has written at step 5."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2M", "tmpfs", str(disk)]
-    mounted = subprocess.run(command, capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("file systems cannot be mounted here")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
-    tiny_config, whole, small_disk, before_update
-):
-    config = tiny_config.replace(run_dir=small_disk / "run")
-
-    def fill():
-        with pytest.raises(OSError, match="No space"), (small_disk / "junk").open("wb") as file:
-            file.write(bytes(4_000_000))
-
-    before_update(7, fill)
-    with pytest.raises(OSError, match="No space left") as caught:
-        train_run(config)
-    assert "last checkpoint is" in caught.value.__notes__[0]
-    folder = RunFolder(config.run.run_dir)
-    assert final_state(config)["iteration"] == 5
-    assert not list(folder.checkpoints.glob("*.tmp"))
-    (small_disk / "junk").unlink()
-    train_run(config, resume=True)
-    assert_same_bits(final_state(whole), final_state(config))
-    assert timeless_rows(whole) == timeless_rows(config)
-
-
-@pytest.mark.parametrize("is_gone", [True, False])
-@pytest.mark.parametrize("name", ["train", "valid"])
+@pytest.mark.parametrize(("name", "is_gone"), [("train", True), ("valid", False)])
 def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(
     tiny_config, before_update, name, is_gone
 ):
@@ -364,32 +263,25 @@ def test_minutes_that_a_run_has_used_up_are_not_given_to_it_again(tiny_config, m
     assert read_metrics(RunFolder(tiny_config.run.run_dir).metrics)[-1]["elapsed_s"] >= 100
 
 
-def test_a_folder_that_cannot_be_written_ends_a_run(tiny_config, before_update):
-    folder = RunFolder(tiny_config.run.run_dir)
+@pytest.fixture
+def train(script, tiny_config):
+    """Train by the script."""
 
-    def bar():
-        folder.checkpoints.rename(folder.path / "elsewhere")
-        folder.checkpoints.touch()
+    def call():
+        data = tiny_config.data
+        sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64"
+        texts = ["--train-text", data.train_text, "--valid-text", data.valid_text]
+        given = [*texts, *sizes.split(), "--batch-size", 4, "--run-dir", tiny_config.run.run_dir]
+        return script("train", "debug", *given)
 
-    before_update(7, bar)
-    with pytest.raises(OSError, match="checkpoints"):
-        train_run(tiny_config)
-    assert len(list((folder.path / "elsewhere").glob("*.pt"))) == 1
+    return call
 
 
 def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
-    script, tiny_config, before_update
+    train, tiny_config, before_update
 ):
     before_update(8, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    folder = tiny_config.run.run_dir
-    given = [
-        "--train-text",
-        tiny_config.data.train_text,
-        "--valid-text",
-        tiny_config.data.valid_text,
-    ]
-    sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
-    result = script("train", "debug", *given, *sizes.split(), "--run-dir", folder)
+    folder, result = tiny_config.run.run_dir, train()
     assert result.code == 128 + signal.SIGTERM
     assert "stopped by SIGTERM after step 8, and saved; go on by" in result.out
     command = shlex.split(result.out.splitlines()[-1])
@@ -399,24 +291,16 @@ def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
 
 
 def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
-    script, tiny_config, before_update
+    train, tiny_config, before_update
 ):
     path = RunFolder(tiny_config.run.run_dir).tokens / "train.bin"
-    before_update(108, path.unlink)
-    given = [
-        "--train-text",
-        tiny_config.data.train_text,
-        "--valid-text",
-        tiny_config.data.valid_text,
-    ]
-    sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4"
-    folder = tiny_config.run.run_dir
-    result = script("train", "debug", *given, *sizes.split(), "--run-dir", folder)
+    before_update(58, path.unlink)
+    result = train()
     assert result.code == 2
     errors = [line for line in result.err.splitlines() if "error" in line]
     assert len(errors) == 1
     assert "train.bin was deleted while it was in use" in errors[0]
-    assert "step-00000100.pt; --resume goes on from it" in errors[0]
+    assert "step-00000050.pt; --resume goes on from it" in errors[0]
 
 
 CLAIM = """

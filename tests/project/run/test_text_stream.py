@@ -38,17 +38,6 @@ def test_streamed_bytes_of_any_kind_are_the_decoded_text(ids, num_first):
     assert TOKENIZER.decode(ids).startswith("".join(map(stream.push, ids[:num_first])))
 
 
-def test_malformed_bytes_hold_nothing_back_but_the_last():
-    stream = TextStream(TOKENIZER)
-    assert [stream.push(token_id) for token_id in [0xFF, 0xFF, ord("a"), 0xC3, 0xA9]] == [
-        "", "\ufffd", "\ufffda", "", "\u00e9"
-    ]  # fmt: skip
-
-
-def test_a_half_character_at_the_end_is_replaced():
-    assert "".join(stream_text(TOKENIZER, list("é".encode())[:1])) == "�"
-
-
 SHORT = st.text(alphabet="ab\u00e9", min_size=1, max_size=4)
 
 

@@ -1,8 +1,5 @@
 """Token files: exact, and refused when damaged."""
 
-import json
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,10 +57,6 @@ def test_token_file_survives_a_round_trip(tmp_path, vocab_size, dtype):
     )
 
 
-def test_token_file_without_tokens_can_be_opened(tmp_path):
-    assert write(tmp_path / "tokens", []).tokens.shape == (0,)
-
-
 @pytest.mark.parametrize("ids", [[300], [-1], [0, 70_000]])
 def test_ids_outside_the_vocabulary_are_refused_and_leave_nothing(tmp_path, ids):
     with pytest.raises(ValueError, match="vocab_size=300"):
@@ -79,17 +72,12 @@ def damage_version(raw):
     ("damage", "message"),
     [
         (lambda raw: raw[:-1], "1029 bytes where 3 tokens need 1030"),
-        (lambda raw: raw + b"x", "1031 bytes"),
         (lambda raw: raw[:500], "not a token file"),
-        (lambda _: b"", "not a token file"),
         (lambda _: b"Once upon a time " * 100, "not a token file"),
         (damage_version, "version 9 of the format, not 1"),
         (lambda raw: raw.replace(b'"uint16"', b'"uint32"'), "damaged header"),
         (lambda raw: raw.replace(b'"num_tokens": 3', b'"num_tokens":-3'), "damaged header"),
-        (lambda raw: raw.replace(b'"dtype"', b'"dtipe"'), "damaged header"),
-        (lambda raw: raw.replace(b"{", b"["), "damaged header"),
         (lambda raw: MAGIC + b"[" * 1007 + raw[1024:], "damaged header"),
-        (lambda raw: raw.replace(MAGIC, MAGIC + b"\xff"), "damaged header"),
     ],
 )
 def test_damaged_token_files_are_refused_in_one_line(tmp_path, damage, message):
@@ -106,11 +94,6 @@ def test_token_file_of_another_tokenizer_is_refused_by_both_names(tmp_path):
     write(tmp_path / "tokens", [1], checksum="first" * 4)
     with pytest.raises(ValueError, match=r"firstfirstfi.*secondsecond.*encode the text again"):
         open_token_file(tmp_path / "tokens", tokenizer_checksum="second" * 4)
-
-
-def test_missing_token_file_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="missing does not exist: name a token file"):
-        open_token_file(tmp_path / "missing")
 
 
 @given(content=st.binary(min_size=1, max_size=300), block_bytes=st.integers(1, 50))
@@ -132,64 +115,15 @@ def test_encoded_file_holds_the_ids_of_the_whole_text(
     assert encoded.tokenizer_checksum == tokenizer_checksum(tokenizer)
 
 
-def test_encoded_file_is_the_same_with_any_number_of_workers(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(fast_tokenizer, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(encoding, "READ_BYTES", 1000)
-    monkeypatch.setattr(encoding, "IDS_AT_ONCE", 400)
-    (tmp_path / "text").write_bytes(f"the cat{EOT}\u00e9t\u00e9 mat\r\n".encode() * 700 + b"\xff")
-    for workers in (1, 2, 3):
-        reports: list[tuple[str, str, int, int]] = []
-
-        def keep(*told, reports=reports):
-            reports.append(told)
-
-        encode_file(tokenizer, tmp_path / "text", tmp_path / str(workers), workers, keep)
-        size = (tmp_path / "text").stat().st_size
-        assert reports[-1][2:] == (size, size)
-        assert len(reports) > 10
-        assert all(earlier[2] <= later[2] for earlier, later in pairwise(reports))
-    contents = {(tmp_path / str(workers)).read_bytes() for workers in (1, 2, 3)}
-    assert len(contents) == 1
-
-
-def test_texts_that_cannot_be_encoded_leave_nothing(tokenizer, tmp_path):
-    (tmp_path / "empty").touch()
+def test_a_text_that_cannot_be_encoded_leaves_nothing(tokenizer, tmp_path):
     (tmp_path / "text").write_text("cats")
-    with pytest.raises(ValueError, match="empty"):
-        encode_file(tokenizer, tmp_path / "empty", tmp_path / "out")
-    with pytest.raises(FileNotFoundError):
-        encode_file(tokenizer, tmp_path / "missing", tmp_path / "out")
-    with pytest.raises(IsADirectoryError):
-        encode_file(tokenizer, tmp_path, tmp_path / "out")
-    with pytest.raises(ValueError, match="is the text itself"):
-        encode_file(tokenizer, tmp_path / "text", tmp_path / "text")
     for workers in (1, 2):
         with pytest.raises(ValueError, match="no token for byte b's'"):
             encode_file(
                 type(tokenizer)({0: b"c", 1: b"a", 2: b"t"}, []),
                 tmp_path / "text", tmp_path / "out", workers,
             )  # fmt: skip
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "text"]
-    assert (tmp_path / "text").read_text() == "cats"
-
-
-def test_header_is_readable_text(tmp_path):
-    write(tmp_path / "tokens", [1])
-    raw = (tmp_path / "tokens").read_bytes()[:HEADER_BYTES]
-    assert json.loads(raw.removeprefix(MAGIC))["num_tokens"] == 1
-
-
-def test_checksum_tells_tokenizers_apart():
-    vocab = {i: bytes([i]) for i in range(256)} | {256: b"ab", 257: b"bc"}
-    merges = [(b"a", b"b"), (b"b", b"c")]
-    checksums = {
-        tokenizer_checksum(Tokenizer(vocab, merges)),
-        tokenizer_checksum(Tokenizer(vocab, merges[::-1])),
-        tokenizer_checksum(Tokenizer(vocab, merges, ["a"])),
-        tokenizer_checksum(Tokenizer(vocab | {256: b"bc", 257: b"ab"}, merges)),
-    }
-    assert len(checksums) == 4
-    assert tokenizer_checksum(Tokenizer(dict(reversed(vocab.items())), merges)) in checksums
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text"]
 
 
 def test_an_id_that_no_token_file_holds_is_refused(tmp_path):

@@ -7,7 +7,7 @@ from cs_basics.functional import cross_entropy
 from cs_basics.layers import Linear
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
 from cs_basics.run.updates import make_updates
-from cs_basics.training import TrainingDivergedError, train
+from cs_basics.training import TrainingDivergedError
 from cs_basics.transformer import TransformerLM
 
 VOCAB_SIZE = 20
@@ -48,28 +48,7 @@ def assert_same_weights(model, other, **tolerances):
         torch.testing.assert_close(one, two, **tolerances)
 
 
-def test_the_updates_are_those_of_the_book():
-    book, model, expected = make_model(), make_model(), []
-    optimizer = AdamW(book.parameters())
-    train(
-        book, optimizer, make_batches(6), lr_at, max_grad_norm=0.5, on_update=expected.append
-    )  # fmt: skip
-    assert updates_of(model, AdamW(model.parameters()), make_batches(6)) == expected
-    assert_same_weights(model, book, rtol=0, atol=0)
-
-
-def test_a_run_goes_on_with_the_number_of_its_first_step():
-    whole, parts, batches = make_model(), make_model(), make_batches(6)
-    expected = updates_of(whole, AdamW(whole.parameters()), batches)
-    optimizer = AdamW(parts.parameters())
-    found = updates_of(parts, optimizer, batches[:2])
-    found += updates_of(parts, optimizer, batches[2:], first_step=3)
-    assert found == expected
-    assert [update.step for update in found] == [1, 2, 3, 4, 5, 6]
-    assert_same_weights(parts, whole, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("num_parts", [2, 4])
+@pytest.mark.parametrize("num_parts", [4])
 def test_the_gradients_of_parts_add_up_to_those_of_the_batch(num_parts):
     whole, model, sizes = make_model(), make_model(), []
     expected = updates_of(whole, AdamW(whole.parameters()), make_batches(3))
@@ -80,12 +59,6 @@ def test_the_gradients_of_parts_add_up_to_those_of_the_batch(num_parts):
         assert other.loss == pytest.approx(one.loss, rel=1e-12)
         assert other.grad_norm == pytest.approx(one.grad_norm, rel=1e-9)
     assert_same_weights(model, whole, rtol=1e-8, atol=1e-10)
-
-
-def test_a_batch_that_cannot_be_cut_evenly_is_refused():
-    model = make_model()
-    with pytest.raises(ValueError, match=r"a batch of 4 rows cannot be cut evenly into .*=3"):
-        updates_of(model, AdamW(model.parameters()), make_batches(1), num_parts=3)
 
 
 def test_a_group_multiplies_the_rate_by_its_ratio():

@@ -16,7 +16,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.report import INTERVAL_S, Report, report_blocks
-from cs_basics.run.spikes import MIN_LOSSES, SpikeDetector
+from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.run.wandb_sink import Wandb
@@ -34,10 +34,6 @@ def usual_losses(count, seed=0):
     return [2 + 4 * math.exp(-step / 100) + chance.gauss(0, 0.1) for step in range(count)]
 
 
-def test_the_noise_of_batches_is_no_spike():
-    assert spikes_of(usual_losses(3000), SpikeDetector()) == []
-
-
 def test_each_jump_is_told_once_however_long_it_lasts():
     losses = usual_losses(1000)
     losses[300] += 3
@@ -51,12 +47,6 @@ def test_a_large_spike_does_not_hide_a_smaller_one_after_it():
     losses[500] += 20
     losses[520] += 2
     assert spikes_of(losses, SpikeDetector()) == [500, 520]
-
-
-def test_nothing_is_a_spike_before_there_is_a_mean():
-    losses = usual_losses(MIN_LOSSES)
-    losses[-2] += 50
-    assert spikes_of(losses, SpikeDetector()) == []
 
 
 def test_a_detector_goes_on_from_its_state():
@@ -161,7 +151,7 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
     folder = RunFolder(tiny_config.run.run_dir)
     page = folder.report.read_text()
     samples = read_samples(folder.metrics)
-    assert [step for step, _ in samples] == [10, 20]
+    assert [step for step, _ in samples] == [5, 10, 15, 20]
     # A row writes the report: the sample of an evaluation has to be there before.
     lines = [line for line in folder.metrics.read_text().splitlines() if '"step": 10,' in line]
     assert ["sample" in line for line in lines if "sample" in line or "val/" in line] == [

@@ -53,21 +53,3 @@ def test_every_row_is_what_generate_writes_with_its_own_seed(model):
     assert rows == [
         list(generate(model, prompt, 40, BOLD, seed=3 + row)) for row, prompt in enumerate(PROMPTS)
     ]
-
-
-def test_a_row_ends_where_it_is_asked_to(model):
-    told = []
-
-    def third_of_row_one(row, token):
-        told.append((row, token))
-        return row == 1 and sum(r == 1 for r, _ in told) == 3
-
-    steps = list(generate_rows(model, PROMPTS, 6, is_end=third_of_row_one))
-    lengths = [sum(step[row] is not None for step in steps) for row in range(2)]
-    assert lengths == [6, 3]
-
-
-@pytest.mark.parametrize("is_fast", [True, False])
-def test_no_prompt_is_named(model, is_fast):
-    with pytest.raises(ValueError, match="there is no prompt"):
-        list(generate_rows(model, [], 5, is_fast=is_fast))

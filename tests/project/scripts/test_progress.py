@@ -50,24 +50,3 @@ def test_the_same_work_on_another_file_is_a_stage_of_its_own(show, clock, capsys
         "encoding: 9 of 9 texts (100%), 1 texts/s, 0 s left",
         "encoding: 6 of 6 texts (100%), 2 texts/s, 0 s left",
     ]
-
-
-def test_what_goes_on_counts_from_where_it_was(show, clock, capsys):
-    for clock.now, done in ((0, 50), (20, 60), (40, 70)):
-        show("examining", "seeds", done, 100)
-    assert capsys.readouterr().err.splitlines() == [
-        "examining: 60 of 100 seeds (60%), 30 seeds/min, 80 s left",
-        "examining: 70 of 100 seeds (70%), 30 seeds/min, 60 s left",
-    ]
-
-
-def test_a_pipe_has_no_end_to_wait_for(show, clock, capsys):
-    for clock.now, done in ((0, 0), (10, 5_000_000)):
-        show("encoding", "bytes", done, 0)
-    assert capsys.readouterr().err == "encoding: 5.0 MB, 0.5 MB/s\n"
-
-
-def test_seconds_have_no_rate(show, clock, capsys):
-    for clock.now, done in ((0, 0), (60, 60)):
-        show("running the command again", "s", done, 600)
-    assert capsys.readouterr().err == "running the command again: 60 of 600 s (10%), 540 s left\n"

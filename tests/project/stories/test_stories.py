@@ -1,118 +1,57 @@
 """The embedded corpus: its English, its variety, its subjects, and the files it makes."""
 
-import doctest
 import hashlib
 import re
-import time
 from itertools import islice
 
 import pytest
 
-from cs_basics.stories import grammar, plots
-from cs_basics.stories.grammar import iterate_stories, tell_plot, write_stories
+from cs_basics.stories import grammar
+from cs_basics.stories.grammar import iterate_stories, write_stories
 from cs_basics.stories.plots import read_plots, spell
-from cs_basics.stories.words import PRONOUNS, SLOT, Word, read_words, with_article
+from cs_basics.stories.words import PRONOUNS, Word, read_words, with_article
 
-MEGABYTES = 10
 KINDS = read_words()
 PLOTS = {plot.name: plot for plot in read_plots()}
 HE, SHE = ({form: vars(KINDS[kind][0])[form] for form in PRONOUNS} for kind in ("boy", "girl"))
-# Found at last, or overcome: what these are about is named in one half of the story only.
-FOUND_OR_OVERCOME = {"treasure hunt", "night fear", "first time", "wandering off"}
-# What a story of each other plot is about: named when the trouble starts, and near the end.
-OBJECTS = {
-    name: plot.object
-    for name, plot in PLOTS.items()
-    if plot.object and name not in FOUND_OR_OVERCOME
-}
 SPOKEN = re.compile(r'"[^"]*"')
-SENTENCE_END = re.compile(r'(?<=[.!?])\s+|(?<=[.!?]")\s+(?=[A-Z"])')
 
 
 @pytest.fixture(scope="module")
 def many():
-    """Ten megabytes of stories, and the seconds of processor time that they took."""
-    next(iterate_stories(0))  # the plots are read once
-    started_at = time.process_time()
-    texts, size = [], 0
-    stories = iterate_stories(0)
-    while size < MEGABYTES * 1e6:
-        texts.append(next(stories))
-        size += len(texts[-1])
-    return texts, time.process_time() - started_at
-
-
-def forms(kind):
-    return [form for word in KINDS[kind] for form in (word, *vars(word).values())]
-
-
-def tell_and_keep_cast(plot, seed):
-    casts = []
-
-    class KeptCast(grammar.Cast):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            casts.append(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grammar, "Cast", KeptCast)
-        text = tell_plot(PLOTS[plot], grammar.Random(seed))
-    return text, casts[0]
+    """Some three megabytes of stories."""
+    return list(islice(iterate_stories(0), 5000))
 
 
 # Variety
 
 
-def test_ten_megabytes_use_many_words(many):
-    words = {word for text in many[0] for word in re.findall("[a-z]+", text.lower())}
-    assert len(words) >= 1500
-
-
 def test_no_story_is_told_twice(many):
-    assert len(set(many[0])) == len(many[0])
+    assert len(set(many)) == len(many)
 
 
 def test_no_validation_story_is_in_the_training_text(many):
-    assert not set(many[0]) & set(islice(iterate_stories(1_000_003), 3000))
-
-
-def test_no_sentence_dominates(many):
-    counts = {}
-    for text in many[0]:
-        for sentence in SENTENCE_END.split(text):
-            counts[sentence] = counts.get(sentence, 0) + 1
-    assert len(counts) > 70_000  # what comes again in a story is one of few (words.txt)
-    assert max(counts.values()) < 0.003 * sum(counts.values())
-
-
-def test_writes_five_megabytes_a_second(many):
-    assert MEGABYTES / many[1] >= 5
-
-
-def test_stories_are_as_long_as_tinystories(many):
-    lengths = [len(text.split()) for text in many[0]]
-    assert min(lengths) >= 70
-    assert max(lengths) <= 250
+    assert not set(many) & set(islice(iterate_stories(1_000_003), 3000))
 
 
 # English
 
 
 def test_stories_are_plain_text_without_grammar_marks(many):
-    for text in many[0]:
+    for text in many:
         assert text.isascii()
         assert not re.search(r"[\[\]{}|#@&_<>]|\n\n|  | \n|\n |^\s|\s$", text), text
 
 
 def test_articles_fit_the_next_sound(many):
-    for text in many[0]:
+    for text in many:
         for article, word in re.findall(r"\b([Aa]n?) (\w+)", text):
             sounds_like_vowel = word[0] in "aeiouAEIOU" or word.startswith(("hour", "honest"))
             assert (article.lower() == "an") == sounds_like_vowel, (article, word, text)
 
 
 def test_sentences_start_with_capitals_and_end_with_stops(many):
-    for text in many[0]:
+    for text in many:
         for paragraph in text.split("\n"):
             assert paragraph.count('"') % 2 == 0, text
             assert re.search(r'[.!?]"?$', paragraph), text
@@ -124,17 +63,11 @@ def test_sentences_start_with_capitals_and_end_with_stops(many):
                 assert start.isupper(), text
 
 
-def test_no_word_is_doubled_by_mistake(many):
-    for text in many[0]:
-        doubled = re.findall(r"\b(\w+) \1\b", text)
-        assert set(doubled) <= {"had", "that"}, text
-
-
 def test_narration_is_in_the_past(many):
     # What holds at all times, and the words to the reader, are said in the present.
     timeless = re.compile(r"(learned|found out|knew now) that|Do you know|This is a story")
     present = re.compile(r"\b(is|are|has|wants|says|goes|comes|looks|sits|puts|will)\b")
-    for text in many[0]:
+    for text in many:
         for sentence in re.split(r"(?<=[.!?]) ", SPOKEN.sub("SPOKEN.", text)):
             assert timeless.search(sentence) or not present.search(sentence), (sentence, text)
 
@@ -162,28 +95,12 @@ def test_verbs_and_articles_agree_with_plurals(many):
     wrong = re.compile(rf"\b(?:an?|one) (?:{plural})\b|\b[Tt]he (?:{plural}) (?:was|is|has)\b")
     masses = "|".join(w for w in KINDS["treat"] if vars(w)["it"] == "it")
     wrong_mass = re.compile(rf"\b[Tt]he (?:{masses}) were\b|\btoo many (?:{masses})\b")
-    for text in many[0]:
+    for text in many:
         assert not wrong.search(text), text
         assert not wrong_mass.search(text), text
 
 
 # The subject
-
-
-def test_there_are_many_plots():
-    assert len(PLOTS) >= 15
-
-
-@pytest.mark.parametrize(("plot", "kind"), OBJECTS.items(), ids=OBJECTS)
-def test_the_object_of_the_trouble_is_the_object_of_the_end(plot, kind):
-    for seed in range(60):
-        text, cast = tell_and_keep_cast(plot, seed)
-        thing = cast[kind]
-        ways = {thing, *(vars(thing).get(form, thing) for form in ("past", "ing", "s"))}
-        middle = len(text) // 2
-        for part in (text[:middle], text[middle:]):
-            assert any(way in part for way in ways), (thing, text)
-        assert text.count(cast["hero"]) >= 3, text
 
 
 def test_a_slot_keeps_its_word_and_two_slots_differ():
@@ -203,26 +120,6 @@ def test_every_line_of_a_plot_can_be_told(plot):
                 text = text.format_map(cast)
 
 
-def test_every_kind_and_every_form_is_used():
-    texts = [
-        text
-        for plot in PLOTS.values()
-        for beat in plot.beats
-        for line in beat.lines
-        for text in line
-    ]
-    texts += [form for kind in KINDS for form in forms(kind)]
-    used = {re.sub(r"\d", "", slot) for text in texts for slot in SLOT.findall(text)}
-    used |= {plot.hero_kind for plot in PLOTS.values()} | {
-        *("girl", "boy", "other_girl", "other_boy")  # the words of "child", "friend" and so on
-    }
-    assert set(KINDS) == {slot.partition(".")[0] for slot in used} - set(PRONOUNS) - {"hero"}
-    everywhere = {"a", "A", "cap", "full", "kind", *PRONOUNS}
-    for kind, words in KINDS.items():
-        for form in set(vars(words[0])) - everywhere:
-            assert f"{kind}.{form}" in used
-
-
 # The notation
 
 
@@ -230,10 +127,6 @@ def read_text(reader, tmp_path, text):
     path = tmp_path / "mistaken.txt"
     path.write_text(text, encoding="utf-8")
     return reader(path)
-
-
-def test_doctests_hold():
-    assert doctest.testmod(plots).failed == 0
 
 
 def test_spell_lists_every_choice():
@@ -286,22 +179,16 @@ ball / @color, new
     [
         ("Once upon a time.", 1, "before the first title"),
         ("== child", 1, "has a title"),
-        ("== robot / opening\n\nBeep.", 1, "has a title"),
-        ("== child / lost", 1, "and beats"),
         ("== child / lost\n\n{hero} ran.", 1, '"== child / opening" must come first'),
         ("== child / opening\n\nOne.\nA caf\u00e9.", 4, "only ASCII"),
         ("== child / opening\n\n  and so on", 3, "continues"),
         ("== child / opening\n\n{hero} lost {toyy}.", 3, "{toyy} names no kind of word"),
-        ("== child / opening\n\n{toy} and\n  {pet.wings}.", 3, 'no form "wings"'),
         ("== animal / opening\n\n{hero.wings}.", 3, 'no form "wings"'),
         ("== beast / opening\n\n{He} ran.", 3, 'no form "He"'),
         ("== child / opening\n\n{age5}.", 3, "only 4 different words"),
-        ("== child / opening\n\n{hero ran.", 3, "a brace has no partner"),
         ("== child / opening\n\n{hero} [ran|fell.", 3, "bracket"),
         ("== child / opening\n\n& One.", 3, "two lines"),
-        ("== child / opening\n\nOne.\n> Two.", 4, "before the first line"),
         ("== child / opening\n\nOne.\n\n== child / lost / hatt\n\nTwo.", 5, "the object hatt"),
-        ("== child / opening\n\nOne.\n\n== child / lost / toy / 3\n\nTwo.", 5, "has a title"),
     ],
 )
 def test_a_mistake_in_the_plots_is_reported_with_its_line(tmp_path, text, line, complaint):
@@ -313,7 +200,6 @@ def test_a_mistake_in_the_plots_is_reported_with_its_line(tmp_path, text, line, 
     ("text", "line", "complaint"),
     [
         ("== color\nred\n\n== color\nblue", 4, "already"),
-        ("== color\n\n== toy\nball", 1, "no words"),
         ("== color\n@hue", 2, "@hue names no kind"),
         ("== skill / past\nswim / swam\nski", 3, "0 forms, but the title names 1"),
         ("== skill\nswim in {lake}", 2, "{lake} names no kind of word"),
@@ -332,11 +218,6 @@ def test_article_is_chosen_by_sound(phrase, expected):
     assert expected.capitalize() == Word(phrase).A
 
 
-def test_a_word_with_an_adjective_starts_a_sentence_with_it(tmp_path):
-    words = read_text(read_words, tmp_path, "== toy / adjectives\nball / old, red")["toy"]
-    assert [word.A for word in words] == ["An old ball", "A red ball"]
-
-
 # Seeds and files
 
 
@@ -346,15 +227,6 @@ def test_a_seed_tells_the_stories_that_it_always_told(tmp_path):
     assert checksum == ("8506290c94c37f93369b7485de1a50898b8f8f6448af8c3f767ecbccdee0e771"), (
         "if you meant to change plots.txt or words.txt, put the new checksum into this test"
     )
-
-
-def test_equal_seeds_tell_equal_stories():
-    assert list(islice(iterate_stories(7), 50)) == list(islice(iterate_stories(7), 50))
-
-
-def test_negative_seed_is_refused():
-    with pytest.raises(ValueError, match="seed=-1"):
-        iterate_stories(-1)
 
 
 def test_file_holds_each_story_and_a_line_of_its_end(tmp_path):
@@ -385,14 +257,6 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_progress_rises_to_the_total(tmp_path):
-    seen = []
-    write_stories(tmp_path / "stories.txt", 2_000_000, 6, lambda *values: seen.append(values))
-    amounts = [done for _, _, done, _ in seen]
-    assert amounts == sorted(set(amounts))
-    assert seen[-1][:4] == ("writing stories", "bytes", 2_000_000, 2_000_000)
-
-
 def test_script_writes_the_file(script, tmp_path):
     result = script("write_stories", "--megabytes", 0.02, "--out", tmp_path / "s.txt", "--seed", 4)
     assert result.code == 0, result.err
@@ -404,7 +268,6 @@ def test_script_writes_the_file(script, tmp_path):
     ("flags", "words"),
     [
         (["--megabytes", "0"], "megabytes=0"),
-        (["--megabytes", "inf"], "megabytes=inf"),
         (["--megabytes", "1e303"], "megabytes=1e+303 must be positive and at most 1,000,000"),
         (["--megabytes", "1", "--seed", "-3"], "seed=-3"),
     ],
@@ -415,9 +278,3 @@ def test_script_refuses_bad_input_in_one_line(script, tmp_path, flags, words):
     assert [line for line in result.err.splitlines() if words in line]
     assert len(result.err.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_script_refuses_a_folder_as_file(script, tmp_path):
-    result = script("write_stories", "--megabytes", "1", "--out", tmp_path)
-    assert result.code == 2
-    assert "not an ordinary file" in result.err

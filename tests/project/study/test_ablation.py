@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from cs_basics.run.presets import PRESETS
-from cs_basics.study.ablation import SUITES, changes, variants_of
+from cs_basics.study.ablation import SUITES, variants_of
 from cs_basics.variants.config import FeedForwardKind
 from cs_basics.variants.model import Transformer
 
@@ -22,13 +22,6 @@ def test_every_suite_holds_its_base_once_and_no_variant_twice(suite, preset):
         base = base.replace(value_residual=False)
     assert configs.count(base) == 1
     assert len(set(configs)) == len(configs) > 1
-
-
-def test_all_is_the_union_without_repeats():
-    union = variants_of("all", BASE)
-    every = [config for suite in SINGLE for config in variants_of(suite, BASE).values()]
-    assert set(union.values()) == set(every)
-    assert len(union) == len(set(every)) < len(every)
 
 
 def test_a_name_means_the_same_in_every_suite():
@@ -71,14 +64,3 @@ def test_batch_sizes_read_as_many_sequences():
         read = config.run.max_steps * config.data.batch_size
         assert read == pytest.approx(200 * base.data.batch_size, abs=config.data.batch_size), name
     assert all(config.run.max_steps is None for config in variants_of("batch", BASE).values())
-
-
-def test_changes_are_the_settings_that_differ():
-    config = BASE.replace(lr=1.0, norm="layernorm")
-    assert changes(BASE, config) == {"lr": 1.0, "norm": "layernorm"}
-    assert changes(BASE, BASE) == {}
-
-
-def test_an_unknown_suite_is_refused():
-    with pytest.raises(ValueError, match=r"suite=norm does not exist: choose one of norms"):
-        variants_of("norm", BASE)

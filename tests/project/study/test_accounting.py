@@ -28,25 +28,16 @@ GPT2_XL = ModelConfig(
 )
 VARIANTS = {
     "plain": {},
-    "post": {"placement": "post"},
     "sandwich": {"placement": "sandwich"},
     "no norm": {"placement": "none"},
-    "llama": {"norm": "rmsnorm-llama"},
     "layernorm": {"norm": "layernorm"},
-    "layernorm without bias": {"norm": "layernorm-no-bias"},
     "partial": {"norm": "partial-rmsnorm"},
     "group": {"norm": "group-rmsnorm"},
-    "gemma": {"norm": "rmsnorm-gemma"},
     "silu": {"ffn": "silu"},
-    "relu": {"ffn": "relu"},
-    "gelu": {"ffn": "gelu"},
     "relu squared": {"ffn": "relu-squared"},
     "qk norm": {"qk_norm": True},
-    "tied": {"tie_embeddings": True},
     "tied, with a bias": {"tie_embeddings": True, "head_bias": True},
-    "value residual": {"value_residual": True},
     "value residual, grouped queries": {"value_residual": True, "num_kv_heads": 2},
-    "grouped queries": {"num_kv_heads": 2},
     "grouped queries, qk norm": {"num_kv_heads": 1, "qk_norm": True},
     "no positions": {"positions": "none"},
     "heads of another size": {"head_dim": 12, "num_heads": 3, "num_kv_heads": 1, "qk_norm": True},
@@ -149,19 +140,6 @@ def test_activations_are_what_autograd_keeps(config):
     assert 0.98 * kept < counted < kept
 
 
-@pytest.mark.parametrize("num_layers", [1, 2, 5])
-@pytest.mark.parametrize("num_kv_heads", [2, 4])
-def test_value_residual_keeps_the_values_of_each_block_before_they_are_mixed(
-    num_layers, num_kv_heads
-):
-    plain = dataclasses.replace(PLAIN, num_layers=num_layers, num_kv_heads=num_kv_heads)
-    mixed = dataclasses.replace(plain, value_residual=True)
-    counted = [accounting.training_memory(c, 3)["activations: attention"] for c in (plain, mixed)]
-    kept = [bytes_kept(c, 3) for c in (plain, mixed)]
-    assert counted[1] - counted[0] == kept[1] - kept[0]
-    assert (kept[1] > kept[0]) == (num_layers > 1)
-
-
 def test_training_holds_four_numbers_per_parameter_besides_activations():
     memory = accounting.training_memory(PLAIN, batch_size=1)
     count = total(accounting.parameters(PLAIN))
@@ -172,19 +150,6 @@ def test_inference_memory_holds_the_cache_that_generation_makes(config):
     caches = DecodingLM(Transformer(config)).empty_caches(1, config.context_length)
     real = sum(keys.nbytes + values.nbytes for keys, values in caches)
     assert accounting.inference_memory(config)["KV cache"] == real
-
-
-def test_time_and_utilisation_are_each_others_inverse():
-    flops_per_s = 1e12
-    step_s = accounting.seconds(total(accounting.training_flops(PLAIN, 4)), flops_per_s, 0.25)
-    speed = 4 * PLAIN.context_length / step_s
-    assert accounting.utilisation_of(PLAIN, speed, flops_per_s) == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(("peak", "share"), [(0, 0.5), (-1, 0.5), (1e12, 0), (1e12, 1.5)])
-def test_seconds_refuses_what_no_hardware_has(peak, share):
-    with pytest.raises(ValueError, match=r"peak_flops_per_s=|utilisation="):
-        accounting.seconds(1.0, peak, share)
 
 
 GPT2_XL_FLAGS = [
@@ -217,11 +182,8 @@ def test_script_starts_from_a_preset(script):
     [
         (["--d-model", "64"], "missing: --vocab-size"),
         (["stories", "--num-heads", "7"], "not divisible by num_heads=7"),
-        (["stories", "--d-model", "0"], "d_model=0"),
         (["stories", "--batch-size", "0"], "batch_size=0"),
         (["stories", "--tokens-per-s", "10"], "tokens_per_s needs peak_tflops"),
-        (["stories", "--peak-tflops", "0"], "peak_tflops=0"),
-        (["stories", "--peak-tflops", "inf"], "peak_tflops=inf must be greater than 0 and at most"),
         (["stories", "--peak-tflops", "1e300"], "peak_tflops=1e+300"),
         (["stories", "--peak-tflops", "1", "--tokens-per-s", "nan"], "tokens_per_s=nan"),
         (["stories", "--peak-tflops", "1", "--mfu", "2"], "mfu=2"),
@@ -232,10 +194,3 @@ def test_script_refuses_in_one_line_what_makes_no_sense(script, arguments, findi
     assert (finished.code, finished.out) == (2, "")
     assert finding in finished.err
     assert len(finished.err.splitlines()) == 1
-
-
-def test_a_number_that_is_too_large_is_one_line(script):
-    finished = script("account", "stories", "--peak-tflops", "1", "--tokens", "9" * 400)
-    assert finished.code == 2
-    assert finished.err.startswith("error: ")
-    assert finished.err.count("\n") == 1

@@ -130,13 +130,11 @@ def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_whil
 
     monkeypatch.setattr(Trainer, "next_batch", watch_batch)
     monkeypatch.setattr(Trainer, "validate", watch_validation)
-    config = tiny_config.replace(
-        dropout=0.3, dropout_from=0.25, max_steps=8, eval_every=4, num_samples=0
-    )
+    config = tiny_config.replace(dropout=0.3, max_steps=8, eval_every=4, num_samples=0)
     assert math.isfinite(train_run(config).loss)
     assert judged == [True] * 3
-    assert [bool(masks.min() == 0) for masks in drawn] == [False] * 2 + [True] * 6
-    for one, other in itertools.combinations(drawn[2:], 2):
+    assert [bool(masks.min() == 0) for masks in drawn] == [False] * 3 + [True] * 5
+    for one, other in itertools.combinations(drawn[3:], 2):
         assert not torch.equal(one, other)
     assert not drops(RunFolder(config.run.run_dir).load_model())
 
@@ -145,6 +143,7 @@ def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_whil
 def test_processes_that_compute_the_same_rows_drop_the_same_and_others_do_not(
     tiny_config, tmp_path, monkeypatch, parallel, is_shared
 ):
+    monkeypatch.setattr("cs_basics.variants.dropout.BEGINS_AT", 0.0)
     # There is no process group here that a model could be laid out over.
     monkeypatch.setattr("cs_basics.run.trainer.lay_out", lambda *_: None)
     ids, sizes = np.arange(200), {"vocab_size": 300, "tokenizer_checksum": "none"}

@@ -82,7 +82,7 @@ def test_a_run_begins_with_the_shares_of_its_text_and_goes_on_with_what_it_learn
 
     monkeypatch.setattr(Trainer, "run", watch)
     choices = {"head_bias": True, "value_residual": True, "tie_embeddings": True, "max_steps": 6}
-    config = tiny_config.replace(**choices, checkpoint_every=3, num_samples=0, sample_tokens=0)
+    config = tiny_config.replace(**choices, eval_every=3, num_samples=0)
     whole = config.replace(run_dir=tmp_path / "whole")
     train_run(whole)
     folder = RunFolder(whole.run.run_dir)

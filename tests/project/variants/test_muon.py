@@ -140,7 +140,7 @@ def test_vectors_and_other_momenta_are_refused(wrong, message):
 
 
 def test_it_gets_the_matrices_of_the_blocks_and_adamw_all_others(tiny_config):
-    config = tiny_config.replace(optimizer="muon", muon_lr_ratio=2.0, qk_norm=True)
+    config = tiny_config.replace(optimizer="muon", qk_norm=True)
     model = Transformer(config.model)
     optimizer = make_optimizer(model, config)
     (group,) = optimizer.matrix_groups()
@@ -150,8 +150,8 @@ def test_it_gets_the_matrices_of_the_blocks_and_adamw_all_others(tiny_config):
     parts += ("ffn.w1", "ffn.w2", "ffn.w3")
     assert names == {f"layers.{layer}.{part}.weight" for layer in layers for part in parts}
     assert len(parameters(optimizer)) == len(list(model.parameters()))
-    assert group["lr_ratio"] == 2.0
-    assert group["weight_decay"] == config.optim.weight_decay / 2
+    assert group["lr_ratio"] == 3.0
+    assert group["weight_decay"] == config.optim.weight_decay / 3
 
 
 @pytest.mark.parametrize("parallel", ["fsdp", "tp"])

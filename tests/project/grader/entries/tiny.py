@@ -15,8 +15,7 @@ from cs_grader.entries.entry import read_entry
 ROOT = Path(__file__).parents[4]
 COMMAND = (
     "debug --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --num-layers 1"
-    " --batch-size 16 --max-steps 60 --eval-every 60 --eval-tokens 400 --checkpoint-every 30"
-    " --num-samples 0 --sample-tokens 0 --dtype float32"
+    " --batch-size 16 --max-steps 60 --eval-every 30 --num-samples 0 --dtype float32"
 )
 END = "<|endoftext|>\n"
 SHARED = ("ids", "reading", "shift")
