@@ -24,7 +24,7 @@ from cs_basics.run.atomic import write_atomically
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "cs_grader" / "inside" / "operators.toml"
 PROGRAM = ROOT / "tests" / "project" / "grader" / "operator_calls.py"
-INDEPENDENT = ROOT / "tests" / "project" / "edition" / "independent"
+INDEPENDENT = ROOT / "tests" / "project" / "bank" / "independent"
 HEAD = """\
 # Operators of PyTorch that right solutions call, and in which problems: what the grader has nothing
 # to say about. Written by scripts/instructor/operators.py; see unlisted.py.

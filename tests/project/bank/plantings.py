@@ -1,6 +1,6 @@
 """Text patches on whole implementations: which lines of which file become which.
 
-There are two: the reference, and one that was written without sight of it (edition/independent). Of
+There are two: the reference, and one that was written without sight of it (independent/). Of
 each patch the text files say problem, name and file, the right lines (-) and the other ones (+):
 
     == softmax | the sum is over everything | functional.py
@@ -23,7 +23,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 SOURCES = {
     "reference": ROOT / "cs_basics",
-    "independent": ROOT / "tests" / "project" / "edition" / "independent",
+    "independent": ROOT / "tests" / "project" / "bank" / "independent",
 }
 
 

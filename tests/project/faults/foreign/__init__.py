@@ -5,5 +5,5 @@
     known.py     mistakes that the rest of the bank has, too, each written in another style
     unknown.py   mistakes that the examination has no name for, or that its authors did not foresee
 
-The other two styles are the book itself and tests/project/edition/independent.
+The other two styles are the book itself and tests/project/bank/independent.
 """

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 GLUE = ROOT / "tests" / "adapters.py"
 STYLES = {
     "compact": [HERE / "compact.py"],
-    "classes": sorted((ROOT / "tests/project/edition/independent").glob("*.py")),
+    "classes": sorted((ROOT / "tests/project/bank/independent").glob("*.py")),
     "book": sorted((ROOT / "cs_basics").glob("*.py")),
 }
 
