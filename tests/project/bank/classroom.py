@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import torch
 
+from bank.cases import Case
+from bank.run import put_in_place, run_each, run_items
 from cs_grader.outputs.clusters import find_clusters
 from cs_grader.result import Fingerprint, Item, Problem, Result
-from faults.bank import Case
-from faults.run import put_in_place, run_each, run_items
 
 MOST_OTHERS = 20
 # Rows are looked up: whoever is right is right in every bit.
@@ -143,11 +143,10 @@ def by_hand(case: Case, hand: int) -> Case:
     """The same case with roundings of its own."""
     if case.problem in NEVER_ROUNDED:
         return dataclasses.replace(case)
-    stand_ins = {name: rounded(function, hand) for name, function in case.stand_ins.items()}
-    return dataclasses.replace(case, stand_ins=stand_ins)
+    return dataclasses.replace(case, around=functools.partial(rounded, hand))
 
 
-def rounded(function: Callable[..., Any], hand: int) -> Callable[..., Any]:
+def rounded(hand: int, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         answer = function(*args, **kwargs)
