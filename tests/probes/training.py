@@ -336,12 +336,13 @@ def checkpoint(
     place: str,
     first_lr: float,
     later_lr: float,
-    saves_again: bool = False,
+    saved_later: int | None = None,
 ) -> Plain:
-    """Train, save, train on, save once more; then load the first into a fresh model and train on.
+    """Train, save, train on; then load into a fresh model and train on from there.
 
     The optimizer is PyTorch's AdamW, so that nothing but the checkpoint is examined. Its learning
-    rate goes from `first_lr` to `later_lr` just before saving.
+    rate goes from `first_lr` to `later_lr` just before saving. `saved_later` is the iteration of
+    another checkpoint, which is written before the first one is loaded.
     """
     model = Regression(*parameters)
     optimizer = torch.optim.AdamW(model.parameters(), lr=first_lr, foreach=False)
@@ -378,10 +379,10 @@ def checkpoint(
         at_save = [plain(model.weight), plain(model.bias), plain(model.seen)]
         for row in gradients[save_after:]:
             model.train_step(optimizer, row)
-        if saves_again:
+        if saved_later is not None:
             later = Path(folder) / "later.ckpt"
             adapters.run_save_checkpoint(
-                model=model, optimizer=optimizer, iteration=iteration + 1, out=later
+                model=model, optimizer=optimizer, iteration=saved_later, out=later
             )
         memory.seek(0)
         if place == "open file":
