@@ -77,7 +77,7 @@ def seat(
         hands: How many ways there are to write the same.
         chance: What is drawn from.
     """
-    faults = [case for case in cases if case.is_fault]
+    faults = apart([case for case in cases if case.is_fault])
     honest = some([case for case in cases if not case.is_fault], chance)
     hidden = chance.sample(faults, num_hidden)
     others = some([case for case in faults if case not in hidden], chance)
@@ -98,6 +98,16 @@ def seat(
     return Classroom(
         works, {case.title: case for case in cases}, frozenset(c.title for c in hidden)
     )
+
+
+def apart(faults: Sequence[Case]) -> list[Case]:
+    """Leave out whoever is named like another: it is the same mistake in another style."""
+    kept: list[Case] = []
+    for case in faults:
+        others = (word for one in kept if one.problem == case.problem for word in one.diagnosis)
+        if not any(word in own or own in word for word in others for own in case.diagnosis):
+            kept.append(case)
+    return kept
 
 
 def some(cases: list[Case], chance: random.Random) -> list[Case]:
