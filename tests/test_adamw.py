@@ -214,7 +214,7 @@ def restarts(groups, options, gradients, restart_after):
     before = oracles.adamw(groups, options, gradients[:restart_after])
     after = oracles.adamw([{"params": before[-1]}], options, gradients[restart_after:])
     return {
-        "state_dict() lacks the moments: keep them in self.state": before + after,
+        "state_dict() lacks the moments of a parameter: keep them in self.state[p]": before + after,
         "state_dict() lacks the step count: keep it in self.state": mistakes.recounting_adamw(
             groups, options, gradients, restart_after
         ),
@@ -254,6 +254,12 @@ def test_adamw_leaves_gradients_alone(observe, rng):
         not seen["gradients_changed"],
         "AdamW.step() changed p.grad; logging and clipping still need it as it was",
         "gradients-changed",
+    )
+    expect(
+        seen["gradients_stay_on"],
+        "AdamW.step() leaves gradients switched off, so that the next backward() fails:"
+        " write `with torch.no_grad():`, which switches them on again",
+        "gradients-stay-off",
     )
 
 

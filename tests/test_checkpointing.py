@@ -31,7 +31,7 @@ def draw(rng, steps=8):
     return parameters, gradients
 
 
-def run(observe, parameters, gradients, save_after=5, iteration=5, place="path"):
+def run(observe, parameters, gradients, save_after=5, iteration=5, place="path", **more):
     inputs = {
         "parameters": parameters,
         "gradients": gradients,
@@ -39,6 +39,7 @@ def run(observe, parameters, gradients, save_after=5, iteration=5, place="path")
         "iteration": iteration,
         "first_lr": FIRST_LR,
         "later_lr": LATER_LR,
+        **more,
     }
     otherwise, other = OTHER_PLACES[place]
     with noting(otherwise, lambda: observe(checkpoint, **inputs, place=other)):
@@ -150,10 +151,14 @@ def test_checkpoint_restores_the_learning_rate_of_the_optimizer(observe, rng):
 
 @pytest.mark.parametrize("iteration", [0, 1, 123456789])
 def test_checkpoint_returns_the_iteration(observe, rng, iteration):
-    seen = run(observe, *draw(rng, steps=2), save_after=1, iteration=iteration)
+    draws = draw(rng, steps=2)
+    later = iteration + 1000
+    seen = run(observe, *draws, save_after=1, iteration=iteration, saved_later=later)
+    is_later = ": that of another file, which was saved later" * (seen["iteration"] == later)
     expect(
         seen["iteration"] == iteration,
-        f"run_load_checkpoint returned iteration {seen['iteration']!r}, saved was {iteration}",
+        f"run_load_checkpoint returned iteration {seen['iteration']!r}, saved was {iteration}"
+        f"{is_later}",
         "iteration-is-not-restored",
     )
 

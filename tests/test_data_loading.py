@@ -122,6 +122,18 @@ def test_batch_reads_only_its_windows_of_a_memory_map(observe):
     )
 
 
+def test_batch_starts_past_what_a_token_can_count(observe):
+    dataset = np.repeat(np.arange(2, dtype=np.uint8), 300)
+    seen = observe(batches, dataset=dataset, batch_size=50, context_length=4)
+    check_windows(seen, dataset, 50, 4)
+    expect(
+        seen["x"][0]["values"].any(),
+        f"{NAME}: on a dataset of 600 tokens of uint8, none of 50 windows starts past token 299: do"
+        " starts get the dtype of the dataset, which cannot count so far?",
+        "starts-wrap-around",
+    )
+
+
 @pytest.mark.parametrize("num_starts", [9, 5, 2, 1])
 def test_batch_starts_anywhere_that_leaves_room(observe, num_starts):
     context_length = 4

@@ -201,8 +201,11 @@ def test_embedding_takes_ids_that_are_not_contiguous(observe, rng):
 
 
 @pytest.mark.problem("embedding")
-def test_embedding_reaches_the_first_and_the_last_id(observe, rng):
-    examine_embedding(observe, embedding_case(rng) | {"token_ids": np.array([[0, 8], [8, 0]])})
+@pytest.mark.parametrize("vocab_size", [9, 40_000])
+def test_embedding_reaches_the_first_and_the_last_id(observe, rng, vocab_size):
+    ids = np.array([[0, vocab_size - 1], [vocab_size - 1, 0]])
+    case = embedding_case(rng) | {"vocab_size": vocab_size, "token_ids": ids}
+    examine_embedding(observe, case | {"weights": normal(rng, vocab_size, 4)})
 
 
 @pytest.mark.problem("embedding")

@@ -1,4 +1,4 @@
-"""Hide diagnoses from a class made of the fault bank: does the class page group equal mistakes?
+"""Hide diagnoses from a class made of the bank: does the class page group equal mistakes?
 
 python -m lab.campaigns.clusters                       # 200 submissions, 30 hidden mistakes
 """
@@ -10,8 +10,8 @@ import sys
 # Before torch starts: two pools of threads on the same cores would slow each other down.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+from bank import cases, classroom
 from cli import progress_printer, run
-from faults import bank, classroom
 
 LEAST_RAND = 0.9
 
@@ -37,7 +37,7 @@ def main(
         jobs: Processes at a time.
     """
     everyone = classroom.seat(
-        bank.chosen(problems=problem), size, hidden, hands, random.Random(seed)
+        cases.chosen(problems=problem), size, hidden, hands, random.Random(seed)
     )
     show, done = progress_printer(), 0
 

@@ -1,6 +1,6 @@
-"""Try the examination on the fault bank: is each mistake caught and named, and honest work passed?
+"""Try the examination on the bank: is each mistake caught and named, and honest work passed?
 
-The bank, and how to add to it: tests/project/faults/__init__.py.
+The bank, and how to add to it: tests/project/bank/__init__.py.
 """
 
 import datetime
@@ -12,9 +12,9 @@ from pathlib import Path
 # Before torch starts: two pools of threads on the same cores would slow each other down.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+from bank.cases import chosen
+from bank.run import Result, examine
 from cli import progress_printer, run
-from faults.bank import chosen
-from faults.run import Result, examine
 
 from cs_basics.run.atomic import write_atomically
 
@@ -24,7 +24,7 @@ ABOUT = """# What the examination catches
 
 Written by `python -m lab.campaigns.faults` on {today}, with seeds {seeds}.
 
-A fault is a wrong implementation behind one adapter (`tests/project/faults/`). It is caught if an
+A fault is a whole implementation with a mistake in it (`tests/project/bank/`). It is caught if an
 item of its problem fails, and named rightly if a message names the mistake that the bank expects;
 wrongly, if any message names another one. A variant is a correct implementation in another style;
 all items must accept it.

@@ -9,10 +9,8 @@ honest repositories.
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
@@ -24,7 +22,6 @@ from cs_basics.run.atomic import write_atomically
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "cs_grader" / "inside" / "operators.toml"
 PROGRAM = ROOT / "tests" / "project" / "grader" / "operator_calls.py"
-INDEPENDENT = ROOT / "tests" / "project" / "edition" / "independent"
 HEAD = """\
 # Operators of PyTorch that right solutions call, and in which problems: what the grader has nothing
 # to say about. Written by scripts/instructor/operators.py; see unlisted.py.
@@ -33,23 +30,16 @@ HEAD = """\
 
 
 def main(repositories: tuple[Path, ...] = ()) -> None:
-    """Run the reference, the independent edition and the variants of the fault bank.
+    """Run the honest variants of the bank, the three implementations as they are among them.
 
     Args:
         repositories: More right solutions, folders with tests/adapters.py.
     """
     called: dict[str, set[str]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        independent = Path(folder, "independent")
-        shutil.copytree(ROOT / "cs_basics", independent / "cs_basics")
-        shutil.copytree(INDEPENDENT, independent / "cs_basics", dirs_exist_ok=True)
-        (independent / "tests").mkdir()
-        shutil.copy(ROOT / "tests" / "adapters.py", independent / "tests")
-        shutil.copy(ROOT / "pyproject.toml", independent)
-        for whose in ("variants", ROOT, independent, *repositories):
-            for problem, names in _called_by(whose).items():
-                for name in names:
-                    called.setdefault(name, set()).add(problem)
+    for whose in ("variants", *repositories):
+        for problem, names in _called_by(whose).items():
+            for name in names:
+                called.setdefault(name, set()).add(problem)
     rows = [f'"{name}" = "{" ".join(sorted(called[name]))}"\n' for name in sorted(called)]
     write_atomically(LIST, (HEAD + "".join(rows)).encode())
 

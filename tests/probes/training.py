@@ -54,7 +54,7 @@ def optimize(
     first_groups = groups if added_after is None else groups[:-1]
     optimizer = make_optimizer(optimizer_class, first_groups, options, given_as)
     rate = its_name_for_the_rate(optimizer.param_groups[0], options["lr"])
-    trail, touched = [], False
+    trail, touched, stays_on = [], False, True
     for step, row in enumerate(gradients):
         if step == added_after:
             optimizer.add_param_group(dict(groups[-1]))
@@ -71,10 +71,17 @@ def optimize(
         for parameter, gradient in zip(parameters, row, strict=True):
             parameter.grad = None if gradient is None else torch.tensor(gradient)
         optimizer.step()
+        stays_on &= torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
         touched |= any(map(has_another_gradient, parameters, row))
         trail.append([plain(parameter) for parameter in parameters])
     names = sorted(other.param_groups[0].keys() - {"params"})
-    return {"trail": trail, "gradients_changed": bool(touched), "names": names}
+    return {
+        "trail": trail,
+        "gradients_changed": bool(touched),
+        "gradients_stay_on": stays_on,
+        "names": names,
+    }
 
 
 def its_name_for_the_rate(group: dict[str, Any], first_lr: float) -> str:
@@ -329,11 +336,13 @@ def checkpoint(
     place: str,
     first_lr: float,
     later_lr: float,
+    saved_later: int | None = None,
 ) -> Plain:
     """Train, save, train on; then load into a fresh model and train on from there.
 
     The optimizer is PyTorch's AdamW, so that nothing but the checkpoint is examined. Its learning
-    rate goes from `first_lr` to `later_lr` just before saving.
+    rate goes from `first_lr` to `later_lr` just before saving. `saved_later` is the iteration of
+    another checkpoint, which is written before the first one is loaded.
     """
     model = Regression(*parameters)
     optimizer = torch.optim.AdamW(model.parameters(), lr=first_lr, foreach=False)
@@ -370,6 +379,11 @@ def checkpoint(
         at_save = [plain(model.weight), plain(model.bias), plain(model.seen)]
         for row in gradients[save_after:]:
             model.train_step(optimizer, row)
+        if saved_later is not None:
+            later = Path(folder) / "later.ckpt"
+            adapters.run_save_checkpoint(
+                model=model, optimizer=optimizer, iteration=saved_later, out=later
+            )
         memory.seek(0)
         if place == "open file":
             with path.open("rb") as src:

@@ -1,22 +1,33 @@
-"""The bank of limits: right implementations, each of which stops at one difficulty.
+"""The bank: changes of whole implementations, and what the products must make of each.
 
-    limits.txt       limits of layers, functions and models
-    limits_text.txt  limits of the tokenizer and of what trains a model
-    limits.py        reads them, and runs the items of each
-    __main__.py      runs some or all of them, and prints what each costs
-
-What a program does after the examination, as patches of edition/patches.py:
-
+    faults/          mistakes that the examination must catch, and name rightly or not at all
+    honest/          right work in other people's styles, which it must accept
+    limits*.txt      right implementations that stop at one difficulty, and what each may cost
     returned.txt     what is right in another form, and goes all the way (edition/test_bank.py)
     programs.txt     whole programs in other people's styles (edition/test_programs.py, too)
     downstream.txt   what breaks what comes later, each named by the rehearsal
 
-To add a limit, write it as a patch (tests/project/planted/plantings.py). After the file come the
-claim whose items it may fail, the most that it may cost, and words that the message must have:
+    independent/     an implementation in classes, written without sight of the book
+    compact.py       one in plain functions, in a single file; the third is the book itself
+
+    patches.py       reads the changes and makes them
+    cases.py         faults and honest variants; `python -m lab.campaigns.faults` runs them
+    limits.py        limits; `python -m bank` (__main__.py) runs them
+    run.py           writes each case as a repository and runs the items of its problem
+    classroom.py     a class made of faults, to see whether those who answer alike are found
+
+To add a fault, say what is wrong, and after the file words that only the right explanation has:
+
+    == rmsnorm | eps is added outside the root | norms.py | eps is added outside
+    -        normalised = wide * torch.rsqrt(mean_square + self.eps)
+    +        normalised = wide / (torch.sqrt(mean_square) + self.eps)
+
+Each bar adds other words that will do; without any, no name is known and none may be given.
+
+After a limit's file come the claim whose items it may fail, the most that it may cost, and words
+that the message must have:
 
     == linear | one vector has no leading axis | layers.py | axes | 1/5 | with a leading axis
-    -        return x @ self.weight.T
-    +        return torch.einsum("bi,oi->bo", x, self.weight)
 
 The most is 1/5 of a problem's points where the limit is one in practice, too, 1/20 where it is the
 contract alone that asks for more, and 0 where nothing may fail. A problem that is built from this

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.run import Failure, failures_of, naming, problems_of, run_each
 from points import claim_of, points
 from report import RUBRIC, foundations
 
-from bank.plantings import Planting, put_in_place, read
+from bank.patches import Patch, read, write_repository
+from bank.run import Failure, examine_repository, failures_of, naming, problems_of, run_each
 
 FILES = ("limits.txt", "limits_text.txt")
 
@@ -20,7 +20,7 @@ FILES = ("limits.txt", "limits_text.txt")
 class Limit:
     """One right implementation that stops at one difficulty."""
 
-    planting: Planting
+    patch: Patch
     problem: str
     claim: str
     most: Fraction
@@ -31,15 +31,15 @@ class Limit:
     """Whether only the items of its own problem are run."""
 
     @classmethod
-    def of(cls, planting: Planting) -> "Limit":
-        claim, most, words = planting.more
-        if claim not in RUBRIC[planting.problem]["claims"]:
-            raise ValueError(f"{planting.title}: {planting.problem} has no claim {claim!r}")
-        return cls(planting, planting.problem, claim, Fraction(most), words)
+    def of(cls, patch: Patch) -> "Limit":
+        claim, most, words = patch.more
+        if claim not in RUBRIC[patch.kind]["claims"]:
+            raise ValueError(f"{patch.title}: {patch.kind} has no claim {claim!r}")
+        return cls(patch, patch.kind, claim, Fraction(most), words)
 
     @property
     def title(self) -> str:
-        return f"{self.problem}: {self.planting.name}"
+        return self.patch.title
 
     @property
     def problems(self) -> list[str]:
@@ -84,10 +84,10 @@ class Cost:
 def load() -> list[Limit]:
     folder = Path(__file__).parent
     return [
-        Limit.of(planting)
+        Limit.of(patch)
         for file in FILES
         if (folder / file).exists()
-        for planting in read(folder / file, "reference")
+        for patch in read(folder / file)
     ]
 
 
@@ -100,7 +100,7 @@ def examine(limits: Sequence[Limit], jobs: int, on_cost: Callable[[Cost], None])
         on_cost(cost_of(limit, items, [Failure(**row) for row in rows], error))
 
     def prepare(limit: Limit, place: Path, config: pytest.Config) -> None:
-        put_in_place(limit.planting, place, config)
+        examine_repository(write_repository(limit.patch, place), config)
 
     run_each(limits, 0, jobs, failures_of, take, prepare)
 

@@ -19,7 +19,8 @@ import sys
 import traceback
 from pathlib import Path
 
-import patches
+sys.path.append(str(Path(__file__).parents[1]))
+from bank import patches
 
 SLOW_TO_IMPORT = (
     "torch._dynamo", "matplotlib.figure", "matplotlib.backends.backend_agg", "tyro", "einops",

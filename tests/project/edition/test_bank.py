@@ -1,7 +1,7 @@
 """The bank: what honest code may return goes all the way, and what does not is named before."""
 
-import patches
 import pytest
+from bank import patches
 from editions import ROOT
 
 BANK = ROOT / "tests" / "project" / "bank"

@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-import patches
 import pytest
+from bank import patches
 from editions import ROOT, plain_environment, with_answers
 from test_graduation import SMALL, losses_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bank.limits import Cost, load
-from faults.run import Failure
+from bank.run import Failure
 
 PROJECT = Path(__file__).parents[1]
 SAMPLE = (

@@ -1,6 +1,6 @@
 """Which of PyTorch's operators right solutions call, problem by problem: run as a program.
 
-    python operator_calls.py variants          # the right ones of the fault bank
+    python operator_calls.py variants          # the honest ones of the bank
     python operator_calls.py REPOSITORY        # a repository with tests/adapters.py
 
 Prints {problem: [operator, ...]} as JSON; what is not right by the examination is left out.
@@ -19,32 +19,18 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE.parent), str(ROOT / "tests"), str(ROOT)]
 TEXT = ("train_bpe", "tokenizer")
+AS_IT_IS = ": as it is"
 
 
 def main(whose: str) -> None:
+    from bank.cases import load
+    from bank.run import examine
+
+    cases = [case for case in load() if not case.is_fault and case.problem not in TEXT]
     if whose != "variants":
-        from submission import load_adapters
-
-        sys.modules["adapters"] = load_adapters(Path(whose))  # Before the bank imports them.
-    from faults.bank import ADAPTERS, REFERENCE, Case, load
-    from faults.run import examine
-
-    if whose == "variants":
-        cases = [case for case in load() if not case.is_fault]
-    else:
-        solutions = {
-            problem: {name: getattr(REFERENCE, name) for name in names}
-            for problem, names in ADAPTERS.items()
-        }
-        cases = [
-            Case(problem, whose, found, is_fault=False) for problem, found in solutions.items()
-        ]
+        cases = [replace(case, root=Path(whose)) for case in cases if case.title.endswith(AS_IT_IS)]
     with tempfile.TemporaryDirectory() as folder:
-        files = {
-            id(case): Path(folder, str(number))
-            for number, case in enumerate(case for case in cases if case.problem not in TEXT)
-        }
-        recorded = [recording(case, files[id(case)]) for case in cases if id(case) in files]
+        recorded = [recording(case, Path(folder, str(n))) for n, case in enumerate(cases)]
         called: dict[str, set[str]] = {}
         for result in examine(recorded, seed=0, jobs=2, on_result=lambda _: None):
             file = Path(folder, str(recorded.index(result.case)))
@@ -73,16 +59,15 @@ def recording(case, file):
         unlisted.notice(unlisted.operators(), note)
         blocked.forbid(case.problem, lambda *_: None)
 
-    def in_turn(stand_in):
-        @functools.wraps(stand_in)
+    def in_turn(adapter):
+        @functools.wraps(adapter)
         def call(*args, **kwargs):
             start()
-            return stand_in(*args, **kwargs)
+            return adapter(*args, **kwargs)
 
         return call
 
-    stand_ins = {name: in_turn(stand_in) for name, stand_in in case.stand_ins.items()}
-    return replace(case, stand_ins=stand_ins)
+    return replace(case, around=in_turn)
 
 
 if __name__ == "__main__":

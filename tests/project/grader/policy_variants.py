@@ -1,4 +1,4 @@
-"""Examine the honest variants of the fault bank with forbidden operators blocked: run as a program.
+"""Examine the honest variants of the bank with forbidden operators blocked: run as a program.
 
     python policy_variants.py TITLE ...
 
@@ -18,8 +18,8 @@ HERE = Path(__file__).parent
 
 def main(titles) -> None:
     sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
-    from faults.bank import load
-    from faults.run import examine
+    from bank.cases import load
+    from bank.run import examine
 
     from cs_grader.inside.forbidden import FORBIDDEN
 
@@ -46,16 +46,15 @@ def with_block(case, file):
         unlisted.notice(unlisted.of_no_problem(), note)
         unlisted.notice(unlisted.of_other_problems(case.problem), note)
 
-    def blocking(stand_in):
-        @functools.wraps(stand_in)
+    def blocking(adapter):
+        @functools.wraps(adapter)
         def call(*args, **kwargs):
             block()
-            return stand_in(*args, **kwargs)
+            return adapter(*args, **kwargs)
 
         return call
 
-    stand_ins = {name: blocking(stand_in) for name, stand_in in case.stand_ins.items()}
-    return replace(case, stand_ins=stand_ins)
+    return replace(case, around=blocking)
 
 
 if __name__ == "__main__":

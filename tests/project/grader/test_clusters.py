@@ -7,7 +7,7 @@ from pathlib import Path
 import fingerprint
 import numpy as np
 import pytest
-from faults.classroom import adjusted_rand
+from bank.classroom import adjusted_rand
 from sample_results import NASTY, everyone, item, result
 
 from cs_grader.outputs.cluster_names import FILE, ClusterName, read_names

@@ -393,7 +393,7 @@ def test_a_translation_of_the_page_is_left_for_review():
     assert copies({"student/rope.py": renamed}) == []
 
 
-@pytest.mark.parametrize("folder", ["cs_basics", "tests/project/edition/independent"])
+@pytest.mark.parametrize("folder", ["cs_basics", "tests/project/bank/independent"])
 def test_what_two_people_wrote_is_no_translation(folder):
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / folder).glob("*.py")}
     assert copies(texts) == []

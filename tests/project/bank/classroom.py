@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import torch
 
+from bank.cases import Case
+from bank.run import put_in_place, run_each, run_items
 from cs_grader.outputs.clusters import find_clusters
 from cs_grader.result import Fingerprint, Item, Problem, Result
-from faults.bank import Case
-from faults.run import put_in_place, run_each, run_items
 
 MOST_OTHERS = 20
 # Rows are looked up: whoever is right is right in every bit.
@@ -77,7 +77,7 @@ def seat(
         hands: How many ways there are to write the same.
         chance: What is drawn from.
     """
-    faults = [case for case in cases if case.is_fault]
+    faults = apart([case for case in cases if case.is_fault])
     honest = some([case for case in cases if not case.is_fault], chance)
     hidden = chance.sample(faults, num_hidden)
     others = some([case for case in faults if case not in hidden], chance)
@@ -98,6 +98,16 @@ def seat(
     return Classroom(
         works, {case.title: case for case in cases}, frozenset(c.title for c in hidden)
     )
+
+
+def apart(faults: Sequence[Case]) -> list[Case]:
+    """Leave out whoever is named like another: it is the same mistake in another style."""
+    kept: list[Case] = []
+    for case in faults:
+        others = (word for one in kept if one.problem == case.problem for word in one.diagnosis)
+        if not any(word in own or own in word for word in others for own in case.diagnosis):
+            kept.append(case)
+    return kept
 
 
 def some(cases: list[Case], chance: random.Random) -> list[Case]:
@@ -143,11 +153,10 @@ def by_hand(case: Case, hand: int) -> Case:
     """The same case with roundings of its own."""
     if case.problem in NEVER_ROUNDED:
         return dataclasses.replace(case)
-    stand_ins = {name: rounded(function, hand) for name, function in case.stand_ins.items()}
-    return dataclasses.replace(case, stand_ins=stand_ins)
+    return dataclasses.replace(case, around=functools.partial(rounded, hand))
 
 
-def rounded(function: Callable[..., Any], hand: int) -> Callable[..., Any]:
+def rounded(hand: int, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         answer = function(*args, **kwargs)

@@ -1,15 +1,14 @@
-"""Build each fault and run the items of its problem.
+"""Write each case as a repository of its own, and run the items of its problem on it.
 
-One process imports torch and collects the examination; each case then lives in a forked child that
-puts its stand-ins in the adapters' place, so that no fault sees another and nothing is imported
-twice.
+One process imports torch and collects the examination; each case then lives in a forked child, so
+that no fault sees another and nothing is imported twice.
 """
 
-import importlib
 import json
 import os
 import re
 import signal
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,8 +20,10 @@ from typing import Any, Protocol
 import pytest
 import torch
 from compare import EXPLANATION
+from submission import load_adapters
 
-from faults.bank import Case
+from bank.cases import Case
+from bank.patches import write_repository
 
 ROOT = Path(__file__).parents[3]
 EXAMINATION = ROOT / "tests"
@@ -31,15 +32,6 @@ CHILD_LIMIT_S = 240
 
 # How the examination introduces what a failure hangs on, beside the mistake that an answer fits.
 CONTROL = "The same call"
-
-# The stand-ins as adapters of a repository of their own, for probes that start another process.
-ADAPTERS_FILE = """
-import sys
-sys.path[:0] = [{project!r}, {tests!r}]
-from faults.bank import REFERENCE, chosen
-(case,) = (case for case in chosen() if case.title == {title!r})
-globals().update(vars(REFERENCE), **case.stand_ins)
-"""
 
 
 @dataclass(frozen=True)
@@ -239,22 +231,21 @@ def problems_of(item: pytest.Item) -> Iterator[str]:
         yield marker.args[0]
 
 
-def put_in_place(case: Case, place: Path, _: pytest.Config) -> None:
-    """Put a case's stand-ins in the adapters' place."""
-    adapters = importlib.import_module("adapters")
-    for name, stand_in in case.stand_ins.items():
-        setattr(adapters, name, stand_in)
-    adapters.__file__ = str(write_adapters(case, place))
+def put_in_place(case: Case, place: Path, config: pytest.Config) -> None:
+    """Let the items examine a case."""
+    root = case.root or write_repository(case.patch, place)
+    examine_repository(root, config)
+    if case.around:
+        adapters = load_adapters(root)
+        for name, function in vars(adapters).copy().items():
+            if name.startswith(("run_", "get_")):
+                setattr(adapters, name, case.around(function))
 
 
-def write_adapters(case: Case, place: Path) -> Path:
-    """Write tests/adapters.py of a repository that does what the case does."""
-    (place / "cs_basics").symlink_to(ROOT / "cs_basics")
-    file = place / "tests" / "adapters.py"
-    file.parent.mkdir()
-    project, tests = str(Path(__file__).parents[1]), str(EXAMINATION)
-    file.write_text(ADAPTERS_FILE.format(project=project, tests=tests, title=case.title))
-    return file
+def examine_repository(root: Path, config: pytest.Config) -> None:
+    config.option.submission = root
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cs_basics"]:
+        del sys.modules[name]
 
 
 def failures_of(items: list[pytest.Item]) -> list[dict[str, Any]]:
