@@ -7,7 +7,6 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cs_basics.run.document import to_png
 from cs_basics.study.ablation_run import NUM_WINDOWS, loss_windows
 from cs_basics.study.ablation_summary import Run, Summary
 
@@ -21,8 +20,8 @@ _COLORS_OF_MAP = 20
 _LINE_STYLES = ("-", "--", ":")
 
 
-def plot_runs(summaries: Sequence[Summary]) -> bytes:
-    """Draw a line for each run; return a PNG.
+def plot_runs(summaries: Sequence[Summary]) -> Figure:
+    """Draw a line for each run.
 
     Args:
         summaries: Each variant has a colour; the legend keeps this order.
@@ -45,7 +44,7 @@ def plot_runs(summaries: Sequence[Summary]) -> bytes:
         panel.grid(alpha=0.3)
     panels[0].set_ylabel(f"training loss (nats per token, mean of 1/{NUM_WINDOWS} of the run)")
     panels[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
-    return to_png(figure)
+    return figure
 
 
 def _style(index: int, num_variants: int) -> dict[str, Any]:
