@@ -88,6 +88,7 @@ COPIED = {
     },
     "tests/*.py": "tests",
     "tests/*.toml": "tests",
+    "tests/page.*": "tests",
     "tests/probes/*": "tests/probes",
     "scripts/*.py": "scripts",
     "docs/handout.md": "docs",

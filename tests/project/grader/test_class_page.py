@@ -11,7 +11,7 @@ from cs_grader.outputs.class_page import class_page
 from cs_grader.outputs.write import write_class, write_outputs
 
 NUM = 200
-SHOWN = "return [...document.querySelectorAll('#class tbody tr:not([hidden])')]"
+SHOWN = "return [...document.querySelectorAll('#class tbody:last-child tr:not([hidden])')]"
 NAMES = f"{SHOWN}.map(row => row.cells[0].dataset.text)"
 SCORES = f"{SHOWN}.map(row => Number(row.cells[1].dataset.value))"
 
