@@ -66,16 +66,16 @@ class Report:
             is_running: Whether the page will still change and should reload itself.
         """
         has_page = not is_running and self.folder.page.exists()
-        page = render(
-            TEMPLATE,
-            title=f"Run {self.folder.path.name}",
-            state=state,
-            refresh_s=INTERVAL_S if is_running else None,
-            page=self.folder.page.name if has_page else None,
-            config=json.dumps(self.config.to_json(), indent=2),
-            **contents(self.metrics.rows, self.metrics.samples),
-        )
         try:
+            page = render(
+                TEMPLATE,
+                title=f"Run {self.folder.path.name}",
+                state=state,
+                refresh_s=INTERVAL_S if is_running else None,
+                page=self.folder.page.name if has_page else None,
+                config=json.dumps(self.config.to_json(), indent=2),
+                **contents(self.metrics.rows, self.metrics.samples),
+            )
             write_atomically(self.folder.report, page.encode())
         except (OSError, ValueError) as error:
             if not self._has_failed:
