@@ -36,6 +36,7 @@ def test_a_page_in_the_layout_has_its_style_within_and_loads_nothing(filled):
     page = filled("a.html", '{% extends "layout.html" %}', title="a < b")
     assert "prefers-color-scheme: dark" in page
     assert "<title>a &lt; b<" in page
+    assert "default-src 'none'" in page
     assert not re.search(r"<script|<link|<img| src=|@import|url\(", page)
 
 
