@@ -5,7 +5,6 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-import page
 import progress
 import pytest
 import report
@@ -57,7 +56,9 @@ class Record:
         if self.report_file:
             report.write_rows(self.rows, self.report_file)
         if self.page_file:
-            page.write_page(self.rows, self.page_file)
+            from page import write_page  # Jinja2, which only a page needs, loads slowly.
+
+            write_page(self.rows, self.page_file)
         terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         if terminal and self.rows:
             self.show(terminal)

@@ -15,7 +15,8 @@ layout.py                          model and batches shared out over the process
 distributed.py, fsdp.py            ... DDP, FSDP
 tensor_parallel.py                 ... or shares of every matrix product (parallel_layers.py)
 metrics.py                         metrics.jsonl, its sinks, and the plot of the losses
-report.py, wandb_sink.py           the sinks: report.html (curves.py, document.py); wandb
+report.py, wandb_sink.py           the sinks: report.html; wandb
+pages.py                           pages from templates in one style (layout.html, page.css)
 samples.py, writing.py             samples; generation for several prompts (text_stream.py: tokens
                                    -> text)
 hardware.py                        device, fastest dtype, memory

@@ -3,33 +3,40 @@
 import json
 import logging
 import time
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.config import TrainConfig
-from cs_basics.run.curves import Curve, draw_curves
-from cs_basics.run.document import (
-    Block,
-    Details,
-    Drawing,
-    Heading,
-    Items,
-    Link,
-    Paragraph,
-    Table,
-    to_html,
-)
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.metrics import MetricsLog, Row, format_duration
+from cs_basics.run.metrics import MetricsLog, Row, Sample, format_duration, is_finite
+from cs_basics.run.pages import render, to_svg
 from cs_basics.run.samples import NO_STORY
 
 logger = logging.getLogger(__name__)
 
-# During the run, the page is rewritten, and reloads itself in a browser, at most this often.
-INTERVAL_S = 10
-MAX_SAMPLES = 20
+TEMPLATE = Path(__file__).with_name("report.html")
 
-BLUE, RED, GREY = "#4c72b0", "#c44e52", "#555555"
+INTERVAL_S = 30
+"""During the run, the page is rewritten, and reloads itself in a browser, at most this often:
+to draw it takes 0.1 s."""
+MAX_SAMPLES = 20
+MAX_POINTS = 400
+"""Of a curve; more of them are averaged."""
+SETTLED = 0.1
+"""The share of the steps after which the losses decide the limits of their panel: the steep fall of
+the first ones would flatten the rest."""
+
+BLUE, RED, GREY = "#4c72b0", "#c44e52", "#808080"
+PANELS = (
+    ("loss (nats per token)", {"train/loss": (BLUE, "training"), "val/loss": (RED, "validation")}),
+    ("learning rate", {"optim/lr": (GREY, "")}),
+    ("tokens/s", {"perf/tokens_per_s": (GREY, "")}),
+)
 
 
 class Report:
@@ -58,14 +65,17 @@ class Report:
             state: State of the run, such as "running", "finished" or the error that ended it.
             is_running: Whether the page will still change and should reload itself.
         """
-        title = f"Run {self.folder.path.name}"
-        blocks = report_blocks(state, self.config, self.metrics.rows, self.metrics.samples)
-        if not is_running and self.folder.page.exists():
-            blocks.insert(
-                1, Link("Write with this model, and look inside it", self.folder.page.name)
-            )
-        page = to_html(title, blocks, refresh_s=INTERVAL_S if is_running else None)
+        has_page = not is_running and self.folder.page.exists()
         try:
+            page = render(
+                TEMPLATE,
+                title=f"Run {self.folder.path.name}",
+                state=state,
+                refresh_s=INTERVAL_S if is_running else None,
+                page=self.folder.page.name if has_page else None,
+                config=json.dumps(self.config.to_json(), indent=2),
+                **contents(self.metrics.rows, self.metrics.samples),
+            )
             write_atomically(self.folder.report, page.encode())
         except (OSError, ValueError) as error:
             if not self._has_failed:
@@ -74,90 +84,69 @@ class Report:
         self._written_at = time.monotonic()
 
 
-def report_blocks(
-    state: str, config: TrainConfig, rows: list[Row], samples: list[tuple[int, str]]
-) -> list[Block]:
-    """Return the contents of the page.
+def contents(rows: Sequence[Row], samples: Sequence[Sample]) -> dict[str, object]:
+    """Return what the page shows of rows of metrics.jsonl, and of samples: newest first.
 
-    Args:
-        state: See Report.write.
-        config: Settings of the run.
-        rows: Rows of metrics.jsonl.
-        samples: Texts that the model generated, each with its step.
+    At most MAX_SAMPLES of them are shown, evenly spread over the run.
     """
-    now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
-    return [
-        Paragraph(f"State: {state} (page written {now})"),
-        _table(rows),
-        Drawing(
-            "Loss by step",
-            draw_curves(
-                [
-                    Curve("training", BLUE, _points(rows, "train/loss")),
-                    Curve("validation", RED, _points(rows, "val/loss")),
-                ],
-                "step",
-                "loss (nats per token)",
-                is_start_cut=True,
-            ),
-        ),
-        *(
-            Items(
-                [
-                    f"step {row['step']:,.0f}: the training loss jumped to {row['train/spike']:.3f}"
-                    for row in spikes
-                ]
-            )
-            for spikes in [[row for row in rows if "train/spike" in row]]
-            if spikes
-        ),
-        Drawing(
-            "Learning rate by step",
-            draw_curves([Curve("", GREY, _points(rows, "optim/lr"))], "step", "learning rate"),
-        ),
-        Drawing(
-            "Speed by step",
-            draw_curves([Curve("", GREY, _points(rows, "perf/tokens_per_s"))], "step", "tokens/s"),
-        ),
-        *_sample_blocks(samples),
-        Heading("Settings"),
-        Details("config.json", json.dumps(config.to_json(), indent=2)),
-    ]
+    return {
+        "now": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
+        "latest": _latest(rows),
+        "curves": _draw(rows),
+        "spikes": [row for row in rows if "train/spike" in row],
+        "samples": [
+            (step, text or NO_STORY)
+            for step, text in samples[::-1][:: -(-len(samples) // MAX_SAMPLES) or 1]
+        ],
+    }
 
 
-def _table(rows: list[Row]) -> Table:
-    """Make a table of the latest value of each metric."""
-    latest: Row = {name: value for row in rows for name, value in row.items()}
-    judged = "val"
-    if "final/loss" in latest:
-        judged = "final"
-        latest.pop("perf/seconds_left", None)
+def _latest(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Name the latest value of each metric."""
+    latest = {name: value for row in rows for name, value in row.items()}
+    judged = "final" if "final/loss" in latest else "val"
     named = [
-        ("step", "step", "{:,.0f}"),
-        ("training loss", "train/loss", "{:.4f}"),
-        ("validation loss", f"{judged}/loss", "{:.4f}"),
-        ("bits per byte", f"{judged}/bits_per_byte", "{:.4f}"),
-        ("tokens/s", "perf/tokens_per_s", "{:,.0f}"),
-        ("gradient norm", "optim/grad_norm", "{:.3g}"),
+        ("step", "step", "{:,.0f}".format),
+        ("training loss", "train/loss", "{:.4f}".format),
+        ("validation loss", f"{judged}/loss", "{:.4f}".format),
+        ("bits per byte", f"{judged}/bits_per_byte", "{:.4f}".format),
+        ("tokens/s", "perf/tokens_per_s", "{:,.0f}".format),
+        ("gradient norm", "optim/grad_norm", "{:.3g}".format),
+        ("so far", "elapsed_s", format_duration),
     ]
-    cells = [form.format(latest[key]) if key in latest else "-" for _, key, form in named]
-    times = [
-        format_duration(latest[key]) if key in latest else "-"
-        for key in ("elapsed_s", "perf/seconds_left")
-    ]
-    return Table([*(name for name, _, _ in named), "so far", "left"], [[*cells, *times]])
+    if judged == "val":
+        named.append(("left", "perf/seconds_left", format_duration))
+    return [(name, shown(latest[key])) for name, key, shown in named if key in latest]
 
 
-def _points(rows: list[Row], name: str) -> list[tuple[float, float]]:
-    return [(row["step"], row[name]) for row in rows if name in row]
+def _draw(rows: Sequence[Row]) -> Markup:
+    """Draw the curves of PANELS; a run that has just begun has empty panels."""
+    # Imported here, since only one process draws, and importing it takes long.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2, 6.2))
+    # Fixed margins and places of titles: to look for them takes longer than to draw.
+    figure.subplots_adjust(left=0.14, right=0.98, bottom=0.08, top=0.95, hspace=0.3)
+    panels = figure.subplots(len(PANELS), 1, sharex=True, height_ratios=(2, 1, 1))
+    for panel, (title, curves) in zip(panels, PANELS, strict=True):
+        settled: list[float] = []
+        for name, (color, label) in curves.items():
+            points = _thinned([(row["step"], row[name]) for row in rows if is_finite(row, name)])
+            if points:
+                marker = "o" if len(points) == 1 else None
+                panel.plot(*zip(*points, strict=True), color=color, label=label, marker=marker)
+                settled += [y for x, y in points if x >= SETTLED * points[-1][0]]
+        if len(curves) > 1 and settled:
+            margin = 0.06 * (max(settled) - min(settled)) or 1.0
+            panel.set_ylim(min(settled) - margin, max(settled) + margin)
+            panel.legend(frameon=False)
+        panel.set_title(title, loc="left", y=1.0, fontsize="medium")
+        panel.grid(alpha=0.3)
+    panels[-1].set_xlabel("step")
+    return to_svg(figure)
 
 
-def _sample_blocks(samples: list[tuple[int, str]]) -> list[Block]:
-    """Show at most MAX_SAMPLES samples, newest first, evenly spread over the run."""
-    if not samples:
-        return []
-    stride = -(-len(samples) // MAX_SAMPLES)
-    blocks: list[Block] = [Heading("What it writes")]
-    for step, text in samples[::-1][::stride]:
-        blocks.append(Paragraph(f"Step {step:,}: {text or NO_STORY}"))
-    return blocks
+def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Average neighbours until MAX_POINTS are left; each group keeps the x of its last point."""
+    groups = np.array_split(np.array(points), min(len(points), MAX_POINTS) or 1)
+    return [(group[-1, 0], group[:, 1].mean()) for group in groups if len(group)]

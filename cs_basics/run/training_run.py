@@ -175,6 +175,8 @@ def _train_and_watch(
     ):
         report = Report(folder, config, log)
         log.sinks += [Console(), wandb, report]
+        if is_first:
+            report.write("running", is_running=True)  # What draws is loaded before the updates.
         try:
             with StopSignals() as stop:
                 trainer.run(log, stop)

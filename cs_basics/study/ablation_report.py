@@ -8,17 +8,7 @@ from statistics import fmean
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.config import TrainConfig
-from cs_basics.run.document import (
-    Block,
-    Details,
-    Heading,
-    Items,
-    Paragraph,
-    Picture,
-    Table,
-    to_html,
-    to_markdown,
-)
+from cs_basics.run.pages import render, to_png, to_svg
 from cs_basics.study.ablation import changes
 from cs_basics.study.ablation_plot import plot_runs
 from cs_basics.study.ablation_run import (
@@ -38,12 +28,17 @@ from cs_basics.study.ablation_summary import (
 )
 from cs_basics.study.student_t import quantile_95
 
-PLOT = "loss.png"
+TEMPLATE = Path(__file__).with_name("ablation.html")
 
 _NOT_COMPARED = ("seed", "run_dir", "vocab_size", "device", "dtype")
 """Settings that are not part of what a suite varies."""
 
-_COLUMNS: tuple[tuple[str, str, Callable[[Iterable[float]], float], str], ...] = (
+_Columns = Sequence[tuple[str, str, Callable[[Iterable[float]], float], str]]
+"""Columns of a table: title, field of RunResult, how a variant combines its runs, format."""
+
+_BITS: _Columns = [("bits per byte", "bits_per_byte", fmean, ".4f")]
+_LOSS: _Columns = [("validation loss", "loss", fmean, ".4f")]
+_MEASURED: _Columns = [
     ("tokens/s", "tokens_per_s", fmean, ",.0f"),
     ("steps", "steps", fmean, ",.0f"),
     ("minutes", "minutes", fmean, ".2f"),
@@ -51,8 +46,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Iterable[float]], float], str], ...] =
     ("largest activation", "largest_activation", max, ".3g"),
     ("largest gradient", "largest_grad_norm", max, ".3g"),
     ("parameters", "num_parameters", max, ",.0f"),
-)
-"""Columns of both tables: title, field of RunResult, how a variant combines its runs, format."""
+]
 
 
 def write_report(folder: Path, suite: str, base: TrainConfig, runs: Sequence[Run]) -> None:
@@ -65,100 +59,80 @@ def write_report(folder: Path, suite: str, base: TrainConfig, runs: Sequence[Run
         runs: All runs of the suite, done or not.
     """
     summaries = summarise(runs)
-    png = plot_runs(summaries)
-    title = f"Ablation: {suite}"
-    blocks = _blocks(base, runs, summaries, png)
-    for name, content in (
-        (PLOT, png),
-        ("report.md", to_markdown(title, blocks).encode()),
-        ("report.html", to_html(title, blocks).encode()),
-    ):
-        write_atomically(folder / name, content)
-
-
-def _blocks(
-    base: TrainConfig, runs: Sequence[Run], summaries: Sequence[Summary], png: bytes
-) -> list[Block]:
     noise = Noise(summaries)
+    figure = plot_runs(summaries)
     num_done = sum(run.result is not None for run in runs)
-    seeds = sorted({run.config.run.seed for run in runs})
     progress = "" if num_done == len(runs) else f" ({num_done} of {len(runs)} runs are done)"
-    return [
-        Paragraph(
-            f"{len(summaries)} variants, each trained for {_budget(base)} with every seed of "
-            f"{', '.join(map(str, seeds))}{progress}. Losses and bits per byte: lower is better."
-        ),
-        Picture(PLOT, "Training loss of every run by step and by minute", png),
-        Heading("Variants"),
-        _table_of_variants(base, summaries, noise),
-        Heading("Which differences are noise"),
-        Paragraph(_noise_rule(noise)),
-        Items(_sentences(summaries, noise)),
-        Heading("Runs"),
-        _table_of_runs(summaries),
-        Heading("How it was measured"),
-        Items(_method(base)),
-        Heading("Settings"),
-        Details("base", _settings(base)),
-        *(Details(_name(run), _settings(run.config)) for s in summaries for run in s.runs),
-    ]
+    seeds = ", ".join(map(str, sorted({run.config.run.seed for run in runs})))
+    configs = {"base": base} | {_name(r): r.config for s in summaries for r in s.runs}
+    content = {
+        "title": f"Ablation: {suite}",
+        "intro": f"{len(summaries)} variants, each trained for {_budget(base)} with every seed of "
+        f"{seeds}{progress}. Losses and bits per byte: lower is better.",
+        "curves": to_svg(figure),
+        "variants": _table_of_variants(base, summaries, noise),
+        "noise_rule": _noise_rule(noise),
+        "sentences": _sentences(summaries, noise),
+        "runs": _table_of_runs(summaries),
+        "method": _method(base),
+        "settings": [(name, json.dumps(c.to_json(), indent=2)) for name, c in configs.items()],
+    }
+    write_atomically(folder / "loss.png", to_png(figure))
+    for name, template in (("report.html", TEMPLATE), ("report.md", TEMPLATE.with_suffix(".markdown"))):
+        write_atomically(folder / name, render(template, **content).encode())
 
 
-def _table_of_variants(base: TrainConfig, summaries: Sequence[Summary], noise: Noise) -> Table:
+def _table_of_variants(
+    base: TrainConfig, summaries: Sequence[Summary], noise: Noise
+) -> list[list[str]]:
     reference = _reference(base, summaries)
-    reference_name = "base" if reference is None else reference.variant
-    header = [
-        *("variant", "bits per byte", "largest - smallest", f"to {reference_name}"),
-        *("validation loss", *_titles(), "changed", "status"),
+    name = "base" if reference is None else reference.variant
+    rows = [
+        [
+            *("variant", *_titles(_BITS), "largest - smallest", f"to {name}"),
+            *(*_titles(_LOSS), *_titles(_MEASURED), "changed", "status"),
+        ]
     ]
-    rows: list[list[str]] = []
     for summary in summaries:
         results = [run.result for run in summary.runs if run.result is not None]
+        sound = [result for result in results if result.diverged_at is None]
         scores = summary.scores
-        losses = [r.loss for r in results if r.diverged_at is None]
         rows.append(
             [
                 summary.variant,
-                _cell(scores, fmean, ".4f"),
+                *_cells(sound, _BITS),
                 f"{max(scores) - min(scores):.4f}" if len(scores) > 1 else "-",
                 _to_reference(summary, reference, noise),
-                _cell(losses, fmean, ".4f"),
-                *_cells(results),
+                *_cells(sound, _LOSS),
+                *_cells(results, _MEASURED),
                 _changes(base, summary) or "nothing",
                 _status(summary),
             ]
         )
-    return Table(header, rows)
+    return rows
 
 
-def _table_of_runs(summaries: Sequence[Summary]) -> Table:
-    header = ["run", "bits per byte", "validation loss", *_titles(), "status"]
-    rows: list[list[str]] = []
-    for run in (run for summary in summaries for run in summary.runs):
-        results = [] if run.result is None else [run.result]
-        bits, loss = [r.bits_per_byte for r in results], [r.loss for r in results]
-        scores = [_cell(values, max, ".4f") for values in (bits, loss)]
-        rows.append([_name(run), *scores, *_cells(results), run.status])
-    return Table(header, rows)
-
-
-def _titles() -> list[str]:
-    return [title for title, _, _, _ in _COLUMNS]
-
-
-def _cells(results: Sequence[RunResult]) -> list[str]:
-    """Return the cells of some runs in the columns of _COLUMNS."""
-    return [
-        _cell([getattr(result, field) for result in results], combine, form)
-        for _, field, combine, form in _COLUMNS
+def _table_of_runs(summaries: Sequence[Summary]) -> list[list[str]]:
+    columns = [*_BITS, *_LOSS, *_MEASURED]
+    runs = [run for summary in summaries for run in summary.runs]
+    return [["run", *_titles(columns), "status"]] + [
+        [_name(run), *_cells([run.result] if run.result else [], columns), run.status]
+        for run in runs
     ]
 
 
-def _cell(
-    values: Sequence[float | None], combine: Callable[[Iterable[float]], float], form: str
-) -> str:
-    known = [value for value in values if value is not None]
-    return format(combine(known), form) if known else "-"
+def _titles(columns: _Columns) -> list[str]:
+    return [title for title, *_ in columns]
+
+
+def _cells(results: Sequence[RunResult], columns: _Columns) -> list[str]:
+    """Combine some runs in each column; what none of them has is a dash."""
+    cells: list[str] = []
+    for _, field, combine, form in columns:
+        values = [getattr(result, field) for result in results]
+        known = [value for value in values if value is not None]
+        cells.append(format(combine(known), form) if known else "-")
+    return cells
 
 
 def _sentences(summaries: Sequence[Summary], noise: Noise) -> list[str]:
@@ -265,10 +239,6 @@ def _budget(base: TrainConfig) -> str:
     limits = [] if minutes is None else [f"{minutes:g} minutes"]
     limits += [] if steps is None else [f"{steps:,} updates of {base.data.batch_size} sequences"]
     return " or ".join(limits)
-
-
-def _settings(config: TrainConfig) -> str:
-    return json.dumps(config.to_json(), indent=2)
 
 
 def _name(run: Run) -> str:

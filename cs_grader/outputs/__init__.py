@@ -7,11 +7,9 @@ gradebook.py       gradebook.csv
 junit.py           junit.xml
 github.py          github-classroom.txt
 markdown.py        report.md
-page.py            HTML that escapes; style.py: how it looks
+page.py            fills in templates that lie here (layout.html, and tests/page.css for the style)
 student_page.py    index.html for the student, instructor.html with what is hidden from them
 clusters.py        who answers alike; cluster_names.py: what the instructor calls it (clusters.toml)
-class_table.py     the table of a class; class_script.py: sorts and filters it
-class_clusters.py  those who answer alike, as a class page shows them
-class_page.py      index.html of a class
+class_page.py      index.html of a class: common mistakes and everyone in one table
 write.py           all of these files, into a folder
 """

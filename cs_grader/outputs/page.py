@@ -1,124 +1,54 @@
-"""HTML in which a text stays a text: only what `element` made counts as markup.
+"""Fills in the templates beside this file. A submission may have written what is put into them.
 
-A page is one file: style and script stand in it, nothing is loaded, and a policy in its head has
-the browser refuse every script but that one.
+Every text is escaped, loses its control characters and is cut where it is too long. A policy in the
+head of each page keeps it from loading anything and from running any script but its own.
 """
 
 import base64
+import functools
 import hashlib
-import html
-from collections.abc import Sequence
+from pathlib import Path
 
-from cs_grader.outputs.plain_text import OUTPUT_CHARS, plain
-from cs_grader.outputs.style import STYLE
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-VOID = {"input", "meta"}
+from cs_grader.outputs import reading
+from cs_grader.outputs.plain_text import OUTPUT_CHARS, one_line, plain
 
-
-class Html(str):
-    """Markup; every other str is text and is escaped where it becomes a part of a page."""
-
-    __slots__ = ()
+# The style is that of the examination's page.
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[2] / "tests")
 
 
-def element(tag: str, *children: str, **attributes: str | float | bool) -> Html:
-    """Return an element with its children.
+def render(name: str, **content: object) -> str:
+    """Return the page that a template makes of what it names.
 
     Args:
-        tag: Its name.
-        *children: Markup as it is, text escaped.
-        **attributes: By name with `_` for `-`, and at the end for names that Python keeps
-            (`class_`). True is an attribute without a value, False none at all.
+        name: The template's file; it extends layout.html.
+        **content: What it names beside the functions of `reading`.
     """
-    start = tag + "".join(_attribute(name, value) for name, value in attributes.items())
-    if tag in VOID:
-        return Html(f"<{start}>")
-    return Html(f"<{start}>{join(*children)}</{tag}>")
+    return _environment().get_template(name).render(content, reading=reading)
 
 
-def join(*children: str) -> Html:
-    """Return markup that consists of these one after the other."""
-    return Html("".join(str(markup(child)) for child in children))
-
-
-def markup(child: str) -> Html:
-    """Return markup as it is and a text escaped, without control characters."""
-    if isinstance(child, Html):
-        return child
-    return Html(html.escape(plain(child, OUTPUT_CHARS), quote=True))
-
-
-def page(title: str, *body: str, script: str = "") -> str:
-    """Return a whole document.
-
-    Args:
-        title: Shown by the browser.
-        *body: The children of `main`.
-        script: JavaScript that runs when all of it is there.
-    """
-    policy = (
-        f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{_digest(STYLE)}'"
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDERS),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    if script:
-        policy += f"; script-src '{_digest(script)}'"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="robots", content="noindex"),
-        element("title", title),
-        Html(f"<style>{STYLE}</style>"),
-    )
-    end = Html(f"<script>{script}</script>") if script else ""
-    content = element("body", element("main", *body), end)
-    return f"<!doctype html>\n{element('html', head, content, lang='en')}\n"
+    environment.filters |= {"digest": _digest, "one_line": one_line, "plain": plain}
+    return environment
 
 
-def table(
-    heads: Sequence[Html | tuple[str, str]], rows: Sequence[Html], **attributes: str | float | bool
-) -> Html:
-    """Return a table in a frame that scrolls sideways where the window is too narrow.
-
-    Args:
-        heads: The heads of the columns, or for each its text and class.
-        rows: The rows below.
-        **attributes: Of the table.
-    """
-    cells = (
-        head if isinstance(head, Html) else element("th", head[0], class_=head[1]) for head in heads
-    )
-    head = element("thead", element("tr", *cells))
-    content = element("table", head, Html("\n"), element("tbody", *rows), **attributes)
-    return element("div", content, class_="scroll", tabindex="0")
-
-
-def bar(share: float, kind: str, *more: tuple[float, str]) -> Html:
-    """Return a bar filled with shares, one after the other, each of a kind that the style knows."""
-    parts: list[Html] = []
-    start = 0.0
-    for width, name in ((share, kind), *more):
-        width = min(max(width, 0.0), 1.0 - start)
-        parts.append(
-            element(
-                "rect",
-                x=f"{100 * start:.2f}%",
-                width=f"{100 * width:.2f}%",
-                height="100%",
-                class_=name,
-            )
-        )
-        start += width
-    return element("svg", *parts, class_="bar", aria_hidden="true")
-
-
-def _attribute(name: str, value: str | float | bool) -> str:
-    if value is False:
-        return ""
-    name = name.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{markup(str(value))}"'
+def _shown(value: object) -> object:
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return plain(value, OUTPUT_CHARS)
 
 
 def _digest(text: str) -> str:
+    """Name a style or script as a Content-Security-Policy does."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -11,10 +11,11 @@ import functools
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from cs_grader.outputs.plain_text import OUTPUT_CHARS, one_line, plain
+from cs_grader.outputs.plain_text import one_line, plain
 from cs_grader.result import Finding, Item, Problem, Result
 
 RUBRIC = Path(__file__).parents[2] / "tests" / "rubric.toml"
@@ -76,9 +77,9 @@ def name(item: Item) -> str:
     return f"{test} (hidden inputs)" if item.is_hidden else test
 
 
-def diagnosis(item: Item) -> str:
-    """The known mistake behind a failure in words, such as "the weight is transposed"."""
-    text = one_line(item.diagnosis or "")
+def words(diagnosis: str) -> str:
+    """A known mistake in words, such as "the weight is transposed"."""
+    text = one_line(diagnosis)
     # A name that an instructor gave is words already.
     return text if " " in text else text.replace("-", " ").replace("_", " ")
 
@@ -93,11 +94,6 @@ def hidden_count(problem: Problem) -> str:
     if not problem.hidden_wrong:
         return ""
     return f"{problem.hidden_wrong} of {problem.hidden} checks on hidden inputs were not passed."
-
-
-def output(result: Result) -> str:
-    """What the submission printed."""
-    return plain(result.output, OUTPUT_CHARS).strip()
 
 
 def describe(finding: Finding) -> str:
@@ -198,7 +194,7 @@ def command_for(problem: str) -> str:
     return f'make test ARGS="--problem {one_line(problem)}"'
 
 
-def most_common(diagnoses: Sequence[str]) -> list[tuple[str, int]]:
-    """Each text with how often it occurs, the most frequent first, then alphabetically."""
-    counts = {text: diagnoses.count(text) for text in set(diagnoses)}
+def causes(items: Sequence[Item]) -> list[tuple[str, int]]:
+    """Each known mistake behind failures and how many it explains, the most frequent first."""
+    counts = Counter(words(item.diagnosis) for item in items if item.diagnosis)
     return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))

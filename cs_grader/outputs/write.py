@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cs_grader.outputs.class_page import class_page
-from cs_grader.outputs.class_table import natural_order
+from cs_grader.outputs.class_page import class_page, natural_order
 from cs_grader.outputs.cluster_names import ClusterName, explain, name_clusters
 from cs_grader.outputs.clusters import find_clusters
 from cs_grader.outputs.github import github_result

@@ -86,8 +86,7 @@ COPIED = {
         f"cs_grader/inside/{name}.py": "cs_grader/inside"
         for name in ("blocked", "forbidden", "libraries", "places")
     },
-    "tests/*.py": "tests",
-    "tests/*.toml": "tests",
+    "tests/*.*": "tests",
     "tests/probes/*": "tests/probes",
     "scripts/*.py": "scripts",
     "docs/handout.md": "docs",

@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from cs_basics.run.document import to_png
+from cs_basics.run.pages import to_png
 from cs_basics.study.microscope.reading import Reading
 
 PANELS: tuple[tuple[str, str, Callable[[Reading], list[float]]], ...] = (

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import page
 import pytest
 import report
 import torch
@@ -276,6 +277,14 @@ def test_a_run_with_many_failures_ends_with_the_table_and_what_to_do(tmp_path):
     assert "Rotary position embedding" in shown
     assert "test_linear_multiplies_the_last_axis" in shown
     assert "<script" not in shown
+
+
+def test_what_a_message_says_stays_text_on_the_page(tmp_path):
+    about = {"problem": "softmax", "outcome": "failed", "diagnosis": ""}
+    page.write_page([{**about, "item": "a::<b>", "message": "<i>\ud800"}], tmp_path / "page.html")
+    shown = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<code>&lt;b&gt;</code>" in shown
+    assert "<pre>&lt;i&gt;\\ud800</pre>" in shown
 
 
 def test_another_seed_gives_other_inputs_and_none_depends_on_the_processes(

@@ -324,8 +324,8 @@ def test_many_findings_hide_neither_their_number_nor_those_of_others():
         result([item()], "loud", policy=many),
         result([item()], "quiet", policy=[finding("forbidden")]),
     )
-    assert "... and 240 more." in str(student_page(loud, Reader.INSTRUCTOR))
-    page = str(class_page([loud, quiet]))
-    assert page.count("torch.many") == 199
+    assert "... and 240 more." in student_page(loud, Reader.INSTRUCTOR)
+    page = class_page([loud, quiet])
+    assert page.count("torch.many") == 20
+    assert "... and 280 more." in page
     assert page.count("torch.nn.functional.linear") == 1
-    assert "... and 101 more." in page

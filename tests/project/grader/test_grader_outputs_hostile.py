@@ -21,7 +21,6 @@ from cs_grader.outputs.gradebook import gradebook_csv
 from cs_grader.outputs.gradescope import results_json
 from cs_grader.outputs.junit import junit_xml
 from cs_grader.outputs.markdown import code, escape, markdown
-from cs_grader.outputs.page import Html, element
 from cs_grader.outputs.plain_text import one_line, plain
 from cs_grader.outputs.reading import Reader
 from cs_grader.outputs.student_page import student_page
@@ -114,13 +113,6 @@ def test_markup_in_a_message_is_shown_as_text():
     page = student_page(result([item(outcome="failed", message="<script>alert(1)</script>")]))
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>" not in page
-
-
-def test_element_escapes_text_and_attributes_but_not_markup():
-    assert element("a", "<b>", element("i", "&"), title='"x"') == (
-        '<a title="&quot;x&quot;">&lt;b&gt;<i>&amp;</i></a>'
-    )
-    assert isinstance(element("p", Html("<b>")), Html)
 
 
 @pytest.mark.parametrize(

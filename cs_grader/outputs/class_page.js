@@ -1,32 +1,27 @@
-"""The script of the class page: sorts and filters the table, no more."""
-
-SCRIPT = """
 "use strict";
 (() => {
   const table = document.getElementById("class");
-  const body = table.tBodies[0];
-  const rows = Array.from(body.rows);
+  const everyone = table.tBodies[1];
+  const rows = Array.from(everyone.rows);
+  const filtered = table.querySelectorAll("tr[data-find]");
   const search = document.getElementById("search");
-  const problem = document.getElementById("problem");
-  const mistake = document.getElementById("mistake");
-  const mark = document.getElementById("mark");
+  const menus = ["problem", "mistake", "mark"].map((id) => document.getElementById(id));
   const shown = document.getElementById("shown");
   const order = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 
-  const has = (row, list, wanted) => wanted === "" || row.dataset[list].split(" ").includes(wanted);
+  const has = (row, menu) => !menu.value || row.dataset[menu.id].split(" ").includes(menu.value);
 
   function filter() {
-    const words = search.value.toLowerCase().split(/\\s+/).filter(Boolean);
-    let count = 0;
-    for (const row of rows) {
-      const fits = words.every((word) => row.dataset.find.includes(word))
-        && has(row, "wrong", problem.value)
-        && has(row, "mistakes", mistake.value)
-        && has(row, "marks", mark.value);
-      row.hidden = !fits;
-      count += fits;
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of filtered) {
+      row.hidden = !words.every((word) => row.dataset.find.includes(word))
+        || !menus.every((menu) => has(row, menu));
     }
-    shown.textContent = `${count} of ${rows.length} shown`;
+    shown.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} shown`;
+  }
+
+  function clear() {
+    for (const field of [search, ...menus]) field.value = "";
   }
 
   function value(row, column) {
@@ -44,27 +39,26 @@ SCRIPT = """
     const sign = direction === "ascending" ? 1 : -1;
     const compare = (a, b) => (typeof a === "number" ? a - b : order.compare(a, b));
     rows.sort((a, b) => sign * compare(value(a, column), value(b, column)));
-    body.append(...rows);
+    everyone.append(...rows);
   }
 
   for (const head of table.tHead.rows[0].cells) {
     head.querySelector("button").addEventListener("click", () => sort(head));
   }
   search.addEventListener("input", filter);
-  for (const menu of [problem, mistake, mark]) menu.addEventListener("change", filter);
+  for (const menu of menus) menu.addEventListener("change", filter);
   document.getElementById("clear").addEventListener("click", () => {
-    search.value = problem.value = mistake.value = mark.value = "";
+    clear();
     filter();
   });
   for (const button of document.querySelectorAll("button[data-menu]")) {
     button.addEventListener("click", () => {
-      search.value = problem.value = mistake.value = mark.value = "";
+      clear();
       document.getElementById(button.dataset.menu).value = button.dataset.choice;
       filter();
-      document.getElementById("students").scrollIntoView();
+      document.getElementById("filters").scrollIntoView();
     });
   }
   document.getElementById("filters").hidden = false;
   filter();
 })();
-"""
