@@ -1,7 +1,7 @@
 """The six checks of an entry, one question each. All are asked, even after one has refused it.
 
 The figure that counts is that of the repeated run: what was handed in only has to be consistent.
-Each limit says what honest runs have; docs/running.md says how that was measured.
+Each limit says what honest runs have; docs/teach.md says how that was measured.
 """
 
 from collections.abc import Callable, Iterator

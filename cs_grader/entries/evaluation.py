@@ -23,7 +23,7 @@ NUM_PROBES = 1000
 """A model that looks ahead at one place in two hundred escapes with a probability of 0.7 %."""
 MAX_SHIFT = 1e-3
 """A log-probability that moves by more than this depends on later tokens. In honest models it moves
-by 1e-5 at most (docs/running.md), because sums in float32 are taken in another order."""
+by 1e-5 at most (docs/teach.md), because sums in float32 are taken in another order."""
 STORY = re.compile(rb".*?<\|endoftext\|>\r?\n?|.+\Z", re.DOTALL)
 Tell = Callable[[str, int, int], None]
 """Called with a stage, how many ids are done, and how many there are."""

@@ -11,7 +11,7 @@ HEADER = """\
 # Leaderboard
 
 Bits per byte on the validation text, lower is better: the mean over the runs that
-`scripts/instructor/verify.py` made of the command, which adds the row (docs/running.md says how).
+`scripts/instructor/verify.py` made of the command, which adds the row (docs/teach.md says how).
 If further seeds were run, the entry's own does not count: it may have been chosen. *Text* is the
 beginning of the SHA-256 of the validation text: figures on different texts cannot be compared. The
 presets in the commands are those of the day: presets change.

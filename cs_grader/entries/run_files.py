@@ -1,6 +1,6 @@
 """A run's configuration, vocabulary, tokens and weights, read without running any of it.
 
-Written from the formats alone (docs/running.md; cs_basics/run), so that an error there is not an
+Written from the formats alone (docs/teach.md; cs_basics/run), so that an error there is not an
 error here too.
 """
 

@@ -37,8 +37,14 @@ def test_a_program_prints_what_the_page_says(program):
     assert printed.getvalue().splitlines() == said != []
 
 
-def test_links_of_the_explanation_lead_to_rows():
+def test_claims_of_the_explanation_have_the_verdicts_and_figures_of_their_rows():
     text = (ROOT / "docs" / "norms.md").read_text(encoding="utf-8")
-    linked = set(re.findall(r"lab/claims/claims\.md#([\w-]+)\)", text))
-    assert linked  # The one heading that is linked is no claim.
-    assert linked - {"errors-that-circulate"} <= {*NAMED.findall(TEXT)}
+    rows = [line.split(" | ") for line in text.splitlines() if line.count("claims.md#") == 1]
+    rows = [cells for cells in rows if len(cells) == 4]
+    assert len(rows) == 25
+    for _, link, figure, _ in rows:
+        told, name = re.findall(r"\[\**(.*?)\**\]\(.*#([\w-]+)\)", link)[0]
+        (row,) = (line.split(" | ") for line in TABLES.splitlines() if f'<a id="{name}">' in line)
+        assert row[1].startswith(told), name
+        decimals = re.findall(r"\d+\.\d+(?:e[-+]\d+)?", figure)
+        assert all(number in row[2] for number in decimals), name
