@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import report
 
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation import SUITES
 from cs_basics.study.accounting import forward_flops, parameters, total
-from cs_basics.variants.config import ModelConfig
 
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]

@@ -11,14 +11,14 @@ from torch import nn
 from twin import fast_twin
 
 from cs_basics.fast import batch_generator, cached, compilation, decoding
-from cs_basics.fast.activation_checkpointing import checkpoint_blocks
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product
 from cs_basics.fast.decoding import Decoder, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate
 from cs_basics.layers import Linear
+from cs_basics.run.activation_checkpointing import checkpoint_blocks
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.variants.blocks import Block
-from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import Transformer
 
 PROMPTS = ([1, 2, 3], [7], list(range(20, 31)), [4, 4, 9, 9, 4])

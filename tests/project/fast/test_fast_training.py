@@ -7,17 +7,18 @@ import pytest
 import torch
 from twin import fast_twin
 
-from cs_basics.fast import checkpoint_blocks, loss
+from cs_basics.fast import loss
 from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.transformer import FastTransformer
 from cs_basics.functional import cross_entropy
+from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.transformer import TransformerBlock
-from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import Transformer
 
 STEPS = 50

@@ -16,8 +16,8 @@ from cs_basics import attention, bpe, generate, layers, norms, optim, tokenizer
 from cs_basics.fast import accelerate, twins_of_the_model, twins_of_the_tokenizer
 from cs_basics.functional import cross_entropy
 from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.variants.attention import GroupedQueryAttention
-from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.head_bias import BiasedLinear
 from cs_basics.variants.model import BLOCKS, Transformer
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cs_basics.run.config import SECTION_OF, SECTIONS, RunConfig, TrainConfig
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.presets import PRESETS
-from cs_basics.variants.config import ModelConfig
 
 DEBUG = PRESETS["debug"][1]
 

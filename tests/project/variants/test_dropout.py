@@ -11,14 +11,14 @@ from token_files import write_token_file
 from torch import nn
 from twin import fast_twin
 
-from cs_basics.fast import checkpoint_blocks
 from cs_basics.functional import cross_entropy
+from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
-from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.dropout import Dropout, drops
 from cs_basics.variants.model import Transformer
 

@@ -8,7 +8,7 @@ from norm_cases import D_MODEL, VARIANTS, build, gradients_of, random, to_numpy
 from norm_claims import NormClaims, root_mean_square
 
 from cs_basics.norms import LayerNorm, RMSNorm
-from cs_basics.variants.config import ModelConfig
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.variants.model import make_norm
 from cs_basics.variants.norms import (
     GatedRMSNorm,

@@ -5,11 +5,11 @@ import pytest
 import torch
 from twin import fast_twin
 
-from cs_basics.fast import checkpoint_blocks
 from cs_basics.functional import cross_entropy
+from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.distributed import World
 from cs_basics.run.layout import check_layout
-from cs_basics.variants.config import ModelConfig
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.model import Transformer
 

@@ -14,9 +14,9 @@ from cs_basics.functional import cross_entropy
 from cs_basics.layers import SwiGLU
 from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
+from cs_basics.run.model_config import ModelConfig, NormKind
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
-from cs_basics.variants.config import ModelConfig, NormKind
 from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
 from cs_basics.variants.model import BLOCKS, Transformer
 from cs_basics.variants.norms import LlamaRMSNorm

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
+from cs_basics.variants.config import ModelConfig
 from torch import Tensor, nn
 from torch.optim import Optimizer
-
-from cs_basics.variants.config import ModelConfig
 
 Thing = TypeVar("Thing")
 LossFunction = Callable[[Tensor, Tensor], Tensor]

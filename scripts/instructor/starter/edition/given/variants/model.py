@@ -3,9 +3,9 @@
 from dataclasses import asdict
 
 import torch
+from cs_basics.variants.config import ModelConfig
 
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.config import ModelConfig
 
 
 class Transformer(TransformerLM):
