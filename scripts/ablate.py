@@ -1,6 +1,6 @@
-"""Compare variants of a model under equal budgets: python scripts/ablate.py norms.
+"""Compare variants of a model under equal budgets: python scripts/ablate.py lr.
 
-python scripts/ablate.py norms --minutes-per-run 2 --train-text FILE --valid-text FILE
+python scripts/ablate.py batch --minutes-per-run 2 --train-text FILE --valid-text FILE
 python scripts/ablate.py lr --max-steps 200 --seeds 0 1 2
 
 Run again after a stop, it goes on where it was; when every run is done, it only writes the report.

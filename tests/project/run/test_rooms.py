@@ -14,6 +14,8 @@ TRAIN = """
 import json, sys
 for name in ("resource", "fcntl", "pwd", "grp", "termios"):
     sys.modules[name] = None
+# A whole tree that is installed would lend this one what it leaves out.
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in str(finder)]
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.training_run import train_run
 print(train_run(TrainConfig.from_json(json.load(sys.stdin))).num_tokens > 100)
