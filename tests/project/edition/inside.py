@@ -2,8 +2,8 @@
 
 python inside.py EDITION FOLDER < jobs.json > results.json
 
-A job is {"argv": [...]} for a script, or {"train": {...settings}} for a run that is resumed
-half-way. "changes" are places in what the student wrote: [file, old, new].
+A job is {"argv": [...]} for a script; "changes" are places in what the student wrote: [file, old,
+new].
 """
 
 import contextlib
@@ -59,8 +59,8 @@ def do(job, edition, folder):
             edition = shutil.copytree(edition, folder / "edition", symlinks=True)
             patches.apply(changes, edition)
         sys.path[:0] = [str(edition), str(edition / "scripts")]
-        answer = run_script(edition, *job["argv"]) if "argv" in job else train(folder, job["train"])
-    return {"out": out.getvalue(), "err": err.getvalue(), **answer}
+        code = run_script(edition, *job["argv"])
+    return {"out": out.getvalue(), "err": err.getvalue(), "code": code}
 
 
 def run_script(edition, name, *arguments):
@@ -74,44 +74,17 @@ def run_script(edition, name, *arguments):
     try:
         runpy.run_path(str(script), run_name="__main__")
     except SystemExit as stop:
-        return {"code": stop.code or 0}
-    return {"code": 0}
-
-
-def train(folder, settings):
-    """Train, then once more from the middle; return what each wrote and logged, or the error."""
-    trainer = spare()
-    config = importlib.import_module("cs_basics.run.config").TrainConfig.of(
-        run_dir=folder / "run",
-        **{name: Path(v) if name.endswith("_text") else v for name, v in settings.items()},
-    )
-    again = config.replace(run_dir=folder / "again")
-    try:
-        trainer.train_run(config)
-        shutil.copytree(config.run.run_dir, again.run.run_dir)
-        last = sorted((again.run.run_dir / "checkpoints").glob("step-*.pt"))[-1]
-        last.unlink()
-        trainer.train_run(again, resume=True)
-    except (ValueError, TypeError, LookupError, RuntimeError) as error:
-        return {"error": f"{type(error).__name__}: {error}"}
-    return {"run": left_by(config.run.run_dir), "again": left_by(again.run.run_dir)}
+        return stop.code or 0
+    return 0
 
 
 def spare():
-    """Leave out what takes a second and is no part of what is examined here; return the trainer."""
+    """Leave out what takes a second and is no part of what is examined here."""
     # What is compiled runs uncompiled: the way to it is what counts, and a compiler takes a minute.
     importlib.import_module("torch._dynamo").config.disable = True
     importlib.import_module("cs_basics.interop.page_data").character_class = str
     importlib.import_module("cs_basics.run.trainer").matmul_rate = lambda *_: None
-    trainer = importlib.import_module("cs_basics.run.training_run")
-    trainer.draw_losses = lambda *_: None
-    return trainer
-
-
-def left_by(run_dir):
-    rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-    losses = [[row["step"], row["train/loss"]] for row in rows if "train/loss" in row]
-    return {"losses": losses, "text": (run_dir / "samples.md").read_text()}
+    importlib.import_module("cs_basics.run.training_run").draw_losses = lambda *_: None
 
 
 if __name__ == "__main__":
