@@ -77,6 +77,7 @@ def main(
         valid_text=valid_text or preset_config.data.valid_text,
         eval_tokens=EVAL_TOKENS,
     )
+    variants_of(suite, given)  # Refuses what cannot be trained before anything is prepared.
     folder = out or RUNS / f"ablate-{suite}"
     check_can_write(folder / "report.html")
     with RunFolder(folder).claim():

@@ -79,7 +79,9 @@ def run_script(edition, name, *arguments):
 
 
 def spare():
-    """Leave out what takes a second and is no part of what is examined here."""
+    """Leave out what takes a second and is no part of what is examined here, or Windows lacks."""
+    for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+        sys.modules[name] = None
     # What is compiled runs uncompiled: the way to it is what counts, and a compiler takes a minute.
     importlib.import_module("torch._dynamo").config.disable = True
     importlib.import_module("cs_basics.interop.page_data").character_class = str
