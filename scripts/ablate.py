@@ -1,6 +1,6 @@
-"""Compare variants of a model under equal budgets: python scripts/ablate.py norms.
+"""Compare variants of a model under equal budgets: python scripts/ablate.py lr.
 
-python scripts/ablate.py norms --minutes-per-run 2 --train-text FILE --valid-text FILE
+python scripts/ablate.py batch --minutes-per-run 2 --train-text FILE --valid-text FILE
 python scripts/ablate.py lr --max-steps 200 --seeds 0 1 2
 
 Run again after a stop, it goes on where it was; when every run is done, it only writes the report.
@@ -76,6 +76,7 @@ def main(
         train_text=train_text or preset_config.data.train_text,
         valid_text=valid_text or preset_config.data.valid_text,
     )
+    variants_of(suite, given)  # Refuses what cannot be trained before anything is prepared.
     folder = out or RUNS / f"ablate-{suite}"
     check_can_write(folder / "report.html")
     with RunFolder(folder).claim():

@@ -15,6 +15,7 @@ from cli import run
 
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.metrics import format_duration
+from cs_basics.run.model_config import FeedForwardKind, ModelConfig, NormKind
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.accounting import (
     Parts,
@@ -28,7 +29,6 @@ from cs_basics.study.accounting import (
     training_memory,
     utilisation_of,
 )
-from cs_basics.variants.config import FeedForwardKind, ModelConfig, NormKind
 
 Preset = Annotated[Literal[*PRESETS] | None, tyro.conf.Positional]
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")

@@ -29,10 +29,14 @@ from cs_basics.run.progress import OnProgress
 TERMINAL_INTERVAL_S = 0.1
 FILE_INTERVAL_S = 10.0
 ROOT = Path(__file__).parents[1]
-GIVEN = re.compile(
-    r"(cs_grader|given|scripts|.*site-packages)/|cs_basics/(__init__|generate|training)\.py"
+IS_EDITION = (ROOT / "tests" / "stored.py").is_file()
+"""Whether this is a student edition, which has stored answers."""
+GIVEN = tuple(f"cs_basics/{folder}" for folder in ("interop", "run", "stories", "study"))
+"""Folders of the edition's cs_basics that are not the student's."""
+_GIVEN_FILES = re.compile(
+    rf"(cs_grader|scripts|.*site-packages|{'|'.join(GIVEN)})/"
+    r"|cs_basics/(__init__|generate|training)\.py"
 )
-"""What of the student edition is not the student's."""
 MOST_FRAMES = 6
 CLEAR_LINE = "\r\x1b[K"
 
@@ -107,9 +111,9 @@ def _lines_of_the_student(error: Exception) -> list[str]:
 
 def is_students(path: Path) -> bool:
     """Whether a file is the student's: any of an edition that is not given."""
-    if not (ROOT / "given").is_dir() or not path.is_relative_to(ROOT):
+    if not IS_EDITION or not path.is_relative_to(ROOT):
         return False
-    return not GIVEN.match(path.relative_to(ROOT).as_posix())
+    return not _GIVEN_FILES.match(path.relative_to(ROOT).as_posix())
 
 
 def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -12,12 +12,12 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
-from cs_basics.fast import compile_if_possible
 from cs_basics.run import look
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
+from cs_basics.run.model import compile_loss
 
 COMPILED_FROM = 5_000_000
 """Bytes of text from which compiling pays off; it takes half a minute the first time."""
@@ -59,7 +59,7 @@ def main(
     model = folder.load_model(torch_device, checkpoint, is_fast=fast == "auto")
     loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
     if fast == "auto" and text.is_file() and text.stat().st_size >= COMPILED_FROM:
-        loss_of = compile_if_possible(plain_loss_of, torch_device)
+        loss_of = compile_loss(plain_loss_of, torch_device)
     show = progress_printer()
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "tokens.bin"

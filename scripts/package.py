@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli import check_can_write, run
+from cli import GIVEN, check_can_write, run
 
 from cs_basics.run.atomic import atomic_writer
 
@@ -28,7 +28,7 @@ SOURCE = (
 REASONS = {
     "tests": "the grader has its own",
     "cs_grader": "the grader has its own",
-    "given": "given, not yours",
+    **dict.fromkeys(GIVEN, "given, not yours"),
     "scripts": "given, not yours",
     "docs": "text, not code",
     "data": "text, not code",
@@ -139,10 +139,10 @@ def reason_to_leave(path: Path, place: Path) -> str:
         return "not a file"
     if path.is_dir():
         is_installed = name.endswith(".egg-info") or (path / "pyvenv.cfg").exists()
-        known = REASONS["venv"] if is_installed else REASONS.get(name, "")
         # data/ and runs/ at the top hold no code, but a package further down may have such a name.
-        is_top = len(place.parts) == 1 or name in ("__pycache__", "node_modules")
-        return "hidden" if name.startswith(".") else known if is_top or is_installed else ""
+        is_anywhere = name in ("__pycache__", "node_modules")
+        known = REASONS.get(name if is_anywhere else place.as_posix(), "")
+        return "hidden" if name.startswith(".") else REASONS["venv"] if is_installed else known
     if name.startswith("."):
         return "hidden"
     if name.endswith((".pyc", ".zip", ".pt", ".safetensors")):

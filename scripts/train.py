@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from cli import log_to_stdout, progress_printer, run, this_python
+from cli import IS_EDITION, log_to_stdout, progress_printer, run, this_python
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
@@ -110,6 +110,10 @@ def train_in(world: World, command: TrainCommand) -> None:
     if resume:
         stored = RunFolder(run_dir).read_config()
         config = resumed_config(stored, config, command.preset, names_in(sys.argv[1:]))
+    if IS_EDITION and world.is_first and not resume:
+        from rehearse import check
+
+        check()
     try:
         on_progress = progress_printer() if world.is_first else None
         result = train_run(config, resume, on_progress, world, make_page if command.page else None)

@@ -17,7 +17,6 @@ adamw.py         the update rule of AdamW, compiled; muon.py: all matrices of a 
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
 cached.py        keys and values kept while a text grows; decoding.py: one text or many, and one
                  compiled step per token; sampling.py: sampling for a compiler
-activation_checkpointing.py  less memory for more time
 text/            the tokenizer on arrays and several processes
 
 Every import is local to the function that needs it, so that encoding a text imports no torch.
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
     from cs_basics.fast.loss import LossFunction
-    from cs_basics.variants.config import ModelConfig
+    from cs_basics.run.model_config import ModelConfig
 
 Thing = TypeVar("Thing")
 
@@ -122,13 +121,6 @@ def compile_training(
         is_alone=is_alone,
         checkpoints_activations=checkpoints_activations,
     )
-
-
-def checkpoint_blocks(model: "torch.nn.Module") -> None:
-    """Switch on activation checkpointing in every block of a model, in place."""
-    from cs_basics.fast.activation_checkpointing import checkpoint_blocks
-
-    checkpoint_blocks(model)
 
 
 def batch_generator(model: "torch.nn.Module") -> "Callable[..., Iterator[list[int | None]]] | None":

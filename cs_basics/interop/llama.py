@@ -16,12 +16,12 @@ from cs_basics.run.atomic import atomic_folder
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.folder import RunFolder, Which
+from cs_basics.run.model import build_model
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.tokenizer import Tokenizer
-from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import Transformer
 
 
 def export_llama(run: RunFolder, out: Path, which: Which = "latest") -> int:
@@ -98,7 +98,7 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
     tokenizer = load_tokenizer_json(folder / "tokenizer.json")
     check_tokenizer(tokenizer, config.model, folder / "tokenizer.json")
     weights = read_llama_weights(folder, config.model)
-    model = Transformer(config.model)
+    model = build_model(config.model)
     model.load_state_dict(weights)
     with atomic_folder(out) as temporary:
         run = RunFolder(temporary)

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from cs_basics.run.json_file import read_json
-from cs_basics.variants.config import ModelConfig
+from cs_basics.run.model_config import ModelConfig
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

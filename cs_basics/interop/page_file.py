@@ -64,7 +64,7 @@ def write_page(
 
 
 def served_page(run: RunFolder, model: TransformerLM) -> str:
-    """Return the page of a run without its model, which a server computes (serve/).
+    """Return the page of a run without its model, which a server computes.
 
     Raises:
         OSError: A file is missing.
@@ -92,7 +92,7 @@ def check_size(num_parameters: int, *, is_exact: bool) -> None:
         instead = "leave out --exact, or " if is_exact and num_parameters <= MAX_PARAMETERS else ""
         raise ValueError(
             f"a page holds at most {most:,} parameters{' in float32' if is_exact else ''}, this "
-            f"model has {num_parameters:,}: {instead}look into it with scripts/serve.py"
+            f"model has {num_parameters:,}: {instead}serve it, or write with scripts/generate.py"
         )
 
 

@@ -1,6 +1,7 @@
 """Training runs: from text to a run folder.
 
-config.py, presets.py              every setting, by subject; complete configurations
+config.py, model_config.py         every setting, by subject (presets.py: complete configurations)
+rooms.py, model.py                 what is there beyond the book; the model that a run gets of it
 folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
 corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py),
                                    after a look at the texts (look.py)
@@ -8,18 +9,18 @@ training_run.py, trainer.py        a whole run; its updates with logging, evalua
                                    and a clock (random_state.py: the generators)
 updates.py                         the book's loop, resumed, in parts and over processes
 optimizer.py                       the optimizer: its groups of weights, and their rates
-batches.py, epochs.py              the batches, drawn at random or from end to end
+batches.py                         the batches, drawn from the text
 schedules.py                       learning rates by name
 evaluation.py                      the loss to train with; loss and bits per byte of a text
-layout.py                          model and batches shared out over the processes:
-distributed.py, fsdp.py            ... DDP, FSDP
-tensor_parallel.py                 ... or shares of every matrix product (parallel_layers.py)
+layout.py, distributed.py          model and batches shared out over the processes, as --parallel
+                                   says
 metrics.py                         metrics.jsonl, its sinks, and the plot of the losses
 report.py, wandb_sink.py           the sinks: report.html; wandb
 pages.py                           pages from templates in one style (layout.html, page.css)
 samples.py, writing.py             samples; generation for several prompts (text_stream.py: tokens
                                    -> text)
 hardware.py                        device, fastest dtype, memory
+activation_checkpointing.py        less memory for more time
 clock.py, spikes.py, stopping.py   time, spikes of the loss, Ctrl-C
 atomic.py, json_file.py, tokenizer_folder.py, download.py   files and folders
 progress.py                        progress callbacks

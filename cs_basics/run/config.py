@@ -1,6 +1,6 @@
 """TrainConfig: all settings of a run, in sections by subject.
 
-Complete presets are in presets.py; the section of the model is ModelConfig (variants/config.py).
+Complete presets are in presets.py; the section of the model is in model_config.py.
 """
 
 import dataclasses
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cs_basics.variants.config import ModelConfig
+from cs_basics.run.model_config import ModelConfig
+from cs_basics.run.rooms import check_rooms
 
 END_OF_TEXT = "<|endoftext|>"
 MAX_SEED = 2**63 - 1
@@ -69,7 +70,7 @@ class OptimConfig:
 
     optimizer: Literal["adamw", "muon"] = "adamw"
     """adamw: for all weights; muon: orthogonal updates for the matrices of the
-    blocks, AdamW for all other weights (cs_basics/variants/muon.py)."""
+    blocks, AdamW for all other weights."""
     lr: float = 1e-3
     """Highest learning rate."""
     embedding_lr_ratio: float = 1.0
@@ -120,8 +121,8 @@ class RunConfig:
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the matrix products (weights stay float32); auto: whichever is faster here."""
     fast: Literal["auto", "off"] = "auto"
-    """auto: the fast twins of cs_basics/fast, compiled (up to a minute once, then several times as
-    fast); off: the book's own code, uncompiled. Results are equal up to rounding."""
+    """auto: compiled (up to a minute once, then several times as fast), with fast twins where there
+    are any; off: the code of cs_basics/*.py, line by line. Results are equal up to rounding."""
     grad_accum_steps: int = 1
     """Gradient accumulation: micro-batches per update, computed in turn to save memory."""
     activation_checkpointing: bool = False
@@ -157,6 +158,8 @@ class TrainConfig:
                 f"vocab_size={self.model.vocab_size} must be at least {MIN_VOCAB_SIZE}: 256 bytes "
                 "and a special token"
             )
+        for section in SECTIONS:
+            check_rooms(getattr(self, section))
 
     @classmethod
     def of(cls, **settings: Any) -> Self:  # noqa: ANN401  of any field

@@ -1,7 +1,7 @@
 """Encode texts of any size to token files, with several processes or machines, resumable.
 
-A FastTokenizer (cs_basics.fast.text) encodes with several processes. Any other tokenizer needs only
-`encode_iterable`; it encodes in one process and cannot resume.
+A FastTokenizer encodes with several processes. Any other tokenizer needs only `encode_iterable`; it
+encodes in one process and cannot resume.
 
 The unfinished file has the suffix ".part" and a header that records the progress every few seconds.
 After a kill, of this process or of a worker, the same call resumes from there. An ordinary error

@@ -10,17 +10,16 @@ from typing import Literal
 
 import torch
 
-from cs_basics.fast import accelerate
 from cs_basics.run.atomic import lock, remove_leftovers, write_atomically
 from cs_basics.run.checkpoint_file import Checkpoint, read_checkpoint
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.json_file import read_json
+from cs_basics.run.model import build_model
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
-from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import Transformer
 
 logger = logging.getLogger(__name__)
 
@@ -237,8 +236,7 @@ class RunFolder:
             checkpoint = read_checkpoint(self.best_checkpoint())
         else:
             checkpoint = self.read_newest_checkpoint()
-        kind = accelerate(Transformer) if is_fast else Transformer
-        model = kind(config.model, device)
+        model = build_model(config.model, device, is_fast=is_fast)
         checkpoint.load_into(model, make_optimizer(model, config, is_fast=True))
         return model
 

@@ -5,9 +5,9 @@ from torch.optim import Optimizer
 
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.distributed import ALONE, DDP, World
+from cs_basics.run.model import build_model
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import make_optimizer
-from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.model import Transformer
 
 
 def check_layout(config: TrainConfig, world: World) -> None:
@@ -72,14 +72,14 @@ def lay_out(model: nn.Module, optimizer: Optimizer, config: TrainConfig, world: 
         return DDP(model, world)
 
     def build_whole() -> tuple[nn.Module, Optimizer]:
-        whole = Transformer(config.model, "cpu")
+        whole = build_model(config.model, "cpu")
         return whole, make_optimizer(whole, config)
 
     # Here and not above: importing them takes half a second.
     if config.run.parallel == "tp":
-        from cs_basics.run.tensor_parallel import TensorParallel
+        from cs_basics.run.parallel.tensor_parallel import TensorParallel
 
         return TensorParallel(model, optimizer, world, build_whole)
-    from cs_basics.run.fsdp import FSDP
+    from cs_basics.run.parallel.fsdp import FSDP
 
     return FSDP(model, optimizer, world, build_whole)

@@ -5,12 +5,11 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from cs_basics.fast import accelerate
 from cs_basics.layers import Embedding
 from cs_basics.optim import AdamW
 from cs_basics.run.config import TrainConfig
-from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.head_bias import head_biases
+from cs_basics.run.model_config import ModelConfig
+from cs_basics.run.rooms import accelerate
 
 BETA1 = 0.9
 """Decay rate of AdamW's first moment, the mean gradient."""
@@ -43,7 +42,11 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
     optim = config.optim
     tables = embedding_tables(model, config.model)
     ratio = 1.0 if config.model.tie_embeddings else optim.embedding_lr_ratio
-    biases = head_biases(model)
+    biases: list[nn.Parameter] = []
+    if config.model.head_bias:
+        from cs_basics.variants.head_bias import head_biases
+
+        biases = head_biases(model)
     held = {id(parameter) for parameter in (*tables, *biases)}
     others = {name: p for name, p in model.named_parameters() if id(p) not in held}
     groups: list[dict[str, Any]] = [

@@ -154,7 +154,7 @@ def _read_header(path: Path) -> TokenHeader:
     with path.open("rb") as file:
         raw = file.read(HEADER_BYTES)
     if not raw.startswith(MAGIC) or len(raw) < HEADER_BYTES:
-        raise ValueError(f"{path} is not a token file: make one with scripts/encode.py")
+        raise ValueError(f"{path} is not a token file: encode the text")
     try:
         fields = json.loads(raw.removeprefix(MAGIC))
         version = fields["version"]

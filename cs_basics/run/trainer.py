@@ -5,11 +5,12 @@ import math
 import signal
 import statistics
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from cs_basics.fast import accelerate, checkpoint_blocks, compile_training
+from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.clock import Clock, Speed
@@ -25,9 +26,12 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.metrics import MetricsLog
+from cs_basics.run.model import build_model, compile_loss
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import embedding_tables, make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
+from cs_basics.run.rooms import has_room
 from cs_basics.run.samples import SHORT_TOKENS, write_story
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.spikes import SpikeDetector
@@ -35,10 +39,9 @@ from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
 from cs_basics.run.updates import make_updates
 from cs_basics.training import Batch, TrainingDivergedError, Update
-from cs_basics.variants.config import ModelConfig
-from cs_basics.variants.dropout import Dropout
-from cs_basics.variants.head_bias import set_head_bias
-from cs_basics.variants.model import Transformer
+
+if TYPE_CHECKING:
+    from cs_basics.variants.dropout import Dropout
 
 logger = logging.getLogger(__name__)
 
@@ -54,16 +57,12 @@ MUCH = 0.5
 """From this share of a run's time on, it is said that preparing took it."""
 
 
-def make_model(config: TrainConfig, device: torch.device, *, is_fast: bool) -> Transformer:
-    """Build the model of a run."""
-    model = (accelerate(Transformer) if is_fast else Transformer)(config.model, device)
-    if config.run.activation_checkpointing:
-        checkpoint_blocks(model)
-    return model
+def make_dropout(model: nn.Module, config: TrainConfig, num_rows: int) -> "Dropout | None":
+    """Give a model the masks of dropout, if there is to be any, for num_rows sequences."""
+    if not config.optim.dropout:
+        return None
+    from cs_basics.variants.dropout import Dropout
 
-
-def make_dropout(model: nn.Module, config: TrainConfig, num_rows: int) -> Dropout:
-    """Give a model the masks of dropout for micro-batches of num_rows sequences."""
     shape = (num_rows, config.model.context_length, config.model.d_model)
     return Dropout(model, config.optim.dropout, shape)
 
@@ -113,8 +112,13 @@ class Trainer:
         # Fast layers read weights past the layers that tensor parallelism puts in their places.
         self.is_fast = config.run.fast == "auto" and self.data_world is world
         seed_all(config.run.seed)  # After the measurements, which draw numbers, too.
-        self.model = make_model(config, self.device, is_fast=self.is_fast)
-        set_head_bias(self.model, corpus.train.tokens)
+        self.model = build_model(config.model, self.device, is_fast=self.is_fast)
+        if config.run.activation_checkpointing:
+            checkpoint_blocks(self.model)
+        if config.model.head_bias:
+            from cs_basics.variants.head_bias import set_head_bias
+
+            set_head_bias(self.model, corpus.train.tokens)
         self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)
         self.dropout = make_dropout(self.model, config, self.micro_batch_size)
         self.num_parameters = sum(p.numel() for p in self.model.parameters())
@@ -213,6 +217,13 @@ class Trainer:
     def compile(self) -> None:
         """Compile the loss, and so the model, and the update, if this machine can."""
         logger.info("compiling the model (up to a minute the first time)")
+        if not has_room("fast"):
+            compiled = compile_loss(self.plain_loss_of, self.device)
+            # An evaluation takes the graph of training: compiling another costs more than it saves.
+            self.loss_of = torch.enable_grad()(compiled)
+            return
+        from cs_basics.fast import compile_training
+
         self.loss_of = compile_training(
             self.model,
             self.config.model,
@@ -352,7 +363,8 @@ class Trainer:
         """
         check_unchanged(self.corpus.train)
         seed = (self.config.run.seed, self.step, self.data_world.rank)
-        self.dropout.draw(*seed, progress=self.clock.progress(self.step))
+        if self.dropout is not None:
+            self.dropout.draw(*seed, progress=self.clock.progress(self.step))
         rows = self.data_world.share(self.config.data.batch_size)
         return draw_batch(self.corpus.train.tokens, self.config, self.step, rows, self.device)
 
@@ -368,7 +380,8 @@ class Trainer:
         of another text does not continue the curve.
         """
         check_unchanged(self.corpus.valid)
-        self.dropout.rest()
+        if self.dropout is not None:
+            self.dropout.rest()
         result = evaluate(
             self.loss_of,
             self.corpus.valid,

@@ -1,4 +1,4 @@
-"""Experiments on models, and what a model costs.
+"""Experiments on models, what a model costs, and a microscope.
 
 accounting.py        parameters, operations and memory of a model, computed from its ModelConfig
 ablation.py          the suites: named variants of a configuration that differ in one thing each
@@ -6,6 +6,5 @@ ablation_run.py      one run: train a variant for its budget, then measure
 ablation_summary.py  all runs together: means over seeds, and which differences are noise
 ablation_plot.py     the training losses of all runs in one picture
 ablation_report.py   report.html and report.md (ablation.html, ablation.markdown)
-microscope/          what the norms of a run read, and the way of a sentence through a block
 student_t.py         how far from its mean a mean of few values may lie by chance
 """

@@ -78,7 +78,10 @@ def write_report(folder: Path, suite: str, base: TrainConfig, runs: Sequence[Run
         "settings": [(name, json.dumps(c.to_json(), indent=2)) for name, c in configs.items()],
     }
     write_atomically(folder / "loss.png", to_png(figure))
-    for name, template in (("report.html", TEMPLATE), ("report.md", TEMPLATE.with_suffix(".markdown"))):
+    for name, template in (
+        ("report.html", TEMPLATE),
+        ("report.md", TEMPLATE.with_suffix(".markdown")),
+    ):
         write_atomically(folder / name, render(template, **content).encode())
 
 

@@ -1,6 +1,5 @@
-"""Parts that can replace those of the book, and the configuration that chooses among them.
+"""Parts that can replace those of the book, chosen by the configuration of a run.
 
-config.py        ModelConfig: the sizes of a model and its choices; the defaults are the book's
 norms.py         relatives of RMSNorm: Llama's and Gemma's gain, partial, group, gated
 attention.py     grouped-query attention, heads of any size, RMSNorm of queries and keys
 value_residual.py  values mixed with those of the first block
@@ -9,5 +8,6 @@ feed_forward.py  feed-forward parts without a gate
 blocks.py        blocks of given parts: pre-norm, post-norm, sandwich-norm
 muon.py          Muon, an optimizer for matrices beside the book's AdamW
 dropout.py       dropout of what each part of a block adds to the residual stream
+epochs.py        batches that read the text from end to end
 model.py         Transformer: the model that a ModelConfig describes
 """

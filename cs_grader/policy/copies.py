@@ -24,8 +24,7 @@ LEAST_CHARACTERS = 12
 SAYS_NOTHING = ("#", '"', "'", "import", "from", "@", "raise", "ifnot0.0<=")
 PATTERNS = ("optim/*.py", "nn/functional.py", "nn/modules/*.py", "nn/utils/clip_grad.py")
 
-# The page's own sources, here and in the student edition.
-PAGES = ("cs_basics/interop/page", "given/interop/page")
+PAGE = "cs_basics/interop/page"
 NAMES = 10
 """Names in a row ..."""
 DIFFERENT = 5
@@ -70,7 +69,7 @@ def _translated(files: Mapping[str, str]) -> Iterator[Copy]:
 @functools.cache
 def _of_the_page() -> dict[tuple[str, ...], str]:
     root = Path(__file__).parents[2]
-    scripts = [path for folder in PAGES for path in sorted((root / folder).glob("*.js"))]
+    scripts = sorted((root / PAGE).glob("*.js"))
     return {
         run: f"{path.parent.name}/{path.name}"
         for path in scripts

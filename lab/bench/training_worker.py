@@ -20,7 +20,7 @@ from cs_basics.optim import AdamW
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
-from cs_basics.variants.config import ModelConfig
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.variants.model import Transformer
 
 from .models import BuiltInLM, llama, random_batch, training_step

@@ -5,8 +5,8 @@ from itertools import islice
 
 import torch
 
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.study.accounting import forward_flops, num_norms
-from cs_basics.variants.config import ModelConfig
 from lab.claims.claim import Intervals, Values, Verdict, claim
 from lab.claims.counting import traffic
 from lab.claims.norm_calls import calls_of, norms

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from cs_basics.functional import cross_entropy
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.transformer import TransformerBlock, TransformerLM
-from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import Transformer
 from lab.claims.claim import Values, claim
 

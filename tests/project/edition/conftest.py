@@ -15,8 +15,6 @@ from editions import (
     plain_environment,
 )
 
-from cs_basics.stories.grammar import write_stories
-
 
 @pytest.fixture(scope="session")
 def edition(once):
@@ -47,19 +45,6 @@ def filled(request, edition, once):
                 shutil.copy(written, folder / "cs_basics")
 
     return once(f"filled-by-{request.param}", fill)
-
-
-@pytest.fixture(scope="session")
-def texts(once):
-    """A training and a validation text of a few pages."""
-
-    def make(folder):
-        folder.mkdir()
-        write_stories(folder / "train.txt", 60_000, seed=1)
-        write_stories(folder / "valid.txt", 8_000, seed=2)
-
-    folder = once("texts", make)
-    return folder / "train.txt", folder / "valid.txt"
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
 make_starter = importlib.import_module("make_starter")
-names_of = importlib.import_module("starter.blank").names_of
 
 WRITERS = {"reference": ROOT / "cs_basics", "independent": HERE.parent / "bank" / "independent"}
 """Folders with the modules that a student writes, as two people wrote them."""

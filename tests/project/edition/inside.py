@@ -2,9 +2,8 @@
 
 python inside.py EDITION FOLDER < jobs.json > results.json
 
-A job is {"argv": [...]} for a script, or {"train": {...settings}} for
-a run that is resumed half-way. "changes" are places in what the student wrote: [file, old, new].
-"hidden" names modules that are not there.
+A job is {"argv": [...]} for a script; "changes" are places in what the student wrote: [file, old,
+new].
 """
 
 import contextlib
@@ -14,7 +13,6 @@ import json
 import os
 import runpy
 import shutil
-import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -28,15 +26,13 @@ SLOW_TO_IMPORT = (
 )  # fmt: skip
 for name in SLOW_TO_IMPORT:
     importlib.import_module(name)
+# A whole tree that is installed would lend the edition what it leaves out.
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in str(finder)]
 
 
 def main(edition: Path, folder: Path) -> None:
-    results = [in_fork(job, edition, folder / str(place)) for place, job in enumerate(jobs())]
-    json.dump(results, sys.stdout)
-
-
-def jobs():
-    return json.load(sys.stdin)
+    jobs = enumerate(json.load(sys.stdin))
+    json.dump([in_fork(job, edition, folder / str(place)) for place, job in jobs], sys.stdout)
 
 
 def in_fork(job, edition, folder):
@@ -58,109 +54,40 @@ def in_fork(job, edition, folder):
 
 
 def do(job, edition, folder):
-    for name in job.get("hidden", ()):
-        sys.modules[name] = None
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         if changes := job.get("changes"):
             edition = shutil.copytree(edition, folder / "edition", symlinks=True)
             patches.apply(changes, edition)
-        if "argv" in job:
-            answer = run_script(edition, *job["argv"])
-        else:
-            answer = train(edition, folder, job["train"])
-    return {"out": out.getvalue(), "err": err.getvalue(), **answer}
+        sys.path[:0] = [str(edition), str(edition / "scripts")]
+        code = run_script(edition, *job["argv"])
+    return {"out": out.getvalue(), "err": err.getvalue(), "code": code}
 
 
 def run_script(edition, name, *arguments):
     """Run a script as the command line would."""
     script = edition / "scripts" / f"{name}.py"
-    sys.path[:0] = [str(edition), str(script.parent)]
     os.environ["PYTHONPATH"] = str(edition)
     os.chdir(edition)
-    subprocess.Popen = start
     if name == "rehearse":
         spare()
     sys.argv = [str(script), *arguments]
     try:
         runpy.run_path(str(script), run_name="__main__")
     except SystemExit as stop:
-        return {"code": stop.code or 0}
-    return {"code": 0}
-
-
-def start(command, real=subprocess.Popen, **options):
-    """Start a process; a run of an ablation as a fork, which need not import torch."""
-    is_run = str(command[1]).endswith("ablation_run.py")
-    return ForkedScript(command, options["stdout"]) if is_run else real(command, **options)
-
-
-class ForkedScript:
-    """What stands in for a process that runs a script."""
-
-    def __init__(self, command, stdout):
-        self.pipe = os.pipe()
-        self.child = os.fork()
-        if not self.child:
-            code = 1
-            for place, file in enumerate((self.pipe[0], stdout.fileno(), stdout.fileno())):
-                os.dup2(file, place)
-            sys.stdin, sys.stdout, sys.stderr = map(os.fdopen, range(3), "rww")
-            try:
-                script = Path(command[1])
-                code = run_script(script.parents[1], script.stem, *map(str, command[2:]))["code"]
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def wait(self):
-        return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
-
-
-def train(edition, folder, settings):
-    """Train, then once more from the middle; return what each wrote and logged, or the error."""
-    sys.path.insert(0, str(edition))
-    trainer = spare()
-    config = importlib.import_module("cs_basics.run.config").TrainConfig.of(
-        run_dir=folder / "run",
-        **{name: Path(v) if name.endswith("_text") else v for name, v in settings.items()},
-    )
-    again = config.replace(run_dir=folder / "again")
-    try:
-        trainer.train_run(config)
-        shutil.copytree(config.run.run_dir, again.run.run_dir)
-        last = sorted((again.run.run_dir / "checkpoints").glob("step-*.pt"))[-1]
-        last.unlink()
-        trainer.train_run(again, resume=True)
-    except (ValueError, TypeError, LookupError, RuntimeError) as error:
-        return {"error": f"{type(error).__name__}: {error}"}
-    return {"run": left_by(config.run.run_dir), "again": left_by(again.run.run_dir)}
+        return stop.code or 0
+    return 0
 
 
 def spare():
-    """Leave out what takes a second and is no part of what is examined here; return the trainer."""
+    """Leave out what takes a second and is no part of what is examined here, or Windows lacks."""
+    for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+        sys.modules[name] = None
     # What is compiled runs uncompiled: the way to it is what counts, and a compiler takes a minute.
     importlib.import_module("torch._dynamo").config.disable = True
     importlib.import_module("cs_basics.interop.page_data").character_class = str
     importlib.import_module("cs_basics.run.trainer").matmul_rate = lambda *_: None
-    trainer = importlib.import_module("cs_basics.run.training_run")
-    trainer.draw_losses = lambda *_: None
-    return trainer
-
-
-def left_by(run_dir):
-    rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-    losses = [[row["step"], row["train/loss"]] for row in rows if "train/loss" in row]
-    return {"losses": losses, "text": (run_dir / "samples.md").read_text()}
+    importlib.import_module("cs_basics.run.training_run").draw_losses = lambda *_: None
 
 
 if __name__ == "__main__":

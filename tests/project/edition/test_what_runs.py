@@ -1,16 +1,10 @@
 """What a student wrote is what trains: a fault in any part of it changes a run, or ends it."""
 
 import pytest
-
-TINY = {
-    "vocab_size": 300, "context_length": 16, "d_model": 16, "d_ff": 32, "num_layers": 1,
-    "num_heads": 2, "batch_size": 4, "max_steps": 12, "eval_every": 6,
-    "num_samples": 1, "warmup_steps": 4, "lr": 1e-2,
-    "max_grad_norm": 0.1, "device": "cpu", "fast": "auto",
-}  # fmt: skip
+from test_graduation import SMALL, losses_of
 
 FAULTS = {
-    "train_bpe": ("bpe", "best = max(", "best = min("),
+    "train_bpe": ("bpe", "highest = max(", "highest = min("),
     "Tokenizer.encode": (
         "tokenizer",
         "tokens = merge_by_rank(text_to_bytes(pretoken), self._ranks)",
@@ -35,17 +29,31 @@ def fault(module, old, new):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
-def test_a_fault_in_what_the_student_wrote_changes_the_run(filled, inside, texts):
-    settings = {**TINY, "train_text": str(texts[0]), "valid_text": str(texts[1])}
-    changes = [[], *([fault(*change)] for change in FAULTS.values())]
-    healthy, *faulty = inside(filled, *({"train": settings, "changes": c} for c in changes))
-    assert healthy["run"] == healthy["again"]  # resumed in the middle
-    assert len(healthy["run"]["losses"]) == TINY["max_steps"]
-    for name, run in zip(FAULTS, faulty, strict=True):
-        if "error" in run:
-            assert name == "save_checkpoint", run
-            continue
-        where = "again" if name.endswith("checkpoint") else "run"
-        assert run[where] != healthy[where], f"a fault in {name} changes nothing"
-        is_seen_in_loss = name != "Tokenizer.decode"
-        assert (run[where]["losses"] != healthy[where]["losses"]) == is_seen_in_loss, name
+def test_a_fault_in_what_the_student_wrote_changes_the_run_or_ends_it(
+    filled, inside, texts, tmp_path
+):
+    given = [
+        *SMALL,
+        "--fast",
+        "off",
+        "--max-grad-norm",
+        "0.1",
+        "--train-text",
+        str(texts[0]),
+        "--valid-text",
+        str(texts[1]),
+    ]
+    changes = {"": [], **{name: [fault(*change)] for name, change in FAULTS.items()}}
+    jobs = [
+        {
+            "argv": ["train", "debug", *given, "--run-dir", str(tmp_path / f"of {name}")],
+            "changes": c,
+        }
+        for name, c in changes.items()
+    ]
+    done = dict(zip(changes, inside(filled, *jobs), strict=True))
+    assert done.pop("")["code"] == 0
+    healthy = losses_of(tmp_path / "of ")
+    for name, finished in done.items():
+        is_ended = finished["code"] == 2 and "will not work" in finished["out"] + finished["err"]
+        assert is_ended or losses_of(tmp_path / f"of {name}") != healthy, name

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import report
 
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation import SUITES
 from cs_basics.study.accounting import forward_flops, parameters, total
-from cs_basics.variants.config import ModelConfig
 
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
@@ -80,8 +80,7 @@ def test_costs_are_those_of_the_accounting(row):
 
 def test_scripts_and_presets_that_are_named_exist():
     for script in re.findall(r"python (scripts/\w+\.py)", HANDOUT):
-        places = (ROOT, ROOT / "scripts" / "instructor" / "starter" / "edition")
-        assert any((place / script).is_file() for place in places), script
+        assert (ROOT / script).is_file(), script
     assert {row[1].strip("`") for row in table("machine")} <= PRESETS.keys()
 
 
@@ -96,7 +95,7 @@ def test_the_order_is_that_in_which_the_report_names_the_problems():
         del counts[following]
     said = HANDOUT.partition("each after those that it builds on: ")[2].partition(". That is")[0]
     assert " ".join(said.split()) == ", ".join(order)
-    readme = (make_starter.STANDS_IN / "README.md").read_text(encoding="utf-8")
+    readme = (make_starter.OWN / "README.md").read_text(encoding="utf-8")
     module, (first,) = make_starter.SOLUTIONS["linear"]
     assert order[0] == report.RUBRIC["linear"]["title"]
     assert f"open `cs_basics/{module}.py`, write `{first}`" in readme

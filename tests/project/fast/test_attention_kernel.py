@@ -16,7 +16,7 @@ from cs_basics.fast.native import attention_kernel
 from cs_basics.fast.native.attention_kernel import rotated_causal_attention, use_kernel
 from cs_basics.fast.rope import TabledRoPE
 from cs_basics.functional import scaled_dot_product_attention
-from cs_basics.variants.config import ModelConfig
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.variants.model import Transformer
 
 pytestmark = [

@@ -9,12 +9,12 @@ from conftest import ROOT
 from models import FORMS, fast_twin, small_model
 
 from cs_basics.fast import batch_generator, cached, compilation, decoding
-from cs_basics.fast.activation_checkpointing import checkpoint_blocks
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product
 from cs_basics.fast.decoding import Decoder, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate
 from cs_basics.layers import Linear
+from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.blocks import Block
 from cs_basics.variants.model import Transformer
 

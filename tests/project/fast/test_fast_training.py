@@ -7,10 +7,11 @@ import pytest
 import torch
 from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 
-from cs_basics.fast import checkpoint_blocks, loss
+from cs_basics.fast import loss
 from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.transformer import FastTransformer
+from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.trainer import Trainer

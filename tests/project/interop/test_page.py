@@ -17,9 +17,9 @@ from cs_basics.interop.page_file import MAX_PARAMETERS, check_size, write_page
 from cs_basics.interop.page_script import joined_script
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.token_file import open_token_file
 from cs_basics.tokenizer import Tokenizer
-from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.model import Transformer
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"

@@ -33,11 +33,12 @@ RAISED = "error: ValueError: too many values to unpack (expected 2)"
 
 @pytest.fixture
 def edition(tmp_path, monkeypatch):
-    for place, text in {"cs_basics/optim.py": STUDENTS, "given/trainer.py": OURS}.items():
+    for place, text in {"cs_basics/optim.py": STUDENTS, "cs_basics/run/trainer.py": OURS}.items():
         (tmp_path / place).parent.mkdir()
         (tmp_path / place).write_text(text)
-        monkeypatch.syspath_prepend(tmp_path / place.partition("/")[0])
+        monkeypatch.syspath_prepend((tmp_path / place).parent)
     monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setattr(cli, "IS_EDITION", True)
     monkeypatch.setattr(sys, "argv", ["script"])
     yield importlib.import_module("trainer")
     del sys.modules["trainer"], sys.modules["optim"]
@@ -55,7 +56,7 @@ def test_the_students_line_is_shown_and_the_call_that_led_to_it(edition, capsys)
         RAISED,
         "  cs_basics/optim.py, line 2, in clip",
         "    norm, rest = x",
-        "  called by given/trainer.py, line 4, in over",
+        "  called by cs_basics/run/trainer.py, line 4, in over",
         "    clip([1, 2, 3])",
     ]
 
@@ -70,7 +71,7 @@ def test_a_file_beside_the_book_is_the_students_too(edition, capsys, tmp_path, m
 def test_of_a_long_way_there_the_ends_are_shown(edition, capsys):
     said = said_of(edition.deeply, capsys)
     assert said[1] == "  cs_basics/optim.py, line 2, in clip"
-    assert said[-3:-1] == ["  ...", "  called by given/trainer.py, line 7, in deeply"]
+    assert said[-3:-1] == ["  ...", "  called by cs_basics/run/trainer.py, line 7, in deeply"]
     assert len(said) == 2 + 2 * cli.MOST_FRAMES
 
 
@@ -78,6 +79,6 @@ def test_an_error_of_ours_is_one_line(edition, capsys):
     assert said_of(edition.refuse, capsys) == ["error: lr=-1 must be greater than 0"]
 
 
-def test_where_nothing_is_given_nobody_is_a_student(edition, capsys, tmp_path):
-    (tmp_path / "given").rename(tmp_path / "run")
+def test_outside_of_an_edition_nobody_is_a_student(edition, capsys, monkeypatch):
+    monkeypatch.setattr(cli, "IS_EDITION", False)
     assert said_of(edition.over, capsys) == ["error: too many values to unpack (expected 2)"]

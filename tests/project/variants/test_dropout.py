@@ -11,7 +11,7 @@ from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_m
 from token_files import write_token_file
 from torch import nn
 
-from cs_basics.fast import checkpoint_blocks
+from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
 from cs_basics.run.folder import RunFolder

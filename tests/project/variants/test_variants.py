@@ -12,9 +12,9 @@ from cs_basics.layers import SwiGLU
 from cs_basics.norms import RMSNorm
 from cs_basics.run.distributed import World
 from cs_basics.run.layout import check_layout
+from cs_basics.run.model_config import ModelConfig
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
-from cs_basics.variants.config import ModelConfig
 from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
 from cs_basics.variants.model import Transformer
 from cs_basics.variants.norms import LlamaRMSNorm

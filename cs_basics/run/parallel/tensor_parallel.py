@@ -19,8 +19,8 @@ from cs_basics.run.distributed import (
     World,
     map_optimizer_state,
 )
-from cs_basics.run.fsdp import scale_gradients
-from cs_basics.run.parallel_layers import (
+from cs_basics.run.parallel.fsdp import scale_gradients
+from cs_basics.run.parallel.parallel_layers import (
     ColumnParallelLinear,
     RowParallelLinear,
     Sharded,

@@ -43,7 +43,7 @@ class ModelConfig:
     rope_theta: float = 10_000.0
     """Base of the rotary wavelengths."""
     norm: NormKind = "rmsnorm"
-    """Which normalisation (cs_basics/norms.py, cs_basics/variants/norms.py)."""
+    """Which normalisation."""
     norm_eps: float = 1e-5
     """Added to the mean square by the norms of the residual stream and of the heads."""
     placement: Literal["pre", "post", "sandwich", "none"] = "pre"
@@ -61,13 +61,12 @@ class ModelConfig:
     qk_norm: bool = False
     """Normalise queries and keys, head by head, before they are rotated."""
     value_residual: bool = False
-    """Mix the values of every later block's attention with those of the first block
-    (cs_basics/variants/value_residual.py)."""
+    """Mix the values of every later block's attention with those of the first block."""
     tie_embeddings: bool = False
     """Use the embedding table as output head too."""
     head_bias: bool = False
     """Add a bias to the output head. In training it starts at the logarithm of each token's share
-    of the training text (cs_basics/variants/head_bias.py)."""
+    of the training text."""
 
     def __post_init__(self) -> None:
         self._check_choices()

@@ -164,7 +164,8 @@ def failure(part: Callable[[], object]) -> str | None:
             raise causes[0] from None
         frames = [frame for cause in causes for frame in traceback.extract_tb(cause.__traceback__)]
         yours = [frame for frame in frames if is_students(Path(frame.filename))]
-        ours = [frame for frame in frames if Path(frame.filename).is_relative_to(ROOT / "given")]
+        package = ROOT / "cs_basics"
+        ours = [frame for frame in frames if Path(frame.filename).is_relative_to(package)]
         at, said = (yours or ours or frames)[-1], " ".join(str(error).split())
         if not yours and (at.line or "").startswith("raise "):
             return said  # Ours, with the mend.

@@ -1,1 +1,0 @@
-"""What a model is (config.py), yours built from it (model.py), dropout for it (dropout.py)."""
