@@ -81,7 +81,7 @@ def check_names(state: dict[str, Tensor], config: ModelConfig) -> None:
     Raises:
         ValueError: A weight is missing or of another shape.
     """
-    where = "export and page want those of docs/handout.md: rename yours, or let state_dict() do it"
+    where = "export and page want those of docs/learn.md: rename yours, or let state_dict() do it"
     for name, shape in ((weight.name, weight.shape) for weight in llama_weights(config)):
         if name not in state:
             beside = [other for other in state if other.split(".")[:-2] == name.split(".")[:-2]]

@@ -86,7 +86,7 @@ class OptimConfig:
     """AdamW: decay rate of the second moment, the mean squared gradient."""
     dropout: float = 0.0
     """Share of what attention and feed-forward parts add to the residual stream that is dropped
-    while training, after the first three tenths of the run (cs_basics/variants/dropout.py)."""
+    while training, after the first three tenths of the run."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this global norm."""
 

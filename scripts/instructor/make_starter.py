@@ -25,29 +25,7 @@ STARTER = Path(__file__).with_name("starter")
 OWN = STARTER / "edition"
 """Files of the edition that are not the repository's, each in its place."""
 
-# What solves each problem of the rubric: a module of the book, and names in it.
-SOLUTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "train_bpe": ("bpe", ("train_bpe",)),
-    "tokenizer": ("tokenizer", ("Tokenizer",)),
-    "linear": ("layers", ("Linear",)),
-    "embedding": ("layers", ("Embedding",)),
-    "rmsnorm": ("norms", ("RMSNorm",)),
-    "silu": ("functional", ("silu",)),
-    "positionwise_feedforward": ("layers", ("SwiGLU",)),
-    "rope": ("rope", ("RotaryPositionalEmbedding",)),
-    "softmax": ("functional", ("softmax",)),
-    "scaled_dot_product_attention": ("functional", ("scaled_dot_product_attention",)),
-    "multihead_self_attention": ("attention", ("CausalSelfAttention",)),
-    "multihead_self_attention_with_rope": ("attention", ("CausalSelfAttention",)),
-    "transformer_block": ("transformer", ("TransformerBlock",)),
-    "transformer_lm": ("transformer", ("TransformerLM",)),
-    "cross_entropy": ("functional", ("cross_entropy",)),
-    "adamw": ("optim", ("AdamW",)),
-    "learning_rate_schedule": ("optim", ("cosine_schedule",)),
-    "gradient_clipping": ("optim", ("clip_grad_norm",)),
-    "data_loading": ("data", ("get_batch",)),
-    "checkpointing": ("checkpoint", ("save_checkpoint", "load_checkpoint")),
-}
+RUBRIC = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
 
 # What stays in a module that students complete; the rest of it is left out.
 KEPT: dict[str, tuple[str, ...]] = {
@@ -55,10 +33,10 @@ KEPT: dict[str, tuple[str, ...]] = {
     "optim": ("Parameters", "SGD", "call_closure"),
     "pretokenize": ("PRETOKEN",),
 }  # fmt: skip
-BLANK = {
-    module: {name for where, names in SOLUTIONS.values() if where == module for name in names}
-    for module in [*(where for where, _ in SOLUTIONS.values()), "pretokenize"]
-}
+BLANK: dict[str, set[str]] = {"pretokenize": set()}
+for _place in (place for problem in RUBRIC.values() for place in problem["write"]):
+    _module, _, _name = _place.partition(".")
+    BLANK.setdefault(_module, set()).add(_name)
 """The definitions to write, by module."""
 
 GIVEN = (
@@ -71,7 +49,8 @@ GIVEN = (
     "cs_grader/result.py", "cs_grader/policy/*.py",
     *(f"cs_grader/inside/{name}.py" for name in ("blocked", "forbidden", "libraries", "places")),
     "tests/*.*", "tests/probes/*", "tests/*/__init__.py", "scripts/*.py",
-    "docs/handout.md", "data/README.md", "LICENSE", "constraints.txt", ".gitignore",
+    "docs/learn.md", "docs/pictures/block.svg", "data/README.md", "LICENSE", "constraints.txt",
+    ".gitignore",
 )  # fmt: skip
 """What is copied as it is; folders of a folder are not, unless they are named."""
 LEFT_OUT = (
@@ -158,15 +137,14 @@ def write(path: Path, content: bytes) -> None:
 def heading_of(module: str, source: str) -> str:
     """Return a module's docstring, with a list of what students write in the module."""
     summary = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0].partition(". ")[0]
-    rubric = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
     lines = [
-        f"    {problem:<34}  {rubric[problem]['title']} ({rubric[problem]['points']} points)"
-        for problem, (where, _) in SOLUTIONS.items()
-        if where == module
+        f"    {name:<34}  {problem['title']} ({problem['points']} points)"
+        for name, problem in RUBRIC.items()
+        if problem["write"][0].startswith(f"{module}.")
     ]
     if not lines:
         return summary
-    asked = 'Yours to write (docs/handout.md); examined by `make test ARGS="--problem NAME"`:'
+    asked = 'Yours to write (docs/learn.md); examined by `make test ARGS="--problem NAME"`:'
     return "\n".join([f"{summary.removesuffix('.')}.", "", asked, "", *lines, ""])
 
 

@@ -26,5 +26,5 @@ def all_texts(folder):
 
 def test_no_file_holds_a_body_of_the_solution(edition):
     texts = dict(all_texts(edition))
-    assert {"docs/handout.md", "cs_basics/stories/plots.txt", "cs_basics/optim.py"} <= texts.keys()
+    assert {"docs/learn.md", "cs_basics/stories/plots.txt", "cs_basics/optim.py"} <= texts.keys()
     assert {place: found for place in texts if (found := copied(place, texts[place]))} == {}

@@ -17,7 +17,7 @@ from cs_basics.study.accounting import forward_flops, parameters, total
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
 make_starter = importlib.import_module("make_starter")
-HANDOUT = (ROOT / "docs" / "handout.md").read_text(encoding="utf-8")
+HANDOUT = (ROOT / "docs" / "learn.md").read_text(encoding="utf-8")
 SECTION = re.compile(r"^## (?P<title>.+) \((?P<points>\d+) points?\)$", re.MULTILINE)
 SIZES = ("vocab_size", "context_length", "num_layers", "d_model", "num_heads", "d_ff")
 
@@ -52,9 +52,18 @@ def test_the_table_of_problems_is_the_rubric():
     assert said == [(title, points) for title, points, _ in wanted]
 
 
+def places_of(problem):
+    """Return the module of the book in which a problem is solved, and the names to write there."""
+    modules, names = zip(
+        *(place.split(".") for place in report.RUBRIC[problem]["write"]), strict=True
+    )
+    (module,) = set(modules)
+    return module, names
+
+
 @pytest.mark.parametrize("name", report.RUBRIC)
 def test_each_problem_has_its_command_its_interface_what_to_write_and_its_mistakes(name):
-    module, names = make_starter.SOLUTIONS[name]
+    module, names = places_of(name)
     what = " and ".join(f"`{each}`" for each in names)
     text = sections()[report.RUBRIC[name]["title"]]
     assert f'`make test ARGS="--problem {name}"`' in text
@@ -96,6 +105,6 @@ def test_the_order_is_that_in_which_the_report_names_the_problems():
     said = HANDOUT.partition("each after those that it builds on: ")[2].partition(". That is")[0]
     assert " ".join(said.split()) == ", ".join(order)
     readme = (make_starter.OWN / "README.md").read_text(encoding="utf-8")
-    module, (first,) = make_starter.SOLUTIONS["linear"]
+    module, (first,) = places_of("linear")
     assert order[0] == report.RUBRIC["linear"]["title"]
     assert f"open `cs_basics/{module}.py`, write `{first}`" in readme
