@@ -3,6 +3,8 @@
 import itertools
 import multiprocessing
 import os
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from cs_basics.fast.text import tokenizer as fast_tokenizer
+from cs_basics.fast.text.parallel import map_in_order
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import encoding
 from cs_basics.run.atomic import lock
@@ -132,6 +135,35 @@ def test_encoding_goes_on_after_a_worker_was_killed(tokenizer, text, tmp_path):
     encoded = encode_file(tokenizer, text, tmp_path / "out", 1, lambda *told: reports.append(told))
     assert reports[-1][-1] < len(TEXT) - 1500
     assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
+
+
+def is_running(process_id):
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    # The workers write down who they are; one of them ends its parent.
+    def write_down(number):
+        (tmp_path / str(os.getpid())).touch()
+        if number == 9:
+            os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(0.05)
+
+    context = multiprocessing.get_context("fork")
+    parent = context.Process(target=lambda: list(map_in_order(write_down, range(20), 2)))
+    parent.start()
+    parent.join()
+    assert parent.exitcode == -signal.SIGKILL
+    workers = [path.name for path in tmp_path.iterdir()]
+    assert len(workers) == 2
+    deadline = time.monotonic() + 20
+    while any(map(is_running, workers)):
+        assert time.monotonic() < deadline, "a worker has outlived its parent"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("num_shares", [1, 5])

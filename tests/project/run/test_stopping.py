@@ -223,6 +223,41 @@ def test_a_damaged_note_of_the_best_is_written_anew(tmp_path, content):
     assert folder.best_checkpoint() == folder.checkpoint_of(3)
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, with room for hardly more than a run has written at step 5."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2M", "tmpfs", str(disk)]
+    mounted = subprocess.run(command, capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
+    tiny_config, whole, small_disk, before_update
+):
+    config = tiny_config.replace(run_dir=small_disk / "run")
+
+    def fill():
+        with pytest.raises(OSError, match="No space"), (small_disk / "junk").open("wb") as file:
+            file.write(bytes(4_000_000))
+
+    before_update(7, fill)
+    with pytest.raises(OSError, match="No space left") as caught:
+        train_run(config)
+    assert "last checkpoint is" in caught.value.__notes__[0]
+    folder = RunFolder(config.run.run_dir)
+    assert final_state(config)["iteration"] == 5
+    assert not list(folder.checkpoints.glob("*.tmp"))
+    (small_disk / "junk").unlink()
+    train_run(config, resume=True)
+    assert_same_bits(final_state(whole), final_state(config))
+    assert timeless_rows(whole) == timeless_rows(config)
+
+
 @pytest.mark.parametrize(("name", "is_gone"), [("train", True), ("valid", False)])
 def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(
     tiny_config, before_update, name, is_gone
