@@ -112,7 +112,7 @@ def enter(settings: Settings) -> None:
     confine.limit(resource.RLIMIT_FSIZE, settings.file_bytes)
     confine.limit(resource.RLIMIT_CORE, 0)
     confine.limit(resource.RLIMIT_NOFILE, 512)
-    if settings.uid is not None:
+    if settings.is_counted_alone:
         confine.limit(resource.RLIMIT_NPROC, settings.processes)
 
 

@@ -2,6 +2,16 @@
 
 from typing import NamedTuple
 
+INPUT_BYTES = 128 * 2**20
+"""Room for the tensors that are given to a submission (inputs.py)."""
+ALIGNED = 64
+
+
+def place_for(num_bytes: int, end: int) -> int | None:
+    """Where a tensor begins, given where the last one ends; None if there is no room, or no need."""
+    start = -(-end // ALIGNED) * ALIGNED
+    return start if 0 < num_bytes <= INPUT_BYTES - start else None
+
 
 class Settings(NamedTuple):
     """What the grader decides about the sandbox."""
@@ -19,6 +29,8 @@ class Settings(NamedTuple):
     """Top-level modules and packages of the submission itself."""
     uid: int | None
     """Become this user; None if that is not possible or done already."""
+    is_counted_alone: bool
+    """Whether the kernel counts the processes of the sandbox, and not those of a whole user."""
     readable: list[str] | None
     """Allow to read only these folders; None to leave that to the sandbox."""
     writable: list[str]

@@ -36,7 +36,18 @@ GRADIENTS = "_engine_run_backward"
 NUMBERS = (int, float, complex)
 # PyTorch calls detach to make a parameter, for a tensor that Python has not seen yet. A data loader
 # calls random_ to draw the seed of its workers. Both happen whatever the problem.
-PASSED_OVER = ("aten::detach", "aten::random_")
+# Arithmetic is everybody's: what is written with it is written oneself.
+PASSED_OVER = frozenset(
+    {
+        *("aten::detach", "aten::random_"),
+        *(
+            f"{namespace}::{name}{ending}"
+            for namespace in ("aten", "prims")
+            for name in ("add", "sub", "rsub", "mul", "div", "neg", "pow", "reciprocal", "square")
+            for ending in ("", "_")
+        ),
+    }
+)
 
 Tell = Callable[[str, str, int], None]
 """Called with an operator, and the file and line of its caller."""

@@ -96,9 +96,10 @@ class Server:
             if isinstance(answer, dict):
                 answer = wire.encode(answer | {"absent": self.absent})
             wire.send(self.channel, answer, NOW() + ONE_YEAR_S)
-            wire.send(self.channel, wire.encode(self.seen()), NOW() + ONE_YEAR_S)
+            seen = self.seen(request["look_at"])
+            wire.send(self.channel, wire.encode(seen), NOW() + ONE_YEAR_S)
 
-    def seen(self) -> wire.Plain:
+    def seen(self, input_bytes: int) -> wire.Plain:
         """What the server saw since the last answer; files are named as their author knows them."""
         found = [*self.noted, *self.shared.ledger.take()]
         self.noted = []
@@ -107,7 +108,7 @@ class Server:
             is_own = file.startswith(f"{self.settings.submission}/")
             place = [shown(file, self.settings), line] if is_own else ["", 0]
             notes.append([kind, what, *place])
-        return {"notes": notes, "inputs_changed": int(self.shared.inputs.were_changed())}
+        return {"notes": notes, "inputs": self.shared.inputs.look(input_bytes)}
 
     def read(self) -> bytes | None:
         """Wait for the grader."""

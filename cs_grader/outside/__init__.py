@@ -11,6 +11,7 @@ Read it in this order.
     sandbox.py      the wall around a submission, and its limits
     tiers.py        which walls work here: bubblewrap, another user, or a plain process
     connection.py   sends a probe into the sandbox and checks what comes back
+    unchanged.py    what became of the tensors that a probe gave
     watch.py        ends a sandbox that waits for too long or uses too much
     hidden.py       hidden inputs, drawn from a secret
     charges.py      which problems have paid for a forbidden operator

@@ -5,6 +5,7 @@ terms of a batch, its secret among them, are written first, so that a resumed ba
 """
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -31,6 +32,7 @@ from cs_grader.result import Result, printable, write_atomically
 TERMS_FILE = "batch.json"
 RESULT_FILE = "result.json"
 MAX_FAULT = 300
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,9 +98,12 @@ def grade(
 
     Returns:
         What became of each, in the order of `submissions`.
+
+    Raises:
+        OSError: The disk is full.
     """
     waiting: SimpleQueue[Submission] = SimpleQueue()
-    finished: SimpleQueue[Graded] = SimpleQueue()
+    finished: SimpleQueue[Graded | OSError] = SimpleQueue()
     for submission in submissions:
         waiting.put(submission)
 
@@ -106,7 +111,10 @@ def grade(
         with suppress(Empty):
             while True:
                 submission = waiting.get_nowait()
-                finished.put(_grade_one(submission, folder_of(submission), terms, on_item))
+                try:
+                    finished.put(_grade_one(submission, folder_of(submission), terms, on_item))
+                except OSError as error:
+                    finished.put(error)
 
     for _ in range(min(jobs, len(submissions))):
         # Daemons: an interrupted program does not wait for them, and what they started ends too.
@@ -114,6 +122,8 @@ def grade(
     done: dict[str, Graded] = {}
     for _ in submissions:
         graded = finished.get()
+        if isinstance(graded, OSError):
+            raise graded
         done[graded.submission.name] = graded
         on_graded(graded)
     return [done[submission.name] for submission in submissions]
@@ -137,6 +147,9 @@ def _grade_one(
         # Last: a resumed batch takes this file as the sign that all is done.
         write_atomically(folder / RESULT_FILE, result.to_json())
     except Exception as error:  # Of whatever type: the others are still to be graded.
+        cause = error.__cause__ or error
+        if isinstance(cause, OSError) and cause.errno in FULL:
+            raise cause from None  # Nor could they be.
         words = (
             str(error) if isinstance(error, GradingError) else f"{type(error).__name__}: {error}"
         )

@@ -13,8 +13,11 @@ import socket
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from cs_grader.inside import wire
 from cs_grader.inside.audit import KNOWN as KNOWN_CODE
@@ -24,6 +27,7 @@ from cs_grader.outside import sandbox
 from cs_grader.outside.sandbox import Limits
 from cs_grader.outside.stage import Stage
 from cs_grader.outside.terms import NOT_ASKED, time_is_up
+from cs_grader.outside.unchanged import add_changes, num_bytes, placed
 from cs_grader.outside.watch import Watch
 from cs_grader.result import printable
 
@@ -33,6 +37,9 @@ DEFAULT_CPU_S = 10
 CPU_S = {"train_bpe": 60, "tokenizer": 90}
 # After so many probes of a problem that took too long, the others get less time.
 PATIENCE, IMPATIENT_CPU_S = 2, 2
+# A problem that ends so many sandboxes in a row gets no other; nor does a submission whose import
+# does.
+MOST_LOST = 3
 # Wall-clock seconds for each CPU second: fair even to a grader that has a fifth of a processor. A
 # submission that only waits is noticed sooner.
 WALL = 5
@@ -76,8 +83,8 @@ class Answer:
     during_import: bool = False
     noted: tuple[Entry, ...] = ()
     """What it did that a person has to look at, with files relative to the submission."""
-    inputs_changed: bool = False
-    """Whether tensors that it was given have changed, whatever the probe has seen."""
+    inputs: bytes = b""
+    """Memory with the tensors that it was given, as they are after the call (unchanged.py)."""
     absent: tuple[tuple[str, str, int], ...] = ()
     """Packages that are not installed, and where they are imported."""
 
@@ -111,13 +118,16 @@ class Connection:
         self.watch = Watch(limits)
         self.output = Output()
         self.over_time: dict[str, int] = {}
+        self.lost: Counter[str] = Counter()
+        """For each problem, how many of its last probes ended the sandbox; imports count as ""."""
         self.process: subprocess.Popen[bytes] | None = None
         self.channel: socket.socket | None = None
 
     def import_adapters(self, problem: str, excused: Sequence[str] = ()) -> Answer:
         """Import the submission as a probe of this problem would."""
-        head = {"module": "", "problem": problem, "excused": list(excused), "cpu_s": 0, "wall_s": 0}
-        return self._ask(head, wire.encode(None))
+        head = {"module": "", "problem": problem, "excused": list(excused), "look_at": 0}
+        head |= {"cpu_s": 0, "wall_s": 0}
+        return self._ask(head, None)
 
     def run(
         self,
@@ -144,10 +154,13 @@ class Connection:
         cpu_s = CPU_S.get(problem, DEFAULT_CPU_S)
         if self.over_time.get(problem, 0) >= PATIENCE:
             cpu_s = IMPATIENT_CPU_S
+        given = placed(probe, inputs)
         head = {"module": module, "problem": problem, "excused": list(excused)}
+        head |= {"look_at": num_bytes(given)}
         head |= {"cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20}
         payload = {"module": module, "probe": probe, "seed": seed, "inputs": inputs, "cpu_s": cpu_s}
-        answer = self._ask(head, wire.encode(payload))
+        answer = self._ask(head, payload)
+        add_changes(answer.value, given, answer.inputs)
         if answer.is_over_time:
             self.over_time[problem] = self.over_time.get(problem, 0) + 1
             if cpu_s == IMPATIENT_CPU_S:
@@ -160,12 +173,34 @@ class Connection:
         self._end()
         return self.output.close()
 
-    def _ask(self, head: dict[str, Any], payload: bytes) -> Answer:
+    def _ask(self, head: dict[str, Any], payload: wire.Plain) -> Answer:
+        if reason := self._why_not(head["problem"]):
+            return _died(reason)
+        if self.channel is None and head["module"]:
+            # By itself, so that an import that ends the sandbox is told from a probe that does.
+            imported = self.import_adapters(head["problem"], head["excused"])
+            if self.channel is None:
+                return imported
+        answer = self._exchange(head, payload)
+        whose = head["problem"] if head["module"] else ""
+        self.lost[whose] = 0 if self.channel else self.lost[whose] + 1
+        return answer if head["module"] else dataclasses.replace(answer, during_import=True)
+
+    def _why_not(self, problem: str) -> str:
+        """Say why a probe is not run any more; "" if it is."""
         if time.monotonic() > self.deadline:
-            return _died(time_is_up(self.budget_s))
-        if self.watch.is_used_up:
-            waited = f"waited for {self.limits.total_idle_s:g} s in total"
-            return _died(f"{NOT_ASKED}{waited} without computing anything")
+            return time_is_up(self.budget_s)
+        if self.lost[""] == MOST_LOST:
+            return f"{NOT_ASKED}importing it has ended the sandbox {MOST_LOST} times in a row"
+        if self.lost[problem] == MOST_LOST:
+            return f"{NOT_ASKED}this problem has ended the sandbox {MOST_LOST} times in a row"
+        if not self.watch.may_wait(problem):
+            waited = f"waited for {self.limits.problem_idle_s:g} s in this problem"
+            return f"{NOT_ASKED}{waited} without computing anything"
+        return ""
+
+    def _exchange(self, head: dict[str, Any], payload: wire.Plain) -> Answer:
+        request = [wire.encode(head | {"limit": wire.MAX_BYTES}), wire.encode(payload)]
         try:
             channel = self.channel or self._start()
         except (OSError, wire.WireError) as error:
@@ -173,9 +208,9 @@ class Connection:
         deadline = time.monotonic() + IMPORTING_S + 2 * head["wall_s"]
         deadline = min(deadline, max(self.deadline, time.monotonic()) + OVERTIME_S)
         try:
-            with self.watch.during(self._kill):
-                wire.send(channel, wire.encode(head | {"limit": wire.MAX_BYTES}), deadline)
-                wire.send(channel, payload, deadline)
+            with self.watch.during(head["problem"], self._kill):
+                for part in request:
+                    wire.send(channel, part, deadline)
                 frame, seen = (wire.receive(channel, deadline) for _ in range(2))
             if frame is not None and seen is not None and not self.watch.excess:
                 return answer_of(wire.decode(frame), wire.decode(seen))
@@ -259,7 +294,7 @@ def answer_of(received: wire.Plain, seen: wire.Plain) -> Answer:
 
     Args:
         received: The answer.
-        seen: What the server has seen besides: "notes" of the ledger, "inputs_changed".
+        seen: What the server has seen besides: "notes" of the ledger, "inputs" after the call.
 
     Raises:
         WireError: It is nothing that the worker would send.
@@ -287,7 +322,7 @@ def answer_of(received: wire.Plain, seen: wire.Plain) -> Answer:
                 Entry(_kind(kind), _what(kind, what), _text(file, 300), _line(line))
                 for kind, what, file, line in seen["notes"][:MOST_NOTES]
             ),
-            inputs_changed=seen["inputs_changed"] != 0,
+            inputs=_bytes(seen["inputs"]),
             absent=tuple(
                 (_text(one["package"], 100), _text(one["file"], 300), _line(one["line"]))
                 for one in received.get("absent", [])[:20]
@@ -305,6 +340,12 @@ def _text(value: wire.Plain, limit: int) -> str:
     if not isinstance(value, str):
         raise TypeError
     return printable(value, limit)
+
+
+def _bytes(value: wire.Plain) -> bytes:
+    if not isinstance(value, np.ndarray) or value.dtype != np.uint8:
+        raise TypeError
+    return value.tobytes()
 
 
 def _kind(value: wire.Plain) -> str:

@@ -49,6 +49,9 @@ def copy_submission(source: Path, to: Path) -> Copied:
         RefusedError: It is a damaged zip, or too large to be a solution.
         OSError: It cannot be read or written at all.
     """
+    # A link may lead to what another has handed in, or to any file of whoever grades.
+    if source.is_symlink() or not (source.is_dir() or source.is_file()):
+        raise RefusedError("it is a link or a device: put the folder or the zip itself there")
     copy = CleanCopy(to)
     if source.is_dir():
         _copy_folder(source, copy)

@@ -5,6 +5,7 @@ process of its own with the submission in a sandbox, and what comes back becomes
 """
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -26,6 +27,8 @@ from cs_grader.policy.apart import check_apart
 from cs_grader.result import Result, printable
 
 HERE = Path(__file__).parent
+# What a copy of a submission may take, twice, and all that belongs to the sandbox.
+LEAST_FREE_BYTES = 256 * 2**20
 
 
 class GradingError(RuntimeError):
@@ -181,6 +184,12 @@ def _environment() -> dict[str, str]:
 @contextmanager
 def _scratch_folder() -> Generator[Path]:
     """A folder that is gone afterwards, whatever a submission has done to what is in it."""
+    root = tempfile.gettempdir()
+    if shutil.disk_usage(root).free < LEAST_FREE_BYTES:
+        words = (
+            f"less than {LEAST_FREE_BYTES // 2**20} MB are free in {root}: free some, set TMPDIR"
+        )
+        raise OSError(errno.ENOSPC, words)
     folder = Path(tempfile.mkdtemp(prefix=f"cs_grader-{os.getpid()}-"))
     folder.chmod(0o711)
     (folder / "stage").mkdir()

@@ -9,6 +9,8 @@ import errno
 import functools
 import json
 import os
+import platform
+import re
 import signal
 import socket
 import subprocess
@@ -42,8 +44,8 @@ class Limits:
     processes: int = max(128, 2 * (os.cpu_count() or 1) + 32)
     idle_s: float = 10.0
     """How long a probe may wait for something without computing."""
-    total_idle_s: float = 30.0
-    """The same for all probes of a submission together."""
+    problem_idle_s: float = 30.0
+    """The same for all probes of a problem together."""
 
 
 @functools.cache
@@ -68,10 +70,17 @@ def has_real_root() -> bool:
     return os.geteuid() == 0
 
 
+def counts_in_namespaces() -> bool:
+    """Whether the kernel counts the processes of a user namespace by themselves (Linux 5.14)."""
+    numbers = re.match(r"(\d+)\.(\d+)", platform.release())
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 14)
+
+
 def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
     """What the worker has to know, except `own_names` and `packages`."""
     writable = [str(stage.scratch), "/dev/shm", "/dev/null", "/dev/zero", "/dev/full"]
     folders = [*map(str, interpreter_folders()), *SYSTEM, *OF_ETC, "/proc", "/sys", "/dev"]
+    has_own_uid = tier == "uid" or (tier == "bubblewrap" and has_real_root())
     return {
         "submission": f"{scratch_of(tier, stage)}/submission",
         "original": str(stage.submission),
@@ -80,7 +89,8 @@ def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
         "examination": str(stage.examination),
         "packages": [path for path in sys.path if path.endswith(PACKAGE_FOLDERS)],
         "own_names": [],
-        "uid": own_uid() if tier == "uid" or (tier == "bubblewrap" and has_real_root()) else None,
+        "uid": own_uid() if has_own_uid else None,
+        "is_counted_alone": has_own_uid or (tier == "bubblewrap" and counts_in_namespaces()),
         "readable": [*folders, "/etc/localtime", str(stage.root)] if tier == "uid" else None,
         "writable": writable,
         "allow_network": tier != "uid",

@@ -40,14 +40,14 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
     if path.is_file():
         if not zipfile.is_zipfile(path):
             raise ValueError(f"{path} is neither a folder nor a zip")
-        return [Submission(name_of(path), path)], False
+        return [Submission(name_of(path), path.resolve())], False
     if not path.is_dir():
         raise ValueError(f"{path} does not exist")
     if looks_like_a_submission(path):
-        return [Submission(name_of(path), path)], False
+        return [Submission(name_of(path), path.resolve())], False
     found: dict[str, Submission] = {}
     people = people_of(path)
-    for entry in entries_of(path):
+    for entry in sorted(path.iterdir()):
         if may_be_handed_in(entry):
             name = name_of(entry)
             while name.casefold() in (*found, *OF_CLASS):
@@ -60,23 +60,20 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
 
 def passed_over(path: Path) -> list[str]:
     """Return the names of what lies in a folder of submissions and is neither one nor EXPORTED."""
-    others = [entry.name for entry in entries_of(path) if not may_be_handed_in(entry)]
+    others = [entry.name for entry in sorted(path.iterdir()) if not may_be_handed_in(entry)]
     return [name for name in others if name != EXPORTED]
 
 
-def entries_of(path: Path) -> list[Path]:
-    """Return what lies in a folder, but for what systems and tools leave there."""
-    entries = sorted(path.iterdir())
-    return [entry for entry in entries if entry.name not in JUNK and entry.name[0] != "."]
-
-
 def may_be_handed_in(entry: Path) -> bool:
-    """Whether it is a folder or an archive, and no link."""
-    return not entry.is_symlink() and (entry.is_dir() or entry.suffix.lower() in ARCHIVES)
+    """Whether it is a folder, an archive, or a link, of which grading says that it is one."""
+    is_one = entry.is_symlink() or entry.is_dir() or entry.suffix.lower() in ARCHIVES
+    return is_one and entry.name not in JUNK and entry.name[0] != "."
 
 
 def handed_in(entry: Path) -> Path:
     """Return the zip that a folder holds alone, as the folders that Moodle makes; or the entry."""
+    if entry.is_symlink():
+        return entry
     try:
         inside = [path for path in entry.iterdir() if path.name not in JUNK]
     except OSError:  # No folder, or one that cannot be read, as grading it will say.

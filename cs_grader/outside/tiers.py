@@ -6,6 +6,10 @@
                 calls, and landlock where the kernel has it
     process     a plain process with limits; the submission can read what its user can read
 
+How many processes a submission starts is limited by the kernel, but for "process", and for
+"bubblewrap" that a plain user puts up on a kernel before 5.14: there watch.py ends what has more,
+and a bomb is several times as large when it looks.
+
 Each is tried before it is used: a process inside looks for a few milliseconds whether network and
 files are out of reach.
 """

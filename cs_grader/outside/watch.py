@@ -9,6 +9,7 @@ may have stopped.
 import contextlib
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Generator
 
 from cs_grader.inside.processes import HAS_PROC, cpu_below, descendants, memory_of, queued_below
@@ -19,6 +20,8 @@ WINDOW_S = 1.0
 # Shares of a second. Processes that compute get a processor, or queue for one; processes that wait
 # only wake up now and then, as the server in the sandbox does.
 LEAST_CPU, LEAST_DEMAND = 0.02, 0.1
+# The server in the sandbox, which measures too, comes first.
+MORE_IDLE_S = 2.0
 # The sandbox, its server and its host have some memory and some processes of their own.
 MORE_MEMORY, MORE_PROCESSES = 2**29, 8
 
@@ -28,26 +31,26 @@ class Watch:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.waited_s = 0.0
-        """Time in which nothing was computed, of all probes together."""
+        self.waited_s: defaultdict[str, float] = defaultdict(float)
+        """For each problem, seconds in which nothing was computed, of all its probes together."""
         self.excess = ""
         """What went over its limit while the last answer was awaited."""
 
-    @property
-    def is_used_up(self) -> bool:
-        """Whether a submission may not wait any more."""
-        return self.waited_s >= self.limits.total_idle_s
+    def may_wait(self, problem: str) -> bool:
+        """Whether a problem's probes may wait any more."""
+        return self.waited_s[problem] < self.limits.problem_idle_s
 
     @contextlib.contextmanager
-    def during(self, end: Callable[[], None]) -> Generator[None]:
+    def during(self, problem: str, end: Callable[[], None]) -> Generator[None]:
         """Watch while the block runs.
 
         Args:
+            problem: Whose time it is if nothing is computed.
             end: Called from another thread when a limit is passed; should end what is waited for.
         """
         self.excess = ""
         over = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(over, end), daemon=True)
+        watch = threading.Thread(target=self._watch, args=(over, problem, end), daemon=True)
         if HAS_PROC:
             watch.start()
         try:
@@ -57,9 +60,10 @@ class Watch:
             if HAS_PROC:
                 watch.join()
 
-    def _watch(self, over: threading.Event, end: Callable[[], None]) -> None:
+    def _watch(self, over: threading.Event, problem: str, end: Callable[[], None]) -> None:
         if over.wait(SOON_S):
             return  # Most probes are over by now: no need to look.
+        waited_s, most_s = 0.0, self.limits.idle_s + MORE_IDLE_S
         cpu_before, queued_before = cpu_below(), queued_below()
         while not over.wait(WINDOW_S):
             cpu, queued = cpu_below(), queued_below()
@@ -67,11 +71,12 @@ class Watch:
             # Processes that have ended take what they had queued with them.
             waited = max(queued - queued_before, 0) / WINDOW_S
             if got < LEAST_CPU or got + waited < LEAST_DEMAND:
-                self.waited_s += WINDOW_S
+                waited_s += WINDOW_S
+                self.waited_s[problem] += WINDOW_S
             cpu_before, queued_before = cpu, queued
-            if self.is_used_up:
-                limit = f"{self.limits.total_idle_s:g} s"
-                self.excess = f"no answer: waited for {limit} in total without computing anything"
+            if waited_s >= most_s or not self.may_wait(problem):
+                limit = f"{waited_s:g} s without computing anything"
+                self.excess = f"no answer: waited for {limit}"
             else:
                 self.excess = self._excess()
             if self.excess:

@@ -86,7 +86,7 @@ def main(
     names = read_names(out)
     if is_batch and (others := passed_over(submission)):
         told = printable(", ".join(others), 2_000)
-        print_result(f"not graded, neither folders nor archives: {told}")
+        print_result(f"not graded: {told}")
 
     def folder_of(one: Submission) -> Path:
         return out / one.name if is_batch else out

@@ -58,12 +58,13 @@ def leave_a_daemon(in_features):
     return in_features
 
 def bomb(in_features):
-    while True:
+    for number in range(1000):
         try:
             if os.fork() == 0:
                 time.sleep(60)
         except OSError:
-            return in_features
+            break
+    return torch.tensor([number])
 
 def hang(in_features):
     while True:
@@ -128,6 +129,13 @@ def stop_the_server(in_features):
     while True:
         time.sleep(1)
 
+def dawdle(in_features):
+    while True:
+        until = time.process_time() + 0.03
+        while time.process_time() < until:
+            pass
+        time.sleep(0.97)
+
 def drip(in_features):
     piece = b"csg1" + (10**6).to_bytes(4, "big") + bytes(4)
     while True:
@@ -165,6 +173,7 @@ def shout(in_features):
 
 PLACES = []
 ACTIONS = {
+    0: lambda in_features: in_features,
     1: lambda in_features: os._exit(0),
     2: lambda in_features: ctypes.string_at(0),
     3: lambda in_features: os.abort(),
@@ -197,6 +206,7 @@ ACTIONS = {
     30: hoard,
     31: share,
     32: begin_an_answer_and_hoard,
+    33: dawdle,
 }
 """
 

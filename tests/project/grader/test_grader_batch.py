@@ -15,13 +15,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import mixed_batch
 import pytest
 from zoo import animal as zoo_animal
 
 from cs_grader.inside.processes import descendants
-from cs_grader.outside import archives, batch, grading, marking
+from cs_grader.outside import archives, batch, examiner, grading, marking
 from cs_grader.outside.hidden import name_of_secret
 from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission
@@ -531,3 +532,21 @@ def test_every_mistake_of_a_mixed_batch_is_in_the_reference():
     texts = zoo_animal.reference()
     for file, ours, _ in mixed_batch.MISTAKES:
         assert texts[f"{zoo_animal.PACKAGE}/{file}"].count(ours) == 1, ours
+
+
+def test_a_full_disk_ends_the_batch_with_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**20))
+    one = Submission("ann", tmp_path)
+    with pytest.raises(OSError, match=r"less than 256 MB are free in .*: free some"):
+        batch.grade(
+            [one],
+            lambda _: tmp_path / "out",
+            Terms(tests=TESTS, tier="process", secret="", problems=()),
+        )
+
+
+def test_an_answer_that_no_item_can_read_says_so_and_names_no_file_of_ours():
+    item = examiner.pytest_pyfunc_call()
+    next(item)
+    with pytest.raises(pytest.fail.Exception, match=r"^what came is nothing .* \(IndexError\)$"):
+        item.throw(IndexError("tuple index out of range"))

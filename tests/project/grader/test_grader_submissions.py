@@ -130,6 +130,19 @@ def test_a_link_or_device_in_a_zip_is_left_out(tmp_path, kind):
     assert copied_files(tmp_path / "copy") == set(FILES)
 
 
+def test_a_submission_that_is_a_link_or_a_pipe_is_one_that_cannot_be_read(tmp_path):
+    write(tmp_path / "in" / "ann")
+    (tmp_path / "in" / "bob").symlink_to(tmp_path / "in" / "ann")
+    os.mkfifo(tmp_path / "in" / "cyd.zip")
+    os.mkfifo(tmp_path / "in" / "notes")
+    found, _ = find_submissions(tmp_path / "in")
+    assert [one.name for one in found] == ["ann", "bob", "cyd"]
+    assert passed_over(tmp_path / "in") == ["notes"]
+    for one in found[1:]:
+        with pytest.raises(RefusedError, match="a link or a device: put the folder or the zip"):
+            copy_submission(one.source, tmp_path / "copy")
+
+
 def test_links_and_pipes_in_a_folder_are_left_out(tmp_path):
     source = write(tmp_path / "s")
     (tmp_path / "secret.py").write_text("secret")

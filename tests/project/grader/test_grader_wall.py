@@ -81,6 +81,17 @@ def test_a_fork_bomb_runs_into_a_limit(connection):
         assert silu(connection).ended == "returned"
 
 
+@pytest.mark.parametrize(("kernel", "holds"), [("5.10.0-8-amd64", False), ("5.14", True)])
+def test_a_plain_user_has_the_same_limit_where_the_kernel_counts_in_namespaces(
+    tmp_path, monkeypatch, kernel, holds
+):
+    monkeypatch.setattr(sandbox, "has_real_root", lambda: False)
+    monkeypatch.setattr(sandbox.platform, "release", lambda: kernel)
+    stage, limits = Stage(root=tmp_path), sandbox.Limits()
+    assert sandbox.settings_of("bubblewrap", stage, limits)["is_counted_alone"] == holds
+    assert not sandbox.settings_of("process", stage, limits)["is_counted_alone"]
+
+
 def test_a_wall_that_is_not_there_is_not_accepted(monkeypatch):
     monkeypatch.setattr(tiers.shutil, "which", lambda _: None)
     monkeypatch.setattr(tiers.os, "geteuid", lambda: 1000)

@@ -6,14 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from probes import model, text, training
 
 from cs_grader.inside.absent import Absent, AbsentModule, stand_in_for
+from cs_grader.inside.inputs import Inputs
 from cs_grader.inside.observers import Observers
 from cs_grader.inside.processes import memory_of
 from cs_grader.outside import sandbox
 from cs_grader.outside.sandbox import empty_shared_memory, own_uid
+from cs_grader.outside.unchanged import add_changes, num_bytes, placed
 
 ASK_FOR_HUGE_PAGES = """
 from pathlib import Path
@@ -52,6 +55,27 @@ def test_what_a_probe_works_with_is_watched_through_its_imports(monkeypatch, nam
     monkeypatch.setattr(model, name, other)
     assert observers.replaced("probes.model") == f"probes.model.{name}"
     assert observers.replaced("probes.training") == f"probes.model.{name}"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "int64", "bool"])
+@pytest.mark.parametrize("strided", [(), ("x", "y")])
+def test_the_grader_knows_the_bytes_of_what_a_probe_places(monkeypatch, dtype, strided):
+    shared = Inputs()
+    monkeypatch.setattr(model, "placed", shared.place)
+    values = np.array([[1.00390625, -2.5, 0.0], [np.inf, 0.1, 3.0e-9]], np.float32)
+    given = {"x": values, "nested": {"y": values[0]}, "n": 3, "empty": values[:0]}
+    if dtype not in ("bfloat16", "float16", "float64"):
+        given = {"x": (values > 0).astype(dtype)}
+    dtypes = {"x": dtype} if dtype[0] in "bf" else {}
+    made = model.tensors(given, dtypes, strided)
+    tensors = placed("forward", {"arguments": given, "dtypes": dtypes, "strided": strided})
+    assert [one.name for one in tensors] == ["x", "y"][: len(tensors)]
+    report = {"changed": []}
+    add_changes(report, tensors, shared.look(num_bytes(tensors)).tobytes())
+    assert report == {"changed": []}
+    made["x"].fill_(1)
+    add_changes(report, tensors, shared.look(num_bytes(tensors)).tobytes())
+    assert report == {"changed": ["x"]}
 
 
 def test_a_method_that_is_replaced_is_noticed(monkeypatch):
