@@ -1,8 +1,7 @@
 """The processes inside the sandbox that hold a submission: the host imports it, a run calls it.
 
 A host is forked from the server for each problem. It forbids operators, imports the adapters and
-then forks a run for each probe, so that nothing is imported twice and nothing that a probe does
-reaches the next one.
+then forks runs, which are cheap to throw away.
 """
 
 import contextlib
@@ -15,7 +14,7 @@ import struct
 import sys
 import time
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -32,15 +31,16 @@ from cs_grader.inside.processes import num_threads
 from cs_grader.inside.settings import Settings
 from cs_grader.inside.watch import over_memory
 
+ONE_YEAR_S = 3e7
 MOST_FRAMES = 30
 MOST_CHARACTERS = 8000
 HERE = Path(__file__).parent
 FROZEN = "<frozen importlib"
 COMPILER = ("torch._dynamo", "torch._inductor")
-# How a probe's process ended: wait status and seconds of CPU.
-ENDED = struct.Struct(">id")
+# How a run ended: its wait status.
+ENDED = struct.Struct(">i")
 # Functions that these processes still need after a submission may have patched them.
-EXIT, FORK, WAIT, NOW = os._exit, os.fork, os.wait4, time.monotonic
+EXIT, FORK, WAIT, NOW = os._exit, os.fork, os.waitpid, time.monotonic
 
 
 class Fence(NamedTuple):
@@ -65,7 +65,7 @@ def run_host(
     absent: list[str],
     shared: Shared,
 ) -> NoReturn:
-    """Import the submission, say how that went, then fork a process for each probe."""
+    """Import the submission, say how that went, then fork a run whenever one is asked for."""
     enter(settings)
     seed_everything(0)
     compiler_before = compiler_modules()
@@ -83,10 +83,7 @@ def run_host(
     has_threads = num_threads() > 1
     # What the server had imported before is not the submission's doing.
     has_compiled = compiler_modules() > compiler_before
-    say(
-        control,
-        {"ended": "imported", "has_threads": has_threads, "has_compiled": has_compiled},
-    )
+    say(control, {"ended": "imported", "has_compiled": has_compiled})
     while True:
         message, handles, _, _ = socket.recv_fds(control, 1, 1)
         if not message or not handles:
@@ -96,11 +93,10 @@ def run_host(
         if pid == 0:
             with last_words():
                 channel = socket.socket(fileno=handles[0])
-                run_probe(channel, control, settings, adapters, observers)
+                run_probes(channel, control, settings, adapters, observers, shared.inputs)
             EXIT(0)
         os.close(handles[0])
-        _, status, usage = WAIT(pid, 0)
-        control.sendall(ENDED.pack(status, usage.ru_utime + usage.ru_stime))
+        control.sendall(ENDED.pack(WAIT(pid, 0)[1]))
 
 
 def enter(settings: Settings) -> None:
@@ -174,29 +170,45 @@ def say(control: socket.socket, message: wire.Plain) -> None:
         wire.send(control, wire.encode(message), NOW() + 10)
 
 
-# --- the process that runs a probe ---
+# --- the process that runs probes ---
 
 
-def run_probe(
+def run_probes(
     channel: socket.socket,
     control: socket.socket,
     settings: Settings,
     adapters: ModuleType,
     observers: Observers,
+    inputs: Inputs,
 ) -> None:
-    """Run one probe and send what it saw, or what it raised."""
+    """Run one probe after another, and send what each saw or what it raised."""
     control.close()
     with contextlib.suppress(PermissionError):
-        os.setsid()  # A host that runs the probe itself leads a session already.
+        os.setsid()  # A host that runs probes itself leads a session already.
     confine.die_with_parent()
-    frame = wire.receive(channel, NOW() + 60)
-    if frame is None:
-        return
-    request = wire.decode(frame)
-    soft = int(request["cpu_s"])
+    while (frame := wire.receive(channel, NOW() + ONE_YEAR_S)) is not None:
+        request = wire.decode(frame)
+        inputs.end = 0
+        limit_time(int(request["cpu_s"]))
+        wire.send(channel, run_probe(request, settings, adapters, observers), NOW() + 60)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+
+
+def limit_time(cpu_s: int) -> None:
+    """Let the kernel end this process after some more seconds of CPU time."""
+    limit = int(time.process_time()) + cpu_s
     with contextlib.suppress(ValueError, OSError):
-        used = int(time.process_time())  # Not 0 where there was no fork.
-        resource.setrlimit(resource.RLIMIT_CPU, (used + soft, used + soft + 1))
+        # The hard limit can only be lowered: it has to do for all that is still to be asked.
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
+
+
+def run_probe(
+    request: Mapping[str, Any], settings: Settings, adapters: ModuleType, observers: Observers
+) -> bytes:
+    """Run one probe; return the frame that says what it saw, or what it raised."""
     try:
         complain_if_replaced(observers, request["module"])
         probe = observers.find(request["module"], request["probe"])
@@ -205,13 +217,9 @@ def run_probe(
             warnings.simplefilter("default")
             seen = probe(adapters, **request["inputs"])
         complain_if_replaced(observers, request["module"])
-        answer = wire.encode({"ended": "returned", "value": seen})
+        return wire.encode({"ended": "returned", "value": seen})
     except BaseException as error:
-        answer = wire.encode(raised(error, settings, adapters))
-    wire.send(channel, answer, NOW() + 60)
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-        sys.stderr.flush()
+        return wire.encode(raised(error, settings, adapters))
 
 
 class ReplacedObserver(Exception):  # noqa: N818  # It says what was done, not what went wrong.

@@ -8,7 +8,7 @@ ALIGNED = 64
 
 
 def place_for(num_bytes: int, end: int) -> int | None:
-    """Where a tensor begins, given where the last one ends; None if there is no room, or no need."""
+    """Where a tensor begins, given where the last one ends; None if there is no room."""
     start = -(-end // ALIGNED) * ALIGNED
     return start if 0 < num_bytes <= INPUT_BYTES - start else None
 

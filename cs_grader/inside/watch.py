@@ -52,11 +52,11 @@ class Watch:
         return None
 
 
-def ending(status: int, cpu: float, cpu_s: float) -> str:
+def ending(status: int, cpu_s: float) -> str:
     """Say how a process ended, from its wait status."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        if number == signal.SIGXCPU or (number == signal.SIGKILL and cpu >= cpu_s):
+        if number == signal.SIGXCPU:
             return f"over {cpu_s:g} s of CPU"
         with contextlib.suppress(ValueError):
             return f"crashed with {signal.Signals(number).name}"

@@ -2,11 +2,12 @@
 
     server   imports torch and stays single-threaded; never runs a line of a submission
       host   forked for each problem: forbids operators, imports the submission's adapters
-        run  forked for each probe: answers through a socket of its own, then is gone
+        run  forked for some items: answers their probes through a socket of its own
 
-A probe therefore starts within milliseconds, and a crash, an endless loop or a full memory ends
-one process. The server watches it and says how it ended. It knows no answer: nothing here decides
-about right and wrong, and whoever takes it over can send no more than wrong answers.
+The grader says when it wants a new run: it asks an item that is wrong once more if others have run
+in the same process before. A crash, an endless loop or a full memory ends one process. The server
+watches it and says how it ended. It knows no answer: nothing here decides about right and wrong,
+and whoever takes it over can send no more than wrong answers.
 
 Started by sandbox.py as `python worker.py SETTINGS` with a socket as standard input.
 """
@@ -61,8 +62,6 @@ class Host(NamedTuple):
     pid: int
     control: socket.socket
     fence: Fence
-    runs_itself: bool = False
-    """Whether it cannot fork any more, and runs one probe itself."""
 
 
 class Server:
@@ -76,6 +75,9 @@ class Server:
         """What was noted during import and has not been reported yet."""
         self.workplace = Workplace(settings.submission, settings.original, settings.scratch)
         self.host: Host | None = None
+        self.run_channel: socket.socket | None = None
+        """Leads to the process that runs probes, which the grader knows by the number `process`."""
+        self.process = 0
         self.absent: list[dict[str, Any]] = []
         self.slow_imports: set[str] = set()
         """What each host would import anew at a cost of seconds."""
@@ -91,6 +93,8 @@ class Server:
             payload = self.read()
             if payload is None:
                 return
+            if request["process"] != self.process:
+                self.end_run()
             self.preload(request)
             answer = self.start(fence_of(request)) or self.run(request, payload)
             if isinstance(answer, dict):
@@ -176,7 +180,6 @@ class Server:
                 if answer is not None:
                     outcome = wire.decode(answer)
                     if isinstance(outcome, dict) and outcome.get("ended") in ("imported", "raised"):
-                        self.host = self.host._replace(runs_itself=bool(outcome.get("has_threads")))
                         if outcome.get("has_compiled"):
                             self.slow_imports.add(COMPILER)
                         return outcome | {"during_import": True}
@@ -190,16 +193,19 @@ class Server:
         if self.host is None:
             return "gone"
         for _ in range(40):
-            pid, status, usage = os.wait4(self.host.pid, os.WNOHANG)
+            pid, status = os.waitpid(self.host.pid, os.WNOHANG)
             if pid:
                 self.host.control.close()
                 self.host = None
-                return ending(status, usage.ru_utime + usage.ru_stime, cpu_s)
+                return ending(status, cpu_s)
             time.sleep(0.05)
         return "closed its connection"
 
     def end_host(self) -> None:
         """End the host and all that it has started."""
+        if self.run_channel is not None:
+            self.run_channel.close()
+            self.run_channel = None
         if self.host is None:
             self.sweep()
             return
@@ -237,55 +243,64 @@ class Server:
     # --- running a probe ---
 
     def run(self, request: Mapping[str, Any], payload: bytes) -> wire.Plain:
-        """Let the host run one probe; return its answer's frame, or how it ended."""
+        """Let a run answer one probe; return its answer's frame, or how it ended."""
         if not request["module"]:
             return {"ended": "imported"}
-        assert self.host is not None
-        ours, theirs = socket.socketpair()
-        with ours:
-            cpu_s = request["cpu_s"]
-            watch = Watch(cpu_s, request["wall_s"], self.settings)
-            with contextlib.suppress(OSError):
-                socket.send_fds(self.host.control, [b"r"], [theirs.fileno()])
-            theirs.close()
-            with contextlib.suppress(OSError):
-                wire.send(ours, payload, NOW() + request["wall_s"])
-            how = watch.wait(ours)
-            if how is not None:
-                self.end_host()
-                return {"ended": "died", "how": how}
+        if self.run_channel is None:
+            self.start_run(request["process"])
+        channel, cpu_s = self.run_channel, request["cpu_s"]
+        assert channel is not None
+        watch = Watch(cpu_s, request["wall_s"], self.settings)
+        with contextlib.suppress(OSError):
+            wire.send(channel, payload, NOW() + request["wall_s"])
+        how = watch.wait(channel)
+        if how is None:
             try:
-                answer = wire.receive(ours, NOW() + request["wall_s"], request["limit"])
+                answer = wire.receive(channel, NOW() + request["wall_s"], request["limit"])
             except (wire.WireError, OSError) as error:
-                self.end_host()
-                return {"ended": "died", "how": str(error)}
-        is_own_end = self.host.runs_itself
-        how, has_host_ended = self.how_the_run_ended(cpu_s)
+                how = str(error)
+            else:
+                return answer or {"ended": "died", "how": self.end_run(cpu_s)}
+        self.end_host()
+        return {"ended": "died", "how": how}
+
+    def start_run(self, process: int) -> None:
+        """Let the host fork a process for probes."""
+        assert self.host is not None
+        self.run_channel, theirs = socket.socketpair()
+        self.process = process
+        with contextlib.suppress(OSError):
+            socket.send_fds(self.host.control, [b"r"], [theirs.fileno()])
+        theirs.close()
+
+    def end_run(self, cpu_s: float = 0.0) -> str:
+        """End the run, if there is one, and what it has left behind; say how it ended."""
+        if self.run_channel is None:
+            return ""
+        self.run_channel.close()
+        self.run_channel = None
+        how = self.how_the_run_ended(cpu_s)
         self.sweep()
         if not self.workplace.clean():
             self.end_host()  # It was imported from files that have changed since.
-        # A run that takes its host along has not ended well, whatever it could still send.
-        if answer is None or (has_host_ended and not is_own_end):
-            return {"ended": "died", "how": how}
-        return answer
+        return how
 
-    def how_the_run_ended(self, cpu_s: float) -> tuple[str, bool]:
-        """Wait for the host's word on the process that ran the probe; say if there is none."""
+    def how_the_run_ended(self, cpu_s: float) -> str:
+        """Wait for the host's word on a process that ran probes."""
         assert self.host is not None
         self.host.control.settimeout(10.0)
         try:
             message = self.host.control.recv(ENDED.size)
         except TimeoutError:
             self.end_host()  # The run has closed its end but goes on all the same.
-            return "left its answer unfinished", False
+            return "left its answer unfinished"
         except OSError:
             message = b""
         if len(message) == ENDED.size:
-            status, cpu = ENDED.unpack(message)
-            return ending(status, cpu, cpu_s), False
+            return ending(ENDED.unpack(message)[0], cpu_s)
         how = self.ending_of_host(cpu_s)
         self.end_host()
-        return how, True
+        return how
 
 
 def fence_of(request: Mapping[str, Any]) -> Fence:

@@ -125,12 +125,13 @@ class Connection:
 
     def import_adapters(self, problem: str, excused: Sequence[str] = ()) -> Answer:
         """Import the submission as a probe of this problem would."""
-        head = {"module": "", "problem": problem, "excused": list(excused), "look_at": 0}
-        head |= {"cpu_s": 0, "wall_s": 0}
+        head = {"module": "", "problem": problem, "excused": list(excused), "process": 0}
+        head |= {"look_at": 0, "cpu_s": 0, "wall_s": 0}
         return self._ask(head, None)
 
     def run(
         self,
+        process: int,
         problem: str,
         module: str,
         probe: str,
@@ -141,6 +142,7 @@ class Connection:
         """Run one probe.
 
         Args:
+            process: A number for the process that it runs in, if that has not ended.
             problem: The problem that it is part of.
             module: Where the probe is.
             probe: Its name.
@@ -156,7 +158,7 @@ class Connection:
             cpu_s = IMPATIENT_CPU_S
         given = placed(probe, inputs)
         head = {"module": module, "problem": problem, "excused": list(excused)}
-        head |= {"look_at": num_bytes(given)}
+        head |= {"process": process, "look_at": num_bytes(given)}
         head |= {"cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20}
         payload = {"module": module, "probe": probe, "seed": seed, "inputs": inputs, "cpu_s": cpu_s}
         answer = self._ask(head, payload)

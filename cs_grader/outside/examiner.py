@@ -98,6 +98,8 @@ class Examiner:
             examination.hopeless,
         )
         self.is_hidden = False
+        self.is_wrong = False
+        """Whether the last item that was run has failed."""
         self.seconds = 0.0
         put_stand_ins(Path(examination.tests), self.adapters)
 
@@ -125,15 +127,31 @@ class Examiner:
         ]
         self.tell({"plan": [[hidden, problem_of(item), item.nodeid] for hidden, item in planned]})
         for place, (is_hidden, item) in enumerate(planned, 1):
-            self.prepare(item, is_hidden)
             following = planned[place][1] if place < len(planned) else None
-            # The same item twice in a row needs new fixtures, but pytest would keep the old ones.
-            nextitem = None if following is item else following
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+            is_shared = self.prepare(item, is_hidden)
+            self.run(item, following)
+            if self.is_wrong and is_shared:
+                # An earlier item may have left something in the process: what counts is this one.
+                self.adapters.process += 1
+                self.run(item, following)
         return True
 
-    def prepare(self, item: pytest.Item, is_hidden: bool) -> None:
-        """Set what the item's inputs are drawn from, and what the sandbox is told."""
+    def run(self, item: pytest.Item, following: pytest.Item | None) -> None:
+        """Run an item from its fixtures to its report."""
+        self.is_wrong = False
+        # The same item twice in a row needs new fixtures, but pytest would keep the old ones.
+        nextitem = None if following is item else following
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+
+    def prepare(self, item: pytest.Item, is_hidden: bool) -> bool:
+        """Set what the item's inputs are drawn from, and what the sandbox is told.
+
+        Returns:
+            Whether other items have run in the process that it will run in.
+        """
+        is_shared = (is_hidden, problem_of(item)) == (self.is_hidden, self.adapters.problem)
+        is_shared &= not self.is_wrong
+        self.adapters.process += not is_shared
         key = self.examination.hidden_key
         if is_hidden and not self.is_hidden:
             # What was slow on public inputs costs those items, not the time of the hidden ones.
@@ -142,14 +160,17 @@ class Examiner:
         item.config.option.exam_seed = seed_of_inputs(key, item.nodeid) if is_hidden else 0
         self.adapters.hidden_seed = seed_in_sandbox(key, item.nodeid) if is_hidden else None
         self.adapters.problem = problem_of(item)
+        return is_shared
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell what became of an item; one that this machine cannot examine does not count."""
         if report.skipped:
             self.tell({"skipped": report.nodeid})
         self.seconds = report.duration + (0.0 if report.when == "setup" else self.seconds)
-        for name, row in report.user_properties:
+        properties: list[tuple[str, Any]] = report.user_properties
+        for name, row in properties:
             if name == "examination":
+                self.is_wrong = row["outcome"] in ("failed", "error")
                 self.tell({"row": row, "hidden": self.is_hidden, "seconds": round(self.seconds, 4)})
 
     def pytest_internalerror(self, excrepr: object) -> None:
@@ -191,6 +212,8 @@ class RemoteAdapters:
         self.charges = charges
         self.tell = tell
         self.hopeless = hopeless
+        self.process = 0
+        """A number for the process that probes run in."""
         self.problem = ""
         self.is_hidden = False
         self.seed = 0
@@ -218,7 +241,7 @@ class RemoteAdapters:
             raise Ended(self.hopeless)
         answer = self.sane(
             lambda: self.connection.run(
-                self.problem, module, probe, self.seed, inputs, self.excused()
+                self.process, self.problem, module, probe, self.seed, inputs, self.excused()
             )
         )
         self.charges.note(self.problem, answer.kind == FORBIDDEN)

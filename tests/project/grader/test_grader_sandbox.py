@@ -274,7 +274,7 @@ def run_softmax(in_features, dim):
     some = np.zeros(1, np.float32)
     # For a probe of modules the server itself imports what PyTorch needs of its compiler.
     inputs = {"function": "run_silu", "arguments": {"in_features": some}}
-    assert own.run("silu", "probes.devices", "follow", 1, inputs).ended == "returned"
+    assert own.run(1, "silu", "probes.devices", "follow", 1, inputs).ended == "returned"
     answer = ask(own, "run_softmax", "softmax", in_features=some, dim=0)
     assert answer.value["output"]["values"] == [float(compiles)]
     own.close()
