@@ -21,7 +21,7 @@ import numpy.typing as npt
 from cs_grader.entries import wall
 from cs_grader.entries.refusal import RefusedError, once
 from cs_grader.entries.run_files import Ids, RunFiles
-from cs_grader.outside.stage import Stage
+from cs_grader.outside.sandbox import Stage
 from cs_grader.result import printable
 
 ANSWERS_S = 600.0

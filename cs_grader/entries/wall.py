@@ -18,7 +18,7 @@ from typing import IO
 
 from cs_grader.inside import confine
 from cs_grader.outside import sandbox
-from cs_grader.outside.stage import Stage, copy_inside
+from cs_grader.outside.sandbox import Stage, copy_inside
 
 LIMITS = sandbox.Limits(
     memory_bytes=8 * 2**30, file_bytes=2 * 2**30, scratch_bytes=2 * 2**30, processes=256

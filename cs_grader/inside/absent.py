@@ -8,7 +8,7 @@ items that need it and no others.
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NoReturn
 
@@ -18,6 +18,10 @@ class Absent:
 
     is_importing = True
     """While modules are imported, calls (decorators, say) only give another stand-in."""
+    refuse: Callable[[str], NoReturn]
+    """Raises what is to be said of a package that is not allowed."""
+    refused: Sequence[str] = ()
+    """The packages that are not allowed."""
 
     def __init__(self, name: str) -> None:
         self.absent_name = name
@@ -36,6 +40,8 @@ class Absent:
     def complain(self) -> NoReturn:
         """Say what is missing, as the import would have done."""
         package = self.absent_name.partition(".")[0]
+        if package in Absent.refused:
+            Absent.refuse(package)
         message = f"No module named {package!r}: not installed here ({self.absent_name} is used)"
         raise ModuleNotFoundError(message, name=package)
 
@@ -96,7 +102,19 @@ class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Leave the stand-in as it is."""
 
 
-def stand_in_for(packages: Sequence[str], *, is_installed: bool = False) -> None:
-    """Let these packages be imported although they are not there, or in the place of what is."""
+def stand_in_for(packages: Sequence[str]) -> None:
+    """Let these packages be imported although they are not there."""
     if packages:
-        sys.meta_path.insert(0 if is_installed else len(sys.meta_path), AbsentFinder(packages))
+        sys.meta_path.append(AbsentFinder(packages))
+
+
+def refuse(packages: Sequence[str], refuse: Callable[[str], NoReturn]) -> None:
+    """Put stand-ins in the place of packages, whether they are there or not.
+
+    Args:
+        packages: Their names.
+        refuse: Called with the name of one that is used; raises.
+    """
+    if packages:
+        Absent.refused, Absent.refuse = packages, staticmethod(refuse)
+        sys.meta_path.insert(0, AbsentFinder(packages))

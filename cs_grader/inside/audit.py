@@ -38,7 +38,7 @@ REACHING = (
     *("marshal.load", "marshal.loads"),
 )
 MADE_HERE, PICKLED, ATTRIBUTE = "exec", "pickle", "object.__getattr__"
-IMPORTS = {name: f"import {name}" for name in PACKAGES if "." not in name}
+IMPORTS = {name: f"import {name}" for name in PACKAGES}
 KNOWN = REFUSED | {*REACHING, MADE_HERE, PICKLED, ATTRIBUTE, *IMPORTS.values()}
 # Attributes that lead from an object to the frames and the code of others, however they are read.
 ATTRIBUTES = frozenset({"__code__", "tb_frame", "gi_frame", "cr_frame", "ag_frame"})
@@ -48,6 +48,7 @@ PASSING = (
     *("/numpy/ctypeslib.py", "/numpy/ctypeslib/_ctypeslib.py", "/numpy/lib/format.py"),
     *("/numpy/lib/_format_impl.py", "/numpy/lib/_npyio_impl.py"),
 )
+NOT_THERE = "{} does the work of this problem and is not there"
 # Libraries whose functions do nothing but run the code that they are given.
 TRAMPOLINES = ("bdb.py", "code.py", "doctest.py", "profile.py", "cProfile.py", "timeit.py")
 
@@ -58,11 +59,11 @@ def listen(folders: Folders, tell: Tell, ready_made: Collection[str] = ()) -> No
     Args:
         folders: The sandbox's folders, with those that a submission can write to.
         tell: Receives what is reported.
-        ready_made: Packages whose compiled code may not be loaded: they do the work of the problem.
+        ready_made: Packages of which nothing may be loaded: they do the work of the problem.
     """
     judges: dict[str, Judge] = {
         **dict.fromkeys(refused.PROGRAMS, refused.program),
-        "exec": _judge_code(folders, tell),
+        "exec": _judge_code(folders, tell, frozenset(ready_made)),
         "import": _judge_import(folders, tell, frozenset(ready_made)),
         "ctypes.dlopen": refused.compiled(folders, tell, place=0),
         "marshal.loads": refused.bytecode(folders, tell),
@@ -127,11 +128,7 @@ def _judge_pickle(tell: Tell) -> Judge:
 
 
 def _judge_import(folders: Folders, tell: Tell, ready_made: frozenset[str]) -> Judge:
-    """Make the judge that reports packages which hold solutions, and refuses compiled code.
-
-    The finder that stands in for ready-made packages (absent.py) can be taken out of sys.meta_path;
-    an audit hook stays. Their stand-ins have no file: only the compiled code of the real ones has.
-    """
+    """Make the judge that reports packages which hold solutions, and refuses compiled code."""
     refuse = refused.compiled(folders, tell, place=1)
 
     def judge(args: tuple[Any, ...], frame: FrameType) -> None:
@@ -141,17 +138,24 @@ def _judge_import(folders: Folders, tell: Tell, ready_made: frozenset[str]) -> J
             tell(IMPORTS[package], *calling_place(frame))
         # A loader may be asked for compiled code by any name: its folder tells whose it is.
         if args[1] and (found := ready_made & {package, Path(str(args[1])).parent.name}):
-            raise ImportError(f"{min(found)} does the work of this problem and is not there")
+            raise ImportError(NOT_THERE.format(min(found)))
 
     return judge
 
 
-def _judge_code(folders: Folders, tell: Tell) -> Judge:
-    """Make the judge that reports code which is not in a file as the submission handed it in."""
+def _judge_code(folders: Folders, tell: Tell, ready_made: frozenset[str]) -> Judge:
+    """Make the judge that reports code which is not in a file as the submission handed it in.
+
+    It refuses that of ready-made packages. The finder that stands in for them (absent.py) can be
+    taken out of sys.meta_path; an audit hook stays. A stand-in has no code.
+    """
 
     def judge(args: tuple[Any, ...], frame: FrameType) -> None:
         code: CodeType = args[0]
         caller, file = frame.f_code.co_filename, code.co_filename
+        _, library, name = file.rpartition("-packages/")
+        if library and (package := name.partition("/")[0].removesuffix(".py")) in ready_made:
+            raise ImportError(NOT_THERE.format(package))
         is_made_here = _is_asked_for(frame) or Path(caller).name in TRAMPOLINES
         if is_made_here or (refused.may_change(file, folders) and not _is_handed_in(file, folders)):
             tell(MADE_HERE, *calling_place(frame))

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 from cs_grader.inside.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
 from cs_grader.inside.libraries import Libraries
@@ -44,6 +44,10 @@ class ForbiddenOperator(Exception):  # noqa: N818  # It says what was called, no
     """An operator was called that the problem has to be solved without."""
 
     diagnosis = "forbidden-operator"
+
+    def __init__(self, message: str, operator: str = "") -> None:
+        super().__init__(message)
+        self.operator = operator
 
 
 Tell = Callable[[str, str, int], None]
@@ -115,14 +119,20 @@ def _block_kernel(library: Any, overload: str, kernel: Callable[..., Any]) -> No
                 raise
 
 
-def _raiser(operator: str, tell: Tell) -> Callable[..., Any]:
-    def raise_forbidden(*_args: object, **_kwargs: object) -> None:
-        file, line = calling_place()
-        tell(operator, file, line)
-        where = f" ({Path(file).name}, line {line})" if file else ""
-        raise ForbiddenOperator(f"{operator} is not allowed here: write it yourself{where}")
+def _raiser(operator: str, tell: Tell) -> Callable[..., NoReturn]:
+    def raise_forbidden(*_args: object, **_kwargs: object) -> NoReturn:
+        refuse(operator, tell)
 
     return raise_forbidden
+
+
+def refuse(operator: str, tell: Tell) -> NoReturn:
+    """Tell who called an operator that is forbidden here, and raise ForbiddenOperator."""
+    file, line = calling_place()
+    tell(operator, file, line)
+    where = f" ({Path(file).name}, line {line})" if file else ""
+    words = f"{operator} is not allowed here: write it yourself{where}"
+    raise ForbiddenOperator(words, operator)
 
 
 def _block_name(name: str, tell: Tell) -> list[Undo]:

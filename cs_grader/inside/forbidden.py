@@ -86,7 +86,8 @@ KERNELS: dict[str, dict[str, str]] = {
     "tokenizers": {},
 }
 
-# For each group, what PyTorch writes in Python: functions, and classes that may not be made.
+# For each group, what PyTorch (and SciPy) writes in Python: functions, and classes that may not be
+# made.
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "linear": ("torch.nn.Linear", "torch.nn.Bilinear", "torch.nn.LazyLinear"),
     "embedding": ("torch.nn.Embedding", "torch.nn.EmbeddingBag"),
@@ -104,6 +105,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
         "torch.nn.functional.softmin",
         "torch.nn.functional.gumbel_softmax",
         "torch.distributions.transforms.SoftmaxTransform",
+        *("scipy.special.softmax", "scipy.special.log_softmax", "scipy.special.logsumexp"),
     ),
     "attention": (
         "torch.nn.MultiheadAttention",
@@ -151,9 +153,6 @@ PACKAGES: dict[str, str] = {
             *("youtokentome", "subword_nmt", "rs_bpe", "blingfire", "torchtext"),
         ),
         "tokenizers",
-    ),
-    **dict.fromkeys(
-        ("scipy.special.softmax", "scipy.special.log_softmax", "scipy.special.logsumexp"), "softmax"
     ),
     **dict.fromkeys(("flash_attn", "xformers"), "attention"),
 }

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 from cs_grader.inside import audit, blocked, confine, unlisted, wire
-from cs_grader.inside.absent import Absent, stand_in_for
+from cs_grader.inside.absent import Absent, refuse, stand_in_for
 from cs_grader.inside.forbidden import FORBIDDEN, PACKAGES
 from cs_grader.inside.forking import fork_only
 from cs_grader.inside.inputs import Inputs
@@ -48,7 +48,7 @@ class Fence(NamedTuple):
 
     problem: str
     excused: tuple[str, ...]
-    """Groups of operators that earlier problems have paid for."""
+    """Groups of operators that an earlier problem has paid for."""
 
 
 class Shared(NamedTuple):
@@ -122,15 +122,16 @@ def take_out_of_reach(inputs: Inputs) -> Observers:
 
 def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
     """Forbid what is not allowed, and have everything noted that a person has to see."""
-    blocked.forbid(fence.problem, partial(ledger.write, "forbidden"), fence.excused)
+    tell = partial(ledger.write, "forbidden")
+    blocked.forbid(fence.problem, tell, fence.excused)
     unlisted.notice(unlisted.of_other_problems(fence.problem), partial(ledger.write, "operator"))
     fork_only()
     folders = (settings.submission, settings.original, tuple(settings.scratch))
     # However they are imported, packages that do the work of this problem are not there.
-    groups = FORBIDDEN.get(fence.problem, ())
-    ready_made = {name for name, group in PACKAGES.items() if group in groups and "." not in name}
+    groups = set(FORBIDDEN[fence.problem]) - set(fence.excused)
+    ready_made = {name for name, group in PACKAGES.items() if group in groups}
     audit.listen(audit.Folders(*folders), partial(ledger.write, "code"), ready_made)
-    stand_in_for(sorted(ready_made - {*settings.own_names}), is_installed=True)
+    refuse(sorted(ready_made - {*settings.own_names}), partial(blocked.refuse, tell=tell))
 
 
 def compiler_modules() -> int:

@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import signal
 from collections.abc import Collection
 from pathlib import Path
 
 HAS_PROC = Path("/proc/self/stat").exists()
+PF_EXITING = 4  # Of the kernel's flags of a process.
 
 
 def children(pid: int) -> set[int]:
@@ -31,6 +33,14 @@ def descendants(pid: int) -> set[int]:
 def is_over(pid: int) -> bool:
     """Whether a process has ended, though its parent may not have noticed."""
     return (_fields(pid) or ["X"])[0] in "ZX"
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process has ended, is about to, or has been killed and does not know it yet."""
+    fields = _fields(pid)
+    if is_over(pid) or len(fields) < 29:
+        return HAS_PROC
+    return bool(int(fields[6]) & PF_EXITING or int(fields[28]) & 1 << signal.SIGKILL - 1)
 
 
 def cpu_below() -> float:

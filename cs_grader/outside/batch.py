@@ -22,11 +22,11 @@ from queue import Empty, SimpleQueue
 from cs_grader.inside.removal import remove
 from cs_grader.outputs.cluster_names import ClusterName
 from cs_grader.outputs.write import check_class, write_class, write_outputs
-from cs_grader.outside.grading import GradingError, mark
+from cs_grader.outside.connection import TIME_IS_UP, time_is_up
+from cs_grader.outside.examination import Examination, GradingError, Terms
 from cs_grader.outside.hidden import name_of_secret
-from cs_grader.outside.marking import Marking
 from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import TIME_IS_UP, Terms, time_is_up
+from cs_grader.outside.verdict import result_of
 from cs_grader.result import Result, printable, write_atomically
 
 TERMS_FILE = "batch.json"
@@ -83,7 +83,7 @@ def grade(
     folder_of: Callable[[Submission], Path],
     terms: Terms,
     jobs: int = 1,
-    on_item: Callable[[Marking], None] = lambda _: None,
+    on_item: Callable[[Examination], None] = lambda _: None,
     on_graded: Callable[[Graded], None] = lambda _: None,
 ) -> list[Graded]:
     """Grade submissions, or read the results that are there for the same content.
@@ -130,18 +130,14 @@ def grade(
 
 
 def _grade_one(
-    submission: Submission, folder: Path, terms: Terms, on_item: Callable[[Marking], None]
+    submission: Submission, folder: Path, terms: Terms, on_item: Callable[[Examination], None]
 ) -> Graded:
     """Grade one submission; whatever goes wrong with it is its own fault alone."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        result = mark(
-            submission.name,
-            submission.source,
-            terms,
-            on_item,
-            lambda key: _known(folder, key, terms),
-        )
+        one = Examination(submission.name, terms, on_item)
+        known = one.run(submission.source, lambda key: _known(folder, key, terms))
+        result = known or result_of(one)
         write_outputs(result, folder)
         check_class(result)
         # Last: a resumed batch takes this file as the sign that all is done.

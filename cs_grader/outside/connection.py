@@ -24,13 +24,14 @@ from cs_grader.inside.audit import KNOWN as KNOWN_CODE
 from cs_grader.inside.forbidden import FUNCTIONS, KERNELS
 from cs_grader.inside.ledger import KINDS, Entry
 from cs_grader.outside import sandbox
-from cs_grader.outside.sandbox import Limits
-from cs_grader.outside.stage import Stage
-from cs_grader.outside.terms import NOT_ASKED, time_is_up
+from cs_grader.outside.sandbox import Limits, Stage
 from cs_grader.outside.unchanged import add_changes, num_bytes, placed
 from cs_grader.outside.watch import Watch
 from cs_grader.result import printable
 
+NOT_ASKED = "not run: "
+"""How the message of an item begins if its probe was not run any more."""
+TIME_IS_UP = f"{NOT_ASKED}the time is up, "
 DEFAULT_CPU_S = 10
 # The reference needs less than a second for any of their probes, but text is many times slower in
 # some honest solutions, and one of the probes encodes for 40 seconds.
@@ -55,6 +56,11 @@ MOST_NOTES = 20
 OPERATOR = re.compile(r"[a-z]\w*::\w+")
 MAX_OUTPUT = 100_000
 MAX_TEXT = 4000
+
+
+def time_is_up(budget_s: float) -> str:
+    """Return the message of an item that was not examined because a submission's time is up."""
+    return f"{TIME_IS_UP}{budget_s / 60:g} minutes for a submission"
 
 
 class Frame(NamedTuple):

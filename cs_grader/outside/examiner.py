@@ -2,7 +2,7 @@
 
     python -m pytest -p cs_grader.outside.examiner --examine FILE tests/test_*.py
 
-FILE holds an Examination as JSON; what becomes of each item goes to a file descriptor, a JSON
+FILE holds what is Asked as JSON; what becomes of each item goes to a file descriptor, a JSON
 object on each line. The examination itself is the one that a student runs at home, file by file:
 here its probes are stand-ins which send their names and inputs into the sandbox, so that this
 process computes what is right and never holds a line of the submission. It does not even import
@@ -17,6 +17,7 @@ import json
 import os
 import posixpath
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -25,11 +26,12 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from cs_grader.inside import confine
-from cs_grader.outside.charges import Charges
+from cs_grader.inside.forbidden import FORBIDDEN as OF_PROBLEM
+from cs_grader.inside.forbidden import OWN
 from cs_grader.outside.connection import Answer, Connection, Frame, SandboxError
 from cs_grader.outside.hidden import seed_in_sandbox, seed_of_inputs
-from cs_grader.outside.sandbox import Limits
-from cs_grader.outside.stage import Stage
+from cs_grader.outside.sandbox import Limits, Stage
+from cs_grader.policy.rules import group_of
 
 FORBIDDEN = "ForbiddenOperator"
 OWN_MEMORY_BYTES = 2 * 2**30
@@ -38,8 +40,8 @@ NOWHERE = Frame("the submission", 0, "<module>")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Examination:
-    """What is to be examined, where, and whom to tell."""
+class Asked:
+    """What is to be examined, where, and whom to tell (examination.py)."""
 
     tests: str
     stage: str
@@ -51,8 +53,6 @@ class Examination:
     """What this submission's hidden inputs are drawn from (hidden.py); "" if there are none."""
     problems: list[str]
     """The problems to examine, in order."""
-    excused: dict[str, dict[str, list[str]]]
-    """For each problem, the groups of operators that earlier problems may have paid for."""
     budget_s: float
     hopeless: str
     """Why nothing can be run, which every item then says; "" if it can."""
@@ -62,14 +62,14 @@ class Examination:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the file."""
-    parser.addoption("--examine", type=Path, metavar="FILE", help="an Examination as JSON")
+    parser.addoption("--examine", type=Path, metavar="FILE", help="what is Asked, as JSON")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Read the file and put the stand-ins in place, before anything of the examination."""
     path: Path = early_config.known_args_namespace.examine
-    examination = Examination(**json.loads(path.read_text(encoding="utf-8")))
+    examination = Asked(**json.loads(path.read_text(encoding="utf-8")))
     confine.die_with_parent()
     confine.adopt_orphans()
     # What is compared here was made by a submission: if it is too large, the item fails.
@@ -82,7 +82,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 class Examiner:
     """Runs the items and tells what becomes of them."""
 
-    def __init__(self, examination: Examination) -> None:
+    def __init__(self, examination: Asked) -> None:
         self.examination = examination
         self.rows = os.fdopen(examination.rows, "w", encoding="utf-8")
         self.adapters = RemoteAdapters(
@@ -93,7 +93,6 @@ class Examiner:
                 examination.worker,
                 examination.budget_s,
             ),
-            Charges(examination.excused, examination.problems),
             self.tell,
             examination.hopeless,
         )
@@ -204,12 +203,10 @@ class RemoteAdapters:
     def __init__(
         self,
         connection: Connection,
-        charges: Charges,
         tell: Callable[[dict[str, Any]], None],
         hopeless: str,
     ) -> None:
         self.connection = connection
-        self.charges = charges
         self.tell = tell
         self.hopeless = hopeless
         self.process = 0
@@ -219,6 +216,9 @@ class RemoteAdapters:
         self.seed = 0
         self.hidden_seed: int | None = None
         """Sent into the sandbox instead of a hidden item's seed, which would give inputs away."""
+        self.probes: Counter[str] = Counter()
+        self.stopped: Counter[tuple[str, str]] = Counter()
+        """Probes of a problem that ended because they called an operator of a group."""
         self.settled: dict[str, list[str]] = {}
 
     def load(self, _root: object) -> "RemoteAdapters":
@@ -228,7 +228,7 @@ class RemoteAdapters:
         answer = self.sane(lambda: self.connection.import_adapters(self.problem, self.excused()))
         self.tell({"absent": [list(one) for one in answer.absent]})
         if answer.ended != "imported" and answer.kind != FORBIDDEN:
-            self.tell({"import": import_note(answer)})
+            self.tell({"import_note": import_note(answer)})
         return self
 
     def set_seed(self, seed: int) -> None:
@@ -244,7 +244,7 @@ class RemoteAdapters:
                 self.process, self.problem, module, probe, self.seed, inputs, self.excused()
             )
         )
-        self.charges.note(self.problem, answer.kind == FORBIDDEN)
+        self.charge(answer)
         if answer.noted:
             notes = [list(entry) for entry in answer.noted]
             self.tell({"notes": notes, "problem": self.problem, "hidden": self.is_hidden})
@@ -256,13 +256,31 @@ class RemoteAdapters:
             raise_like(answer, self)
         raise Ended(answer.text or "no answer")
 
-    def excused(self) -> list[str]:
-        """The groups of operators that the problem may call.
+    def charge(self, answer: Answer) -> None:
+        """Take in whether a probe ended because it called what it may not call."""
+        self.probes[self.problem] += 1
+        if answer.kind == FORBIDDEN:
+            groups = {group_of(entry.what) for entry in answer.noted if entry.kind == "forbidden"}
+            self.stopped.update((self.problem, group) for group in groups if group)
 
-        Settled when the problem's first probe runs, since a host is made for exactly these groups.
+    def excused(self) -> list[str]:
+        """The groups of operators that the problem may call because another has paid for them.
+
+        A softmax that is torch.softmax fails the problem softmax, and not attention, block and
+        model too, which are built from it. A problem always pays for what does its own work, and
+        has paid if most of its probes were stopped: a single one could be on purpose. Settled when
+        the problem's first probe runs, since a host is made for exactly these groups.
         """
         if self.problem not in self.settled:
-            self.settled[self.problem] = self.charges.excused(self.problem)
+            paid = {
+                group
+                for (payer, group), count in self.stopped.items()
+                if payer != self.problem and count > self.probes[payer] / 2
+            }
+            groups = OF_PROBLEM.get(self.problem, ())
+            self.settled[self.problem] = [
+                group for group in groups if group in paid and OWN[group] != self.problem
+            ]
         return self.settled[self.problem]
 
     def sane(self, ask: Callable[[], Answer]) -> Answer:

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cs_grader.outside import sandbox
-from cs_grader.outside.stage import Stage, copy_inside
+from cs_grader.outside.sandbox import Stage, copy_inside
 
 TIERS = ("bubblewrap", "uid", "process")
 LEAST_WALL = "uid"

@@ -51,12 +51,12 @@ def check_apart(
         reason = f"reading the source ended with status {finished.returncode}"
     except subprocess.TimeoutExpired:
         reason = f"reading the source takes longer than {TIMEOUT_S} s"
-    return unreadable(adapters, reason)
+    return unreadable(reason)
 
 
 def to_json(policy: Policy) -> str:
     """Write a policy for another process."""
-    return json.dumps(asdict(policy), default=sorted)
+    return json.dumps(asdict(policy))
 
 
 def _from_json(text: str) -> Policy:
@@ -64,10 +64,5 @@ def _from_json(text: str) -> Policy:
     return Policy(
         named=tuple(Finding(**finding) for finding in fields["named"]),
         review=tuple(Finding(**finding) for finding in fields["review"]),
-        condemned={name: Finding(**finding) for name, finding in fields["condemned"].items()},
-        excused={
-            name: {group: frozenset(problems) for group, problems in groups.items()}
-            for name, groups in fields["excused"].items()
-        },
         solutions=tuple(Excerpt(**excerpt) for excerpt in fields["solutions"]),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cs_grader.inside.forbidden import FORBIDDEN, OWN
+from cs_grader.inside.forbidden import FORBIDDEN
 from cs_grader.policy.copies import copies
 from cs_grader.policy.modules import Mention, Unit
 from cs_grader.policy.references import read_source
@@ -19,14 +19,9 @@ ADAPTERS_FILE = "tests/adapters.py"
 class Policy:
     """What the source of a submission says about the from-scratch rule."""
 
-    named: tuple[Finding, ...]
+    named: tuple[Finding, ...] = ()
     """Forbidden operators in code that the adapters lead to; whether it is called is not known."""
-    review: tuple[Finding, ...]
-    condemned: dict[str, Finding]
-    """Problems whose items fail whatever they return, and why."""
-    excused: dict[str, dict[str, frozenset[str]]]
-    """For each problem, the groups of operators whose every use is charged to earlier problems, and
-    those problems: once all of them have paid (outside/charges.py), this problem does not pay."""
+    review: tuple[Finding, ...] = ()
     solutions: tuple[Excerpt, ...] = ()
     """Where each problem is solved."""
 
@@ -45,11 +40,11 @@ def check_source(files: Mapping[str, str], adapters: Mapping[str, Sequence[str]]
     try:
         return _check(read_source(files), adapters)
     except (RecursionError, MemoryError):
-        return unreadable(adapters, "the source is nested too deeply, or too long")
+        return unreadable("the source is nested too deeply, or too long")
 
 
-def unreadable(adapters: Iterable[str], reason: str) -> Policy:
-    """What is known of a source that cannot be read: nothing is excused, a person has to look."""
+def unreadable(reason: str) -> Policy:
+    """What is known of a source that cannot be read: a person has to look."""
     finding = Finding(
         problem="",
         rule="needs review",
@@ -58,51 +53,23 @@ def unreadable(adapters: Iterable[str], reason: str) -> Policy:
         line=0,
         message=f"not read for forbidden operators: {reason}",
     )
-    return Policy((), (finding,), {}, {problem: {} for problem in adapters})
+    return Policy(review=(finding,))
 
 
 def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
     reached = {
         problem: source.reachable(ADAPTERS_FILE, adapters.get(problem, ())) for problem in FORBIDDEN
     }
-    # For each problem and group, the places that the problem's adapters lead to.
-    places: dict[tuple[str, str], dict[Mention, None]] = {}
+    # A place is charged to the first problem whose adapters lead to it.
+    named: dict[tuple[str, Mention], Finding] = {}
     for problem, units in reached.items():
         for mention in _mentions(units):
             group = group_of(mention.name)
-            if group in FORBIDDEN[problem]:
-                places.setdefault((problem, group), {})[mention] = None
-    charged: dict[tuple[str, Mention], str] = {}
-    for (problem, group), mentions in places.items():
-        for mention in mentions:
-            charged.setdefault((group, mention), problem)
-    excused: dict[str, dict[str, frozenset[str]]] = {}
-    for problem in adapters:
-        payers = {
-            group: frozenset(charged[group, mention] for mention in places[problem, group])
-            for group in FORBIDDEN.get(problem, ())
-            if (problem, group) in places
-        }
-        # A problem pays for operators that do its own work, whoever else leads to them.
-        excused[problem] = {
-            group: problems
-            for group, problems in payers.items()
-            if problem not in problems and OWN[group] != problem
-        }
-    named = [
-        forbidden_finding(problem, mention)
-        for (_, mention), problem in charged.items()
-        if mention.is_certain
-    ]
-    condemned: dict[str, Finding] = {}
-    for (_, mention), problem in charged.items():
-        if mention.is_certain and not mention.name.startswith("torch."):
-            condemned.setdefault(problem, forbidden_finding(problem, mention))
+            if group in FORBIDDEN[problem] and mention.is_certain:
+                named.setdefault((group, mention), forbidden_finding(problem, mention))
     return Policy(
-        named=tuple(named),
+        named=tuple(named.values()),
         review=(*_review(source, reached), *_copies(source)),
-        condemned=condemned,
-        excused=excused,
         solutions=tuple(solutions(source, ADAPTERS_FILE, adapters)),
     )
 

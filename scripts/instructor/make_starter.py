@@ -100,7 +100,7 @@ COPIED = {
 LEFT_OUT = (
     "cs_basics/run/epochs.py", "cs_basics/run/fsdp.py", "cs_basics/run/parallel_layers.py",
     "cs_basics/run/tensor_parallel.py",
-    "cs_grader/policy/__init__.py", "cs_grader/policy/apart.py", "cs_grader/policy/settle.py",
+    "cs_grader/policy/__init__.py", "cs_grader/policy/apart.py", "cs_grader/policy/findings.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
     "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py", "scripts/size.py",
     "scripts/train_tokenizer.py",

@@ -11,7 +11,7 @@ import pytest
 from cs_grader.outside import sandbox
 from cs_grader.outside.connection import Connection
 from cs_grader.outside.copying import own_names
-from cs_grader.outside.stage import Stage, set_the_stage
+from cs_grader.outside.sandbox import Stage, set_the_stage
 
 ITEMS = itertools.count(1)
 TESTS = Path(__file__).parents[2]

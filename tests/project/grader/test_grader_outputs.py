@@ -27,7 +27,7 @@ from cs_grader.outputs.student_page import student_page
 from cs_grader.outputs.write import write_class, write_outputs
 from cs_grader.outside.connection import Frame
 from cs_grader.outside.examiner import Examiner, code_of
-from cs_grader.outside.marking import TEMPORARY
+from cs_grader.outside.verdict import TEMPORARY
 
 VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
 FORMATS = {"text", "html", "simple_format", "md", "ansi"}

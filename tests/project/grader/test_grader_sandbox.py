@@ -13,9 +13,8 @@ from cs_grader.inside import wire
 from cs_grader.inside.wire import WireError
 from cs_grader.inside.worker import Server
 from cs_grader.outside import sandbox, tiers, watch
-from cs_grader.outside.connection import Connection, answer_of
+from cs_grader.outside.connection import Connection, answer_of, time_is_up
 from cs_grader.outside.copying import own_names
-from cs_grader.outside.terms import time_is_up
 
 NOTHING = np.zeros(0, np.uint8)
 

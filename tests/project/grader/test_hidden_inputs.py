@@ -10,8 +10,8 @@ import pytest
 from zoo.animal import ROOT
 
 from cs_grader.outside import batch, hidden
+from cs_grader.outside.examination import Terms
 from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms
 from cs_grader.outside.tiers import choose_tier
 
 SECRET = "a secret of more than 128 bits"

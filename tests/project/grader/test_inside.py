@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from probes import model, text, training
 
-from cs_grader.inside.absent import Absent, AbsentModule, stand_in_for
+from cs_grader.inside.absent import Absent, AbsentModule, refuse, stand_in_for
 from cs_grader.inside.inputs import Inputs
 from cs_grader.inside.observers import Observers
 from cs_grader.inside.processes import memory_of
@@ -93,9 +93,10 @@ def test_a_stand_in_takes_the_place_of_a_package_that_is_installed(monkeypatch):
     stand_in_for(["colorsys"])
     assert not isinstance(importlib.import_module("colorsys"), AbsentModule)
     monkeypatch.delitem(sys.modules, "colorsys")
-    stand_in_for(["colorsys"], is_installed=True)
     monkeypatch.setattr(Absent, "is_importing", False)
-    with pytest.raises(ModuleNotFoundError, match="not installed here"):
+    monkeypatch.setattr(Absent, "refused", ())
+    refuse(["colorsys"], lambda name: pytest.fail(f"{name} is used"))
+    with pytest.raises(pytest.fail.Exception, match="colorsys is used"):
         importlib.import_module("color" + "sys").rgb_to_hsv(1, 1, 1)
 
 

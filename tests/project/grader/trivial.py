@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from cs_grader.outside import batch
+from cs_grader.outside.examination import Terms, rubric_of
 from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms, rubric_of
 from cs_grader.outside.tiers import choose_tier
 from cs_grader.result import Result
 
