@@ -8,8 +8,7 @@ entry_model.py also imports the entry's cs_basics.
     wire.py        plain data as a header and raw bytes, the only thing that crosses the wall
     settings.py    what the grader decides about the sandbox
     confine.py     limits that a process puts on itself
-    processes.py   what the kernel tells about processes
-    watch.py       what processes use up and how they end
+    processes.py   what the kernel tells about processes; a watch over those of a submission
     forbidden.py   the operators that each problem is solved without
     blocked.py     makes them raise
     unlisted.py    notices the operators that no known solution uses
@@ -17,14 +16,11 @@ entry_model.py also imports the entry's cs_basics.
     places.py      which line of a submission does something
     ledger.py      where processes note what a person has to look at
     audit.py       notices code that the source does not show, and reaching into other code
-    refused.py     what is not run and not opened at all
-    pickled.py     which pickles are data
-    workplace.py   the folders that a submission may write to
-    removal.py     removes what it leaves there, however deep
+    refused.py     what is not run and not opened at all; which pickles are data
+    workplace.py   the folders that a submission may write to, and their removal
     absent.py      stand-ins for packages that are not installed, or not allowed
-    forking.py     lets a submission's processes be forked, however it starts them
-    huge_pages.py  keeps memory in huge pages, so that a fork takes less time
-    inputs.py      where the server sees whether a submission changed its inputs
+    forking.py     lets a submission's processes be forked, and forks take less time
+    inputs.py      where the server sees what became of a submission's inputs
     observers.py   keeps probes and grader out of a submission's way
     host.py        imports a submission and runs each probe in a forked process
     worker.py      the server, which forks hosts and watches them

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from cs_grader.inside import pickled, refused
+from cs_grader.inside import refused
 from cs_grader.inside.forbidden import PACKAGES
 from cs_grader.inside.places import calling_place, is_made, is_own
 from cs_grader.inside.refused import REFUSED, Folders, Judge, Tell
@@ -121,7 +121,7 @@ def _judge_pickle(tell: Tell) -> Judge:
 
     def judge(args: tuple[Any, ...], frame: FrameType) -> None:
         module, name = args
-        if not pickled.is_data(str(module), str(name)) and _is_asked_for(frame):
+        if not refused.is_data(str(module), str(name)) and _is_asked_for(frame):
             tell(PICKLED, *calling_place(frame))
 
     return judge

@@ -27,9 +27,8 @@ from cs_grader.inside.forking import fork_only
 from cs_grader.inside.inputs import Inputs
 from cs_grader.inside.ledger import Ledger
 from cs_grader.inside.observers import Observers
-from cs_grader.inside.processes import num_threads
+from cs_grader.inside.processes import num_threads, over_memory
 from cs_grader.inside.settings import Settings
-from cs_grader.inside.watch import over_memory
 
 ONE_YEAR_S = 3e7
 MOST_FRAMES = 30

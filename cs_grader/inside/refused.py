@@ -1,17 +1,20 @@
 """What is not run and not opened at all, because nothing could be seen of what it does.
 
 Each function makes a judge: what audit.py calls when Python reports an event of its kind, with the
-event's arguments and the frame that it happens in.
+event's arguments and the frame that it happens in. Of pickles, those are reported that are not
+data.
 """
 
 import errno
 import os
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from cs_grader.inside.places import calling_place
+from cs_grader.inside.places import calling_place, is_own
 
 Tell = Callable[[str, str, int], None]
 """Called with what was done, and the file and line that did it."""
@@ -109,3 +112,32 @@ def may_change(file: str, folders: Folders) -> bool:
     path = Path(file).absolute()
     is_below = str(path).startswith(tuple(f"{folder}/" for folder in folders.writable))
     return is_below and not file.startswith("<") and os.access(path.parent, os.W_OK)
+
+
+DATA = re.compile(
+    "|".join(
+        (
+            r"builtins\.(bool|bytearray|bytes|complex|dict|float|frozenset|int|list|object)",
+            r"builtins\.(range|set|slice|str|tuple)",
+            r"collections\.(Counter|OrderedDict|defaultdict|deque)",
+            r"datetime\.\w+",
+            r"pathlib\.\w+",
+            r"argparse\.Namespace",
+            r"_codecs\.encode",
+            r"copyreg\._reconstructor",
+            r"numpy\.(_?core\.)?((multiarray|numeric)\.)?(_frombuffer|_reconstruct|dtype|ndarray|scalar)",
+            r"torch\._utils\._rebuild_\w+",
+            r"torch\.(storage\.)?\w+Storage",
+            r"torch\.(Size|device|bool|b?float\d+|u?int\d+|complex\d+)",
+            r"torch\.nn\.(parameter|modules\.\w+)\.\w+",
+        )
+    )
+)
+
+
+def is_data(module: str, name: str) -> bool:
+    """Whether what a pickle names can hold data and do nothing else."""
+    if DATA.fullmatch(f"{module}.{name}"):
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return "." not in name and bool(file) and is_own(str(file))

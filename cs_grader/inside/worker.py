@@ -30,13 +30,12 @@ if __name__ == "__main__":
     sys.path += json.loads(sys.argv[1])["packages"]
 
 from cs_grader.inside import confine, unlisted, wire
+from cs_grader.inside.forking import use_huge_pages
 from cs_grader.inside.host import ENDED, Fence, Shared, last_words, prepare_to_fork, run_host, shown
-from cs_grader.inside.huge_pages import use_huge_pages
 from cs_grader.inside.inputs import Inputs
 from cs_grader.inside.ledger import Entry, Ledger
-from cs_grader.inside.processes import children, descendants, is_ending, is_over
+from cs_grader.inside.processes import NOW, Watch, children, descendants, ending, is_ending, is_over
 from cs_grader.inside.settings import Settings
-from cs_grader.inside.watch import NOW, Watch, ending
 from cs_grader.inside.workplace import Workplace
 
 ONE_YEAR_S = 3e7

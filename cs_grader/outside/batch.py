@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from cs_grader.inside.removal import remove
+from cs_grader.inside.workplace import remove
 from cs_grader.outputs.cluster_names import ClusterName
 from cs_grader.outputs.write import check_class, write_class, write_outputs
 from cs_grader.outside.connection import TIME_IS_UP, time_is_up

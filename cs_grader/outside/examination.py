@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cs_grader.inside.ledger import Entry
-from cs_grader.inside.removal import remove
+from cs_grader.inside.workplace import remove
 from cs_grader.outside.clean_copy import ADAPTERS, Copied, RefusedError
 from cs_grader.outside.copying import copy_submission, own_names, python_files
 from cs_grader.outside.hidden import key_for

@@ -24,7 +24,7 @@ from typing import Any
 from cs_grader import inside
 from cs_grader.inside import confine
 from cs_grader.inside.processes import descendants, is_over
-from cs_grader.inside.removal import remove
+from cs_grader.inside.workplace import remove
 
 # Users that systemd keeps free of people; each grading process takes one of its own.
 FIRST_UID, NUM_UIDS = 61184, 4336

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cs_grader.inside.removal import remove
+from cs_grader.inside.workplace import remove
 from cs_grader.outside import archives, batch, clean_copy
 from cs_grader.outside.clean_copy import RefusedError
 from cs_grader.outside.copying import copy_submission, own_names, python_files
