@@ -14,11 +14,11 @@ from typing import Any
 from cs_grader.outputs.gradescope import results_json
 from cs_grader.outputs.markdown import markdown
 from cs_grader.outputs.reading import Reader
-from cs_grader.outside.examination import Examination, Terms, rubric_of
-from cs_grader.outside.sandbox import Limits
-from cs_grader.outside.tiers import choose_tier
-from cs_grader.outside.verdict import result_of
 from cs_grader.result import Result, write_atomically
+from cs_grader.trusted.examination import Examination, Terms, rubric_of
+from cs_grader.trusted.sandbox import Limits
+from cs_grader.trusted.tiers import choose_tier
+from cs_grader.trusted.verdict import result_of
 
 WRITE_INTERVAL_S = 5.0
 # Memory that the marking itself and PyTorch, without a submission, take in a small container.

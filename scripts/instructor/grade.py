@@ -20,13 +20,13 @@ from cli import print_result, progress_printer, run
 
 from cs_grader.outputs.cluster_names import ClusterName, read_names
 from cs_grader.outputs.reading import shown_points
-from cs_grader.outside import batch
-from cs_grader.outside.batch import Graded
-from cs_grader.outside.examination import Examination, Terms, check_tests, rubric_of
-from cs_grader.outside.hidden import check_secret, new_secret
-from cs_grader.outside.submissions import Submission, find_submissions, passed_over
-from cs_grader.outside.tiers import choose_tier
 from cs_grader.result import printable
+from cs_grader.trusted import batch
+from cs_grader.trusted.batch import Graded
+from cs_grader.trusted.examination import Examination, Terms, check_tests, rubric_of
+from cs_grader.trusted.hidden import check_secret, new_secret
+from cs_grader.trusted.submissions import Submission, find_submissions, passed_over
+from cs_grader.trusted.tiers import choose_tier
 
 
 def main(

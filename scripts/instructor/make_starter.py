@@ -81,9 +81,9 @@ COPIED = {
     "cs_basics/variants/dropout.py": "given/variants",
     # The from-scratch rule, so that it is told before the grading.
     "cs_grader/result.py": "cs_grader",
-    "cs_grader/policy/*.py": "cs_grader/policy",
+    "cs_grader/rules/*.py": "cs_grader/rules",
     **{
-        f"cs_grader/inside/{name}.py": "cs_grader/inside"
+        f"cs_grader/sandbox/{name}.py": "cs_grader/sandbox"
         for name in ("blocked", "forbidden", "libraries", "places")
     },
     "tests/*.py": "tests",
@@ -100,7 +100,7 @@ COPIED = {
 LEFT_OUT = (
     "cs_basics/run/epochs.py", "cs_basics/run/fsdp.py", "cs_basics/run/parallel_layers.py",
     "cs_basics/run/tensor_parallel.py",
-    "cs_grader/policy/__init__.py", "cs_grader/policy/apart.py", "cs_grader/policy/findings.py",
+    "cs_grader/rules/__init__.py", "cs_grader/rules/apart.py", "cs_grader/rules/findings.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
     "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py", "scripts/size.py",
     "scripts/train_tokenizer.py",

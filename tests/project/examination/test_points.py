@@ -8,8 +8,8 @@ import pytest
 import report
 from points import MAIN, claim_of, points
 
-from cs_grader.outside.examination import Examination, Terms
-from cs_grader.outside.verdict import result_of, trivial_items
+from cs_grader.trusted.examination import Examination, Terms
+from cs_grader.trusted.verdict import result_of, trivial_items
 
 ENTRY = {"points": 10, "claims": {"streams": {"share": 0.2, "items": ["iterable"]}}}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cs_grader.outside import sandbox
-from cs_grader.outside.connection import Connection
-from cs_grader.outside.copying import own_names
-from cs_grader.outside.sandbox import Stage, set_the_stage
+from cs_grader.trusted import sandbox
+from cs_grader.trusted.connection import Connection
+from cs_grader.trusted.copying import own_names
+from cs_grader.trusted.sandbox import Stage, set_the_stage
 
 ITEMS = itertools.count(1)
 TESTS = Path(__file__).parents[2]

@@ -5,12 +5,12 @@ import os
 import pytest
 from zoo.animal import PACKAGE, ROOT, Animal, Expected, adapters_of, build
 
-from cs_grader.inside.ledger import Entry
-from cs_grader.outside import batch, examiner
-from cs_grader.outside.connection import Answer
-from cs_grader.outside.examination import Terms
-from cs_grader.outside.submissions import Submission
-from cs_grader.outside.tiers import choose_tier
+from cs_grader.sandbox.ledger import Entry
+from cs_grader.trusted import batch, examiner
+from cs_grader.trusted.connection import Answer
+from cs_grader.trusted.examination import Terms
+from cs_grader.trusted.submissions import Submission
+from cs_grader.trusted.tiers import choose_tier
 
 ATTENTION = "scaled_dot_product_attention"
 HONEST = """

@@ -21,14 +21,14 @@ import mixed_batch
 import pytest
 from zoo import animal as zoo_animal
 
-from cs_grader.inside.processes import descendants
-from cs_grader.outside import archives, batch, examination, examiner, verdict
-from cs_grader.outside.connection import time_is_up
-from cs_grader.outside.examination import Examination, Terms, check_tests, rubric_of
-from cs_grader.outside.hidden import name_of_secret
-from cs_grader.outside.submissions import Submission
-from cs_grader.outside.tiers import TIERS, choose_tier
 from cs_grader.result import Result
+from cs_grader.sandbox.processes import descendants
+from cs_grader.trusted import archives, batch, examination, examiner, verdict
+from cs_grader.trusted.connection import time_is_up
+from cs_grader.trusted.examination import Examination, Terms, check_tests, rubric_of
+from cs_grader.trusted.hidden import name_of_secret
+from cs_grader.trusted.submissions import Submission
+from cs_grader.trusted.tiers import TIERS, choose_tier
 
 ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "tests"

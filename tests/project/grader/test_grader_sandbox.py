@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hostile import ADAPTERS, TIERS, act, ask, connected, silu, staged
 
-from cs_grader.inside import wire
-from cs_grader.inside.wire import WireError
-from cs_grader.inside.worker import Server
-from cs_grader.outside import sandbox, tiers, watch
-from cs_grader.outside.connection import Connection, answer_of, time_is_up
-from cs_grader.outside.copying import own_names
+from cs_grader.sandbox import wire
+from cs_grader.sandbox.wire import WireError
+from cs_grader.sandbox.worker import Server
+from cs_grader.trusted import sandbox, tiers, watch
+from cs_grader.trusted.connection import Connection, answer_of, time_is_up
+from cs_grader.trusted.copying import own_names
 
 NOTHING = np.zeros(0, np.uint8)
 
@@ -85,7 +85,7 @@ def test_an_exception_comes_as_words(connection, action, kind, text):
 
 
 def test_an_endless_loop_ends(connection, monkeypatch):
-    monkeypatch.setattr("cs_grader.outside.connection.DEFAULT_CPU_S", 3)
+    monkeypatch.setattr("cs_grader.trusted.connection.DEFAULT_CPU_S", 3)
     answer = act(connection, 5)
     assert answer.text == "over 3 s of CPU"
     assert silu(connection).ended == "returned"
@@ -183,7 +183,7 @@ def test_an_alarm_while_an_answer_is_awaited_puts_no_answer_in_the_place_of_anot
         connection._end()
 
     with monkeypatch.context() as patch:
-        patch.setattr("cs_grader.outside.connection.wire.receive", alarm)
+        patch.setattr("cs_grader.trusted.connection.wire.receive", alarm)
         with pytest.raises(KeyboardInterrupt):
             act(connection, 24)
     assert connection.channel is None
@@ -192,7 +192,7 @@ def test_an_alarm_while_an_answer_is_awaited_puts_no_answer_in_the_place_of_anot
 
 
 def test_a_probe_that_begins_in_time_may_not_go_on_for_long_after_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("cs_grader.outside.connection.OVERTIME_S", 1)
+    monkeypatch.setattr("cs_grader.trusted.connection.OVERTIME_S", 1)
     stage = staged(tmp_path)
     limits = sandbox.Limits(idle_s=60)
     more = {"own_names": own_names(stage.submission)}

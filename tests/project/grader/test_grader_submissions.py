@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cs_grader.inside.workplace import remove
-from cs_grader.outside import archives, batch, clean_copy
-from cs_grader.outside.clean_copy import RefusedError
-from cs_grader.outside.copying import copy_submission, own_names, python_files
-from cs_grader.outside.submissions import find_submissions, name_of, passed_over
+from cs_grader.sandbox.workplace import remove
+from cs_grader.trusted import archives, batch, clean_copy
+from cs_grader.trusted.clean_copy import RefusedError
+from cs_grader.trusted.copying import copy_submission, own_names, python_files
+from cs_grader.trusted.submissions import find_submissions, name_of, passed_over
 
 FILES = {"tests/adapters.py": "import lm\n", "src/lm/__init__.py": "x = 1\n", "notes.txt": "hello"}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hostile import TESTS, TIERS, act, connected, silu
 
-from cs_grader.inside.processes import descendants
-from cs_grader.outside import sandbox, tiers
-from cs_grader.outside.sandbox import Stage, set_the_stage
+from cs_grader.sandbox.processes import descendants
+from cs_grader.trusted import sandbox, tiers
+from cs_grader.trusted.sandbox import Stage, set_the_stage
 
 
 @pytest.fixture(scope="module", params=TIERS)

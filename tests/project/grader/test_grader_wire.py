@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
 
-from cs_grader.inside import wire
-from cs_grader.inside.wire import MAGIC, PREFIX, WireError, decode, encode
+from cs_grader.sandbox import wire
+from cs_grader.sandbox.wire import MAGIC, PREFIX, WireError, decode, encode
 
 KEYS = st.one_of(st.integers(1 - 2**60, 2**60 - 1), st.text(), st.binary())
 ARRAYS = stnp.arrays(

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from probes import model, text, training
 
-from cs_grader.inside.absent import Absent, AbsentModule, refuse, stand_in_for
-from cs_grader.inside.inputs import Inputs
-from cs_grader.inside.observers import Observers
-from cs_grader.inside.processes import memory_of
-from cs_grader.outside import sandbox
-from cs_grader.outside.sandbox import empty_shared_memory, own_uid
-from cs_grader.outside.unchanged import add_changes, num_bytes, placed
+from cs_grader.sandbox.absent import Absent, AbsentModule, refuse, stand_in_for
+from cs_grader.sandbox.inputs import Inputs
+from cs_grader.sandbox.observers import Observers
+from cs_grader.sandbox.processes import memory_of
+from cs_grader.trusted import sandbox
+from cs_grader.trusted.sandbox import empty_shared_memory, own_uid
+from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
 
 ASK_FOR_HUGE_PAGES = """
 from pathlib import Path
-from cs_grader.inside.forking import HUGE_PAGE, use_huge_pages
+from cs_grader.sandbox.forking import HUGE_PAGE, use_huge_pages
 
 def in_huge_pages():
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
@@ -109,7 +109,7 @@ def test_code_of_a_probe_is_watched(monkeypatch):
 
 READY_MADE = """
 import sys
-from cs_grader.inside import audit
+from cs_grader.sandbox import audit
 audit.listen(audit.Folders("/none", "/none", ()), lambda *_: None, {package})
 try:
     {load}
@@ -160,7 +160,7 @@ def test_a_process_that_closes_itself_to_others_still_holds_its_memory(monkeypat
 def test_no_two_graders_have_the_same_user():
     """Each would kill what the other's submission runs."""
     mine = own_uid()
-    claim = "from cs_grader.outside import sandbox\n"
+    claim = "from cs_grader.trusted import sandbox\n"
     claim += f"sandbox.os.getpid = lambda: {mine - sandbox.FIRST_UID}\nprint(sandbox.own_uid())"
     other = subprocess.run(
         [sys.executable, "-c", claim], capture_output=True, text=True, check=True

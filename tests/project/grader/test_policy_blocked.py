@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from policy_routes import HONEST, MORE_ROUTES, ROOT, ROUTES
 
-from cs_grader.inside.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
+from cs_grader.sandbox.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each route runs in a fork")
 
@@ -22,7 +22,7 @@ def f():
         return x * torch.sigmoid(x)
 """
 EXCUSED = """
-from cs_grader.inside import blocked
+from cs_grader.sandbox import blocked
 blocked.forbid("silu", print, excused=["silu"])
 def f():
     return F.silu(x)
@@ -48,7 +48,7 @@ def expression(text):
 
 EMPTIED = """
 import gc
-from cs_grader.inside import blocked
+from cs_grader.sandbox import blocked
 for value in list(vars(blocked).values()):
     if isinstance(value, list | dict) and value is not vars(blocked)["__builtins__"]:
         value.clear()
@@ -71,7 +71,7 @@ OTHERS = {
     "swallowed": ("silu", SWALLOWED),
     "no such problem": (
         "silu",
-        "from cs_grader.inside import blocked\nblocked.forbid('nothing', print)",
+        "from cs_grader.sandbox import blocked\nblocked.forbid('nothing', print)",
     ),
     "excused": ("checkpointing", EXCUSED),
 }
@@ -155,7 +155,7 @@ def test_every_operator_is_one_of_this_version_of_pytorch():
 def test_what_was_forbidden_can_be_allowed_again():
     code = """
 import torch
-from cs_grader.inside.blocked import ForbiddenOperator, forbid
+from cs_grader.sandbox.blocked import ForbiddenOperator, forbid
 x, norm = torch.ones(2, 2), torch.nn.utils.clip_grad_norm_
 CALLS = {
     "softmax": lambda: x.softmax(-1),

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cs_grader.inside.forbidden import KERNELS
-from cs_grader.inside.ledger import Entry
-from cs_grader.policy import apart
-from cs_grader.policy.apart import check_apart
-from cs_grader.policy.check import check_source
-from cs_grader.policy.copies import copies, originals, passages
-from cs_grader.policy.findings import findings
-from cs_grader.policy.rules import group_of
+from cs_grader.rules import apart
+from cs_grader.rules.apart import check_apart
+from cs_grader.rules.check import check_source
+from cs_grader.rules.copies import copies, originals, passages
+from cs_grader.rules.findings import findings
+from cs_grader.rules.names import group_of
+from cs_grader.sandbox.forbidden import KERNELS
+from cs_grader.sandbox.ledger import Entry
 
 ROOT = Path(__file__).parents[3]
 RUBRIC = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
@@ -186,7 +186,7 @@ def test_tokenizer_of_another_package_is_named_where_an_adapter_leads_to_it():
         ("import pkgutil\npkgutil.resolve_name('tik' + 'token')", "pkgutil.resolve_name"),
         ("from importlib.machinery import SourceFileLoader as L\nL('x', 'x.txt')",
          "importlib.machinery.SourceFileLoader"),
-        ("from cs_grader.inside import blocked\nblocked._CALLS", "cs_grader.inside.blocked._CALLS"),
+        ("from cs_grader.sandbox import blocked as b\nb._C", "cs_grader.sandbox.blocked._C"),
         ("import torch\ntorch._decomp.decompositions", "torch._decomp.decompositions"),
         ("from torch.utils.cpp_extension import load_inline as l\nl()",
          "torch.utils.cpp_extension.load_inline"),
@@ -401,7 +401,7 @@ def test_reference_passes_its_own_policy():
 
 def check(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "cs_grader.policy", *map(str, arguments)],
+        [sys.executable, "-m", "cs_grader.rules", *map(str, arguments)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -416,7 +416,7 @@ def test_library_follows_the_rule_but_for_kernels_and_microscope():
     finished = check("cs_basics", *exempt)
     assert (finished.returncode, finished.stderr) == (0, "")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
-    command = " ".join(makefile.partition("-m cs_grader.policy ")[2].partition("\n")[0].split())
+    command = " ".join(makefile.partition("-m cs_grader.rules ")[2].partition("\n")[0].split())
     assert command == " ".join(["cs_basics", *exempt])
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cs_grader.inside.blocked import ForbiddenOperator, Undo, forbid
-from cs_grader.inside.forbidden import OWN
-from cs_grader.policy.check import Policy, check_source
-from cs_grader.policy.rules import group_of
 from cs_grader.result import Finding
+from cs_grader.rules.check import Policy, check_source
+from cs_grader.rules.names import group_of
+from cs_grader.sandbox.blocked import ForbiddenOperator, Undo, forbid
+from cs_grader.sandbox.forbidden import OWN
 
 ROOT = Path(__file__).parent
 NOT_HANDED_IN = ("cs_grader", "given", "scripts")
