@@ -17,15 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
-import mixed_batch
 import pytest
-from zoo import animal as zoo_animal
 
 from cs_grader.result import Result
 from cs_grader.sandbox.processes import descendants
 from cs_grader.trusted import archives, batch, examination, examiner, verdict
 from cs_grader.trusted.connection import time_is_up
-from cs_grader.trusted.examination import Examination, Terms, check_tests, rubric_of
+from cs_grader.trusted.examination import Examination, Terms, check_tests
 from cs_grader.trusted.hidden import name_of_secret
 from cs_grader.trusted.submissions import Submission
 from cs_grader.trusted.tiers import TIERS, choose_tier
@@ -463,10 +461,6 @@ def test_the_examination_needs_torch_for_probes_only():
             assert not re.search(r"^\s*(import|from) torch\b", text, re.MULTILINE), path.name
 
 
-def test_points_come_from_the_rubric():
-    assert sum(entry["points"] for entry in rubric_of(TESTS).values()) == 100
-
-
 def test_ctrl_c_ends_at_once_and_leaves_no_working_folder(class_folder, tmp_path):
     running = subprocess.Popen(
         command(class_folder, "--out", tmp_path / "out", *OPTIONS),
@@ -509,29 +503,6 @@ def test_remains_that_another_grader_removes_at_the_same_time_are_no_error(monke
     monkeypatch.setattr(batch, "_is_running", ended)
     batch.remove_remains()
     assert not folder.exists()
-
-
-def test_a_mixed_batch_begins_alike_whatever_its_size(tmp_path):
-    for size in (6, 10):
-        for number in range(size):
-            mixed_batch.hand_in(number, tmp_path / str(size))
-    few, more = (tmp_path / size for size in ("6", "10"))
-    assert [path.name for path in sorted(few.iterdir())][4:] == ["004-wrong", "005-right"]
-    changed = few / "001-wrong" / "student_lm"
-    assert any(
-        (changed / file).read_text() != (few / "000-right" / "student_lm" / file).read_text()
-        for file, _, _ in mixed_batch.MISTAKES
-    )
-    for path in few.rglob("*.py"):
-        assert path.read_bytes() == (more / path.relative_to(few)).read_bytes()
-    assert (more / "009-damaged.zip").is_file()
-    assert len(list(more.iterdir())) == 10
-
-
-def test_every_mistake_of_a_mixed_batch_is_in_the_reference():
-    texts = zoo_animal.reference()
-    for file, ours, _ in mixed_batch.MISTAKES:
-        assert texts[f"{zoo_animal.PACKAGE}/{file}"].count(ours) == 1, ours
 
 
 def test_a_full_disk_ends_the_batch_with_a_sentence(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from policy_routes import HONEST, MORE_ROUTES, ROOT, ROUTES
 
-from cs_grader.sandbox.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
+from cs_grader.sandbox.forbidden import FORBIDDEN, KERNELS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each route runs in a fork")
 
@@ -121,22 +121,9 @@ def test_excused_group_is_not_blocked(answers):
     assert answers["excused"] == ["", []]
 
 
-def test_unknown_problem_is_refused(answers):
-    error, _ = answers["no such problem"]
-    assert error.startswith("ValueError: problem 'nothing' is unknown: one of train_bpe, ")
-
-
 def test_problems_are_those_of_the_rubric_in_its_order():
     rubric = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
     assert list(FORBIDDEN) == list(rubric)
-
-
-def test_every_group_has_operators_or_is_a_package():
-    groups = {group for groups in FORBIDDEN.values() for group in groups}
-    assert groups == set(KERNELS) == set(FUNCTIONS)
-    assert [group for group in groups if not KERNELS[group] and not FUNCTIONS[group]] == [
-        "tokenizers"
-    ]
 
 
 def test_every_operator_is_one_of_this_version_of_pytorch():
