@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cs_grader.result import Finding
-from cs_grader.rules.check import for_review, forbidden_finding, suspicions, unlisted
+from cs_grader.rules.check import finding, forbidden_finding, suspicions, unlisted
 from cs_grader.rules.names import group_of, is_within
 from cs_grader.rules.references import read_source
 
@@ -44,8 +44,8 @@ def main(arguments: list[str]) -> int:
     if not files:
         parser.error(f"{folder} holds no Python file")
     findings = check_library(files)
-    for finding in findings:
-        sys.stderr.write(f"{finding.file}:{finding.line}: {finding.message}\n")
+    for one in findings:
+        sys.stderr.write(f"{one.file}:{one.line}: {one.message}\n")
     return 1 if findings else 0
 
 
@@ -60,7 +60,7 @@ def check_library(files: Mapping[str, str]) -> list[Finding]:
             if group_of(mention.name)
         ]
         findings += [
-            for_review("", name, unit, line, words)
+            finding("", name, unit.module.file, line, words)
             for name, line, words in [*suspicions(unit), *unlisted(unit)]
             # A library may run git; a submission's solution has no reason to run anything.
             if not is_within(name, ("subprocess",))

@@ -45,15 +45,8 @@ def check_source(files: Mapping[str, str], adapters: Mapping[str, Sequence[str]]
 
 def unreadable(reason: str) -> Policy:
     """What is known of a source that cannot be read: a person has to look."""
-    finding = Finding(
-        problem="",
-        rule="needs review",
-        operator="",
-        file=ADAPTERS_FILE,
-        line=0,
-        message=f"not read for forbidden operators: {reason}",
-    )
-    return Policy(review=(finding,))
+    words = f"not read for forbidden operators: {reason}"
+    return Policy(review=(finding("", "", ADAPTERS_FILE, 0, words),))
 
 
 def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
@@ -81,13 +74,16 @@ def _mentions(units: Iterable[Unit]) -> Iterator[Mention]:
 
 def forbidden_finding(problem: str, mention: Mention) -> Finding:
     """Report the use of a forbidden operator."""
+    words = f"{mention.name} is not allowed in this problem: write it yourself"
+    return finding(problem, mention.name, mention.file, mention.line, words, "forbidden")
+
+
+def finding(
+    problem: str, operator: str, file: str, line: int, message: str, rule: str = "needs review"
+) -> Finding:
+    """Report something that a person has to look at, unless there is another rule for it."""
     return Finding(
-        problem=problem,
-        rule="forbidden",
-        operator=mention.name,
-        file=mention.file,
-        line=mention.line,
-        message=f"{mention.name} is not allowed in this problem: write it yourself",
+        problem=problem, rule=rule, operator=operator, file=file, line=line, message=message
     )
 
 
@@ -104,32 +100,14 @@ def _review(source: Source, reached: Mapping[str, Sequence[Unit]]) -> Iterator[F
             for name, line, words in [*suspicions(unit), *unexpected]:
                 if (module.file, line, name) not in said:
                     said.add((module.file, line, name))
-                    yield for_review(problem, name, unit, line, words)
+                    yield finding(problem, name, module.file, line, words)
 
 
 def _copies(source: Source) -> Iterator[Finding]:
     imported = {module.file: module.text for module in source.imported(ADAPTERS_FILE)}
     for copy in copies(imported):
-        yield Finding(
-            problem="",
-            rule="needs review",
-            operator=copy.original,
-            file=copy.file,
-            line=copy.line,
-            message=f"these lines are those of {copy.original}",
-        )
-
-
-def for_review(problem: str, name: str, unit: Unit, line: int, words: str) -> Finding:
-    """Report something that a person has to look at."""
-    return Finding(
-        problem=problem,
-        rule="needs review",
-        operator=name,
-        file=unit.module.file,
-        line=line,
-        message=words,
-    )
+        words = f"these lines are those of {copy.original}"
+        yield finding("", copy.original, copy.file, copy.line, words)
 
 
 def suspicions(unit: Unit) -> Iterator[tuple[str, int, str]]:

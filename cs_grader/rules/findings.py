@@ -1,16 +1,17 @@
 """After the examination: what was done and what the source names, as one list of findings."""
 
+import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
 from cs_grader.result import Finding
-from cs_grader.rules.check import ADAPTERS_FILE, Policy
+from cs_grader.rules.check import ADAPTERS_FILE, Policy, finding
 from cs_grader.rules.names import group_of
 from cs_grader.sandbox.audit import IMPORTS, MADE_HERE, PICKLED
 from cs_grader.sandbox.forbidden import FORBIDDEN
 from cs_grader.sandbox.ledger import Entry
 from cs_grader.sandbox.refused import COMPILED, REFUSED
 
-REVIEW, FORBID = "needs review", "forbidden"
+NEVER_CALLED = "is named here, but was not called in the examination"
 WORDS = {
     COMPILED: "compiled code that was written here was to be loaded, and was refused",
     MADE_HERE: "code ran that is not in a Python file of the submission as handed in",
@@ -38,7 +39,7 @@ def findings(
     # One problem may name an operator, and another call it.
     places = {(one.file, group_of(one.operator)) for one in called}
     named = [
-        _about(one.problem, one, "is named here, but was not called in the examination")
+        dataclasses.replace(one, rule="needs review", message=f"{one.operator} {NEVER_CALLED}")
         for one in policy.named
         if one.problem in examined and (one.file, group_of(one.operator)) not in places
     ]
@@ -53,10 +54,12 @@ def _called(problem: str, call: Entry, policy: Policy, is_costly: bool) -> Findi
     mine = [one for one in policy.named if one.problem == problem]
     here = next((one for one in mine if group_of(one.operator) == group_of(call.what)), None)
     file, line = (call.file, call.line) if call.file or not here else (here.file, here.line)
-    one = Finding(problem=problem, rule="", operator=call.what, file=file, line=line, message="")
-    if is_costly:
-        return _about(problem, one, "is not allowed in this problem: write it yourself", FORBID)
-    return _about(problem, one, "was called, was blocked, and the code went on without it")
+    rule, words = (
+        ("forbidden", "is not allowed in this problem: write it yourself")
+        if is_costly
+        else ("needs review", "was called, was blocked, and the code went on without it")
+    )
+    return finding(problem, call.what, file, line, f"{call.what} {words}", rule)
 
 
 def _noticed(notes: Sequence[tuple[str, Entry]], reviewed: Sequence[Finding]) -> Iterator[Finding]:
@@ -69,14 +72,8 @@ def _noticed(notes: Sequence[tuple[str, Entry]], reviewed: Sequence[Finding]) ->
         place = (*about, entry.file, entry.line)
         if entry.kind != "forbidden" and place not in said:
             said.add(place)
-            yield Finding(
-                problem=problem,
-                rule=REVIEW,
-                operator=entry.what,
-                file=entry.file or ADAPTERS_FILE,
-                line=entry.line,
-                message=_words(entry),
-            )
+            file = entry.file or ADAPTERS_FILE
+            yield finding(problem, entry.what, file, entry.line, _words(entry))
 
 
 def _words(entry: Entry) -> str:
@@ -87,14 +84,3 @@ def _words(entry: Entry) -> str:
     if entry.what in REFUSED and entry.what != COMPILED:
         return f"{entry.what} was asked for, and refused"
     return WORDS.get(entry.what, f"{entry.what} reaches into other code")
-
-
-def _about(problem: str, one: Finding, words: str, rule: str = REVIEW) -> Finding:
-    return Finding(
-        problem=problem,
-        rule=rule,
-        operator=one.operator,
-        file=one.file,
-        line=one.line,
-        message=f"{one.operator} {words}",
-    )

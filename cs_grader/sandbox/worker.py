@@ -58,17 +58,14 @@ ONE_YEAR_S = 3e7
 IMPORT_CPU_S = 20
 SWEEP_S = 10
 MOST_ABSENT = 12
-# What PyTorch imports at the first gradient, and at the first optimizer or tensor on "meta". In
-# each run anew that would take up to a second.
-GRADIENTS, THE_REST = "torch.fx.experimental.symbolic_shapes", "torch._dynamo"
+# What PyTorch imports at the first gradient, and at the first optimizer or tensor on "meta", which
+# would take up to a second in each run. And what most submissions import.
+BEFOREHAND = (
+    *("torch.fx.experimental.symbolic_shapes", "torch._dynamo"),
+    *("einops", "jaxtyping", "regex", "scipy.special"),
+)
 # What torch.compile imports, which a submission may call while it is imported.
 COMPILER = "torch._inductor.compile_fx"
-SLOW_IMPORTS = {
-    "probes.model": GRADIENTS,
-    "probes.modules": THE_REST,
-    "probes.devices": THE_REST,
-    "probes.training": THE_REST,
-}
 
 
 class Host(NamedTuple):
@@ -94,8 +91,8 @@ class Server:
         """Leads to the process that runs probes, which the grader knows by the number `process`."""
         self.process = 0
         self.absent: list[dict[str, Any]] = []
-        self.slow_imports: set[str] = set()
-        """What each host would import anew at a cost of seconds."""
+        self.is_compiled = False
+        """Whether the submission imports COMPILER, which each host would do anew."""
         self.failure: wire.Plain = None
         """What an import of the submission ended with, if it fails whatever the problem."""
         self.has_crashed_before = False
@@ -110,7 +107,6 @@ class Server:
                 return
             if request["process"] != self.process:
                 self.end_run()
-            self.preload(request)
             answer = self.start(fence_of(request)) or self.run(request, payload)
             if isinstance(answer, dict):
                 answer = wire.encode(answer | {"absent": self.absent})
@@ -133,18 +129,6 @@ class Server:
         """Wait for the grader."""
         return wire.receive(self.channel, NOW() + ONE_YEAR_S)
 
-    def preload(self, request: Mapping[str, Any]) -> None:
-        """Import what each run would otherwise import anew."""
-        module = SLOW_IMPORTS.get(request["module"])
-        if module is not None and module not in sys.modules:
-            self.end_host()
-            self.slow_imports.add(module)
-        if self.host is None or self.host.fence != fence_of(request):
-            for module in self.slow_imports - set(sys.modules):
-                importlib.import_module(module)
-                prepare_to_fork()
-                use_huge_pages()
-
     # --- importing the submission ---
 
     def start(self, fence: Fence) -> wire.Plain:
@@ -154,6 +138,10 @@ class Server:
         if self.host is not None and self.host.fence == fence:
             return None
         self.end_host()
+        if self.is_compiled and COMPILER not in sys.modules:
+            importlib.import_module(COMPILER)
+            prepare_to_fork()
+            use_huge_pages()
         while True:
             self.workplace.renew()
             outcome = self.import_in_host(fence)
@@ -195,8 +183,7 @@ class Server:
                 if answer is not None:
                     outcome = wire.decode(answer)
                     if isinstance(outcome, dict) and outcome.get("ended") in ("imported", "raised"):
-                        if outcome.get("has_compiled"):
-                            self.slow_imports.add(COMPILER)
+                        self.is_compiled |= bool(outcome.get("has_compiled"))
                         return outcome | {"during_import": True}
                 how = self.ending_of_host(IMPORT_CPU_S)
             except (wire.WireError, OSError) as error:
@@ -341,8 +328,7 @@ def main() -> None:
     for file in sorted(Path(settings.examination, "probes").glob("*.py")):
         if "__main__" not in file.read_text(encoding="utf-8"):
             importlib.import_module(f"probes.{file.stem}")
-    # What most submissions import: once here instead of once for each problem.
-    for name in ("einops", "jaxtyping", "regex", "scipy.special"):
+    for name in BEFOREHAND:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     shared = Shared(Ledger(), Inputs())
