@@ -30,7 +30,7 @@ check: rules
 	$(BIN)/python scripts/size.py
 
 rules: $(INSTALLED)
-	$(BIN)/python -m cs_grader.policy cs_basics --except cs_basics/fast/native \
+	$(BIN)/python -m cs_grader.rules cs_basics --except cs_basics/fast/native \
 		--except cs_basics/study/microscope
 
 lab: $(INSTALLED)

@@ -14,12 +14,11 @@ from typing import Any
 from cs_grader.outputs.gradescope import results_json
 from cs_grader.outputs.markdown import markdown
 from cs_grader.outputs.reading import Reader
-from cs_grader.outside.grading import mark
-from cs_grader.outside.marking import Marking
-from cs_grader.outside.sandbox import Limits
-from cs_grader.outside.terms import Terms, rubric_of
-from cs_grader.outside.tiers import choose_tier
 from cs_grader.result import Result, write_atomically
+from cs_grader.trusted.examination import Examination, Terms, rubric_of
+from cs_grader.trusted.sandbox import Limits
+from cs_grader.trusted.tiers import choose_tier
+from cs_grader.trusted.verdict import result_of
 
 WRITE_INTERVAL_S = 5.0
 # Memory that the marking itself and PyTorch, without a submission, take in a small container.
@@ -39,11 +38,11 @@ class Report:
         self.path = path
         self.options = options
         self.written_at = -WRITE_INTERVAL_S
-        self.marking: Marking | None = None
+        self.one: Examination | None = None
 
-    def on_item(self, marking: Marking) -> None:
+    def on_item(self, one: Examination) -> None:
         """Write what is known so far, now and then."""
-        self.marking = marking
+        self.one = one
         now = time.monotonic()
         if now - self.written_at >= WRITE_INTERVAL_S:
             self.written_at = now
@@ -57,13 +56,13 @@ class Report:
 
     def write_so_far(self, reason: str) -> None:
         """Write the points earned until now and say that they are not all."""
-        if self.marking is None:
+        if self.one is None:
             results = {"score": 0, "output": reason, "stdout_visibility": "hidden", "tests": []}
             write_atomically(self.path, json.dumps(results) + "\n")
             return
-        done = f"{len(self.marking.rows)} of {len(self.marking.plan)} checks were made"
+        done = f"{len(self.one.rows)} of {len(self.one.plan)} checks were made"
         unfinished = f"{reason} {done}; what was not checked counts as not passed."
-        self.write(self.marking.result(), unfinished)
+        self.write(result_of(self.one), unfinished)
 
 
 def main(base: Path) -> None:
@@ -73,7 +72,9 @@ def main(base: Path) -> None:
     report = Report(base / "results" / "results.json", options)
     try:
         terms = terms_of(source / "tests", options)
-        result = mark("submission", base / "submission", terms, report.on_item)
+        one = Examination("submission", terms, report.on_item)
+        one.run(base / "submission")
+        result = result_of(one)
     except Exception as error:  # Whatever it is: a student gets a report.
         sys.stdout.write(f"not marked: {error}\n")
         report.write_so_far(FAILED)

@@ -1,6 +1,6 @@
 """Verifies the entries of a contest in bits per byte, and believes nothing that an entry says.
 
-Read it in this order. What runs behind the wall is inside/launch.py and inside/entry_model.py.
+Read it in this order. What runs behind the wall is sandbox/launch.py and sandbox/entry_model.py.
 
     entry.py        what is handed in: entry.toml, a run folder, changed code; its clean copy
     refusal.py      why an entry is refused, and values that are computed once

@@ -21,13 +21,13 @@ import numpy.typing as npt
 from cs_grader.entries import wall
 from cs_grader.entries.refusal import RefusedError, once
 from cs_grader.entries.run_files import Ids, RunFiles
-from cs_grader.outside.stage import Stage
 from cs_grader.result import printable
+from cs_grader.trusted.sandbox import Stage
 
 ANSWERS_S = 600.0
 """Seconds for all answers of a process together: ten-minute models need two minutes. Not without
 end, since code could train on meanwhile."""
-PROGRAM = "cs_grader/inside/entry_model.py"
+PROGRAM = "cs_grader/sandbox/entry_model.py"
 SHOWN = (
     "config.json",
     "tokenizer/vocab.json",

@@ -1,6 +1,6 @@
 """Starts a program of an entry behind the wall that submissions are graded behind.
 
-The wall itself is outside/sandbox.py: no network, no file but libraries and one folder, another
+The wall itself is trusted/sandbox.py: no network, no file but libraries and one folder, another
 user. A training differs from a submission in what it needs: threads, a compiler, a folder to write.
 """
 
@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from cs_grader.inside import confine
-from cs_grader.outside import sandbox
-from cs_grader.outside.stage import Stage, copy_inside
+from cs_grader.sandbox import confine
+from cs_grader.trusted import sandbox
+from cs_grader.trusted.sandbox import Stage, copy_inside
 
 LIMITS = sandbox.Limits(
     memory_bytes=8 * 2**30, file_bytes=2 * 2**30, scratch_bytes=2 * 2**30, processes=256
@@ -87,7 +87,7 @@ def running(
         "file_bytes": LIMITS.file_bytes,
         "may_start_programs": is_training,
     }
-    python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/cs_grader/inside/launch.py"]
+    python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/cs_grader/sandbox/launch.py"]
     command = sandbox.wall(tier, stage, LIMITS)
     variables = {
         "OMP_NUM_THREADS": str(threads),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cs_grader.inside.processes import descendants, memory_of
+from cs_grader.sandbox.processes import descendants, memory_of
 
 
 class Row(NamedTuple):

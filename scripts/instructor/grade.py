@@ -20,14 +20,13 @@ from cli import print_result, progress_printer, run
 
 from cs_grader.outputs.cluster_names import ClusterName, read_names
 from cs_grader.outputs.reading import shown_points
-from cs_grader.outside import batch
-from cs_grader.outside.batch import Graded
-from cs_grader.outside.hidden import check_secret, new_secret
-from cs_grader.outside.marking import Marking
-from cs_grader.outside.submissions import Submission, find_submissions, passed_over
-from cs_grader.outside.terms import Terms, check_tests, rubric_of
-from cs_grader.outside.tiers import choose_tier
 from cs_grader.result import printable
+from cs_grader.trusted import batch
+from cs_grader.trusted.batch import Graded
+from cs_grader.trusted.examination import Examination, Terms, check_tests, rubric_of
+from cs_grader.trusted.hidden import check_secret, new_secret
+from cs_grader.trusted.submissions import Submission, find_submissions, passed_over
+from cs_grader.trusted.tiers import choose_tier
 
 
 def main(
@@ -86,7 +85,7 @@ def main(
     names = read_names(out)
     if is_batch and (others := passed_over(submission)):
         told = printable(", ".join(others), 2_000)
-        print_result(f"not graded, neither folders nor archives: {told}")
+        print_result(f"not graded: {told}")
 
     def folder_of(one: Submission) -> Path:
         return out / one.name if is_batch else out
@@ -171,11 +170,11 @@ class Report:
         self.show = progress_printer()
         self.lock = threading.Lock()
 
-    def on_item(self, marking: Marking) -> None:
+    def on_item(self, one: Examination) -> None:
         """Take note of a check; several threads call this."""
         with self.lock:
-            self.each = max(self.each, len(marking.plan))
-            self.done[marking.name] = len(marking.rows)
+            self.each = max(self.each, len(one.plan))
+            self.done[one.name] = len(one.rows)
             self.show_progress()
 
     def on_graded(self, graded: Graded) -> None:

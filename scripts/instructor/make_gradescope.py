@@ -21,8 +21,8 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 from cli import check_can_write, run
 
 from cs_basics.run.atomic import write_atomically
-from cs_grader.outside.hidden import check_secret, new_secret
-from cs_grader.outside.terms import check_tests, rubric_of
+from cs_grader.trusted.examination import check_tests, rubric_of
+from cs_grader.trusted.hidden import check_secret, new_secret
 
 ROOT = Path(__file__).parents[2]
 CONTAINER = ROOT / "cs_grader" / "container"

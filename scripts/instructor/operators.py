@@ -1,8 +1,8 @@
-"""Collect which of PyTorch's operators right solutions call: cs_grader/inside/operators.toml.
+"""Collect which of PyTorch's operators right solutions call: cs_grader/sandbox/operators.toml.
 
 python scripts/instructor/operators.py [REPOSITORY ...]
 
-The grader reports all other operators to the instructor (cs_grader/inside/unlisted.py). Run this
+The grader reports all other operators to the instructor (cs_grader/sandbox/unlisted.py). Run this
 script again for another version of PyTorch, when the examination asks for something new, or to add
 honest repositories.
 """
@@ -20,7 +20,7 @@ from cli import run
 from cs_basics.run.atomic import write_atomically
 
 ROOT = Path(__file__).parents[2]
-LIST = ROOT / "cs_grader" / "inside" / "operators.toml"
+LIST = ROOT / "cs_grader" / "sandbox" / "operators.toml"
 PROGRAM = ROOT / "tests" / "project" / "grader" / "operator_calls.py"
 HEAD = """\
 # Operators of PyTorch that right solutions call, and in which problems: what the grader has nothing

@@ -38,7 +38,7 @@ from cs_grader.entries.entry import Entry, read_entry
 from cs_grader.entries.leaderboard import Verified, add
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.run_files import MAX_TEXT_BYTES, RunFiles
-from cs_grader.outside.tiers import why_not
+from cs_grader.trusted.tiers import why_not
 
 MAX_SEEDS = 11
 

@@ -7,7 +7,7 @@ import shutil
 import torch
 
 from cs_basics.fast.compilation import reason_not_to_compile
-from cs_grader.outside import tiers
+from cs_grader.trusted import tiers
 
 PACKAGES = {
     "g++": "g++",

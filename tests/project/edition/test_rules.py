@@ -47,7 +47,7 @@ def test_a_softmax_that_is_torchs_is_named_and_earns_what_the_grader_gives(cheat
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_the_rule_is_read_first_and_alone(cheated):
     finished = subprocess.run(
-        [sys.executable, "-m", "cs_grader.policy", "cs_basics"],
+        [sys.executable, "-m", "cs_grader.rules", "cs_basics"],
         cwd=cheated, env=plain_environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert finished.returncode == 1
@@ -56,5 +56,5 @@ def test_the_rule_is_read_first_and_alone(cheated):
         "write it yourself\n"
     )
     makefile = (cheated / "Makefile").read_text(encoding="utf-8")
-    assert "\nrules: $(INSTALLED)\n\t$(BIN)/python -m cs_grader.policy cs_basics\n" in makefile
+    assert "\nrules: $(INSTALLED)\n\t$(BIN)/python -m cs_grader.rules cs_basics\n" in makefile
     assert "\ncheck: rules\n" in makefile

@@ -8,8 +8,8 @@ import pytest
 import report
 from points import MAIN, claim_of, points
 
-from cs_grader.outside.marking import Marking
-from cs_grader.outside.terms import Terms, trivial_items
+from cs_grader.trusted.examination import Examination, Terms
+from cs_grader.trusted.verdict import result_of, trivial_items
 
 ENTRY = {"points": 10, "claims": {"streams": {"share": 0.2, "items": ["iterable"]}}}
 
@@ -95,7 +95,7 @@ def test_the_grader_gives_the_points_of_the_report():
     terms = Terms(
         tests=report.RUBRIC_FILE.parent, tier="process", secret="", problems=("tokenizer", "silu")
     )
-    marking = Marking(name="ada", terms=terms)
+    marking = Examination(name="ada", terms=terms)
     names = ["test_encode_x", "test_encode_iterable_y", "test_decode_z", "test_silu_w"]
     rows = [
         {
@@ -110,7 +110,7 @@ def test_the_grader_gives_the_points_of_the_report():
     marking.plan = [(False, row["problem"], row["item"]) for row in rows]
     for row in rows:
         marking.take({"row": row, "hidden": False, "seconds": 0.0})
-    for problem in marking.result().problems:
+    for problem in result_of(marking).problems:
         wanted = report.points_of(problem.problem, rows)
         assert 0 < wanted < problem.max_points
         assert problem.points == pytest.approx(wanted, abs=1e-6)

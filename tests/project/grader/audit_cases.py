@@ -171,7 +171,7 @@ def in_a_fork(name: str, folder: Path) -> list:
 
 
 def run(name: str, folder: Path, tell) -> None:
-    from cs_grader.inside import audit, unlisted
+    from cs_grader.sandbox import audit, unlisted
 
     submission = str(folder / "submission")
     os.chdir(submission)

@@ -20,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from cs_grader.inside import wire
+from cs_grader.sandbox import wire
 
 MAX_MORE_BYTES = 400 * 2**20
 MAX_S = 5.0

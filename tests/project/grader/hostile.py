@@ -1,5 +1,6 @@
 """Adapters that do what no submission should, a number for each action, and how to ask them."""
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cs_grader.outside import sandbox
-from cs_grader.outside.connection import Connection
-from cs_grader.outside.copying import own_names
-from cs_grader.outside.stage import Stage, set_the_stage
+from cs_grader.trusted import sandbox
+from cs_grader.trusted.connection import Connection
+from cs_grader.trusted.copying import own_names
+from cs_grader.trusted.sandbox import Stage, set_the_stage
 
+ITEMS = itertools.count(1)
 TESTS = Path(__file__).parents[2]
 TIERS = [pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")), "process"]
 
@@ -58,12 +60,13 @@ def leave_a_daemon(in_features):
     return in_features
 
 def bomb(in_features):
-    while True:
+    for number in range(1000):
         try:
             if os.fork() == 0:
                 time.sleep(60)
         except OSError:
-            return in_features
+            break
+    return torch.tensor([number])
 
 def hang(in_features):
     while True:
@@ -128,6 +131,13 @@ def stop_the_server(in_features):
     while True:
         time.sleep(1)
 
+def dawdle(in_features):
+    while True:
+        until = time.process_time() + 0.03
+        while time.process_time() < until:
+            pass
+        time.sleep(0.97)
+
 def drip(in_features):
     piece = b"csg1" + (10**6).to_bytes(4, "big") + bytes(4)
     while True:
@@ -165,6 +175,7 @@ def shout(in_features):
 
 PLACES = []
 ACTIONS = {
+    0: lambda in_features: in_features,
     1: lambda in_features: os._exit(0),
     2: lambda in_features: ctypes.string_at(0),
     3: lambda in_features: os.abort(),
@@ -197,6 +208,7 @@ ACTIONS = {
     30: hoard,
     31: share,
     32: begin_an_answer_and_hoard,
+    33: dawdle,
 }
 """
 
@@ -224,7 +236,7 @@ def connected(tier: str, folder: Path) -> Iterator[Connection]:
 
 def ask(connection, function, problem="embedding", probe="forward", **arguments):
     inputs = {"function": function, "arguments": arguments}
-    return connection.run(problem, "probes.model", probe, 1, inputs)
+    return connection.run(next(ITEMS), problem, "probes.model", probe, 1, inputs)
 
 
 def act(connection, action):

@@ -43,7 +43,7 @@ def main(whose: str) -> None:
 
 def recording(case, file):
     """The same case, which leaves in a file what it calls from the first adapter on."""
-    from cs_grader.inside import blocked, unlisted
+    from cs_grader.sandbox import blocked, unlisted
 
     @functools.cache
     def start():

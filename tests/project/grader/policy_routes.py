@@ -154,7 +154,7 @@ def scripted():
 def in_a_fork(problem: str, source: str, names: dict) -> list:
     reading, writing = os.pipe()
     if os.fork() == 0:
-        from cs_grader.inside import blocked
+        from cs_grader.sandbox import blocked
 
         seen: dict[tuple, None] = {}
         blocked.forbid(problem, lambda *call: seen.update({call: None}))

@@ -21,7 +21,7 @@ def main(titles) -> None:
     from bank.cases import load
     from bank.run import examine
 
-    from cs_grader.inside.forbidden import FORBIDDEN
+    from cs_grader.sandbox.forbidden import FORBIDDEN
 
     variants = [case for case in load() if case.title in titles and FORBIDDEN[case.problem]]
     with tempfile.NamedTemporaryFile("a+") as file:
@@ -34,7 +34,7 @@ def main(titles) -> None:
 
 def with_block(case, file):
     """The same case, blocked from the first call of an adapter on."""
-    from cs_grader.inside import blocked, unlisted
+    from cs_grader.sandbox import blocked, unlisted
 
     def note(operator, *place):
         with Path(file).open("a", encoding="utf-8") as notes:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from zoo.animal import ROOT, Animal, Expected, adapters_of, build
 
-from cs_grader.outside import batch
-from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms
-from cs_grader.outside.tiers import choose_tier
+from cs_grader.trusted import batch
+from cs_grader.trusted.examination import Terms
+from cs_grader.trusted.submissions import Submission
+from cs_grader.trusted.tiers import choose_tier
 
 SECRET = "the secret of the test of tables"
 LOOKING_UP = """

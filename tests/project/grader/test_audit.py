@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from audit_cases import ATTACKS, HONEST, module_of
 
-from cs_grader.inside import unlisted
-from cs_grader.inside.audit import KNOWN
+from cs_grader.sandbox import unlisted
+from cs_grader.sandbox.audit import KNOWN
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each case runs in a fork")
 

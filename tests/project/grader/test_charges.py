@@ -5,11 +5,12 @@ import os
 import pytest
 from zoo.animal import PACKAGE, ROOT, Animal, Expected, adapters_of, build
 
-from cs_grader.outside import batch
-from cs_grader.outside.charges import Charges
-from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms
-from cs_grader.outside.tiers import choose_tier
+from cs_grader.sandbox.ledger import Entry
+from cs_grader.trusted import batch, examiner
+from cs_grader.trusted.connection import Answer
+from cs_grader.trusted.examination import Terms
+from cs_grader.trusted.submissions import Submission
+from cs_grader.trusted.tiers import choose_tier
 
 ATTENTION = "scaled_dot_product_attention"
 HONEST = """
@@ -71,24 +72,23 @@ def test_operator_in_dead_code_of_an_early_problem_is_paid_for_where_it_is_calle
     assert (finding.rule, finding.problem) == ("forbidden", ATTENTION)
 
 
-def test_a_problem_has_paid_when_most_of_its_probes_were_stopped():
-    charges = Charges({"b": {"softmax": {"a"}}}, ["a", "b"])
-    assert charges.excused("b") == []
-    for is_stopped in (True, False):
-        charges.note("a", is_stopped)
-    assert charges.excused("b") == []
-    charges.note("a", True)
-    assert charges.excused("b") == ["softmax"]
-    assert charges.excused("a") == []
-
-
-def test_every_earlier_problem_has_to_have_paid():
-    charges = Charges({"c": {"softmax": {"a", "b"}}}, ["a", "b", "c"])
-    charges.note("a", True)
-    assert charges.excused("c") == []
-    charges.note("b", True)
-    assert charges.excused("c") == ["softmax"]
-
-
-def test_what_is_not_examined_counts_as_paid():
-    assert Charges({"b": {"softmax": {"a"}}}, ["b"]).excused("b") == ["softmax"]
+@pytest.mark.parametrize(
+    ("stopped", "excused"),
+    [
+        (["softmax"], {ATTENTION: ["softmax"], "softmax": []}),
+        (["softmax", None], {ATTENTION: []}),  # Most of its probes have to be stopped.
+        (["attention"], {ATTENTION: []}),  # A problem pays for what does its own work.
+        ([], {ATTENTION: []}),
+    ],
+)
+def test_an_operator_is_free_once_another_problem_has_paid_for_it(stopped, excused):
+    adapters = examiner.RemoteAdapters(None, lambda _: None, "")
+    adapters.problem = "softmax"
+    names = {"softmax": "torch.softmax", "attention": "torch.nn.MultiheadAttention"}
+    for group in stopped:
+        noted = (Entry("forbidden", names[group], "", 0),) if group else ()
+        kind = examiner.FORBIDDEN if group else ""
+        adapters.charge(Answer(ended="raised", kind=kind, noted=noted))
+    for problem, groups in excused.items():
+        adapters.problem = problem
+        assert adapters.excused() == groups

@@ -25,9 +25,9 @@ from cs_grader.outputs.markdown import markdown
 from cs_grader.outputs.reading import Reader
 from cs_grader.outputs.student_page import student_page
 from cs_grader.outputs.write import write_class, write_outputs
-from cs_grader.outside.connection import Frame
-from cs_grader.outside.examiner import Examiner, code_of
-from cs_grader.outside.marking import TEMPORARY
+from cs_grader.trusted.connection import Frame
+from cs_grader.trusted.examiner import Examiner, code_of
+from cs_grader.trusted.verdict import TEMPORARY
 
 VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
 FORMATS = {"text", "html", "simple_format", "md", "ansi"}
@@ -302,7 +302,7 @@ def test_a_traceback_opens_no_file_that_a_submission_names():
 
 
 def test_what_was_slow_on_public_inputs_leaves_hidden_ones_their_time(monkeypatch):
-    monkeypatch.setattr("cs_grader.outside.examiner.problem_of", lambda _: "train_bpe")
+    monkeypatch.setattr("cs_grader.trusted.examiner.problem_of", lambda _: "train_bpe")
     over_time = {"train_bpe": 2}
     adapters = SimpleNamespace(connection=SimpleNamespace(over_time=over_time))
     examiner = SimpleNamespace(

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cs_grader.inside.removal import remove
-from cs_grader.outside import archives, batch, clean_copy
-from cs_grader.outside.clean_copy import RefusedError
-from cs_grader.outside.copying import copy_submission, own_names, python_files
-from cs_grader.outside.submissions import find_submissions, name_of, passed_over
+from cs_grader.sandbox.workplace import remove
+from cs_grader.trusted import archives, batch, clean_copy
+from cs_grader.trusted.clean_copy import RefusedError
+from cs_grader.trusted.copying import copy_submission, own_names, python_files
+from cs_grader.trusted.submissions import find_submissions, name_of, passed_over
 
 FILES = {"tests/adapters.py": "import lm\n", "src/lm/__init__.py": "x = 1\n", "notes.txt": "hello"}
 
@@ -128,6 +128,19 @@ def test_a_link_or_device_in_a_zip_is_left_out(tmp_path, kind):
     copied = copy_submission(path, tmp_path / "copy")
     assert copied.left_out == ["tests/more.py: a link or a device"]
     assert copied_files(tmp_path / "copy") == set(FILES)
+
+
+def test_a_submission_that_is_a_link_or_a_pipe_is_one_that_cannot_be_read(tmp_path):
+    write(tmp_path / "in" / "ann")
+    (tmp_path / "in" / "bob").symlink_to(tmp_path / "in" / "ann")
+    os.mkfifo(tmp_path / "in" / "cyd.zip")
+    os.mkfifo(tmp_path / "in" / "notes")
+    found, _ = find_submissions(tmp_path / "in")
+    assert [one.name for one in found] == ["ann", "bob", "cyd"]
+    assert passed_over(tmp_path / "in") == ["notes"]
+    for one in found[1:]:
+        with pytest.raises(RefusedError, match="a link or a device: put the folder or the zip"):
+            copy_submission(one.source, tmp_path / "copy")
 
 
 def test_links_and_pipes_in_a_folder_are_left_out(tmp_path):

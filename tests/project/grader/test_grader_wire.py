@@ -1,7 +1,6 @@
 """What crosses the wall is what was sent, and anything else is refused."""
 
 import json
-import random
 import re
 import socket
 import struct
@@ -17,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
 
-from cs_grader.inside import wire
-from cs_grader.inside.wire import MAGIC, PREFIX, WireError, decode, encode
+from cs_grader.sandbox import wire
+from cs_grader.sandbox.wire import MAGIC, PREFIX, WireError, decode, encode
 
 KEYS = st.one_of(st.integers(1 - 2**60, 2**60 - 1), st.text(), st.binary())
 ARRAYS = stnp.arrays(
@@ -162,21 +161,6 @@ def frame(header, body=b""):
 def test_a_malformed_frame_is_refused(bad):
     with pytest.raises(WireError):
         decode(bad)
-
-
-def test_random_changes_of_a_frame_do_no_more_than_be_refused():
-    good = bytearray(encode({"values": np.arange(4.0), "names": ["a", b"b", None]}))
-    rng = random.Random(0)
-    refused = 0
-    for _ in range(500):
-        bad = bytearray(good)
-        for _ in range(rng.randint(1, 4)):
-            bad[rng.randrange(len(bad))] = rng.randrange(256)
-        try:
-            decode(bytes(bad))
-        except WireError:
-            refused += 1
-    assert refused > 100
 
 
 def test_no_frame_costs_much_memory_or_time():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cs_grader.outside import batch
+from cs_grader.trusted import batch
 
 ROOT = Path(__file__).parents[3]
 SECRET = "the secret words of this test"
@@ -92,7 +92,7 @@ def test_no_solution_is_in_the_zip(make):
     with zipfile.ZipFile(make()[0]) as archive:
         names = archive.namelist()
     assert "tests/rubric.toml" in names
-    assert "cs_grader/outside/marking.py" in names
+    assert "cs_grader/trusted/verdict.py" in names
     assert not [name for name in names if "cs_basics" in name or "project" in name]
     assert "tests/adapters.py" not in names
 

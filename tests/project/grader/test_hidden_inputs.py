@@ -9,10 +9,10 @@ import zlib
 import pytest
 from zoo.animal import ROOT
 
-from cs_grader.outside import batch, hidden
-from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms
-from cs_grader.outside.tiers import choose_tier
+from cs_grader.trusted import batch, hidden
+from cs_grader.trusted.examination import Terms
+from cs_grader.trusted.submissions import Submission
+from cs_grader.trusted.tiers import choose_tier
 
 SECRET = "a secret of more than 128 bits"
 KEY = hidden.key_for(SECRET, "ann", "0" * 64)

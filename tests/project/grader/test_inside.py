@@ -6,18 +6,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from probes import model, text, training
 
-from cs_grader.inside.absent import Absent, AbsentModule, stand_in_for
-from cs_grader.inside.observers import Observers
-from cs_grader.inside.processes import memory_of
-from cs_grader.outside import sandbox
-from cs_grader.outside.sandbox import empty_shared_memory, own_uid
+from cs_grader.sandbox.absent import Absent, AbsentModule, refuse, stand_in_for
+from cs_grader.sandbox.inputs import Inputs
+from cs_grader.sandbox.observers import Observers
+from cs_grader.sandbox.processes import memory_of
+from cs_grader.trusted import sandbox
+from cs_grader.trusted.sandbox import empty_shared_memory, own_uid
+from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
 
 ASK_FOR_HUGE_PAGES = """
 from pathlib import Path
-from cs_grader.inside.huge_pages import HUGE_PAGE, use_huge_pages
+from cs_grader.sandbox.forking import HUGE_PAGE, use_huge_pages
 
 def in_huge_pages():
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
@@ -54,6 +57,27 @@ def test_what_a_probe_works_with_is_watched_through_its_imports(monkeypatch, nam
     assert observers.replaced("probes.training") == f"probes.model.{name}"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "int64", "bool"])
+@pytest.mark.parametrize("strided", [(), ("x", "y")])
+def test_the_grader_knows_the_bytes_of_what_a_probe_places(monkeypatch, dtype, strided):
+    shared = Inputs()
+    monkeypatch.setattr(model, "placed", shared.place)
+    values = np.array([[1.00390625, -2.5, 0.0], [np.inf, 0.1, 3.0e-9]], np.float32)
+    given = {"x": values, "nested": {"y": values[0]}, "n": 3, "empty": values[:0]}
+    if dtype not in ("bfloat16", "float16", "float64"):
+        given = {"x": (values > 0).astype(dtype)}
+    dtypes = {"x": dtype} if dtype[0] in "bf" else {}
+    made = model.tensors(given, dtypes, strided)
+    tensors = placed("forward", {"arguments": given, "dtypes": dtypes, "strided": strided})
+    assert [one.name for one in tensors] == ["x", "y"][: len(tensors)]
+    report = {"changed": []}
+    add_changes(report, tensors, shared.look(num_bytes(tensors)).tobytes())
+    assert report == {"changed": []}
+    made["x"].fill_(1)
+    add_changes(report, tensors, shared.look(num_bytes(tensors)).tobytes())
+    assert report == {"changed": ["x"]}
+
+
 def test_a_method_that_is_replaced_is_noticed(monkeypatch):
     observers = Observers()
     monkeypatch.setattr(text.Counter, "__missing__", lambda *_: 0)
@@ -69,9 +93,10 @@ def test_a_stand_in_takes_the_place_of_a_package_that_is_installed(monkeypatch):
     stand_in_for(["colorsys"])
     assert not isinstance(importlib.import_module("colorsys"), AbsentModule)
     monkeypatch.delitem(sys.modules, "colorsys")
-    stand_in_for(["colorsys"], is_installed=True)
     monkeypatch.setattr(Absent, "is_importing", False)
-    with pytest.raises(ModuleNotFoundError, match="not installed here"):
+    monkeypatch.setattr(Absent, "refused", ())
+    refuse(["colorsys"], lambda name: pytest.fail(f"{name} is used"))
+    with pytest.raises(pytest.fail.Exception, match="colorsys is used"):
         importlib.import_module("color" + "sys").rgb_to_hsv(1, 1, 1)
 
 
@@ -84,7 +109,7 @@ def test_code_of_a_probe_is_watched(monkeypatch):
 
 READY_MADE = """
 import sys
-from cs_grader.inside import audit
+from cs_grader.sandbox import audit
 audit.listen(audit.Folders("/none", "/none", ()), lambda *_: None, {package})
 try:
     {load}
@@ -135,7 +160,7 @@ def test_a_process_that_closes_itself_to_others_still_holds_its_memory(monkeypat
 def test_no_two_graders_have_the_same_user():
     """Each would kill what the other's submission runs."""
     mine = own_uid()
-    claim = "from cs_grader.outside import sandbox\n"
+    claim = "from cs_grader.trusted import sandbox\n"
     claim += f"sandbox.os.getpid = lambda: {mine - sandbox.FIRST_UID}\nprint(sandbox.own_uid())"
     other = subprocess.run(
         [sys.executable, "-c", claim], capture_output=True, text=True, check=True

@@ -3,11 +3,11 @@
 import pytest
 from zoo.animal import ROOT, Animal, Expected, add_to_adapters, build
 
-from cs_grader.outside import sandbox
-from cs_grader.outside.connection import Connection
-from cs_grader.outside.copying import own_names
-from cs_grader.outside.stage import set_the_stage
-from cs_grader.outside.tiers import choose_tier
+from cs_grader.trusted import sandbox
+from cs_grader.trusted.connection import Connection
+from cs_grader.trusted.copying import own_names
+from cs_grader.trusted.sandbox import set_the_stage
+from cs_grader.trusted.tiers import choose_tier
 
 MEGABYTE = 2**20
 TOKENIZER = """

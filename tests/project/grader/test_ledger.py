@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from cs_grader.inside.ledger import COUNT, SIZE, Entry, Ledger
+from cs_grader.sandbox.ledger import COUNT, SIZE, Entry, Ledger
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the ledger is for forks")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from policy_routes import HONEST, MORE_ROUTES, ROOT, ROUTES
 
-from cs_grader.inside.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
+from cs_grader.sandbox.forbidden import FORBIDDEN, KERNELS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each route runs in a fork")
 
@@ -22,7 +22,7 @@ def f():
         return x * torch.sigmoid(x)
 """
 EXCUSED = """
-from cs_grader.inside import blocked
+from cs_grader.sandbox import blocked
 blocked.forbid("silu", print, excused=["silu"])
 def f():
     return F.silu(x)
@@ -48,7 +48,7 @@ def expression(text):
 
 EMPTIED = """
 import gc
-from cs_grader.inside import blocked
+from cs_grader.sandbox import blocked
 for value in list(vars(blocked).values()):
     if isinstance(value, list | dict) and value is not vars(blocked)["__builtins__"]:
         value.clear()
@@ -71,7 +71,7 @@ OTHERS = {
     "swallowed": ("silu", SWALLOWED),
     "no such problem": (
         "silu",
-        "from cs_grader.inside import blocked\nblocked.forbid('nothing', print)",
+        "from cs_grader.sandbox import blocked\nblocked.forbid('nothing', print)",
     ),
     "excused": ("checkpointing", EXCUSED),
 }
@@ -121,22 +121,9 @@ def test_excused_group_is_not_blocked(answers):
     assert answers["excused"] == ["", []]
 
 
-def test_unknown_problem_is_refused(answers):
-    error, _ = answers["no such problem"]
-    assert error.startswith("ValueError: problem 'nothing' is unknown: one of train_bpe, ")
-
-
 def test_problems_are_those_of_the_rubric_in_its_order():
     rubric = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
     assert list(FORBIDDEN) == list(rubric)
-
-
-def test_every_group_has_operators_or_is_a_package():
-    groups = {group for groups in FORBIDDEN.values() for group in groups}
-    assert groups == set(KERNELS) == set(FUNCTIONS)
-    assert [group for group in groups if not KERNELS[group] and not FUNCTIONS[group]] == [
-        "tokenizers"
-    ]
 
 
 def test_every_operator_is_one_of_this_version_of_pytorch():
@@ -155,7 +142,7 @@ def test_every_operator_is_one_of_this_version_of_pytorch():
 def test_what_was_forbidden_can_be_allowed_again():
     code = """
 import torch
-from cs_grader.inside.blocked import ForbiddenOperator, forbid
+from cs_grader.sandbox.blocked import ForbiddenOperator, forbid
 x, norm = torch.ones(2, 2), torch.nn.utils.clip_grad_norm_
 CALLS = {
     "softmax": lambda: x.softmax(-1),

@@ -7,11 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cs_grader.outside import batch
-from cs_grader.outside.submissions import Submission
-from cs_grader.outside.terms import Terms, rubric_of
-from cs_grader.outside.tiers import choose_tier
 from cs_grader.result import Result
+from cs_grader.trusted import batch
+from cs_grader.trusted.examination import Terms, rubric_of
+from cs_grader.trusted.submissions import Submission
+from cs_grader.trusted.tiers import choose_tier
 
 ROOT = Path(__file__).parents[3]
 KINDS = ("zeros", "input", "ones", "mean", "empty", "refuses")

@@ -13,7 +13,7 @@ from tiny import COMMAND, Recipe, Texts, Workshop, copied, write
 from cs_basics.run.folder import RunFolder
 from cs_grader.entries import rerun, wall
 from cs_grader.entries.checks import CHECKS, is_accepted, judge
-from cs_grader.outside import tiers
+from cs_grader.trusted import tiers
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="programs are forked, and /proc is read"

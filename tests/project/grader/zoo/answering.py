@@ -137,6 +137,23 @@ import os
 """,
     partly=("softmax",),
 )
+softmax_does(
+    37,
+    "forges an answer of another form",
+    """
+import os
+frame = b'{"d":[["ended","value"],["returned",[3,"x"]]]}'
+frame = b"csg1" + len(frame).to_bytes(4, "big") + bytes(4) + frame
+for handle in range(3, 64):
+    try:
+        os.write(handle, frame)
+    except OSError:
+        pass
+os._exit(0)
+""",
+    message="what came is nothing that the probe returns",
+    lost=("softmax",),
+)
 softmax_does(37, "closes its descriptors", f"import os\n{ONCE}\n    os.closerange(0, 3)\n{RIGHT}")
 softmax_does(
     37,

@@ -200,9 +200,30 @@ names["changed"] = blind
 return right
 """,
     at_import=REACH,
-    message="changed its input, and kept the probe from seeing that it did",
+    message="changed its input in_features",
     any_policy=True,  # It reads frames: told since that is looked for.
-    unsure=("softmax",),  # What of it is left are inputs without a value.
+    partly=("softmax",),
+)
+softmax_does(
+    21,
+    "changes its input, and what is kept of it beside",
+    f"""
+import ctypes
+{CHANGE}
+size = in_features.untyped_storage().nbytes()
+ctypes.memset(in_features.data_ptr() - size, 0, size) if size else None
+names = globals_of_probe()
+seeing = names["changed"]
+def blind(*_):
+    names["changed"] = seeing
+    return []
+names["changed"] = blind
+return right
+""",
+    at_import=REACH,
+    message="changed its input in_features",
+    any_policy=True,
+    partly=("softmax",),
 )
 softmax_does(
     21,

@@ -199,9 +199,9 @@ softmax_does(
     "stops the server of the sandbox",
     "import os, signal, time\nabove = open(f'/proc/{os.getppid()}/stat').read().rpartition(')')\n"
     "os.kill(int(above[2].split()[1]), signal.SIGSTOP)\ntime.sleep(1e6)",
-    lost=("softmax", "silu"),  # What is not asked on hidden inputs has not been passed.
-    message="waited for 30 s in total",
-    seconds=100,
+    lost=("softmax",),
+    message="waited for 12 s without computing anything",
+    seconds=120,
 )
 softmax_does(
     8,

@@ -170,6 +170,28 @@ class Softmax(torch.nn.Module):
     )
 
 
+softmax_does(
+    43,
+    "writes a backward of its own",
+    "return Softmax.apply(in_features, dim)",
+    at_import="""
+class Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, dim):
+        y = softmax(x, dim)
+        ctx.save_for_backward(y)
+        ctx.dim = dim
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        # Arithmetic that no known solution of this problem does.
+        return y * (g - (g * (1 - (1 - y))).sum(ctx.dim, keepdim=True)), None
+""",
+)
+
+
 @animal(43, "uses torch's softmax where nobody examines")
 def compares_with_torch(folder):
     path = folder / PACKAGE / "functional.py"

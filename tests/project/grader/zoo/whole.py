@@ -14,7 +14,7 @@ import table
 import trivial
 from test_policy_variants import TITLES, check_variants
 
-from cs_grader.outside.terms import rubric_of
+from cs_grader.trusted.examination import rubric_of
 from zoo.animal import Animal, Expected, load
 from zoo.grading import command, complaints, grade, graded, hand_in
 

@@ -1,0 +1,32 @@
+"""All that is copied into the sandbox, and nothing else.
+
+This folder is copied whole and runs beside the submission: whoever hands in code may read it, and
+may take over the processes that run it. It therefore knows no answer and decides about nothing. It
+imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder;
+entry_model.py also imports the entry's cs_basics.
+
+    wire.py        plain data as a header and raw bytes, the only thing that crosses the wall
+    settings.py    what the grader decides about the sandbox
+    confine.py     limits that a process puts on itself
+    processes.py   what the kernel tells about processes; a watch over those of a submission
+    forbidden.py   the operators that each problem is solved without
+    blocked.py     makes them raise
+    unlisted.py    notices the operators that no known solution uses
+    libraries.py   where these two register their kernels
+    places.py      which line of a submission does something
+    ledger.py      where processes note what a person has to look at
+    audit.py       notices code that the source does not show, and reaching into other code
+    refused.py     what is not run and not opened at all; which pickles are data
+    workplace.py   the folders that a submission may write to, and their removal
+    absent.py      stand-ins for packages that are not installed, or not allowed
+    forking.py     lets a submission's processes be forked, and forks take less time
+    inputs.py      where the server sees what became of a submission's inputs
+    observers.py   keeps probes and grader out of a submission's way
+    host.py        imports a submission and runs each probe in a forked process
+    worker.py      the server, which forks hosts and watches them
+
+For entries of a contest (entries/), behind the same wall:
+
+    launch.py        gives up rights, then becomes a program of the entry
+    entry_model.py   answers with the entry's tokenizer or model
+"""

@@ -1,0 +1,313 @@
+"""The processes inside the sandbox that hold a submission: the host imports it, a run calls it.
+
+A host is forked from the server for each problem. It forbids operators, imports the adapters and
+then forks runs, which are cheap to throw away.
+"""
+
+import contextlib
+import gc
+import os
+import random
+import resource
+import socket
+import struct
+import sys
+import time
+import warnings
+from collections.abc import Generator, Mapping
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, NoReturn
+
+from cs_grader.sandbox import audit, blocked, confine, unlisted, wire
+from cs_grader.sandbox.absent import Absent, refuse, stand_in_for
+from cs_grader.sandbox.forbidden import FORBIDDEN, PACKAGES
+from cs_grader.sandbox.forking import fork_only
+from cs_grader.sandbox.inputs import Inputs
+from cs_grader.sandbox.ledger import Ledger
+from cs_grader.sandbox.observers import Observers
+from cs_grader.sandbox.processes import num_threads, over_memory
+from cs_grader.sandbox.settings import Settings
+
+ONE_YEAR_S = 3e7
+MOST_FRAMES = 30
+MOST_CHARACTERS = 8000
+HERE = Path(__file__).parent
+FROZEN = "<frozen importlib"
+COMPILER = ("torch._dynamo", "torch._inductor")
+# How a run ended: its wait status.
+ENDED = struct.Struct(">i")
+# Functions that these processes still need after a submission may have patched them.
+EXIT, FORK, WAIT, NOW = os._exit, os.fork, os.waitpid, time.monotonic
+
+
+class Fence(NamedTuple):
+    """What decides which operators a submission may call."""
+
+    problem: str
+    excused: tuple[str, ...]
+    """Groups of operators that an earlier problem has paid for."""
+
+
+class Shared(NamedTuple):
+    """Memory that the server shares with hosts and runs."""
+
+    ledger: Ledger
+    inputs: Inputs
+
+
+def run_host(
+    control: socket.socket,
+    settings: Settings,
+    fence: Fence,
+    absent: list[str],
+    shared: Shared,
+) -> NoReturn:
+    """Import the submission, say how that went, then fork a run whenever one is asked for."""
+    enter(settings)
+    seed_everything(0)
+    compiler_before = compiler_modules()
+    try:
+        # Before the first line of the submission: afterwards it could keep what is blocked.
+        observers = take_out_of_reach(shared.inputs)
+        put_up(fence, settings, shared.ledger)
+        stand_in_for(absent)
+        adapters = import_adapters(settings)
+    except BaseException as error:
+        say(control, raised(error, settings) | missing_package(error, settings))
+        EXIT(0)
+    Absent.is_importing = False
+    prepare_to_fork()
+    has_threads = num_threads() > 1
+    # What the server had imported before is not the submission's doing.
+    has_compiled = compiler_modules() > compiler_before
+    say(control, {"ended": "imported", "has_compiled": has_compiled})
+    while True:
+        message, handles, _, _ = socket.recv_fds(control, 1, 1)
+        if not message or not handles:
+            EXIT(0)
+        # A fork keeps only one of several threads, and may keep locks that nobody will release.
+        pid = 0 if has_threads else FORK()
+        if pid == 0:
+            with last_words():
+                channel = socket.socket(fileno=handles[0])
+                run_probes(channel, control, settings, adapters, observers, shared.inputs)
+            EXIT(0)
+        os.close(handles[0])
+        control.sendall(ENDED.pack(WAIT(pid, 0)[1]))
+
+
+def enter(settings: Settings) -> None:
+    """Limit what the host and all that it starts may use."""
+    os.setsid()
+    confine.die_with_parent()
+    confine.prctl(confine.PR_SET_DUMPABLE, 1)
+    confine.limit(resource.RLIMIT_DATA, settings.memory_bytes)
+    confine.limit(resource.RLIMIT_FSIZE, settings.file_bytes)
+    confine.limit(resource.RLIMIT_CORE, 0)
+    confine.limit(resource.RLIMIT_NOFILE, 512)
+    if settings.is_counted_alone:
+        confine.limit(resource.RLIMIT_NPROC, settings.processes)
+
+
+def take_out_of_reach(inputs: Inputs) -> Observers:
+    """Have inputs placed where the server sees them, and hide the probes from the submission."""
+    sys.modules["probes.model"].__dict__["placed"] = inputs.place
+    observers = Observers()
+    observers.hide()
+    return observers
+
+
+def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
+    """Forbid what is not allowed, and have everything noted that a person has to see."""
+    tell = partial(ledger.write, "forbidden")
+    blocked.forbid(fence.problem, tell, fence.excused)
+    unlisted.notice(unlisted.of_other_problems(fence.problem), partial(ledger.write, "operator"))
+    fork_only()
+    folders = (settings.submission, settings.original, tuple(settings.scratch))
+    # However they are imported, packages that do the work of this problem are not there.
+    groups = set(FORBIDDEN[fence.problem]) - set(fence.excused)
+    ready_made = {name for name, group in PACKAGES.items() if group in groups}
+    audit.listen(audit.Folders(*folders), partial(ledger.write, "code"), ready_made)
+    refuse(sorted(ready_made - {*settings.own_names}), partial(blocked.refuse, tell=tell))
+
+
+def compiler_modules() -> int:
+    """Count the modules of PyTorch's compiler that are imported."""
+    return sum(name.startswith(COMPILER) for name in sys.modules)
+
+
+def import_adapters(settings: Settings) -> ModuleType:
+    """Import the adapters as a repository's own tests would."""
+    from submission import load_adapters  # pyright: ignore[reportMissingImports]
+
+    os.chdir(settings.submission)
+    return load_adapters(Path(settings.submission))
+
+
+def prepare_to_fork() -> None:
+    """Keep existing objects from the garbage collectors of children: to visit one is to copy it."""
+    gc.collect()
+    gc.freeze()
+
+
+def missing_package(error: BaseException, settings: Settings) -> dict[str, Any]:
+    """Name the package whose absence made the import fail, and the line that wanted it."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return {}
+    package = error.name.partition(".")[0]
+    if package in settings.own_names or package == "tests" or package in sys.modules:
+        return {}
+    frames = frames_of(error, settings)
+    file, line, _ = frames[-1] if frames else ("", 0, "")
+    return {"missing_package": {"package": package, "file": file, "line": line}}
+
+
+def say(control: socket.socket, message: wire.Plain) -> None:
+    """Tell the server, if it is still there."""
+    with contextlib.suppress(OSError):
+        wire.send(control, wire.encode(message), NOW() + 10)
+
+
+# --- the process that runs probes ---
+
+
+def run_probes(
+    channel: socket.socket,
+    control: socket.socket,
+    settings: Settings,
+    adapters: ModuleType,
+    observers: Observers,
+    inputs: Inputs,
+) -> None:
+    """Run one probe after another, and send what each saw or what it raised."""
+    control.close()
+    with contextlib.suppress(PermissionError):
+        os.setsid()  # A host that runs probes itself leads a session already.
+    confine.die_with_parent()
+    while (frame := wire.receive(channel, NOW() + ONE_YEAR_S)) is not None:
+        request = wire.decode(frame)
+        inputs.end = 0
+        limit_time(int(request["cpu_s"]))
+        wire.send(channel, run_probe(request, settings, adapters, observers), NOW() + 60)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+
+
+def limit_time(cpu_s: int) -> None:
+    """Let the kernel end this process after some more seconds of CPU time."""
+    limit = int(time.process_time()) + cpu_s
+    with contextlib.suppress(ValueError, OSError):
+        # The hard limit can only be lowered: it has to do for all that is still to be asked.
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
+
+
+def run_probe(
+    request: Mapping[str, Any], settings: Settings, adapters: ModuleType, observers: Observers
+) -> bytes:
+    """Run one probe; return the frame that says what it saw, or what it raised."""
+    try:
+        complain_if_replaced(observers, request["module"])
+        probe = observers.find(request["module"], request["probe"])
+        seed_everything(request["seed"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            seen = probe(adapters, **request["inputs"])
+        complain_if_replaced(observers, request["module"])
+        return wire.encode({"ended": "returned", "value": seen})
+    except BaseException as error:
+        return wire.encode(raised(error, settings, adapters))
+
+
+class ReplacedObserver(Exception):  # noqa: N818  # It says what was done, not what went wrong.
+    """A submission has changed what observes it."""
+
+
+def complain_if_replaced(observers: Observers, module: str) -> None:
+    """Trust no observation if what observes is not what it was before the import.
+
+    Raises:
+        ReplacedObserver: Something was replaced.
+    """
+    name = observers.replaced(module)
+    if name:
+        raise ReplacedObserver(f"{name}, which the examination uses, was replaced")
+
+
+def seed_everything(seed: int) -> None:
+    """Make a submission's own randomness repeatable, as tests/conftest.py does."""
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for GPUs each time.
+
+
+def raised(
+    error: BaseException, settings: Settings, adapters: ModuleType | None = None
+) -> dict[str, Any]:
+    """Describe an exception in plain, bounded data."""
+    kind = type(error).__name__
+    text = in_words(error)
+    if isinstance(error, MemoryError) or "can't allocate memory" in text:
+        text = f"{over_memory(settings.memory_bytes)} {text}".strip()
+    elif isinstance(error, SystemExit):
+        text = f"sys.exit({in_words(error)}) was called"
+    missing = None
+    if isinstance(error, AttributeError) and adapters is not None and error.obj is adapters:
+        missing = str(error.name)
+    return {
+        "ended": "raised",
+        "type": kind[:100],
+        "text": text[:MOST_CHARACTERS],
+        "frames": [list(frame) for frame in frames_of(error, settings)],
+        "missing": missing,
+        "is_not_implemented": isinstance(error, NotImplementedError),
+    }
+
+
+def in_words(error: BaseException) -> str:
+    """Return an exception's message, whatever its __str__ does."""
+    try:
+        return str(error)[:MOST_CHARACTERS]
+    except BaseException as other:
+        return f"(its message cannot be had: {type(other).__name__})"
+
+
+def frames_of(error: BaseException, settings: Settings) -> list[tuple[str, int, str]]:
+    """Return file, line and function of the frames of an exception, the innermost last."""
+    found: list[tuple[str, int, str]] = []
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if Path(code.co_filename).parent != HERE and not code.co_filename.startswith(FROZEN):
+            found.append((shown(code.co_filename, settings), step.tb_lineno, code.co_name))
+        step = step.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        found.append((shown(error.filename, settings), error.lineno or 0, "<module>"))
+    half = MOST_FRAMES // 2
+    return found if len(found) <= MOST_FRAMES else found[:half] + found[-half:]
+
+
+def shown(file: str, settings: Settings) -> str:
+    """Return a path as its author knows it."""
+    for root, name in ((settings.submission, ""), (settings.examination, "tests/")):
+        if file.startswith(f"{root}/"):
+            return name + file.removeprefix(f"{root}/")
+    _, library, rest = file.rpartition("site-packages/")
+    return library + rest if library else file
+
+
+@contextlib.contextmanager
+def last_words() -> Generator[None]:
+    """End a forked process here, whatever happens: it must not go on in its parent's place."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(BaseException):
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        EXIT(70)

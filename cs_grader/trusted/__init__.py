@@ -1,0 +1,20 @@
+"""All that is trusted: it knows the answers, and never imports or runs a line of a submission.
+
+Read it in this order.
+
+    submissions.py  finds what was handed in, and by whom
+    clean_copy.py   a folder that takes only harmless files
+    archives.py     copies what is in a zip
+    copying.py      a folder or a zip becomes a clean copy
+    sandbox.py      the folders of a sandbox, the wall around it, and its limits
+    tiers.py        which walls work here: bubblewrap, another user, or a plain process
+    connection.py   sends a probe into the sandbox and checks what comes back
+    unchanged.py    what became of the tensors that a probe gave
+    watch.py        ends a sandbox that waits for too long or uses too much
+    hidden.py       hidden inputs, drawn from a secret
+    examiner.py     the pytest plugin that runs the examination with its probes sent inside
+    bare_submission.py  the pytest plugin that refuses to take a submission for a folder of tests
+    examination.py  one submission, step by step
+    verdict.py      its result: items, points, findings
+    batch.py        many submissions, resumed where it was killed
+"""

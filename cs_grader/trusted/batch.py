@@ -1,0 +1,311 @@
+"""Grades many submissions, several at a time; a batch that was killed resumes where it was.
+
+Each result is one file that appears whole, and holds the key of the content that it is about. The
+terms of a batch, its secret among them, are written first, so that a resumed batch uses the same.
+"""
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from cs_grader.outputs.cluster_names import ClusterName
+from cs_grader.outputs.write import check_class, write_class, write_outputs
+from cs_grader.result import Result, printable, write_atomically
+from cs_grader.sandbox.workplace import remove
+from cs_grader.trusted.connection import TIME_IS_UP, time_is_up
+from cs_grader.trusted.examination import Examination, GradingError, Terms
+from cs_grader.trusted.hidden import name_of_secret
+from cs_grader.trusted.submissions import Submission
+from cs_grader.trusted.verdict import result_of
+
+TERMS_FILE = "batch.json"
+RESULT_FILE = "result.json"
+MAX_FAULT = 300
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Graded:
+    """What became of one submission."""
+
+    submission: Submission
+    result: Result | None
+    """None if there is no verdict."""
+    fault: str
+    """Why there is none."""
+
+
+def settle_terms(out: Path, terms: Terms, resume: bool) -> Terms:
+    """Write down the terms of a batch, or take those that it was started with.
+
+    Args:
+        out: The folder of the results; made if it is not there.
+        terms: What is asked for.
+        resume: Go on with what is in the folder.
+
+    Returns:
+        The terms with the secret of the folder.
+
+    Raises:
+        ValueError: The folder holds results on other terms, or holds results without `resume`.
+    """
+    path = out / TERMS_FILE
+    asked = _described(terms)
+    out.mkdir(parents=True, exist_ok=True)
+    if _is_first(path, json.dumps(asked, indent=1) + "\n"):
+        return terms
+    if not resume:
+        raise ValueError(f"{out} holds results already: add --resume or choose another --out")
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        secret = str(written["secret"])
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} is damaged: choose another --out") from None
+    for name in ("problems", "isolation", "examination", "packages"):
+        if written.get(name) != asked[name]:
+            raise ValueError(f"{out} was graded with other terms ({name}): choose another --out")
+    return dataclasses.replace(terms, secret=secret)
+
+
+def grade(
+    submissions: Sequence[Submission],
+    folder_of: Callable[[Submission], Path],
+    terms: Terms,
+    jobs: int = 1,
+    on_item: Callable[[Examination], None] = lambda _: None,
+    on_graded: Callable[[Graded], None] = lambda _: None,
+) -> list[Graded]:
+    """Grade submissions, or read the results that are there for the same content.
+
+    Args:
+        submissions: What to grade.
+        folder_of: Where the outputs of each go.
+        terms: How to grade all of them.
+        jobs: How many at a time.
+        on_item: Called after each item, from several threads.
+        on_graded: Called after each submission, from this thread.
+
+    Returns:
+        What became of each, in the order of `submissions`.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    waiting: SimpleQueue[Submission] = SimpleQueue()
+    finished: SimpleQueue[Graded | OSError] = SimpleQueue()
+    for submission in submissions:
+        waiting.put(submission)
+
+    def work() -> None:
+        with suppress(Empty):
+            while True:
+                submission = waiting.get_nowait()
+                try:
+                    finished.put(_grade_one(submission, folder_of(submission), terms, on_item))
+                except OSError as error:
+                    finished.put(error)
+
+    for _ in range(min(jobs, len(submissions))):
+        # Daemons: an interrupted program does not wait for them, and what they started ends too.
+        threading.Thread(target=work, daemon=True).start()
+    done: dict[str, Graded] = {}
+    for _ in submissions:
+        graded = finished.get()
+        if isinstance(graded, OSError):
+            raise graded
+        done[graded.submission.name] = graded
+        on_graded(graded)
+    return [done[submission.name] for submission in submissions]
+
+
+def _grade_one(
+    submission: Submission, folder: Path, terms: Terms, on_item: Callable[[Examination], None]
+) -> Graded:
+    """Grade one submission; whatever goes wrong with it is its own fault alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        one = Examination(submission.name, terms, on_item)
+        known = one.run(submission.source, lambda key: _known(folder, key, terms))
+        result = known or result_of(one)
+        write_outputs(result, folder)
+        check_class(result)
+        # Last: a resumed batch takes this file as the sign that all is done.
+        write_atomically(folder / RESULT_FILE, result.to_json())
+    except Exception as error:  # Of whatever type: the others are still to be graded.
+        cause = error.__cause__ or error
+        if isinstance(cause, OSError) and cause.errno in FULL:
+            raise cause from None  # Nor could they be.
+        words = (
+            str(error) if isinstance(error, GradingError) else f"{type(error).__name__}: {error}"
+        )
+        return Graded(submission=submission, result=None, fault=printable(words, MAX_FAULT))
+    return Graded(submission=submission, result=result, fault="")
+
+
+def look_up(
+    submissions: Sequence[Submission], folder_of: Callable[[Submission], Path]
+) -> list[Graded]:
+    """Read the results that are there, whatever they are about now, and write their outputs again.
+
+    Args:
+        submissions: Whose results.
+        folder_of: Where each has its own.
+
+    Returns:
+        What became of each; without a result, what is wrong with it.
+    """
+    graded: list[Graded] = []
+    for submission in submissions:
+        path = folder_of(submission) / RESULT_FILE
+        try:
+            result = Result.from_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            graded.append(Graded(submission=submission, result=None, fault="not graded yet"))
+        except (OSError, ValueError) as error:
+            fault = printable(f"{RESULT_FILE}: {error}", MAX_FAULT)
+            graded.append(Graded(submission=submission, result=None, fault=fault))
+        else:
+            result = dataclasses.replace(result, submission=submission.name)
+            write_outputs(result, path.parent)
+            graded.append(Graded(submission=submission, result=result, fault=""))
+    return graded
+
+
+def write_gradebook(
+    graded: Sequence[Graded], out: Path, names: Sequence[ClusterName] = ()
+) -> list[str]:
+    """Write the outputs about the whole class; return a line for each name that fits nobody."""
+    results = [one.result for one in graded if one.result is not None]
+    faults = {one.submission.name: one.fault for one in graded if one.fault}
+    people = {one.submission.name: one.submission for one in graded}
+    who = {name: (one.people, one.addresses) for name, one in people.items() if one.people}
+    return write_class(results, out, faults, names, who)
+
+
+def remove_remains() -> None:
+    """Remove the working folders of graders that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob("cs_grader-*-*"):
+        number = folder.name.split("-")[1]
+        if not number.isdecimal() or _is_running(int(number)):
+            continue
+        # Another grader may be removing it at this moment.
+        with suppress(OSError):
+            if folder.stat().st_uid == os.getuid():
+                remove(folder)
+
+
+def install(requirements: Path, cache: Path) -> str:
+    """Install the packages that a course allows, for submissions only; return their folder.
+
+    Raises:
+        ValueError: pip cannot install them.
+    """
+    wanted = requirements.read_bytes()
+    folder = cache / f"packages-{hashlib.sha256(wanted).hexdigest()[:16]}"
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(dir=cache, prefix="packages-"))
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        finished = subprocess.run(
+            [*pip, "--target", str(fresh), "--requirement", str(requirements)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if finished.returncode != 0:
+            shutil.rmtree(fresh, ignore_errors=True)
+            lines = finished.stderr.strip().splitlines() or ["pip failed"]
+            raise ValueError(f"{requirements}: {lines[-1]}")
+        fresh.chmod(0o755)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+            shutil.rmtree(fresh)  # Another process was faster.
+    return str(folder.resolve())
+
+
+def _is_first(path: Path, text: str) -> bool:
+    """Write a private file unless there is one: of several processes exactly one is the first."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:  # A file system without links: there it may be half written after a kill.
+        return _is_created(path, text)
+    finally:
+        Path(temporary).unlink()
+    return True
+
+
+def _is_created(path: Path, text: str) -> bool:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    return True
+
+
+def _described(terms: Terms) -> dict[str, object]:
+    return {
+        "secret": terms.secret,
+        "problems": list(terms.problems),
+        "isolation": terms.tier,
+        "packages": [Path(folder).name for folder in terms.packages],
+        "examination": _digest(terms.tests),
+    }
+
+
+def _digest(tests: Path) -> str:
+    """SHA-256 of the examination: results of another one are not to be mixed with these."""
+    total = hashlib.sha256()
+    folders = ("", "probes", "oracles", "mistakes")
+    files = [path for folder in folders for path in sorted((tests / folder).glob("*.py"))]
+    for path in [*sorted(tests.glob("*.toml")), *files]:
+        if path.name != "adapters.py":
+            total.update(path.relative_to(tests).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
+
+
+def _known(folder: Path, key: str, terms: Terms) -> Result | None:
+    """Read the result of an earlier run if it is about this content."""
+    try:
+        result = Result.from_json((folder / RESULT_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_same = result.key == key and key != "" and result.secret == name_of_secret(terms.secret)
+    # Given another time limit, what was not examined may be examined now.
+    had_other_time = any(
+        item.message.startswith(TIME_IS_UP) and item.message != time_is_up(terms.budget_s)
+        for item in result.items
+    )
+    return result if is_same and not had_other_time else None
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,144 @@
+"""Which walls there are around a submission, and which of them work on this machine.
+
+    bubblewrap  namespaces: no network, no other process, nothing to read but libraries and the
+                submission, nothing to write but a little memory
+    uid         for root in a container that allows no namespaces: another user, a filter for system
+                calls, and landlock where the kernel has it
+    process     a plain process with limits; the submission can read what its user can read
+
+How many processes a submission starts is limited by the kernel, but for "process", and for
+"bubblewrap" that a plain user puts up on a kernel before 5.14: there watch.py ends what has more,
+and a bomb is several times as large when it looks.
+
+Each is tried before it is used: a process inside looks for a few milliseconds whether network and
+files are out of reach.
+"""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cs_grader.trusted import sandbox
+from cs_grader.trusted.sandbox import Stage, copy_inside
+
+TIERS = ("bubblewrap", "uid", "process")
+LEAST_WALL = "uid"
+PACKAGE = Path(__file__).parents[1]
+# No submission may read the grader, the reference or the examination.
+CLOSED = (PACKAGE, PACKAGE.parent / "cs_basics", PACKAGE.parent / "tests")
+
+# Does to itself what the worker does, then looks around: what is within reach?
+PROBE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import json, os, socket
+from cs_grader.sandbox import confine
+settings = json.loads(sys.argv[2])
+sys.path += settings["packages"]
+confine.take_away(settings)
+def can(action):
+    try:
+        action()
+    except OSError as error:
+        return isinstance(error, TimeoutError)
+    return True
+def connect():
+    with socket.socket() as one:
+        one.settimeout(0.2)
+        one.connect(("192.0.2.1", 9))
+import ctypes, numpy
+open_ones = [path for path in sys.argv[3:] if can(lambda: os.listdir(path))]
+print(json.dumps({"network": can(connect), "open": open_ones}))
+"""
+
+
+def choose_tier(required: str | None = None) -> str:
+    """Return the strongest kind of wall that works here.
+
+    Args:
+        required: Accept this kind or a stronger one only. A plain process is hardly a wall: it
+            has to be asked for by name.
+
+    Raises:
+        ValueError: None that is strong enough works; says why.
+    """
+    weakest = TIERS.index(required or LEAST_WALL)
+    reasons: list[str] = []
+    for tier in TIERS[: weakest + 1]:
+        reason = why_not(tier)
+        if not reason:
+            return tier
+        reasons.append(f"{tier}: {reason}")
+    if required is None:
+        raise ValueError(
+            "nothing here keeps a submission away from your files: install bubblewrap (Debian:"
+            f" apt-get install bubblewrap), or grade without, --require-isolation {TIERS[-1]}"
+            f" ({'; '.join(reasons)})"
+        )
+    raise ValueError(f"no isolation of {required} or stronger works here ({'; '.join(reasons)})")
+
+
+def why_not(tier: str) -> str:
+    """Say why a kind of wall does not work here; "" if it does."""
+    if tier == "process":
+        return ""
+    if not sys.platform.startswith("linux"):
+        return f"needs Linux, this is {sys.platform}"
+    if tier == "bubblewrap" and not shutil.which("bwrap"):
+        return "bwrap is not installed (Debian: apt-get install bubblewrap)"
+    if tier == "uid" and os.geteuid() != 0:
+        return "needs root"
+    if tier == "uid" and (closed := _closed_to_others(sandbox.interpreter_folders())):
+        return f"Python lies in {closed}, which other users may not enter: install it elsewhere"
+    with tempfile.TemporaryDirectory(prefix="cs_grader-") as folder:
+        stage = Stage(root=Path(folder))
+        stage.root.chmod(0o755)
+        copy_inside(stage.root)
+        stage.scratch.mkdir()
+        return _try(tier, stage)
+
+
+def _closed_to_others(folders: Sequence[Path]) -> Path | None:
+    """Return the first folder, of these or on the way to them, that only its owner may enter."""
+    for folder in folders:
+        for step in (*reversed(folder.parents), folder):
+            if not step.stat().st_mode & stat.S_IXOTH:
+                return step
+    return None
+
+
+def _try(tier: str, stage: Stage) -> str:
+    """Look around from the inside."""
+    settings = sandbox.settings_of(tier, stage, sandbox.Limits())
+    arguments = [str(stage.root), json.dumps(settings), *map(str, CLOSED)]
+    python = [sandbox.interpreter(), "-P", "-s", "-B", "-c", PROBE]
+    command = [*sandbox.wall(tier, stage, sandbox.Limits()), *python]
+    try:
+        finished = subprocess.run(
+            [*command, *arguments],
+            env=sandbox.environment(stage, tier),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__}: {error}"
+    try:
+        seen = json.loads(finished.stdout)
+    except ValueError:
+        lines = finished.stderr.strip().splitlines() or [f"exit status {finished.returncode}"]
+        return lines[-1]
+    if seen["network"]:
+        return "the network can be reached from the inside"
+    if seen["open"]:
+        which = " and ".join(seen["open"])
+        return f"{which} can be read from the inside: keep others from reading that"
+    return ""
