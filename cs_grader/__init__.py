@@ -5,6 +5,6 @@ sandbox/    all that is copied into the sandbox, and nothing else
 trusted/    all that is trusted: submissions, sandbox, connection, examiner, batch
 rules/      what a source may not use
 entries/    entries of a contest, verified: what they claim, how they were made, what they know
-outputs/    Gradescope, gradebook, JUnit, GitHub, Markdown, pages
+results/    Gradescope, gradebook, JUnit, GitHub, Markdown, pages
 container/  what runs in a container of Gradescope
 """

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cs_grader.outputs.gradescope import results_json
-from cs_grader.outputs.markdown import markdown
-from cs_grader.outputs.reading import Reader
 from cs_grader.result import Result, write_atomically
+from cs_grader.results.gradescope import results_json
+from cs_grader.results.markdown import markdown
+from cs_grader.results.reading import Reader
 from cs_grader.trusted.examination import Examination, Terms, rubric_of
 from cs_grader.trusted.sandbox import Limits
 from cs_grader.trusted.tiers import choose_tier

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_grader.outputs.markdown import code, escape
 from cs_grader.result import printable, write_atomically
+from cs_grader.results.markdown import code, escape
 
 HEADER = """\
 # Leaderboard

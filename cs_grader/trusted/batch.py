@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from cs_grader.outputs.cluster_names import ClusterName
-from cs_grader.outputs.write import check_class, write_class, write_outputs
 from cs_grader.result import Result, printable, write_atomically
+from cs_grader.results.cluster_names import ClusterName
+from cs_grader.results.write import check_class, write_class, write_outputs
 from cs_grader.sandbox.workplace import remove
 from cs_grader.trusted.connection import TIME_IS_UP, time_is_up
 from cs_grader.trusted.examination import Examination, GradingError, Terms

@@ -18,9 +18,9 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 
 from cli import print_result, progress_printer, run
 
-from cs_grader.outputs.cluster_names import ClusterName, read_names
-from cs_grader.outputs.reading import shown_points
 from cs_grader.result import printable
+from cs_grader.results.cluster_names import ClusterName, read_names
+from cs_grader.results.reading import shown_points
 from cs_grader.trusted import batch
 from cs_grader.trusted.batch import Graded
 from cs_grader.trusted.examination import Examination, Terms, check_tests, rubric_of

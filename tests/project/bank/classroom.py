@@ -18,8 +18,8 @@ import torch
 
 from bank.cases import Case
 from bank.run import put_in_place, run_each, run_items
-from cs_grader.outputs.clusters import find_clusters
 from cs_grader.result import Fingerprint, Item, Problem, Result
+from cs_grader.results.clusters import find_clusters
 
 MOST_OTHERS = 20
 # Rows are looked up: whoever is right is right in every bit.

@@ -6,8 +6,8 @@ import json
 import pytest
 from sample_results import NASTY, everyone, item, result
 
-from cs_grader.outputs.class_page import class_page
-from cs_grader.outputs.write import write_class, write_outputs
+from cs_grader.results.class_page import class_page
+from cs_grader.results.write import write_class, write_outputs
 
 NUM = 200
 SHOWN = "return [...document.querySelectorAll('#class tbody:last-child tr:not([hidden])')]"

@@ -10,10 +10,10 @@ import pytest
 from bank.classroom import adjusted_rand
 from sample_results import NASTY, everyone, item, result
 
-from cs_grader.outputs.cluster_names import FILE, ClusterName, read_names
-from cs_grader.outputs.clusters import find_clusters
-from cs_grader.outputs.write import write_class, write_outputs
 from cs_grader.result import Excerpt, Fingerprint, Result
+from cs_grader.results.cluster_names import FILE, ClusterName, read_names
+from cs_grader.results.clusters import find_clusters
+from cs_grader.results.write import write_class, write_outputs
 
 ROOT = Path(__file__).parents[3]
 RIGHT = np.linspace(-1, 1, 40).reshape(5, 8)

@@ -2,10 +2,10 @@
 
 import re
 
-from cs_grader.outputs import reading
-from cs_grader.outputs.plain_text import one_line
-from cs_grader.outputs.reading import Reader
 from cs_grader.result import Problem, Result
+from cs_grader.results import reading
+from cs_grader.results.plain_text import one_line
+from cs_grader.results.reading import Reader
 
 MAX_ITEMS = 10
 """Wrong items that are shown of each problem."""

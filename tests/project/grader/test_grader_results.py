@@ -15,16 +15,16 @@ import pytest
 import sample_results
 from sample_results import SECRET, everyone, finding, item, result
 
-from cs_grader.outputs import reading
-from cs_grader.outputs.class_page import class_page
-from cs_grader.outputs.github import github_result
-from cs_grader.outputs.gradebook import gradebook_csv
-from cs_grader.outputs.gradescope import results_json
-from cs_grader.outputs.junit import junit_xml
-from cs_grader.outputs.markdown import markdown
-from cs_grader.outputs.reading import Reader
-from cs_grader.outputs.student_page import student_page
-from cs_grader.outputs.write import write_class, write_outputs
+from cs_grader.results import reading
+from cs_grader.results.class_page import class_page
+from cs_grader.results.github import github_result
+from cs_grader.results.gradebook import gradebook_csv
+from cs_grader.results.gradescope import results_json
+from cs_grader.results.junit import junit_xml
+from cs_grader.results.markdown import markdown
+from cs_grader.results.reading import Reader
+from cs_grader.results.student_page import student_page
+from cs_grader.results.write import write_class, write_outputs
 from cs_grader.trusted.connection import Frame
 from cs_grader.trusted.examiner import Examiner, code_of
 from cs_grader.trusted.verdict import TEMPORARY

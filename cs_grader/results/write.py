@@ -4,17 +4,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cs_grader.outputs.class_page import class_page, natural_order
-from cs_grader.outputs.cluster_names import ClusterName, explain, name_clusters
-from cs_grader.outputs.clusters import find_clusters
-from cs_grader.outputs.github import github_result
-from cs_grader.outputs.gradebook import gradebook_csv
-from cs_grader.outputs.gradescope import results_json
-from cs_grader.outputs.junit import junit_xml
-from cs_grader.outputs.markdown import markdown
-from cs_grader.outputs.reading import Reader
-from cs_grader.outputs.student_page import student_page
 from cs_grader.result import Result, write_atomically
+from cs_grader.results.class_page import class_page, natural_order
+from cs_grader.results.cluster_names import ClusterName, explain, name_clusters
+from cs_grader.results.clusters import find_clusters
+from cs_grader.results.github import github_result
+from cs_grader.results.gradebook import gradebook_csv
+from cs_grader.results.gradescope import results_json
+from cs_grader.results.junit import junit_xml
+from cs_grader.results.markdown import markdown
+from cs_grader.results.reading import Reader
+from cs_grader.results.student_page import student_page
 
 
 def write_outputs(result: Result, folder: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from cs_grader.outputs import reading
-from cs_grader.outputs.plain_text import OUTPUT_CHARS, one_line, plain
+from cs_grader.results import reading
+from cs_grader.results.plain_text import OUTPUT_CHARS, one_line, plain
 
 # The style is that of the examination's page.
 FOLDERS = (Path(__file__).parent, Path(__file__).parents[2] / "tests")

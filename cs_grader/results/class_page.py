@@ -7,12 +7,12 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from cs_grader.outputs import reading
-from cs_grader.outputs.cluster_names import FILE, Named
-from cs_grader.outputs.clusters import Cluster
-from cs_grader.outputs.gradebook import problems_of
-from cs_grader.outputs.page import render
 from cs_grader.result import Excerpt, Result
+from cs_grader.results import reading
+from cs_grader.results.cluster_names import FILE, Named
+from cs_grader.results.clusters import Cluster
+from cs_grader.results.gradebook import problems_of
+from cs_grader.results.page import render
 
 NUM_BINS = 10
 MAX_MISTAKES = 40

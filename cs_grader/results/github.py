@@ -10,10 +10,10 @@ import base64
 import json
 from typing import Any
 
-from cs_grader.outputs import reading
-from cs_grader.outputs.plain_text import one_line
-from cs_grader.outputs.reading import Reader
 from cs_grader.result import Problem, Result
+from cs_grader.results import reading
+from cs_grader.results.plain_text import one_line
+from cs_grader.results.reading import Reader
 
 VERSION = 3
 OUTPUT_CHARS = 460

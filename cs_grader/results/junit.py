@@ -3,10 +3,10 @@
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from cs_grader.outputs import reading
-from cs_grader.outputs.plain_text import one_line, plain
-from cs_grader.outputs.reading import Reader
 from cs_grader.result import Item, Problem, Result
+from cs_grader.results import reading
+from cs_grader.results.plain_text import one_line, plain
+from cs_grader.results.reading import Reader
 
 
 def junit_xml(result: Result) -> str:

@@ -2,10 +2,10 @@
 
 import datetime
 
-from cs_grader.outputs import reading
-from cs_grader.outputs.page import render
-from cs_grader.outputs.reading import Reader
 from cs_grader.result import Result
+from cs_grader.results import reading
+from cs_grader.results.page import render
+from cs_grader.results.reading import Reader
 
 MAX_ITEMS = 60
 """Wrong items that are shown of each problem, and findings."""

@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_results import NASTY, finding, item, result
 
-from cs_grader.outputs.class_page import class_page
-from cs_grader.outputs.github import github_result
-from cs_grader.outputs.gradebook import gradebook_csv
-from cs_grader.outputs.gradescope import results_json
-from cs_grader.outputs.junit import junit_xml
-from cs_grader.outputs.markdown import code, escape, markdown
-from cs_grader.outputs.plain_text import one_line, plain
-from cs_grader.outputs.reading import Reader
-from cs_grader.outputs.student_page import student_page
-from cs_grader.outputs.write import write_outputs
+from cs_grader.results.class_page import class_page
+from cs_grader.results.github import github_result
+from cs_grader.results.gradebook import gradebook_csv
+from cs_grader.results.gradescope import results_json
+from cs_grader.results.junit import junit_xml
+from cs_grader.results.markdown import code, escape, markdown
+from cs_grader.results.plain_text import one_line, plain
+from cs_grader.results.reading import Reader
+from cs_grader.results.student_page import student_page
+from cs_grader.results.write import write_outputs
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]")
 TEXTS = st.text(st.characters(), max_size=60) | st.sampled_from([NASTY, "]]>", "=1+1", "```\n"])
