@@ -32,8 +32,6 @@ RAISED = re.compile(r"(\w+): .*?\(([^()]+, line \d+)\)", re.DOTALL)
 # What a check says that met a forbidden operator.
 FORBIDDEN = re.compile(r"(\S+) is not allowed [^()]*\((.+?), line (\d+)\)")
 
-OUTCOMES = ("passed", "failed", "error", "not_started")
-
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
     """Write the rows as JSON."""

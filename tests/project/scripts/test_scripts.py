@@ -15,7 +15,7 @@ import torch
 
 from cs_basics.fast.attention import FlashAttention
 from cs_basics.fast.text.tokenizer import FastTokenizer
-from cs_basics.run import corpus, writing
+from cs_basics.run import corpus
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
@@ -81,7 +81,7 @@ def test_help_explains_every_option(script, name, monkeypatch):
     result = script(name, *arguments)
     assert result.code == 0
     options = re.split(r"^[│ ] (?=--\w)", result.out, flags=re.MULTILINE)[1:]
-    assert options
+    assert options or name == "rehearse"  # It takes none.
     for option in options:
         # Below the option, or two spaces to the right; "(default: 1)" and "(required)" end it.
         invocation, explanation = re.split(r"\s{2,}", option.replace("│", " "), maxsplit=1)
@@ -370,7 +370,7 @@ def test_with_fast_off_the_book_writes_and_evaluates(script, trained, texts, mon
         ("evaluate", trained, "--text", texts[1], "--json", "--dtype", "float32"),
     )
     fast = [script(*command).out for command in commands]
-    monkeypatch.setattr(writing, "batch_generator", None)
+    monkeypatch.setattr("cs_basics.fast.batch_generator", None)
     monkeypatch.setattr(FlashAttention, "forward", None)
     monkeypatch.setattr(FastTokenizer, "encode", None)
     book = [script(*command, "--fast", "off") for command in commands]
