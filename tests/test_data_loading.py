@@ -122,7 +122,7 @@ def test_batch_reads_only_its_windows_of_a_memory_map(observe):
     )
 
 
-def test_batch_starts_past_what_a_token_can_count(observe):
+def test_batch_reaches_past_what_a_token_can_count(observe):
     dataset = np.repeat(np.arange(2, dtype=np.uint8), 300)
     seen = observe(batches, dataset=dataset, batch_size=50, context_length=4)
     check_windows(seen, dataset, 50, 4)

@@ -12,7 +12,7 @@ from a trick.
 
 Read it in this order.
 
-    rules.py       which names the rule applies to
+    names.py       which names the rule applies to
     modules.py     Python files, parsed and cut into units
     source.py      all files of a submission together
     references.py  what each unit refers to, resolved

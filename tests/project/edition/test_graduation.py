@@ -72,7 +72,7 @@ def test_everything_runs(filled, inside, texts, tmp_path):
         said = f"{setting} needs cs_basics/variants, which this edition leaves out"
         assert finished["err"].startswith(f"error: {said}")
         assert finished["err"].count("\n") == 1
-    assert losses_of(fast) == pytest.approx(losses_of(clear), rel=1e-4)
+    assert losses_of(fast) == pytest.approx(losses_of(clear), rel=3e-4)
     page = (clear / "page.html").read_text(encoding="utf-8")
     for module in ("norms", "attention", "layers", "transformer", "tokenizer", "functional"):
         assert f'"file":"cs_basics/{module}.py"' in page, module

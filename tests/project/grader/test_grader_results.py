@@ -304,9 +304,11 @@ def test_a_traceback_opens_no_file_that_a_submission_names():
 def test_what_was_slow_on_public_inputs_leaves_hidden_ones_their_time(monkeypatch):
     monkeypatch.setattr("cs_grader.trusted.examiner.problem_of", lambda _: "train_bpe")
     over_time = {"train_bpe": 2}
-    adapters = SimpleNamespace(connection=SimpleNamespace(over_time=over_time))
+    connection = SimpleNamespace(over_time=over_time)
+    adapters = SimpleNamespace(connection=connection, problem=None, process=0)
+    examination = SimpleNamespace(hidden_key="ab" * 32)
     examiner = SimpleNamespace(
-        examination=SimpleNamespace(hidden_key="ab" * 32), adapters=adapters, is_hidden=False
+        examination=examination, adapters=adapters, is_hidden=False, is_wrong=False
     )
     item = SimpleNamespace(nodeid="a", config=SimpleNamespace(option=SimpleNamespace()))
     Examiner.prepare(examiner, item, False)

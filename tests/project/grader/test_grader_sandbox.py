@@ -215,7 +215,7 @@ def test_when_the_time_of_a_submission_is_up_nothing_more_is_started(tmp_path, m
 def test_one_accident_while_a_submission_is_imported_costs_nothing():
     endings = iter(["died", "imported"])
     server = SimpleNamespace(
-        failure=None, host=None, has_crashed_before=False, absent=[], noted=[],
+        failure=None, host=None, has_crashed_before=False, absent=[], noted=[], is_compiled=False,
         end_host=lambda: None, workplace=SimpleNamespace(renew=str, remember=str),
         shared=SimpleNamespace(ledger=SimpleNamespace(take=list)),
         import_in_host=lambda _: {"ended": next(endings), "how": "crashed with SIGKILL"},

@@ -42,6 +42,6 @@ def test_memory_is_seen_though_the_file_is_hidden(tmp_path, chunks):
     inputs = {"tokenizer": given, "chunk": chunk, "num_chunks": 48 * MEGABYTE // len(chunk)}
     more = {"own_names": own_names(stage.submission)}
     connection = Connection(choose_tier("uid"), stage, sandbox.Limits(), more, budget_s=600)
-    grown = connection.run("tokenizer", "probes.text", "lazy_memory", 1, inputs).value
+    grown = connection.run(1, "tokenizer", "probes.text", "lazy_memory", 1, inputs).value
     connection.close()
     assert (grown > 16 * MEGABYTE) == (chunks == "list(chunks)")
