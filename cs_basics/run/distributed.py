@@ -1,10 +1,10 @@
 """Training by several processes, started by torchrun.
 
 Every process draws the same batch. With `DDP` (distributed data parallel) each computes its own
-rows of it with the whole model, and the gradients are averaged.
-They make the same updates as one process with the same batch, up to rounding and the masks of
-dropout, which each process draws, and write the same checkpoints, so that a run can be resumed with
-another number of processes or another way to share out the work.
+rows of it with the whole model, and the gradients are averaged. The updates are those of one
+process with the same batch, up to rounding and the masks of dropout, which each process draws. The
+checkpoints are the same, too, so that a run can be resumed with another number of processes or
+another way to share out the work.
 """
 
 import os
