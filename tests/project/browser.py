@@ -3,7 +3,6 @@
 It needs no package: chromedriver answers plain HTTP.
 """
 
-import base64
 import http.client
 import json
 import shutil
@@ -122,14 +121,6 @@ class Browser:
 
     def log_entries(self, kind):
         return self.call("POST", "/se/log", {"type": kind})
-
-    def screenshot(self, path, *, whole=False):
-        try:
-            shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)
-        except AssertionError:
-            # On a machine with much to do, chromium once waited for a picture that never came.
-            shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)
-        Path(path).write_bytes(base64.b64decode(shot["data"]))
 
     def wait(self, condition, seconds=10):
         limit = time.monotonic() + seconds
