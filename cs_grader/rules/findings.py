@@ -77,8 +77,6 @@ def _noticed(notes: Sequence[tuple[str, Entry]], reviewed: Sequence[Finding]) ->
 
 
 def _words(entry: Entry) -> str:
-    if entry.kind == "operator":
-        return f"{entry.what} is an operator that no known solution of this problem uses"
     if entry.what in IMPORTS.values():
         return f"{entry.what}: this package does the work of a problem; it costs nothing here"
     if entry.what in REFUSED and entry.what != COMPILED:

@@ -11,8 +11,6 @@ entry_model.py also imports the entry's cs_basics.
     processes.py   what the kernel tells about processes; a watch over those of a submission
     forbidden.py   the operators that each problem is solved without
     blocked.py     makes them raise
-    unlisted.py    notices the operators that no known solution uses
-    libraries.py   where these two register their kernels
     places.py      which line of a submission does something
     ledger.py      where processes note what a person has to look at
     audit.py       notices code that the source does not show, and reaching into other code

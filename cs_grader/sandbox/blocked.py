@@ -17,6 +17,7 @@ of the operator, and rules/ reports the attempts.
 Tested by tests/project/grader/test_policy_blocked.py.
 """
 
+import ctypes
 import importlib
 import sys
 import warnings
@@ -26,7 +27,6 @@ from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 from cs_grader.sandbox.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
-from cs_grader.sandbox.libraries import Libraries
 from cs_grader.sandbox.places import calling_place
 
 # Wherever a call may be looked up first: by the backends of tensors that live on a CPU, by
@@ -75,11 +75,10 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> Undo:
     """
     if problem not in FORBIDDEN:
         raise ValueError(f"problem {problem!r} is unknown: one of {', '.join(FORBIDDEN)}")
-    libraries = Libraries()
-    undone: list[Undo] = [libraries.reset]
+    undone: list[Undo] = []
     for group in FORBIDDEN[problem]:
         if group not in excused:
-            _block_kernels(KERNELS[group], libraries, tell)
+            undone += _block_kernels(KERNELS[group], tell)
             for name in FUNCTIONS[group]:
                 undone += _block_name(name, tell)
 
@@ -90,23 +89,40 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> Undo:
     return undo
 
 
-def _block_kernels(operators: dict[str, str], libraries: Libraries, tell: Tell) -> None:
+def _block_kernels(operators: dict[str, str], tell: Tell) -> list[Undo]:
+    if not operators:
+        return []
     import torch
 
-    if not operators:
-        return
+    registries: dict[str, Any] = {}
     with warnings.catch_warnings():
         # PyTorch warns of each kernel that is replaced; replacing them is the point here.
         warnings.simplefilter("ignore")
         for name, public_name in operators.items():
             # Operators come and go between versions of PyTorch: an unknown one has no schema.
             namespace, _, plain = name.rpartition("::")
-            library = libraries.get(namespace or "aten")
+            namespace = namespace or "aten"
+            if namespace not in registries:
+                registries[namespace] = _registry(namespace)
             for schema in torch._C._jit_get_schemas_for_operator(  # pyright: ignore[reportPrivateUsage]
-                f"{namespace or 'aten'}::{plain}"
+                f"{namespace}::{plain}"
             ):
                 overload = f"{plain}.{schema.overload_name}".removesuffix(".")
-                _block_kernel(library, overload, _raiser(public_name, tell))
+                _block_kernel(registries[namespace], overload, _raiser(public_name, tell))
+    return [registry.reset for registry in registries.values()]
+
+
+def _registry(namespace: str) -> Any:  # noqa: ANN401  # No type has a public name.
+    """Make a registry of kernels, kept from ever being garbage-collected: they would go with it.
+
+    It is not one of torch.library, which keeps a list of them: once the caller of `forbid` drops
+    what undoes it, no module and no frame leads to a registry.
+    """
+    import torch
+
+    registry = torch._C._dispatch_library("IMPL", namespace, "")  # pyright: ignore
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(registry))
+    return registry
 
 
 def _block_kernel(library: Any, overload: str, kernel: Callable[..., Any]) -> None:  # noqa: ANN401

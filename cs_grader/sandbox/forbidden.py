@@ -13,6 +13,10 @@ KERNELS: dict[str, dict[str, str]] = {
         "_trilinear": "torch.nn.functional.bilinear",
         "mkldnn_linear": "torch.nn.functional.linear",
         "_mkldnn_linear": "torch.nn.functional.linear",
+        "conv1d": "torch.nn.functional.conv1d",
+        "conv2d": "torch.nn.functional.conv2d",
+        "convolution": "torch.nn.functional.conv1d",
+        "_convolution": "torch.nn.functional.conv1d",
         "mkldnn::_linear_pointwise": "torch.nn.functional.linear",
     },
     "embedding": {
@@ -23,6 +27,9 @@ KERNELS: dict[str, dict[str, str]] = {
     "norm": {
         "rms_norm": "torch.nn.functional.rms_norm",
         "_fused_rms_norm": "torch.nn.functional.rms_norm",
+        "_weight_norm": "torch._weight_norm",
+        "_weight_norm_interface": "torch._weight_norm",
+        "renorm": "torch.renorm",
         "layer_norm": "torch.nn.functional.layer_norm",
         "native_layer_norm": "torch.nn.functional.layer_norm",
         "group_norm": "torch.nn.functional.group_norm",

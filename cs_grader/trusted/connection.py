@@ -8,7 +8,6 @@ new one.
 import contextlib
 import dataclasses
 import os
-import re
 import socket
 import subprocess
 import threading
@@ -20,10 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cs_grader.result import printable
+from cs_grader.rules.names import NAMES
 from cs_grader.sandbox import wire
 from cs_grader.sandbox.audit import KNOWN as KNOWN_CODE
-from cs_grader.sandbox.forbidden import FUNCTIONS, KERNELS
-from cs_grader.sandbox.ledger import KINDS, Entry
+from cs_grader.sandbox.forbidden import PACKAGES
+from cs_grader.sandbox.ledger import Entry
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.sandbox import Limits, Stage
 from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
@@ -48,12 +48,9 @@ STARTING_S = 120
 IMPORTING_S = 150
 # A probe that began before the time for all of them was up may go on for so long.
 OVERTIME_S = 10
-FORBIDDEN_NAMES = {
-    *(name for names in KERNELS.values() for name in names.values()),
-    *(name for names in FUNCTIONS.values() for name in names),
-}
+# What a note of each kind may be about.
+KNOWN = {"forbidden": NAMES.keys() | PACKAGES.keys(), "code": KNOWN_CODE}
 MOST_NOTES = 20
-OPERATOR = re.compile(r"[a-z]\w*::\w+")
 MAX_OUTPUT = 100_000
 MAX_TEXT = 4000
 
@@ -327,7 +324,7 @@ def answer_of(received: wire.Plain, seen: wire.Plain) -> Answer:
             is_not_implemented=received.get("is_not_implemented") is True,
             during_import=received.get("during_import") is True,
             noted=tuple(
-                Entry(_kind(kind), _what(kind, what), _text(file, 300), _line(line))
+                Entry(kind, _what(kind, what), _text(file, 300), _line(line))
                 for kind, what, file, line in seen["notes"][:MOST_NOTES]
             ),
             inputs=_bytes(seen["inputs"]),
@@ -356,18 +353,10 @@ def _bytes(value: wire.Plain) -> bytes:
     return value.tobytes()
 
 
-def _kind(value: wire.Plain) -> str:
-    if value not in KINDS:
-        raise ValueError
-    return str(value)
-
-
 def _what(kind: str, value: wire.Plain) -> str:
     # The ledger lies beside the submission, which could write anything into it.
     text = _text(value, 200)
-    names = {"forbidden": FORBIDDEN_NAMES, "code": KNOWN_CODE}
-    is_name = text in names[kind] if kind in names else OPERATOR.fullmatch(text)
-    return text if is_name else "something unknown"
+    return text if text in KNOWN[kind] else "something unknown"
 
 
 def _line(value: wire.Plain) -> int:

@@ -65,15 +65,6 @@ ATTACKS = {
         def f():
             importlib.__import__("tik" + "token")
         """,
-    "aten::_weight_norm_interface": """
-        import torch
-
-        def _engine_run_backward(x):
-            torch._weight_norm_interface(x, x[:, :1])
-
-        def f():
-            _engine_run_backward(torch.ones(2, 2))
-        """,
 }
 HONEST = {
     "keeps what it has counted": """
@@ -115,13 +106,6 @@ HONEST = {
             assert dataclasses.asdict(Config()) == {"theta": 1.0}
             typing.get_type_hints(Row)
             inspect.signature(f)
-        """,
-    "takes gradients": """
-        import torch
-
-        def f():
-            x = torch.ones(3, requires_grad=True)
-            torch.sigmoid(x).prod().backward()
         """,
 }
 
@@ -171,12 +155,11 @@ def in_a_fork(name: str, folder: Path) -> list:
 
 
 def run(name: str, folder: Path, tell) -> None:
-    from cs_grader.sandbox import audit, unlisted
+    from cs_grader.sandbox import audit
 
     submission = str(folder / "submission")
     os.chdir(submission)
     sys.path.insert(0, submission)
-    unlisted.notice({"aten::_weight_norm_interface", "aten::sigmoid_backward"}, tell)
     audit.listen(audit.Folders(submission, str(folder / "original"), (str(folder),)), tell)
     __import__(module_of(name)).f()
 

@@ -58,6 +58,8 @@ MORE_ROUTES = {
         "linear",
         "torch.ops.mkldnn._linear_pointwise(x.detach(), w, None, 'none', [], '')",
     ),
+    "linear by a convolution": ("linear", "torch.conv1d(x[..., None], w[..., None])"),
+    "rms_norm by a weight norm": ("rmsnorm", "torch._weight_norm(x, w[:3, :1])"),
     "in place": ("silu", "F.silu(x.detach(), inplace=True)"),
     "half of a GLU": ("silu", "F.glu(torch.cat([x, x], -1))"),
     "without gradients": ("linear", "torch.no_grad()(lambda: F.linear(x, w))()"),

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from audit_cases import ATTACKS, HONEST, module_of
 
-from cs_grader.sandbox import unlisted
 from cs_grader.sandbox.audit import KNOWN
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each case runs in a fork")
@@ -44,9 +43,4 @@ def test_nothing_is_told_of_honest_work(told, name):
 
 
 def test_whatever_is_told_is_known_outside():
-    assert {what for what in ATTACKS if "::" not in what} <= KNOWN
-
-
-def test_a_primitive_is_as_known_as_the_operator_it_comes_from():
-    assert "prims::rsqrt" not in unlisted.LIST.read_text(encoding="utf-8")
-    assert unlisted.is_listed("prims::rsqrt", "rmsnorm")
+    assert {*ATTACKS} <= KNOWN

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the ledger is f
 def test_what_a_forked_process_writes_is_there_even_if_it_is_killed():
     ledger = Ledger()
     if os.fork() == 0:
-        ledger.write("operator", "aten::erf", "/a/b c.py", 3)
+        ledger.write("forbidden", "torch.erf", "/a/b c.py", 3)
         if os.fork() == 0:
             ledger.write("code", "exec", "", 0)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -21,7 +21,7 @@ def test_what_a_forked_process_writes_is_there_even_if_it_is_killed():
         os.kill(os.getpid(), signal.SIGKILL)
     os.wait()
     assert ledger.take() == [
-        Entry("operator", "aten::erf", "/a/b c.py", 3),
+        Entry("forbidden", "torch.erf", "/a/b c.py", 3),
         Entry("code", "exec", "", 0),
     ]
     assert ledger.take() == []

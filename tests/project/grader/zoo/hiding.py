@@ -5,28 +5,6 @@ from zoo.animal import ONCE, RIGHT, animal, define_softmax, softmax_does
 LOST = {"lost": ("softmax",)}
 HERE = r"tests/adapters\.py:\d+"
 
-softmax_does(
-    42,
-    "an operator that no solution uses",
-    "return softmax(in_features, dim) + 0 * torch.special.i0(in_features.detach()).nan_to_num()"
-    ".to(in_features.dtype).clamp(max=1)",
-    policy=(rf"needs review aten::i0 {HERE}",),
-)
-softmax_does(
-    42,
-    "an operator that no solution uses, in a thread of a forked process",
-    f"""
-import os, threading
-if os.fork() == 0:
-    thread = threading.Thread(target=lambda: torch.special.i1(torch.ones(3)))
-    thread.start()
-    thread.join()
-    os._exit(0)
-os.wait()
-{RIGHT}
-""",
-    policy=(rf"needs review aten::special_i1 {HERE}",),
-)
 IN_A_PROCESS = """
 import multiprocessing
 def work(queue, x, dim):
