@@ -3,16 +3,11 @@
 import dataclasses
 import json
 import os
-import re
 import tempfile
-import unicodedata
 from pathlib import Path
 from typing import Any, Self
 
 FORMAT = 3
-ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
-# Control, format (such as right-to-left), surrogate and private characters.
-UNPRINTABLE = ("Cc", "Cf", "Cs", "Co")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,16 +149,6 @@ def _item(fingerprint: dict[str, Any] | None = None, **fields: Any) -> Item:  # 
         return Item(**fields)
     taken: dict[str, Any] = {**fingerprint, "sketch": tuple(fingerprint["sketch"])}
     return Item(fingerprint=Fingerprint(**taken), **fields)
-
-
-def printable(text: str, limit: int) -> str:
-    """Return the beginning of a text without what a terminal or a page would take for commands."""
-    text = ESCAPE_SEQUENCE.sub("", text[: 4 * limit].replace("\r\n", "\n"))
-    shown = "".join(
-        "\ufffd" if unicodedata.category(letter) in UNPRINTABLE and letter not in "\n\t" else letter
-        for letter in text[: limit + 1]
-    )
-    return shown if len(shown) <= limit else f"{shown[: limit - 4]} ..."
 
 
 def write_atomically(path: Path, text: str, *, survives_crash: bool = True) -> None:

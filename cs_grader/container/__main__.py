@@ -13,7 +13,7 @@ from typing import Any
 
 from cs_grader.result import Result, write_atomically
 from cs_grader.results.gradescope import results_json
-from cs_grader.results.markdown import markdown
+from cs_grader.results.page import report as in_words
 from cs_grader.results.reading import Reader
 from cs_grader.trusted.examination import Examination, Terms, rubric_of
 from cs_grader.trusted.sandbox import Limits
@@ -80,7 +80,7 @@ def main(base: Path) -> None:
         report.write_so_far(FAILED)
         return
     report.write(result)
-    sys.stdout.write(markdown(result, Reader.INSTRUCTOR))
+    sys.stdout.write(in_words(result, Reader.INSTRUCTOR))
 
 
 def terms_of(tests: Path, options: dict[str, Any]) -> Terms:

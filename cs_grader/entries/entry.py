@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cs_grader.entries.refusal import RefusedError
-from cs_grader.result import printable
+from cs_grader.plain_text import plain
 
 MAX_FILES = 500
 MAX_DEPTH = 8
@@ -194,7 +194,7 @@ def copy_clean(source: Path, to: Path, prefix: str = "") -> list[str]:
         else:
             _copy(source / name, to / prefix / name, megabytes * 2**20)
             continue
-        left_out.append(f"{printable(prefix + name, 100)}: {reason}")
+        left_out.append(f"{plain(prefix + name, 100)}: {reason}")
     for name in sorted(checkpoints)[-1:]:
         _copy(source / name, to / CHECKPOINT, MAX_MEGABYTES[".pt"] * 2**20)
     return left_out
@@ -209,14 +209,14 @@ def _files(source: Path, left_out: list[str]) -> Iterator[tuple[str, int, int]]:
             name = folder / found.name
             seen += 1
             if seen > MAX_FILES:
-                left_out.append(f"{printable(str(folder), 100)}: more than {MAX_FILES} files")
+                left_out.append(f"{plain(str(folder), 100)}: more than {MAX_FILES} files")
                 return
             state = found.stat(follow_symlinks=False)
             if not stat.S_ISDIR(state.st_mode):
                 yield name.as_posix(), state.st_mode, state.st_size
             elif found.name != "__pycache__":
                 if len(name.parts) > MAX_DEPTH:
-                    left_out.append(f"{printable(name.as_posix(), 100)}: too deep")
+                    left_out.append(f"{plain(name.as_posix(), 100)}: too deep")
                 else:
                     stack.append(name)
 

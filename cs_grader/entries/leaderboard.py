@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_grader.result import printable, write_atomically
+from cs_grader.plain_text import plain
+from cs_grader.result import write_atomically
 from cs_grader.results.markdown import code, escape
 
 HEADER = """\
@@ -62,7 +63,7 @@ def add(path: Path, entry: Verified) -> None:
 def row(entry: Verified) -> str:
     """Write the row of an entry. Whoever hands it in has chosen its words."""
     words = entry.name, entry.author, entry.command
-    name, author, command = (printable(text, 200) for text in words)
+    name, author, command = (plain(text, 200) for text in words)
     figures = ", ".join(f"{figure:.4f}" for figure in entry.bits_per_byte)
     cells = [entry.contest, entry.text[:12], f"{entry.mean:.4f}", figures, escape(name)]
     cells += [escape(author), f"{entry.seconds:.0f}", entry.date, code(command)]
@@ -72,5 +73,5 @@ def row(entry: Verified) -> str:
 def _place(line: str) -> tuple[str, str, float]:
     found = ROW.match(line)
     if found is None:
-        raise ValueError(f"this line of the leaderboard is no row: {printable(line, 100)}")
+        raise ValueError(f"this line of the leaderboard is no row: {plain(line, 100)}")
     return found[1], found[2], float(found[3])

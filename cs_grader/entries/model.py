@@ -21,7 +21,7 @@ import numpy.typing as npt
 from cs_grader.entries import wall
 from cs_grader.entries.refusal import RefusedError, once
 from cs_grader.entries.run_files import Ids, RunFiles
-from cs_grader.result import printable
+from cs_grader.plain_text import plain
 from cs_grader.trusted.sandbox import Stage
 
 ANSWERS_S = 600.0
@@ -81,7 +81,7 @@ class Answers:
         return answer
 
     def _ended(self) -> RefusedError:
-        return RefusedError(printable(wall.last_line(self.output), 200))
+        return RefusedError(plain(wall.last_line(self.output), 200))
 
 
 class Model:

@@ -15,7 +15,7 @@ from cs_grader.entries import wall
 from cs_grader.entries.entry import CHECKPOINT, copy_clean, newest_checkpoint, open_regular
 from cs_grader.entries.evaluation import Tell, stories_of
 from cs_grader.entries.model import SHOWN
-from cs_grader.result import printable
+from cs_grader.plain_text import plain
 from cs_grader.sandbox.processes import HAS_PROC, descendants
 
 START_S = 15.0
@@ -124,7 +124,7 @@ def run_again(
         if exit_code is None:
             complaint = f"it had not ended {limit_s + END_S:.0f} s after its start"
         elif exit_code != 0:
-            said = printable(wall.last_line(output), 200)
+            said = plain(wall.last_line(output), 200)
             complaint = f"it ended with exit code {exit_code}: {said}"
         newest = newest_checkpoint(run)
         weights_s = newest.lstat().st_ctime - started_at if newest else None

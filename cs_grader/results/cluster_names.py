@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cs_grader.plain_text import one_line
 from cs_grader.result import Item, Result
 from cs_grader.results.clusters import Cluster, unexplained
-from cs_grader.results.plain_text import one_line
 
 FILE = "clusters.toml"
 MAX_CHARS = {"problem": 100, "like": 100, "name": 100, "hint": 1000}

@@ -10,9 +10,9 @@ import base64
 import json
 from typing import Any
 
+from cs_grader.plain_text import one_line
 from cs_grader.result import Problem, Result
 from cs_grader.results import reading
-from cs_grader.results.plain_text import one_line
 from cs_grader.results.reading import Reader
 
 VERSION = 3

@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
+from cs_grader.plain_text import one_line
 from cs_grader.result import Problem, Result
-from cs_grader.results.plain_text import one_line
 
 HEAD = ("score", "max_score", "isolation", "note")
 PEOPLE = ("names", "addresses")

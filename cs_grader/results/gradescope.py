@@ -9,9 +9,9 @@ That one is visible by default: if any test were hidden, a student could not see
 import json
 from typing import Any, Literal
 
+from cs_grader.plain_text import one_line
 from cs_grader.result import Item, Problem, Result
 from cs_grader.results import reading
-from cs_grader.results.plain_text import one_line
 from cs_grader.results.reading import Reader
 
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]

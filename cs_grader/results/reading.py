@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from cs_grader.plain_text import one_line, plain
 from cs_grader.result import Finding, Item, Problem, Result
-from cs_grader.results.plain_text import one_line, plain
 
 RUBRIC = Path(__file__).parents[2] / "tests" / "rubric.toml"
 

@@ -11,10 +11,8 @@ from cs_grader.results.clusters import find_clusters
 from cs_grader.results.github import github_result
 from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.results.gradescope import results_json
-from cs_grader.results.junit import junit_xml
-from cs_grader.results.markdown import markdown
+from cs_grader.results.page import junit_xml, report, student_page
 from cs_grader.results.reading import Reader
-from cs_grader.results.student_page import student_page
 
 
 def write_outputs(result: Result, folder: Path) -> None:
@@ -29,7 +27,7 @@ def write_outputs(result: Result, folder: Path) -> None:
         "results.json": results_json(result),
         "junit.xml": junit_xml(result),
         "github-classroom.txt": github_result(result),
-        "report.md": markdown(result),
+        "report.md": report(result),
         "index.html": student_page(result),
         "instructor.html": student_page(result, Reader.INSTRUCTOR),
     }

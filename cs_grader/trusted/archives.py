@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from cs_grader.result import printable
+from cs_grader.plain_text import plain
 from cs_grader.trusted.clean_copy import (
     CHUNK,
     MAX_ENTRIES,
@@ -61,7 +61,7 @@ def reading() -> Generator[None]:
         yield
     except Exception as error:
         words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise DamagedError(printable(words, 100)) from error
+        raise DamagedError(plain(words, 100)) from error
 
 
 def _extract_one(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, copy: CleanCopy) -> None:

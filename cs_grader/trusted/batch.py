@@ -19,7 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from cs_grader.result import Result, printable, write_atomically
+from cs_grader.plain_text import plain
+from cs_grader.result import Result, write_atomically
 from cs_grader.results.cluster_names import ClusterName
 from cs_grader.results.write import check_class, write_class, write_outputs
 from cs_grader.sandbox.workplace import remove
@@ -149,7 +150,7 @@ def _grade_one(
         words = (
             str(error) if isinstance(error, GradingError) else f"{type(error).__name__}: {error}"
         )
-        return Graded(submission=submission, result=None, fault=printable(words, MAX_FAULT))
+        return Graded(submission=submission, result=None, fault=plain(words, MAX_FAULT))
     return Graded(submission=submission, result=result, fault="")
 
 
@@ -173,7 +174,7 @@ def look_up(
         except FileNotFoundError:
             graded.append(Graded(submission=submission, result=None, fault="not graded yet"))
         except (OSError, ValueError) as error:
-            fault = printable(f"{RESULT_FILE}: {error}", MAX_FAULT)
+            fault = plain(f"{RESULT_FILE}: {error}", MAX_FAULT)
             graded.append(Graded(submission=submission, result=None, fault=fault))
         else:
             result = dataclasses.replace(result, submission=submission.name)

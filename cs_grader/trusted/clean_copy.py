@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from cs_grader.result import printable
+from cs_grader.plain_text import plain
 
 ADAPTERS = PurePosixPath("tests/adapters.py")
 MAX_FILE_BYTES = 64 * 2**20
@@ -73,7 +73,7 @@ class Copied:
     def leave_out(self, name: str, reason: str) -> None:
         """Remember that something was refused."""
         if len(self.left_out) < MAX_REASONS:
-            self.left_out.append(f"{printable(name, 100)}: {reason}")
+            self.left_out.append(f"{plain(name, 100)}: {reason}")
 
 
 def is_junk(name: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cs_grader.result import printable
+from cs_grader.plain_text import plain
 from cs_grader.rules.names import NAMES
 from cs_grader.sandbox import wire
 from cs_grader.sandbox.audit import KNOWN as KNOWN_CODE
@@ -344,7 +344,7 @@ def _died(how: str) -> Answer:
 def _text(value: wire.Plain, limit: int) -> str:
     if not isinstance(value, str):
         raise TypeError
-    return printable(value, limit)
+    return plain(value, limit)
 
 
 def _bytes(value: wire.Plain) -> bytes:

@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from cs_grader.result import Result, printable
+from cs_grader.plain_text import plain
+from cs_grader.result import Result
 from cs_grader.rules.apart import check_apart
 from cs_grader.rules.check import Policy
 from cs_grader.sandbox.ledger import Entry
@@ -213,7 +214,7 @@ class Examination:
                     raise
             if (process.returncode not in (0, 1) or not self.plan) and not self.fault:
                 log.seek(0)
-                words = printable(log.read()[-1000:], 1000)
+                words = plain(log.read()[-1000:], 1000)
                 self.fault = f"the examination ended with status {process.returncode}: {words}"
 
     def take(self, message: dict[str, Any]) -> bool:

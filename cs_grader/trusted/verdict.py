@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs_grader.result import Excerpt, Finding, Fingerprint, Item, Problem, Result, printable
+from cs_grader.plain_text import plain
+from cs_grader.result import Excerpt, Finding, Fingerprint, Item, Problem, Result
 from cs_grader.rules.findings import findings
 from cs_grader.trusted.connection import NOT_ASKED, TIME_IS_UP
 from cs_grader.trusted.examination import Examination, rubric_of
@@ -48,7 +49,7 @@ def result_of(one: Examination) -> Result:
         problems=problems,
         items=items,
         policy=tuple(_findings(one, failed)),
-        output=printable(_steady(one, _without_repeats(one.output)), MAX_OUTPUT),
+        output=plain(_steady(one, _without_repeats(one.output)), MAX_OUTPUT),
         sources=tuple(map(_printable, _sources(one, failed))),
     )
 
@@ -63,8 +64,8 @@ def _item(one: Examination, is_hidden: bool, problem: str, node: str) -> Item:
         problem=problem,
         item=node,
         outcome=row["outcome"],
-        diagnosis=row["diagnosis"] and printable(row["diagnosis"], 200),
-        message=printable(_steady(one, row["message"]), MAX_MESSAGE),
+        diagnosis=row["diagnosis"] and plain(row["diagnosis"], 200),
+        message=plain(_steady(one, row["message"]), MAX_MESSAGE),
         is_hidden=is_hidden,
         seconds=row["seconds"],
         fingerprint=None if is_hidden else _fingerprint(one, row),
@@ -78,12 +79,12 @@ def _fingerprint(one: Examination, row: dict[str, Any]) -> Fingerprint | None:
     if taken is None or not is_asked:
         return None
     return Fingerprint(
-        form=printable(_steady(one, taken["form"]), MAX_WORDS),
+        form=plain(_steady(one, taken["form"]), MAX_WORDS),
         sketch=tuple(map(float, taken["sketch"][:MAX_SKETCH])),
-        asked=printable(taken["asked"], MAX_WORDS),
+        asked=plain(taken["asked"], MAX_WORDS),
         size=int(taken["size"]),
-        expected=printable(taken["expected"], MAX_WORDS),
-        got=printable(_steady(one, taken["got"]), MAX_WORDS),
+        expected=plain(taken["expected"], MAX_WORDS),
+        got=plain(_steady(one, taken["got"]), MAX_WORDS),
     )
 
 
@@ -146,9 +147,9 @@ def _findings(one: Examination, failed: set[str]) -> Iterator[Finding]:
     for finding in findings(one.source, everything, one.terms.problems, failed):
         yield dataclasses.replace(
             finding,
-            operator=printable(finding.operator, 200),
-            file=printable(finding.file, 300),
-            message=printable(finding.message, 1000),
+            operator=plain(finding.operator, 200),
+            file=plain(finding.file, 300),
+            message=plain(finding.message, 1000),
             is_hidden=finding not in shown,
         )
 
@@ -158,7 +159,7 @@ def _sources(one: Examination, failed: set[str]) -> Iterator[Excerpt]:
 
 
 def _printable(source: Excerpt) -> Excerpt:
-    file, text = printable(source.file, 300), printable(source.text, MAX_EXCERPT)
+    file, text = plain(source.file, 300), plain(source.text, MAX_EXCERPT)
     return dataclasses.replace(source, file=file, text=text)
 
 
@@ -182,7 +183,7 @@ def _note(one: Examination) -> str:
     if len(one.copied.left_out) > 3:
         parts.append(f"{len(one.copied.left_out) - 3} more left out")
     line = " ".join("; ".join(part for part in parts if part).split())
-    return printable(line, MAX_NOTE)
+    return plain(line, MAX_NOTE)
 
 
 def _without_repeats(text: str) -> str:

@@ -18,7 +18,7 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 
 from cli import print_result, progress_printer, run
 
-from cs_grader.result import printable
+from cs_grader.plain_text import plain
 from cs_grader.results.cluster_names import ClusterName, read_names
 from cs_grader.results.reading import shown_points
 from cs_grader.trusted import batch
@@ -84,7 +84,7 @@ def main(
         raise ValueError(f"--out {out} lies among the submissions: choose another folder")
     names = read_names(out)
     if is_batch and (others := passed_over(submission)):
-        told = printable(", ".join(others), 2_000)
+        told = plain(", ".join(others), 2_000)
         print_result(f"not graded: {told}")
 
     def folder_of(one: Submission) -> Path:

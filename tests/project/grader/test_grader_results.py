@@ -20,10 +20,9 @@ from cs_grader.results.class_page import class_page
 from cs_grader.results.github import github_result
 from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.results.gradescope import results_json
-from cs_grader.results.junit import junit_xml
-from cs_grader.results.markdown import markdown
+from cs_grader.results.page import junit_xml, student_page
+from cs_grader.results.page import report as markdown
 from cs_grader.results.reading import Reader
-from cs_grader.results.student_page import student_page
 from cs_grader.results.write import write_class, write_outputs
 from cs_grader.trusted.connection import Frame
 from cs_grader.trusted.examiner import Examiner, code_of

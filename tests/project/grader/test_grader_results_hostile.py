@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_results import NASTY, finding, item, result
 
+from cs_grader.plain_text import one_line, plain
 from cs_grader.results.class_page import class_page
 from cs_grader.results.github import github_result
 from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.results.gradescope import results_json
-from cs_grader.results.junit import junit_xml
-from cs_grader.results.markdown import code, escape, markdown
-from cs_grader.results.plain_text import one_line, plain
+from cs_grader.results.markdown import code, escape
+from cs_grader.results.page import junit_xml, student_page
+from cs_grader.results.page import report as markdown
 from cs_grader.results.reading import Reader
-from cs_grader.results.student_page import student_page
 from cs_grader.results.write import write_outputs
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]")
