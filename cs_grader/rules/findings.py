@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from cs_grader.result import Finding
 from cs_grader.rules.check import ADAPTERS_FILE, Policy, finding
 from cs_grader.rules.names import group_of
-from cs_grader.sandbox.audit import IMPORTS, MADE_HERE, PICKLED
+from cs_grader.sandbox.audit import COMPILED, IMPORTS, MADE_HERE, PICKLED, REFUSED
 from cs_grader.sandbox.forbidden import FORBIDDEN
 from cs_grader.sandbox.ledger import Entry
-from cs_grader.sandbox.refused import COMPILED, REFUSED
 
 NEVER_CALLED = "is named here, but was not called in the examination"
 WORDS = {

@@ -6,18 +6,15 @@ imports the standard library, NumPy and torch, and nothing of cs_grader outside 
 entry_model.py also imports the entry's cs_basics.
 
     wire.py        plain data as a header and raw bytes, the only thing that crosses the wall
-    settings.py    what the grader decides about the sandbox
-    confine.py     limits that a process puts on itself
+    confine.py     what the grader decides about the sandbox: limits that a process puts on itself
     processes.py   what the kernel tells about processes; a watch over those of a submission
     forbidden.py   the operators that each problem is solved without
     blocked.py     makes them raise
-    places.py      which line of a submission does something
-    ledger.py      where processes note what a person has to look at
-    audit.py       notices code that the source does not show, and reaching into other code
-    refused.py     what is not run and not opened at all; which pickles are data
+    ledger.py      where processes note what a person has to look at, and which line did it
+    audit.py       notices code that the source does not show and reaching into other code, and
+                   refuses what nothing could be seen of
     workplace.py   the folders that a submission may write to, and their removal
     absent.py      stand-ins for packages that are not installed, or not allowed
-    forking.py     lets a submission's processes be forked, and forks take less time
     inputs.py      where the server sees what became of a submission's inputs
     observers.py   keeps probes and grader out of a submission's way
     host.py        imports a submission and runs each probe in a forked process

@@ -27,7 +27,7 @@ from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 from cs_grader.sandbox.forbidden import FORBIDDEN, FUNCTIONS, KERNELS
-from cs_grader.sandbox.places import calling_place
+from cs_grader.sandbox.ledger import calling_place
 
 # Wherever a call may be looked up first: by the backends of tensors that live on a CPU, by
 # autograd, by the transformations of torch.func (which would take a composite operator apart

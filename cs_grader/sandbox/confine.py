@@ -11,8 +11,8 @@ import platform
 import resource
 import struct
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
@@ -51,15 +51,43 @@ READ = 0b1101  # execute, read_file, read_dir
 OF_A_FILE = 0b1100_0000_0000_0111  # execute, write, read, truncate, ioctl
 
 
-def take_away(settings: Mapping[str, Any]) -> None:
+class Settings(NamedTuple):
+    """What the grader decides about the sandbox."""
+
+    submission: str
+    """Where it runs: a copy that it may write to (workplace.py)."""
+    original: str
+    """What `submission` is a copy of."""
+    scratch: list[str]
+    """Folders for temporary files, emptied before each import; the copy is in the first."""
+    examination: str
+    packages: list[str]
+    """Folders that are added to the end of the import path."""
+    own_names: list[str]
+    """Top-level modules and packages of the submission itself."""
+    uid: int | None
+    """Become this user; None if that is not possible or done already."""
+    is_counted_alone: bool
+    """Whether the kernel counts the processes of the sandbox, and not those of a whole user."""
+    readable: list[str] | None
+    """Allow to read only these folders; None to leave that to the sandbox."""
+    writable: list[str]
+    allow_network: bool
+    memory_bytes: int
+    file_bytes: int
+    processes: int
+    idle_s: float
+
+
+def take_away(settings: Settings) -> None:
     """Apply every restriction that a worker's settings ask for, in an order that works."""
-    if settings["uid"] is not None:
-        become(settings["uid"])
+    if settings.uid is not None:
+        become(settings.uid)
     die_with_parent()
     hide_memory()
-    if settings["readable"] is not None:
-        allow_only(settings["readable"], settings["writable"])
-    filter_system_calls(settings["allow_network"])
+    if settings.readable is not None:
+        allow_only(settings.readable, settings.writable)
+    filter_system_calls(settings.allow_network)
 
 
 def prctl(option: int, value: int, pointer: object = None) -> bool:

@@ -5,7 +5,10 @@ then forks runs, which are cheap to throw away.
 """
 
 import contextlib
+import ctypes
 import gc
+import multiprocessing.context
+import multiprocessing.resource_tracker
 import os
 import random
 import resource
@@ -22,19 +25,21 @@ from typing import Any, NamedTuple, NoReturn
 
 from cs_grader.sandbox import audit, blocked, confine, wire
 from cs_grader.sandbox.absent import Absent, refuse, stand_in_for
+from cs_grader.sandbox.confine import Settings
 from cs_grader.sandbox.forbidden import FORBIDDEN, PACKAGES
-from cs_grader.sandbox.forking import fork_only
 from cs_grader.sandbox.inputs import Inputs
 from cs_grader.sandbox.ledger import Ledger
 from cs_grader.sandbox.observers import Observers
 from cs_grader.sandbox.processes import num_threads, over_memory
-from cs_grader.sandbox.settings import Settings
 
 ONE_YEAR_S = 3e7
 MOST_FRAMES = 30
 MOST_CHARACTERS = 8000
 HERE = Path(__file__).parent
 FROZEN = "<frozen importlib"
+MAPS = Path("/proc/self/maps")
+HUGE_PAGE = 2 << 20
+MADV_COLLAPSE = 25  # Linux 6.1; an older kernel refuses it, and nothing changes.
 COMPILER = ("torch._dynamo", "torch._inductor")
 # How a run ended: its wait status.
 ENDED = struct.Struct(">i")
@@ -143,12 +148,6 @@ def import_adapters(settings: Settings) -> ModuleType:
 
     os.chdir(settings.submission)
     return load_adapters(Path(settings.submission))
-
-
-def prepare_to_fork() -> None:
-    """Keep existing objects from the garbage collectors of children: to visit one is to copy it."""
-    gc.collect()
-    gc.freeze()
 
 
 def missing_package(error: BaseException, settings: Settings) -> dict[str, Any]:
@@ -310,3 +309,49 @@ def last_words() -> Generator[None]:
         with contextlib.suppress(BaseException):
             sys.stderr.write(f"{type(error).__name__}: {error}\n")
         EXIT(70)
+
+
+# --- how these processes fork: with little work, and a submission's however it asks ---
+
+
+def prepare_to_fork() -> None:
+    """Keep existing objects from the garbage collectors of children: to visit one is to copy it."""
+    gc.collect()
+    gc.freeze()
+
+
+def use_huge_pages() -> None:
+    """Ask the kernel for huge pages where the heap is, if it has any to give."""
+    if not sys.platform.startswith("linux") or not MAPS.exists():
+        return
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for line in MAPS.read_text(encoding="utf-8").splitlines():
+        addresses, permissions, _, _, _, *name = line.split()
+        if permissions.startswith("rw") and name in ([], ["[heap]"]):
+            start, end = (int(address, 16) for address in addresses.split("-"))
+            first, last = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+            if first < last:
+                madvise(first, last - first, MADV_COLLAPSE)
+
+
+def fork_only() -> None:
+    """Make multiprocessing fork where it is asked to spawn, in this process and those below.
+
+    A fresh interpreter would be another program, which the sandbox does not start (confine.py): no
+    operator is blocked in it. A process that is forked can do all that one that is spawned can.
+    """
+    context = multiprocessing.context
+    contexts = context._concrete_contexts  # pyright: ignore
+    for name in ("spawn", "forkserver"):
+        contexts[name] = contexts["fork"]
+    # Not by set_start_method, which may be called only once.
+    context._default_context._default_context = contexts["fork"]  # pyright: ignore
+    # No resource tracker, which is another program: the sandbox clears away what is left behind.
+    tracker = multiprocessing.resource_tracker
+    tracker.register = tracker.unregister = _nothing
+    tracker.ensure_running = _nothing
+
+
+def _nothing(*_: object) -> None:
+    pass

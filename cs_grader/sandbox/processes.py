@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from cs_grader.sandbox.settings import Settings
+from cs_grader.sandbox.confine import Settings
 
 HAS_PROC = Path("/proc/self/stat").exists()
 PF_EXITING = 4  # Of the kernel's flags of a process.

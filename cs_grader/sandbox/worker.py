@@ -29,7 +29,7 @@ if __name__ == "__main__":
     sys.path += json.loads(sys.argv[1])["packages"]
 
 from cs_grader.sandbox import confine, wire
-from cs_grader.sandbox.forking import use_huge_pages
+from cs_grader.sandbox.confine import Settings
 from cs_grader.sandbox.host import (
     ENDED,
     Fence,
@@ -38,6 +38,7 @@ from cs_grader.sandbox.host import (
     prepare_to_fork,
     run_host,
     shown,
+    use_huge_pages,
 )
 from cs_grader.sandbox.inputs import Inputs
 from cs_grader.sandbox.ledger import Entry, Ledger
@@ -50,7 +51,6 @@ from cs_grader.sandbox.processes import (
     is_ending,
     is_over,
 )
-from cs_grader.sandbox.settings import Settings
 from cs_grader.sandbox.workplace import Workplace
 
 ONE_YEAR_S = 3e7
@@ -317,7 +317,7 @@ def main() -> None:
     channel = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     confine.adopt_orphans()
-    confine.take_away(settings._asdict())
+    confine.take_away(settings)
     sys.path[1:1] = [settings.examination]
     import torch
 

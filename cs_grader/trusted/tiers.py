@@ -39,8 +39,8 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import json, os, socket
 from cs_grader.sandbox import confine
-settings = json.loads(sys.argv[2])
-sys.path += settings["packages"]
+settings = confine.Settings(**json.loads(sys.argv[2]))
+sys.path += settings.packages
 confine.take_away(settings)
 def can(action):
     try:

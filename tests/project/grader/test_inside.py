@@ -20,7 +20,7 @@ from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
 
 ASK_FOR_HUGE_PAGES = """
 from pathlib import Path
-from cs_grader.sandbox.forking import HUGE_PAGE, use_huge_pages
+from cs_grader.sandbox.host import HUGE_PAGE, use_huge_pages
 
 def in_huge_pages():
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
