@@ -14,12 +14,10 @@ Read it in this order.
 
     names.py       which names the rule applies to
     modules.py     Python files, parsed and cut into units
-    source.py      all files of a submission together
+    source.py      all files of a submission together, and where it solves each problem
     references.py  what each unit refers to, resolved
-    copies.py      passages that are PyTorch's own source
-    check.py       a submission's source becomes a Policy
-    apart.py       the same in a process of its own
-    solutions.py   where a submission solves each problem
+    copies.py      passages that are PyTorch's own source, or the page's
+    check.py       a submission's source becomes a Policy, in a process of its own
     findings.py    what was called and what the source names, as one list
     __main__.py    python -m cs_grader.rules, for a library that follows the rule everywhere
 """

@@ -1,18 +1,35 @@
 """What the source of a submission says about the from-scratch rule."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from cs_grader.result import Excerpt, Finding
 from cs_grader.rules.copies import copies
 from cs_grader.rules.modules import Mention, Unit
 from cs_grader.rules.names import REVIEWED_ATTRIBUTES, group_of, is_unlisted, suspicion
 from cs_grader.rules.references import read_source
-from cs_grader.rules.solutions import solutions
 from cs_grader.rules.source import Source
 from cs_grader.sandbox.forbidden import FORBIDDEN
 
 ADAPTERS_FILE = "tests/adapters.py"
+# Parsed, 40 MB of source can take 7 GB.
+MEMORY_BYTES = 2 * 2**30
+CPU_S = 30
+# Only a machine that does ten other things is that slow.
+TIMEOUT_S = 10 * CPU_S
+APART = """
+import json, resource, sys
+resource.setrlimit(resource.RLIMIT_DATA, 2 * (int(sys.argv[2]),))
+resource.setrlimit(resource.RLIMIT_CPU, 2 * (int(sys.argv[3]),))
+sys.path.append(sys.argv[1])
+from dataclasses import asdict
+from cs_grader.rules.check import check_source
+json.dump(asdict(check_source(*json.load(sys.stdin))), sys.stdout)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +41,39 @@ class Policy:
     review: tuple[Finding, ...] = ()
     solutions: tuple[Excerpt, ...] = ()
     """Where each problem is solved."""
+
+
+def check_apart(
+    files: Mapping[str, str],
+    adapters: Mapping[str, Sequence[str]],
+    memory_bytes: int = MEMORY_BYTES,
+) -> Policy:
+    """Do what `check_source` does where it can hurt nothing: Python's parser can be crashed."""
+    try:
+        finished = subprocess.run(
+            [
+                *(sys.executable, "-I", "-c", APART),
+                str(Path(__file__).parents[2]),
+                str(memory_bytes),
+                str(CPU_S),
+            ],
+            input=json.dumps([files, adapters]),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        if finished.returncode == 0:
+            fields = json.loads(finished.stdout)
+            return Policy(
+                named=tuple(Finding(**one) for one in fields["named"]),
+                review=tuple(Finding(**one) for one in fields["review"]),
+                solutions=tuple(Excerpt(**one) for one in fields["solutions"]),
+            )
+        reason = f"reading the source ended with status {finished.returncode}"
+    except subprocess.TimeoutExpired:
+        reason = f"reading the source takes longer than {TIMEOUT_S} s"
+    return unreadable(reason)
 
 
 def check_source(files: Mapping[str, str], adapters: Mapping[str, Sequence[str]]) -> Policy:
@@ -56,20 +106,20 @@ def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
     # A place is charged to the first problem whose adapters lead to it.
     named: dict[tuple[str, Mention], Finding] = {}
     for problem, units in reached.items():
-        for mention in _mentions(units):
+        for mention in (mention for unit in units for mention in unit.mentions):
             group = group_of(mention.name)
-            if group in FORBIDDEN[problem] and mention.is_certain:
+            is_use = mention.is_certain and not mention.is_assigned
+            if group in FORBIDDEN[problem] and is_use:
                 named.setdefault((group, mention), forbidden_finding(problem, mention))
     return Policy(
         named=tuple(named.values()),
         review=(*_review(source, reached), *_copies(source)),
-        solutions=tuple(solutions(source, ADAPTERS_FILE, adapters)),
+        solutions=tuple(
+            one
+            for problem, names in adapters.items()
+            for one in source.solution(problem, ADAPTERS_FILE, names)
+        ),
     )
-
-
-def _mentions(units: Iterable[Unit]) -> Iterator[Mention]:
-    for unit in units:
-        yield from (mention for mention in unit.mentions if not mention.is_assigned)
 
 
 def forbidden_finding(problem: str, mention: Mention) -> Finding:
@@ -96,7 +146,7 @@ def _review(source: Source, reached: Mapping[str, Sequence[Unit]]) -> Iterator[F
     for module in source.imported(ADAPTERS_FILE):
         for unit in module.units:
             problem = problem_of.get(unit, "")
-            unexpected = unlisted(unit, problem) if problem else ()
+            unexpected = unlisted(unit) if problem else ()
             for name, line, words in [*suspicions(unit), *unexpected]:
                 if (module.file, line, name) not in said:
                     said.add((module.file, line, name))
@@ -121,19 +171,9 @@ def suspicions(unit: Unit) -> Iterator[tuple[str, int, str]]:
             yield attribute.name, attribute.line, f"{attribute.name} reaches into other code"
 
 
-def unlisted(unit: Unit, problem: str = "") -> Iterator[tuple[str, int, str]]:
-    """What may do the work of a problem, though this problem does not forbid it."""
+def unlisted(unit: Unit) -> Iterator[tuple[str, int, str]]:
+    """What may do the work of a problem, though no problem forbids it."""
     for mention in unit.mentions:
-        is_name = mention.is_certain and not mention.name.endswith(".*")
-        if is_name and (is_unlisted(mention.name) or is_of_another(mention.name, problem)):
-            yield (
-                mention.name,
-                mention.line,
-                f"{mention.name} is not among what the assignment allows; it costs nothing here",
-            )
-
-
-def is_of_another(name: str, problem: str) -> bool:
-    """Whether a name is in a package for other problems, which may do this one's work, too."""
-    group = None if name.startswith("torch.") else group_of(name)
-    return group is not None and problem in FORBIDDEN and group not in FORBIDDEN[problem]
+        if mention.is_certain and not mention.name.endswith(".*") and is_unlisted(mention.name):
+            words = "is not among what the assignment allows; it costs nothing here"
+            yield mention.name, mention.line, f"{mention.name} {words}"

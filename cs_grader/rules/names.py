@@ -166,7 +166,7 @@ def suspicion(name: str, is_assigned: bool) -> str | None:
         name: Dotted; "torch.*" is an attribute of torch that is chosen when the code runs.
         is_assigned: Something is stored under the name.
     """
-    plain = name.removesuffix(".*")
+    plain = name.removesuffix(".*").removesuffix(".__dict__")
     if is_within(plain, SETTINGS):
         return None
     if is_assigned:

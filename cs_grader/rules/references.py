@@ -29,6 +29,15 @@ def read_source(files: Mapping[str, str]) -> Source:
     return source
 
 
+# What takes or changes an attribute of any name, and whether it changes it.
+OF_ANY_NAME = {
+    "builtins.getattr": False,
+    "builtins.vars": False,
+    "builtins.setattr": True,
+    "builtins.delattr": True,
+}
+
+
 class _Reader(ast.NodeVisitor):
     """Fill one unit with what it mentions and refers to."""
 
@@ -50,8 +59,6 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node, ast.Attribute):
             base = self.resolve(node.value)
             return self.source.canonical(f"{base}.{node.attr}") if base else None
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            return self.resolve_entry(node.value, node.slice.value)
         if isinstance(node, ast.Call):
             return self.resolve_call(node)
         if isinstance(node, ast.NamedExpr):
@@ -73,15 +80,6 @@ class _Reader(ast.NodeVisitor):
             return self.source.canonical(f"{own[-1]}.{name}")
         return None
 
-    def resolve_entry(self, container: ast.expr, key: object) -> str | None:
-        """Resolve `sys.modules["torch"]`, `vars(torch)["softmax"]`, `torch.__dict__["softmax"]`."""
-        base = self.resolve(container)
-        if base is None or not isinstance(key, str):
-            return None
-        if base == "sys.modules":
-            return key
-        return f"{base.removesuffix('.__dict__')}.{key}" if base.endswith(".__dict__") else None
-
     def resolve_call(self, node: ast.Call) -> str | None:
         function = self.resolve(node.func)
         constants = [a.value if isinstance(a, ast.Constant) else None for a in node.args]
@@ -91,15 +89,14 @@ class _Reader(ast.NodeVisitor):
         if function == "builtins.getattr" and isinstance(second, str):
             base = self.resolve(node.args[0])
             return self.source.canonical(f"{base}.{second}") if base else None
-        if function == "builtins.vars" and node.args:
-            base = self.resolve(node.args[0])
-            return f"{base}.__dict__" if base else None
         return None
 
     # --- noting ---
 
-    def note(self, name: str, node: ast.expr, is_certain: bool = True) -> None:
-        is_assigned = isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
+    def note(
+        self, name: str, node: ast.expr, is_certain: bool = True, is_assigned: bool = False
+    ) -> None:
+        is_assigned |= isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
         if self.source.module_of(name)[0] is not None:
             self.unit.refers_to.append(name)
         else:
@@ -126,23 +123,13 @@ class _Reader(ast.NodeVisitor):
             self.note(f"torch.Tensor.{node.attr}", node, is_certain=False)
         self.visit(node.value)
 
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        if name := self.resolve(node):
-            self.note(name, node)
-        self.generic_visit(node)
-
     def visit_Call(self, node: ast.Call) -> None:
         function = self.resolve(node.func)
         if name := self.resolve(node):
             self.note(name, node)
-        elif function in ("builtins.getattr", "builtins.setattr", "builtins.delattr") and node.args:
-            base = self.resolve(node.args[0])
-            if base and function == "builtins.getattr":
-                self.note(f"{base}.*", node)
-            elif base:
-                self.unit.mentions.append(
-                    Mention(f"{base}.*", self.module.file, node.lineno, is_assigned=True)
-                )
+        elif function in OF_ANY_NAME and node.args and (base := self.resolve(node.args[0])):
+            # Which attribute, only running it tells.
+            self.note(f"{base}.*", node, is_assigned=OF_ANY_NAME[function])
         elif function == "importlib.import_module":
             self.note("importlib.import_module.*", node)
         if function in ("builtins.isinstance", "builtins.issubclass"):
@@ -195,8 +182,8 @@ class _Reader(ast.NodeVisitor):
                         for name, origin in import_aliases(inner, self.module.package).items()
                     }
                 )
-                for name, value in _assignments(inner):
-                    scope[name] = scope.get(name) or (self.resolve(value) if value else None)
+                for name in _stored(inner):
+                    scope.setdefault(name, None)
         for node in body:
             self.visit(node)
         self.scopes.pop()
@@ -209,15 +196,9 @@ def _in_this_scope(node: ast.AST) -> Iterator[ast.AST]:
             yield from _in_this_scope(child)
 
 
-def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a statement binds, each with the expression that it stands for, if any."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                yield target.id, node.value
-    elif isinstance(node, ast.NamedExpr | ast.AnnAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id, node.value
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id, None
+def _stored(node: ast.AST) -> Iterator[str]:
+    """The names that a statement binds, but for imports."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name, None
+        yield node.name

@@ -1,8 +1,12 @@
 """All files of a submission together: which unit leads to which, across files and imports."""
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 
+from cs_grader.result import Excerpt
 from cs_grader.rules.modules import Module, Unit, bind, import_names, parse
+
+MAX_LINES = 60
 
 
 class Source:
@@ -42,6 +46,25 @@ class Source:
                     found[unit] = None
                     waiting.append(unit)
         return list(found)
+
+    def solution(self, problem: str, file: str, names: Iterable[str]) -> Iterator[Excerpt]:
+        """The function or class that solves a problem: the first that its adapters lead to, if any.
+
+        Args:
+            problem: Its name.
+            file: Where the adapters are.
+            names: Theirs.
+        """
+        # In the order in which they are reached: the adapter, what it names, what that names.
+        kinds = ast.FunctionDef | ast.ClassDef
+        units = [one for one in self.reachable(file, names) if isinstance(one.statement, kinds)]
+        # A problem that is solved in its adapter leads to nothing elsewhere.
+        for unit in ([one for one in units if one.module.file != file] or units)[:1]:
+            first = unit.statement.lineno
+            lines = unit.module.text.splitlines()[first - 1 : unit.statement.end_lineno]
+            more = [f"... {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
+            text = "\n".join([*lines[:MAX_LINES], *more])
+            yield Excerpt(problem=problem, file=unit.module.file, line=first, text=text)
 
     def _neighbours(self, unit: Unit) -> Iterator[Unit]:
         for name in unit.refers_to:

@@ -14,19 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from cs_grader.sandbox.wire import INPUT_BYTES, place_for
+
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-INPUT_BYTES = 128 * 2**20
-"""Room for the tensors that are given to a submission."""
-ALIGNED = 64
-
-
-def place_for(num_bytes: int, end: int) -> int | None:
-    """Where a tensor begins, given where the last one ends; None if there is no room."""
-    start = -(-end // ALIGNED) * ALIGNED
-    return start if 0 < num_bytes <= INPUT_BYTES - start else None
 
 
 class Inputs:

@@ -3,19 +3,21 @@
 Whoever reads trusts nothing: dtypes come from a list, shapes must account for every byte, and what
 comes out is built anew from dict, list, tuple, str, bytes, numbers and arrays. There is no pickle
 and no code on the way. How much a frame can cost is bounded before anything is made of it, in this
-order: its length, from the prefix; the number of its parts, by counting commas and brackets; then,
-while it is built, its depth and the nodes that stand for more parts than they are long.
+order: its length, from the prefix; the number of its parts and its depth, by counting commas and
+brackets; then, while it is built, the nodes that stand for more parts than they are long.
 
 A frame is MAGIC, the lengths of header and body, the header (JSON) and the body (bytes of arrays).
 In the header a list stands for itself; {"d": [keys, values]} is a dict, {"t": items} a tuple,
 {"r": [width, items]} a list of tuples in a row, {"b": text} bytes as Latin-1, {"s": lengths} a list
-of bytes, {"a": [dtype, shape]} an array and {"n": dtype} a NumPy number; what has no place in the
+of bytes and {"a": [dtype, shape]} an array (shape null: a NumPy number); what has no place in the
 header comes next in the body. A vocabulary of 50,000 tokens takes three nodes.
 """
 
+import io
 import itertools
 import json
 import math
+import re
 import socket
 import struct
 import time
@@ -35,11 +37,12 @@ PREFIX = struct.Struct(">4sII")
 # has more than 3,000 parts.
 MAX_BYTES = 32 * 2**20
 MAX_PARTS = 500_000
-MAX_DEPTH = 20
+# Of brackets, of which a dict has three levels.
+MAX_DEPTH = 40
+NO_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^][{}"]++')
 MAX_AXES = 32
 # Python's hash of a larger int is its remainder: keys of a dict could be made to collide.
 MAX_KEY = 2**60
-NO_KEY = "a key that is neither text nor a number below 2^60"
 SCALARS = {bool, int, float, str, type(None)}
 DTYPES = frozenset(
     f"{kind}{bits}"
@@ -81,13 +84,17 @@ def decode(frame: bytes) -> Plain:
         raise WireError(f"the frame announces {length} bytes and has {len(frame) - PREFIX.size}")
     start = PREFIX.size + PREFIX.unpack_from(frame)[1]
     header = frame[PREFIX.size : start]
-    num_parts = sum(map(header.count, (b",", b"[", b"{")))
+    reader = _Reader(memoryview(frame)[start:])
+    reader.count(sum(map(header.count, (b",", b"[", b"{"))))
+    steps = (1 if bracket in b"[{" else -1 for bracket in NO_BRACKETS.sub(b"", header))
+    if max(itertools.accumulate(steps), default=0) > MAX_DEPTH:
+        raise WireError(f"parts nested more than {MAX_DEPTH} deep")
     try:
-        reader = _Reader(memoryview(frame)[start:], num_parts)
-        value = reader.value(json.loads(header))
+        # Inner nodes are made before outer ones, and thus in the order in which they were written.
+        value = json.loads(header, object_hook=reader.made_of)
     except WireError:
         raise
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise WireError(f"the header is malformed ({type(error).__name__})") from None
     if len(reader.rest):
         raise WireError(f"{len(reader.rest)} bytes belong to nothing")
@@ -162,7 +169,7 @@ def _tree(value: Plain, body: list[bytes]) -> Plain:
         if dtype not in DTYPES:
             raise TypeError(f"an array of dtype {dtype} is not plain data")
         body.append(np.asarray(value, value.dtype.newbyteorder("<")).tobytes())
-        return {"a": [dtype, list(value.shape)]} if isinstance(value, np.ndarray) else {"n": dtype}
+        return {"a": [dtype, list(value.shape) if isinstance(value, np.ndarray) else None]}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes):
@@ -173,7 +180,7 @@ def _tree(value: Plain, body: list[bytes]) -> Plain:
         return {"t": _list(list(value), body)}
     if isinstance(value, dict):
         if not all(map(_is_key, value)):
-            raise TypeError(f"{NO_KEY} is not plain data")
+            raise TypeError("a key that is neither text nor a number below 2^60 is not plain data")
         return {"d": [_list(list(value), body), _list(list(value.values()), body)]}
     raise TypeError(f"{type(value).__name__} is not plain data")
 
@@ -198,13 +205,11 @@ def _is_key(key: Plain) -> bool:
 
 
 class _Reader:
-    """Builds values from header nodes, and takes the bytes of arrays from the body in turn."""
+    """Makes values of header nodes, and takes the bytes of arrays from the body in turn."""
 
-    def __init__(self, body: memoryview, num_parts: int) -> None:
+    def __init__(self, body: memoryview) -> None:
         self.rest = body
         self.num_parts = 0
-        self.depth = 0
-        self.count(num_parts)
 
     def count(self, parts: int) -> None:
         """Take note of parts before they are made."""
@@ -212,63 +217,24 @@ class _Reader:
         if self.num_parts > MAX_PARTS:
             raise WireError(f"more than {MAX_PARTS} parts")
 
-    def value(self, node: Plain) -> Plain:
-        if not isinstance(node, list | dict):
-            return node
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise WireError(f"parts nested more than {MAX_DEPTH} deep")
-        value = self.sequence(node) if isinstance(node, list) else self.marked(node)
-        self.depth -= 1
-        return value
-
-    def sequence(self, node: list[Plain]) -> list[Plain]:
-        scalars = set(map(type, node)) <= SCALARS
-        return node if scalars else [self.value(item) for item in node]
-
-    def marked(self, node: dict[str, Plain]) -> Plain:
-        if len(node) != 1:
-            raise WireError("a node of the header has no kind")
-        ((kind, what),) = node.items()
-        make = {"d": self.mapping, "t": self.items, "r": self.rows, "s": self.pieces}.get(kind)
-        if make is not None:
-            return tuple(make(what)) if kind == "t" else make(what)
-        if kind == "b":
-            return str.encode(what, "latin-1")
-        if kind == "a":
-            dtype, shape = what
-            return self.array(dtype, shape)
-        if kind == "n":
-            return self.array(what, [])[()]
-        raise WireError("a node of the header is of an unknown kind")
-
-    def items(self, node: Plain) -> list[Plain]:
-        items = self.value(node)
-        if type(items) is not list:
-            raise WireError("a list was expected and something else came")
-        return items
-
-    def mapping(self, node: Plain) -> dict[Plain, Plain]:
-        keys, values = map(self.items, node)
-        if not all(map(_is_key, keys)):
-            raise WireError(NO_KEY)
-        return dict(zip(keys, values, strict=True))
-
-    def rows(self, node: Plain) -> list[Plain]:
-        width, flat = node
-        items = self.items(flat)
-        if type(width) is not int or not 1 <= width <= max(len(items), 1) or len(items) % width:
-            raise WireError("rows of an impossible width")
-        self.count(len(items) // width)
-        return list(zip(*[iter(items)] * width, strict=True))
-
-    def pieces(self, lengths: list[int]) -> list[bytes]:
-        if any(type(length) is not int or length < 0 for length in lengths):
-            raise WireError("a piece of an impossible length")
-        ends = list(itertools.accumulate(lengths))
-        size = ends[-1] if ends else 0
-        whole = bytes(self.take(size))
-        return [whole[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    def made_of(self, node: dict[str, Plain]) -> Plain:
+        """Make the value that a node stands for; what is in it has been made."""
+        match list(node.items()):
+            case [("d", [list(keys), list(values)])] if all(map(_is_key, keys)):
+                return dict(zip(keys, values, strict=True))
+            case [("t", list(items))]:
+                return tuple(items)
+            case [("r", [int(width), list(items)])] if 1 <= width <= max(len(items), 1):
+                self.count(len(items) // width)
+                return list(zip(*[iter(items)] * width, strict=True))
+            case [("s", list(lengths))] if all(map(_is_size, lengths)):
+                return list(map(io.BytesIO(self.take(sum(lengths))).read, lengths))
+            case [("b", str(text))]:
+                return text.encode("latin-1")
+            case [("a", [str(name), shape])] if name in DTYPES:
+                return self.array(np.dtype(name), shape)
+            case _:
+                raise WireError("a node of the header is of an unknown kind")
 
     def take(self, size: int) -> memoryview:
         if size > len(self.rest):
@@ -276,12 +242,27 @@ class _Reader:
         taken, self.rest = self.rest[:size], self.rest[size:]
         return taken
 
-    def array(self, name: str, shape: list[int]) -> Plain:
-        if name not in DTYPES or len(shape) > MAX_AXES:
-            raise WireError("an array of an unknown dtype, or with too many axes")
-        if any(type(size) is not int or not 0 <= size <= MAX_BYTES for size in shape):
+    def array(self, dtype: np.dtype[Any], shape: list[int] | None) -> Plain:
+        sizes = shape or []
+        if len(sizes) > MAX_AXES or not all(map(_is_size, sizes)):
             raise WireError("an array of an impossible shape")
-        dtype = np.dtype(name).newbyteorder("<")
-        taken = self.take(math.prod(shape) * dtype.itemsize)
+        taken = self.take(math.prod(sizes) * dtype.itemsize)
         # A copy: the caller may write to it, and the frame can be forgotten.
-        return np.frombuffer(taken, dtype).reshape(shape).astype(np.dtype(name), copy=True)
+        made = np.frombuffer(taken, dtype.newbyteorder("<")).reshape(sizes).astype(dtype, copy=True)
+        return made[()] if shape is None else made
+
+
+def _is_size(size: Plain) -> bool:
+    return type(size) is int and 0 <= size <= MAX_BYTES
+
+
+# --- where a submission's inputs lie in the memory that the server looks at (inputs.py) ---
+
+INPUT_BYTES = 128 * 2**20
+ALIGNED = 64
+
+
+def place_for(num_bytes: int, end: int) -> int | None:
+    """Where a tensor begins, given where the last one ends; None if there is no room."""
+    start = -(-end // ALIGNED) * ALIGNED
+    return start if 0 < num_bytes <= INPUT_BYTES - start else None

@@ -21,8 +21,7 @@ from typing import Any
 
 from cs_grader.plain_text import plain
 from cs_grader.result import Result
-from cs_grader.rules.apart import check_apart
-from cs_grader.rules.check import Policy
+from cs_grader.rules.check import Policy, check_apart
 from cs_grader.sandbox.ledger import Entry
 from cs_grader.sandbox.workplace import remove
 from cs_grader.trusted.clean_copy import ADAPTERS, Copied, RefusedError

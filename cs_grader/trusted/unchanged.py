@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cs_grader.sandbox.inputs import place_for
+from cs_grader.sandbox.wire import place_for
 
 REPORTING = ("forward", "forward_if_supported", "forward_in_turns")
 """Probes that report changes of tensors."""

@@ -129,7 +129,7 @@ def frame(header, body=b""):
         frame({"d": [[{"t": [1]}], [1]]}),
         frame({"r": [10**9, []]}),
         frame({"s": [10**4000, 10**4000]}),
-        frame(b"[" * 30 + b"]" * 30),
+        frame(b"[" * 50 + b"]" * 50),
         frame(b"[" + b"[]," * 600_000 + b"[]]"),
         frame({"d": ["ab", "cd"]}),
         frame({"s": [3]}, bytes(2)),

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cs_grader.rules import apart
-from cs_grader.rules.apart import check_apart
-from cs_grader.rules.check import check_source
+from cs_grader.rules import check as apart
+from cs_grader.rules.check import check_apart, check_source
 from cs_grader.rules.copies import copies, originals, runs_of_names
 from cs_grader.rules.findings import findings
 from cs_grader.rules.names import group_of
@@ -50,8 +49,6 @@ SILU = "def run_silu(in_features):\n    return "
         ("import torch\nF = torch.nn.functional", "F.silu(in_features)"),
         ("import torch\nact = torch.nn.functional.silu", "act(in_features)"),
         ("import torch", "getattr(torch.nn.functional, 'silu')(in_features)"),
-        ("import torch", "vars(torch.nn.functional)['silu'](in_features)"),
-        ("import torch", "torch.nn.functional.__dict__['silu'](in_features)"),
         ("import importlib", "importlib.import_module('torch.nn').SiLU()(in_features)"),
         ("from torch import nn", "nn.SiLU()(in_features)"),
         ("import torch", "torch.ops.aten.silu.default(in_features)"),
@@ -169,6 +166,8 @@ def test_tokenizer_of_another_package_is_named_where_an_adapter_leads_to_it():
         ("__import__('torch')", "builtins.__import__"),
         ("import importlib\nimportlib.import_module(chr(3))", "importlib.import_module"),
         ("import torch\ngetattr(torch, chr(3))", "torch"),
+        ("import torch\nvars(torch.library)['Library']", "torch.library"),
+        ("import torch\ntorch.__dict__['library']", "torch.__dict__"),
         ("import torch\ntorch.nn.functional.silu = None", "torch.nn.functional.silu"),
         ("import torch\nsetattr(torch, 'softmax', None)", "torch"),
         ("import math\nmath.isclose = None", "math.isclose"),
@@ -233,7 +232,6 @@ def test_file_that_no_adapter_imports_needs_no_review():
         "torch.nn.functional.one_hot",
         "torch.onnx.ops.rotary_embedding",
         "torch._higher_order_ops.flex_attention.math_attention",
-        "transformers.models.llama.modeling_llama.LlamaRMSNorm",
         "_imp.create_dynamic",
         "numpy.testing.runstring",
     ],
