@@ -9,20 +9,19 @@ followed. An entry with anything else is not judged.
 """
 
 import contextlib
-import os
 import re
 import shlex
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.plain_text import plain
+from cs_grader.trusted.copying import open_regular, walk
 
 MAX_FILES = 500
 MAX_DEPTH = 8
@@ -178,7 +177,12 @@ def copy_clean(source: Path, to: Path, prefix: str = "") -> list[str]:
     to.mkdir(parents=True)
     left_out: list[str] = []
     checkpoints: list[str] = []
-    for name, mode, size in _files(source, left_out):
+
+    def leave_out(name: str, reason: str) -> None:
+        left_out.append(f"{plain(prefix + name, 100)}: {reason}")
+
+    for path, about in walk(source, leave_out, MAX_FILES, MAX_DEPTH):
+        name, mode = path.as_posix(), about.st_mode
         megabytes = MAX_MEGABYTES.get(Path(name).suffix, OTHER_MEGABYTES)
         is_checkpoint = STEP.fullmatch(prefix + name) is not None
         if not stat.S_ISREG(mode):
@@ -186,7 +190,7 @@ def copy_clean(source: Path, to: Path, prefix: str = "") -> list[str]:
         elif not is_checkpoint and not any(fnmatchcase(prefix + name, one) for one in NAMES):
             is_code = (prefix + name).startswith("code/")
             reason = f"no {'.py or .cpp file of cs_basics' if is_code else 'file of a run folder'}"
-        elif size > megabytes * 2**20:
+        elif about.st_size > megabytes * 2**20:
             reason = f"larger than {megabytes} MB"
         elif is_checkpoint:
             checkpoints.append(name)
@@ -194,31 +198,10 @@ def copy_clean(source: Path, to: Path, prefix: str = "") -> list[str]:
         else:
             _copy(source / name, to / prefix / name, megabytes * 2**20)
             continue
-        left_out.append(f"{plain(prefix + name, 100)}: {reason}")
+        leave_out(name, reason)
     for name in sorted(checkpoints)[-1:]:
         _copy(source / name, to / CHECKPOINT, MAX_MEGABYTES[".pt"] * 2**20)
     return left_out
-
-
-def _files(source: Path, left_out: list[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield name, mode and size of everything but folders; what is in these is yielded, too."""
-    seen, stack = 0, [Path()]
-    while stack:
-        folder = stack.pop()
-        for found in sorted(os.scandir(source / folder), key=lambda found: found.name):
-            name = folder / found.name
-            seen += 1
-            if seen > MAX_FILES:
-                left_out.append(f"{plain(str(folder), 100)}: more than {MAX_FILES} files")
-                return
-            state = found.stat(follow_symlinks=False)
-            if not stat.S_ISDIR(state.st_mode):
-                yield name.as_posix(), state.st_mode, state.st_size
-            elif found.name != "__pycache__":
-                if len(name.parts) > MAX_DEPTH:
-                    left_out.append(f"{plain(name.as_posix(), 100)}: too deep")
-                else:
-                    stack.append(name)
 
 
 def newest_checkpoint(run: Path) -> Path | None:
@@ -229,11 +212,6 @@ def newest_checkpoint(run: Path) -> Path | None:
             if stat.S_ISREG(path.lstat().st_mode):
                 found.append(path)
     return max(found, default=None)
-
-
-def open_regular(path: Path) -> BufferedReader:
-    """Open a file to read. Since it was looked at, it could have become a link or a pipe."""
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
 
 
 def _copy(source: Path, to: Path, max_bytes: int) -> None:

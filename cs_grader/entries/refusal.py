@@ -7,11 +7,10 @@ that the first check that needs it is the one that names the reason.
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from cs_grader.trusted.clean_copy import RefusedError
+
+__all__ = ["NotJudgedError", "RefusedError", "once"]
 T = TypeVar("T")
-
-
-class RefusedError(ValueError):
-    """The entry is refused; the message says why."""
 
 
 class NotJudgedError(Exception):

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_grader.entries import wall
-from cs_grader.entries.entry import CHECKPOINT, copy_clean, newest_checkpoint, open_regular
+from cs_grader.entries.entry import CHECKPOINT, copy_clean, newest_checkpoint
 from cs_grader.entries.evaluation import Tell, stories_of
 from cs_grader.entries.model import SHOWN
 from cs_grader.plain_text import plain
 from cs_grader.sandbox.processes import HAS_PROC, descendants
+from cs_grader.trusted.copying import open_regular
 
 START_S = 15.0
 """Allowed before the clock of a run begins (Python and its packages) and to save the weights."""

@@ -4,7 +4,6 @@ Read it in this order.
 
     submissions.py  finds what was handed in, and by whom
     clean_copy.py   a folder that takes only harmless files
-    archives.py     copies what is in a zip
     copying.py      a folder or a zip becomes a clean copy
     sandbox.py      the folders of a sandbox, the wall around it, and its limits
     tiers.py        which walls work here: bubblewrap, another user, or a plain process

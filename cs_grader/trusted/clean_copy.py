@@ -53,7 +53,7 @@ JUNK_SUFFIXES = (".pyc", ".pyo", ".egg-info", ".dist-info", ".swp")
 
 
 class RefusedError(ValueError):
-    """The whole submission cannot be read."""
+    """A submission, or an entry, is not taken; the message says why."""
 
 
 @dataclass(slots=True)

@@ -1,21 +1,24 @@
 """What was handed in, a folder (or git checkout) or a zip, becomes a clean copy.
 
-Only regular files with harmless names are copied, by their content. No link is followed.
+Only regular files with harmless names are copied, by their content. No link is followed. A zip may
+be damaged, enormous, or made to do harm.
 """
 
 import codecs
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import shutil
 import stat
 import tokenize
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 
-from cs_grader.trusted.archives import extract
+from cs_grader.plain_text import plain
 from cs_grader.trusted.clean_copy import (
     ADAPTERS,
     CHUNK,
@@ -27,6 +30,11 @@ from cs_grader.trusted.clean_copy import (
     is_junk,
     normal,
 )
+
+# A text compresses to a tenth, source to a fifth; what shrinks more than this is a bomb.
+MAX_RATIO, RATIO_COUNTS_FROM = 200, 2**20
+# An object is made of each entry of a zip's directory before any can be looked at.
+MAX_DIRECTORY_BYTES = 200 * MAX_ENTRIES
 
 ENCODINGS = frozenset(
     {
@@ -54,9 +62,9 @@ def copy_submission(source: Path, to: Path) -> Copied:
         raise RefusedError("it is a link or a device: put the folder or the zip itself there")
     copy = CleanCopy(to)
     if source.is_dir():
-        _copy_folder(source, copy)
+        _fill(copy, _of_folder(source, copy.copied))
     elif source.suffix.lower() == ".zip" or zipfile.is_zipfile(source):
-        extract(source, copy)
+        _fill(copy, _of_zip(source))
     else:
         raise RefusedError(f"{source.suffix} cannot be read: hand in a zip or a folder")
     _lift_top_folder(to)
@@ -126,28 +134,69 @@ def own_names(folder: Path) -> list[str]:
     return sorted(name for name in names if name.isidentifier() and len(name) <= 40)[:500]
 
 
-def _copy_folder(source: Path, copy: CleanCopy) -> None:
-    for relative, entry in _entries(source, copy.copied):
-        mode = entry.stat(follow_symlinks=False).st_mode
-        if stat.S_ISLNK(mode):
-            copy.copied.leave_out(str(relative), "a link")
-        elif not stat.S_ISREG(mode):
-            copy.copied.leave_out(str(relative), "not a file")
-        elif copy.accepts(normal(str(relative))):
+# --- what there is to copy ---
+
+Part = tuple[str, str, Callable[[], Iterator[bytes]]]
+"""The name of a file, why it is left out ("" if it is not), and its content."""
+
+
+class UnreadableError(Exception):
+    """The content cannot be had; the message says why."""
+
+
+def _fill(copy: CleanCopy, parts: Iterator[Part]) -> None:
+    for name, reason, chunks in parts:
+        if reason:
+            copy.copied.leave_out(name, reason)
+        elif copy.accepts(name):
             try:
-                # Since it was looked at, it could have become a link.
-                handle = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    raise
-                copy.copied.leave_out(str(relative), f"cannot be read ({error.strerror})")
-                continue
-            with os.fdopen(handle, "rb") as file:
-                copy.write(normal(str(relative)), iter(lambda file=file: file.read(CHUNK), b""))
+                copy.write(name, chunks())
+            except UnreadableError as error:
+                copy.remove(name)
+                copy.copied.leave_out(name, str(error))
 
 
-def _entries(source: Path, copied: Copied) -> Iterator[tuple[PurePosixPath, os.DirEntry[str]]]:
-    """Walk through a folder in order, without what is junk; folders are entered, not returned."""
+def _of_folder(source: Path, copied: Copied) -> Iterator[Part]:
+    for relative, about in walk(source, copied.leave_out, MAX_ENTRIES, MAX_DEPTH):
+        mode = about.st_mode
+        reason = "a link" if stat.S_ISLNK(mode) else "" if stat.S_ISREG(mode) else "not a file"
+        yield normal(str(relative)), reason, functools.partial(_of_file, source / relative)
+
+
+def _of_file(path: Path) -> Iterator[bytes]:
+    try:
+        file = open_regular(path)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise UnreadableError(f"cannot be read ({error.strerror})") from None
+    with file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read. Since it was looked at, it could have become a link or a pipe."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+
+
+def walk(
+    source: Path, leave_out: Callable[[str, str], None], max_entries: int, max_depth: int
+) -> Iterator[tuple[PurePosixPath, os.stat_result]]:
+    """Walk through a folder in order, without what is junk.
+
+    Args:
+        source: The folder.
+        leave_out: Told the name and the reason of a folder that is not entered.
+        max_entries: How many files and folders there may be.
+        max_depth: How deep they may lie.
+
+    Yields:
+        The path in the folder of what is not a folder itself, and what is known of it.
+
+    Raises:
+        RefusedError: There is too much.
+    """
     seen = 0
     stack = [PurePosixPath()]
     while stack:
@@ -155,21 +204,95 @@ def _entries(source: Path, copied: Copied) -> Iterator[tuple[PurePosixPath, os.D
         try:
             entries = sorted(os.scandir(source / folder), key=lambda entry: entry.name)
         except OSError as error:
-            copied.leave_out(str(folder), f"cannot be read ({error.strerror})")
+            leave_out(str(folder), f"cannot be read ({error.strerror})")
             continue
         for entry in entries:
             seen += 1
-            if seen > MAX_ENTRIES:
-                raise RefusedError(f"more than {MAX_ENTRIES} files and folders")
+            if seen > max_entries:
+                raise RefusedError(f"more than {max_entries} files and folders")
             if is_junk(entry.name):
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                if len(folder.parts) >= MAX_DEPTH:
-                    copied.leave_out(str(folder / entry.name), "too deep")
-                else:
-                    stack.append(folder / entry.name)
+            if not entry.is_dir(follow_symlinks=False):
+                yield folder / entry.name, entry.stat(follow_symlinks=False)
+            elif len(folder.parts) >= max_depth:
+                leave_out(str(folder / entry.name), "too deep")
             else:
-                yield folder / entry.name, entry
+                stack.append(folder / entry.name)
+
+
+def _of_zip(source: Path) -> Iterator[Part]:
+    try:
+        if directory_bytes(source) > MAX_DIRECTORY_BYTES:
+            raise RefusedError(f"more than {MAX_ENTRIES} entries in the zip")
+        with _reading():
+            archive = zipfile.ZipFile(source)
+    except UnreadableError as error:
+        raise RefusedError(f"this archive is damaged: {error}") from None
+    with archive:
+        if len(archive.infolist()) > MAX_ENTRIES:
+            raise RefusedError(f"more than {MAX_ENTRIES} entries in the zip")
+        for entry in archive.infolist():
+            name = _name_of(entry)
+            if not (name.endswith("/") or any(map(is_junk, name.split("/")))):
+                yield name, _reason_against(entry), functools.partial(_unpacked, archive, entry)
+
+
+def directory_bytes(source: Path) -> int:
+    """Return the length of the directory at the end of a zip, as the end itself gives it."""
+    with _reading(), source.open("rb") as file:
+        end = zipfile._EndRecData(file)  # pyright: ignore[reportAttributeAccessIssue]
+        return end[zipfile._ECD_SIZE] if end else 0  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@contextlib.contextmanager
+def _reading() -> Generator[None]:
+    """Turn every exception into UnreadableError: a damaged zip can raise nearly anything."""
+    try:
+        yield
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise UnreadableError(plain(words, 100)) from error
+
+
+def _reason_against(entry: zipfile.ZipInfo) -> str:
+    if entry.flag_bits & 0x1:
+        return "encrypted"
+    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
+        return "a link or a device"
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # Of other methods, Python unpacks a whole chunk at once: 1 MB can become 20 GB.
+        return "packed by another method than deflate"
+    is_large = entry.file_size > RATIO_COUNTS_FROM
+    if is_large and entry.file_size > MAX_RATIO * max(entry.compress_size, 1):
+        return f"{entry.file_size / 1e6:.0f} MB out of almost nothing"
+    return ""
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    # Only reading is guarded: what goes wrong with writing is not the zip's fault.
+    try:
+        with _reading(), archive.open(entry) as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+    except UnreadableError as error:
+        raise UnreadableError(f"cannot be unpacked ({error})") from None
+
+
+def _name_of(entry: zipfile.ZipInfo) -> str:
+    """Return an entry's name with "/" between folders.
+
+    Some programs for Windows write backslashes. What they separate is checked as any other name.
+    Those that neither say that a name is UTF-8 nor write UTF-8 use the code page of their
+    language, which the zip does not name: accents may come out as other letters.
+    """
+    written = entry.orig_filename
+    if not entry.flag_bits & 0x800 and not written.isascii():
+        with contextlib.suppress(UnicodeError):
+            written = written.encode("cp437").decode("utf-8")
+    return normal(written.replace("\\", "/"))
+
+
+# --- the folder that counts ---
 
 
 def _lift_top_folder(folder: Path) -> None:

@@ -109,7 +109,7 @@ def _files(tests: Path) -> Iterator[tuple[str, Path]]:
     yield "run_autograder", CONTAINER / "run_autograder"
     yield "constraints.txt", ROOT / "constraints.txt"
     yield "LICENSE", ROOT / "LICENSE"
-    yield from _below(ROOT / "cs_grader", "cs_grader", {".py", ".ini", ".toml"})
+    yield from _below(ROOT / "cs_grader", "cs_grader", {".py", ".ini", ".md"})
     own = {tests / "adapters.py", tests / "project"}
     for name, file in _below(tests, "tests", {".py", ".toml"}):
         if own.isdisjoint([file, *file.parents]):

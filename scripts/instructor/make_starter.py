@@ -47,14 +47,14 @@ GIVEN = (
     "cs_basics/interop/page/*",
     # The from-scratch rule, so that it is told before the grading.
     "cs_grader/result.py", "cs_grader/rules/*.py",
-    *(f"cs_grader/sandbox/{name}.py" for name in ("blocked", "forbidden", "libraries", "places")),
+    *(f"cs_grader/sandbox/{name}.py" for name in ("blocked", "forbidden", "ledger")),
     "tests/*.*", "tests/probes/*", "tests/*/__init__.py", "scripts/*.py",
     "docs/learn.md", "docs/pictures/block.svg", "data/README.md", "LICENSE", "constraints.txt",
     ".gitignore",
 )  # fmt: skip
 """What is copied as it is; folders of a folder are not, unless they are named."""
 LEFT_OUT = (
-    "cs_grader/rules/__init__.py", "cs_grader/rules/apart.py", "cs_grader/rules/findings.py",
+    "cs_grader/rules/__init__.py", "cs_grader/rules/findings.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
     "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py", "scripts/size.py",
     "scripts/train_tokenizer.py",

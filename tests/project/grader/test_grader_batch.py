@@ -21,7 +21,7 @@ import pytest
 
 from cs_grader.result import Result
 from cs_grader.sandbox.processes import descendants
-from cs_grader.trusted import archives, batch, examination, examiner, verdict
+from cs_grader.trusted import batch, copying, examination, examiner, verdict
 from cs_grader.trusted.connection import time_is_up
 from cs_grader.trusted.examination import Examination, Terms, check_tests
 from cs_grader.trusted.hidden import name_of_secret
@@ -409,7 +409,7 @@ def failing(function, name):
 
 
 STAGES = {
-    "fails-reading": (archives.zipfile, "ZipFile"),
+    "fails-reading": (copying.zipfile, "ZipFile"),
     "fails-copying": (examination, "copy_submission"),
     "fails-source": (Examination, "_read_source"),
     "fails-examining": (Examination, "_examine"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cs_grader.sandbox.workplace import remove
-from cs_grader.trusted import archives, batch, clean_copy
+from cs_grader.trusted import batch, clean_copy, copying
 from cs_grader.trusted.clean_copy import RefusedError
 from cs_grader.trusted.copying import copy_submission, own_names, python_files
 from cs_grader.trusted.submissions import find_submissions, name_of, passed_over
@@ -472,7 +472,7 @@ def test_a_directory_of_too_many_entries_is_refused_before_it_is_read(tmp_path, 
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         for number in range(20):
             archive.writestr(f"{number}.py", b"")
-    monkeypatch.setattr(archives, "MAX_DIRECTORY_BYTES", 20 * 50)
+    monkeypatch.setattr(copying, "MAX_DIRECTORY_BYTES", 20 * 50)
     monkeypatch.setattr(zipfile, "ZipFile", None)  # would read all of it
     with pytest.raises(RefusedError, match="entries in the zip"):
         copy_submission(tmp_path / "a.zip", tmp_path / "copy")
