@@ -91,9 +91,10 @@ def bind(module: Module) -> None:
     for statement in module.tree.body:
         unit = Unit(module, statement)
         module.units.append(unit)
-        for name in _bound_names(statement):
-            module.names.setdefault(name, []).append(unit)
-        for node in _outside_functions(statement):
+        for node in in_this_scope(statement):
+            for name in bound_by(node):
+                if unit not in (units := module.names.setdefault(name, [])):
+                    units.append(unit)
             module.aliases |= import_aliases(node, module.package)
             if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
                 module.stars.append(_origin(node, module.package))
@@ -124,32 +125,20 @@ def _dotted(node: ast.expr, module: Module) -> str | None:
     return None
 
 
-def _outside_functions(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Walk what runs when the file is imported, without the bodies of functions and classes."""
-    yield statement
-    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        for child in ast.iter_child_nodes(statement):
-            if isinstance(child, ast.stmt):
-                yield from _outside_functions(child)
-            elif isinstance(child, ast.ExceptHandler | ast.match_case):
-                for inner in child.body:
-                    yield from _outside_functions(inner)
+def in_this_scope(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk a statement without the bodies of functions and classes in it."""
+    yield node
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        for child in ast.iter_child_nodes(node):
+            yield from in_this_scope(child)
 
 
-def _bound_names(statement: ast.stmt) -> set[str]:
-    names: set[str] = set()
-    for node in _outside_functions(statement):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.stmt) and not isinstance(node, ast.Import | ast.ImportFrom):
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.expr):
-                    names |= {
-                        inner.id
-                        for inner in ast.walk(child)
-                        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
-                    }
-    return names
+def bound_by(node: ast.AST) -> Iterator[str]:
+    """The name that a node binds, if it is not an import."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
 
 
 def import_aliases(node: ast.AST, package: str) -> dict[str, str]:

@@ -10,9 +10,16 @@ what can be reached from its unit.
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from cs_grader.rules.modules import Mention, Unit, import_aliases, import_names
+from cs_grader.rules.modules import (
+    Mention,
+    Unit,
+    bound_by,
+    import_aliases,
+    import_names,
+    in_this_scope,
+)
 from cs_grader.rules.source import Source
 
 
@@ -175,30 +182,15 @@ class _Reader(ast.NodeVisitor):
         self.scopes.append(scope)
         body = list(body)
         for node in body:
-            for inner in _in_this_scope(node):
+            for inner in in_this_scope(node):
                 scope.update(
                     {
                         name: self.source.canonical(origin)
                         for name, origin in import_aliases(inner, self.module.package).items()
                     }
                 )
-                for name in _stored(inner):
+                for name in bound_by(inner):
                     scope.setdefault(name, None)
         for node in body:
             self.visit(node)
         self.scopes.pop()
-
-
-def _in_this_scope(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-        for child in ast.iter_child_nodes(node):
-            yield from _in_this_scope(child)
-
-
-def _stored(node: ast.AST) -> Iterator[str]:
-    """The names that a statement binds, but for imports."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name

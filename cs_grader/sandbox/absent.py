@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import NoReturn
 
 
-class Absent:
-    """Any name from a package that is not there: it can be named, but not used."""
+class Absent(ModuleType):
+    """A package that is not there, or any name from it: it can be named, but not used."""
 
     is_importing = True
     """While modules are imported, calls (decorators, say) only give another stand-in."""
@@ -24,25 +24,26 @@ class Absent:
     """The packages that are not allowed."""
 
     def __init__(self, name: str) -> None:
-        self.absent_name = name
+        super().__init__(name)
+        self.__path__ = []
 
     def __getattr__(self, name: str) -> "Absent":
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
-        return Absent(f"{self.absent_name}.{name}")
+        return Absent(f"{self.__name__}.{name}")
 
     def __call__(self, *_args: object, **_kwargs: object) -> "Absent":
         """Complain, unless it is a decorator or a constructor at import."""
         if not Absent.is_importing:
             self.complain()
-        return Absent(f"{self.absent_name}()")
+        return Absent(f"{self.__name__}()")
 
     def complain(self) -> NoReturn:
         """Say what is missing, as the import would have done."""
-        package = self.absent_name.partition(".")[0]
+        package = self.__name__.partition(".")[0]
         if package in Absent.refused:
             Absent.refuse(package)
-        message = f"No module named {package!r}: not installed here ({self.absent_name} is used)"
+        message = f"No module named {package!r}: not installed here ({self.__name__} is used)"
         raise ModuleNotFoundError(message, name=package)
 
     def __mro_entries__(self, _bases: object) -> tuple[type, ...]:
@@ -66,19 +67,6 @@ class Absent:
         self.complain()
 
 
-class AbsentModule(ModuleType):
-    """A module of a package that is not there."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__path__ = []
-
-    def __getattr__(self, name: str) -> Absent:
-        if name.startswith("__") and name != "__version__":
-            raise AttributeError(name)
-        return Absent(f"{self.__name__}.{name}")
-
-
 class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds what nothing else has found, if it belongs to one of the absent packages."""
 
@@ -94,9 +82,9 @@ class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> AbsentModule:
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Absent:
         """Make the stand-in."""
-        return AbsentModule(spec.name)
+        return Absent(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Leave the stand-in as it is."""

@@ -93,6 +93,14 @@ def _own_share(pid: int) -> int:
     return sum(int(row.split()[1]) * 1024 for row in rows if row.startswith("Pss:"))
 
 
+def excess(processes: int, memory_bytes: int, more_processes: int = 0, more_memory: int = 0) -> str:
+    """Say what the processes below this one have too much of, of which some more is allowed."""
+    below, most = descendants(os.getpid()), memory_bytes + more_memory
+    if len(below) > processes + more_processes:
+        return f"over {processes} processes"
+    return over_memory(memory_bytes) if memory_of(below, most) > most else ""
+
+
 def num_threads() -> int:
     """Threads of this process; 1 where that cannot be seen."""
     return sum(1 for _ in Path("/proc/self/task").iterdir()) if HAS_PROC else 1
@@ -140,11 +148,8 @@ class Watch:
             if HAS_PROC and now - spent_at > self.settings.idle_s:
                 idle = f"{self.settings.idle_s:g} s"
                 return f"no answer: waited for {idle} without computing anything"
-            below = descendants(os.getpid())
-            if len(below) > self.settings.processes:
-                return f"over {self.settings.processes} processes"
-            if memory_of(below, self.settings.memory_bytes) > self.settings.memory_bytes:
-                return over_memory(self.settings.memory_bytes)
+            if found := excess(self.settings.processes, self.settings.memory_bytes):
+                return found
         return None
 
 

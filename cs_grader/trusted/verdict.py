@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cs_grader.plain_text import plain
-from cs_grader.result import Excerpt, Finding, Fingerprint, Item, Problem, Result
+from cs_grader.result import Finding, Fingerprint, Item, Problem, Result
 from cs_grader.rules.findings import findings
 from cs_grader.trusted.connection import NOT_ASKED, TIME_IS_UP
 from cs_grader.trusted.examination import Examination, rubric_of
@@ -50,7 +50,13 @@ def result_of(one: Examination) -> Result:
         items=items,
         policy=tuple(_findings(one, failed)),
         output=plain(_steady(one, _without_repeats(one.output)), MAX_OUTPUT),
-        sources=tuple(map(_printable, _sources(one, failed))),
+        sources=tuple(
+            dataclasses.replace(
+                source, file=plain(source.file, 300), text=plain(source.text, MAX_EXCERPT)
+            )
+            for source in one.source.solutions
+            if source.problem in failed
+        ),
     )
 
 
@@ -152,15 +158,6 @@ def _findings(one: Examination, failed: set[str]) -> Iterator[Finding]:
             message=plain(finding.message, 1000),
             is_hidden=finding not in shown,
         )
-
-
-def _sources(one: Examination, failed: set[str]) -> Iterator[Excerpt]:
-    return (source for source in one.source.solutions if source.problem in failed)
-
-
-def _printable(source: Excerpt) -> Excerpt:
-    file, text = plain(source.file, 300), plain(source.text, MAX_EXCERPT)
-    return dataclasses.replace(source, file=file, text=text)
 
 
 def _steady(one: Examination, text: str) -> str:

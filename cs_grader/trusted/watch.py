@@ -7,12 +7,11 @@ submission may have stopped.
 """
 
 import contextlib
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator
 
-from cs_grader.sandbox.processes import HAS_PROC, cpu_below, descendants, memory_of, queued_below
+from cs_grader.sandbox.processes import HAS_PROC, cpu_below, excess, queued_below
 from cs_grader.trusted.sandbox import Limits
 
 SOON_S = 0.2
@@ -78,16 +77,9 @@ class Watch:
                 limit = f"{waited_s:g} s without computing anything"
                 self.excess = f"no answer: waited for {limit}"
             else:
-                self.excess = self._excess()
+                self.excess = excess(
+                    self.limits.processes, self.limits.memory_bytes, MORE_PROCESSES, MORE_MEMORY
+                )
             if self.excess:
                 end()
                 return
-
-    def _excess(self) -> str:
-        """Say what all processes together have too much of."""
-        below, most = descendants(os.getpid()), self.limits.memory_bytes
-        if len(below) > self.limits.processes + MORE_PROCESSES:
-            return f"over {self.limits.processes} processes"
-        if memory_of(below, most + MORE_MEMORY) > most + MORE_MEMORY:
-            return f"over {most / 2**30:g} GB"
-        return ""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from probes import model, text, training
 
-from cs_grader.sandbox.absent import Absent, AbsentModule, refuse, stand_in_for
+from cs_grader.sandbox.absent import Absent, refuse, stand_in_for
 from cs_grader.sandbox.inputs import Inputs
 from cs_grader.sandbox.observers import Observers
 from cs_grader.sandbox.processes import memory_of
@@ -91,7 +91,7 @@ def test_a_stand_in_takes_the_place_of_a_package_that_is_installed(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     stand_in_for(["colorsys"])
-    assert not isinstance(importlib.import_module("colorsys"), AbsentModule)
+    assert not isinstance(importlib.import_module("colorsys"), Absent)
     monkeypatch.delitem(sys.modules, "colorsys")
     monkeypatch.setattr(Absent, "is_importing", False)
     monkeypatch.setattr(Absent, "refused", ())
