@@ -1,6 +1,6 @@
 """Which names the from-scratch rule applies to, and what it says of them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 
 from cs_grader.sandbox.forbidden import FUNCTIONS, KERNELS, PACKAGES
 
@@ -106,6 +106,12 @@ PATCHED = ("torch", "numpy", "builtins", "math", "pytest", "unittest", "operator
 NAMES = {name: group for group in KERNELS for name in (*KERNELS[group].values(), *FUNCTIONS[group])}
 # Any namespace of PyTorch may hold an operator (torch.special, torch.ops.aten, torch._C._nn).
 OPERATORS = {name.rpartition("::")[2]: group for group in KERNELS for name in KERNELS[group]}
+# Whatever inner module it is named by (torch.nn.modules.linear.Linear).
+INNER_NAMES = {
+    name.rpartition(".")[2]: group
+    for name, group in NAMES.items()
+    if name.startswith(("torch.nn.", "torch.optim."))
+}
 TENSOR_METHODS = frozenset({"softmax", "log_softmax", "logsumexp", "logcumsumexp"})
 
 
@@ -113,32 +119,15 @@ def group_of(name: str) -> str | None:
     """The group of operators that a dotted name belongs to; None if it is free to use."""
     if name in NAMES:
         return NAMES[name]
-    parts = name.split(".")
-    if parts[0] == "torch" and len(parts) > 1:
-        if parts[1] == "Tensor":
-            return OPERATORS.get(parts[-1]) if parts[-1] in TENSOR_METHODS else None
-        # torch.ops.aten.silu.default: the operator stands before its overload.
-        last = parts[3] if parts[1] == "ops" and len(parts) > 3 else parts[-1]
-        if last in OPERATORS:
-            return OPERATORS[last]
-        return next((NAMES[known] for known in _public_names(parts)), None)
-    return next(
-        (
-            PACKAGES[".".join(parts[:length])]
-            for length in range(1, len(parts) + 1)
-            if ".".join(parts[:length]) in PACKAGES
-        ),
-        None,
-    )
-
-
-def _public_names(parts: Sequence[str]) -> Iterator[str]:
-    """Public names of what is named by its inner module (torch.nn.modules.linear.Linear)."""
-    for package in ("torch.nn", "torch.optim", "torch.nn.utils.clip_grad"):
-        if ".".join(parts).startswith(package.removesuffix(".clip_grad") + "."):
-            public = f"{package}.{parts[-1]}"
-            if public in NAMES:
-                yield public
+    first, *rest = name.split(".")
+    if first != "torch" or not rest:
+        return PACKAGES.get(first)
+    if rest[0] == "Tensor":
+        return OPERATORS.get(rest[-1]) if rest[-1] in TENSOR_METHODS else None
+    # torch.ops.aten.silu.default: the operator stands before its overload.
+    last = rest[2] if rest[0] == "ops" and len(rest) > 2 else rest[-1]
+    inner = INNER_NAMES.get(last) if rest[0] in ("nn", "optim") else None
+    return OPERATORS.get(last, inner)
 
 
 def is_unlisted(name: str) -> bool:
