@@ -4,94 +4,89 @@ blocked.py makes these operators raise, rules/ finds their names in a source. He
 the trusted side reads them, too, and does not import torch.
 """
 
-# For each group, the operators in PyTorch's dispatcher (those of "aten" by their bare names), each
-# with the public name to report. An operator without one has the public name that leads to it.
-KERNELS: dict[str, dict[str, str]] = {
+# For each group and each public name, the operators in PyTorch's dispatcher that it leads to (those
+# of "aten" by their bare names). An operator without a public name has the one that leads to it.
+_BY_PUBLIC_NAME: dict[str, dict[str, tuple[str, ...]]] = {
     "linear": {
-        "linear": "torch.nn.functional.linear",
-        "bilinear": "torch.nn.functional.bilinear",
-        "_trilinear": "torch.nn.functional.bilinear",
-        "mkldnn_linear": "torch.nn.functional.linear",
-        "_mkldnn_linear": "torch.nn.functional.linear",
-        "conv1d": "torch.nn.functional.conv1d",
-        "conv2d": "torch.nn.functional.conv2d",
-        "convolution": "torch.nn.functional.conv1d",
-        "_convolution": "torch.nn.functional.conv1d",
-        "mkldnn::_linear_pointwise": "torch.nn.functional.linear",
+        "torch.nn.functional.linear": (
+            "linear",
+            "mkldnn_linear",
+            "_mkldnn_linear",
+            "mkldnn::_linear_pointwise",
+        ),
+        "torch.nn.functional.bilinear": ("bilinear", "_trilinear"),
+        "torch.nn.functional.conv1d": ("conv1d", "convolution", "_convolution"),
+        "torch.nn.functional.conv2d": ("conv2d",),
     },
     "embedding": {
-        "embedding": "torch.nn.functional.embedding",
-        "embedding_bag": "torch.nn.functional.embedding_bag",
-        "_embedding_bag": "torch.nn.functional.embedding_bag",
+        "torch.nn.functional.embedding": ("embedding",),
+        "torch.nn.functional.embedding_bag": ("embedding_bag", "_embedding_bag"),
     },
     "norm": {
-        "rms_norm": "torch.nn.functional.rms_norm",
-        "_fused_rms_norm": "torch.nn.functional.rms_norm",
-        "_weight_norm": "torch._weight_norm",
-        "_weight_norm_interface": "torch._weight_norm",
-        "renorm": "torch.renorm",
-        "layer_norm": "torch.nn.functional.layer_norm",
-        "native_layer_norm": "torch.nn.functional.layer_norm",
-        "group_norm": "torch.nn.functional.group_norm",
-        "native_group_norm": "torch.nn.functional.group_norm",
-        "instance_norm": "torch.nn.functional.instance_norm",
-        "batch_norm": "torch.nn.functional.batch_norm",
-        "native_batch_norm": "torch.nn.functional.batch_norm",
-        "_native_batch_norm_legit": "torch.nn.functional.batch_norm",
-        "_native_batch_norm_legit_functional": "torch.nn.functional.batch_norm",
-        "_native_batch_norm_legit_no_training": "torch.nn.functional.batch_norm",
-        "_batch_norm_impl_index": "torch.nn.functional.batch_norm",
-        "_batch_norm_with_update": "torch.nn.functional.batch_norm",
-        "_batch_norm_no_update": "torch.nn.functional.batch_norm",
+        "torch.nn.functional.rms_norm": ("rms_norm", "_fused_rms_norm"),
+        "torch._weight_norm": ("_weight_norm", "_weight_norm_interface"),
+        "torch.renorm": ("renorm",),
+        "torch.nn.functional.layer_norm": ("layer_norm", "native_layer_norm"),
+        "torch.nn.functional.group_norm": ("group_norm", "native_group_norm"),
+        "torch.nn.functional.instance_norm": ("instance_norm",),
+        "torch.nn.functional.batch_norm": (
+            "batch_norm",
+            "native_batch_norm",
+            "_native_batch_norm_legit",
+            "_native_batch_norm_legit_functional",
+            "_native_batch_norm_legit_no_training",
+            "_batch_norm_impl_index",
+            "_batch_norm_with_update",
+            "_batch_norm_no_update",
+        ),
     },
     "silu": {
-        "silu": "torch.nn.functional.silu",
-        "silu_": "torch.nn.functional.silu",
-        "glu": "torch.nn.functional.glu",
+        "torch.nn.functional.silu": ("silu", "silu_"),
+        "torch.nn.functional.glu": ("glu",),
     },
     "softmax": {
-        "softmax": "torch.softmax",
-        "_softmax": "torch.softmax",
-        "_safe_softmax": "torch.softmax",
-        "_masked_softmax": "torch.softmax",
-        "special_softmax": "torch.special.softmax",
-        "log_softmax": "torch.log_softmax",
-        "_log_softmax": "torch.log_softmax",
-        "special_log_softmax": "torch.special.log_softmax",
-        "logsumexp": "torch.logsumexp",
-        "special_logsumexp": "torch.special.logsumexp",
-        "logcumsumexp": "torch.logcumsumexp",
-        "_logcumsumexp": "torch.logcumsumexp",
-        "_sparse_softmax": "torch.sparse.softmax",
-        "_sparse_log_softmax": "torch.sparse.log_softmax",
+        "torch.softmax": ("softmax", "_softmax", "_safe_softmax", "_masked_softmax"),
+        "torch.special.softmax": ("special_softmax",),
+        "torch.log_softmax": ("log_softmax", "_log_softmax"),
+        "torch.special.log_softmax": ("special_log_softmax",),
+        "torch.logsumexp": ("logsumexp",),
+        "torch.special.logsumexp": ("special_logsumexp",),
+        "torch.logcumsumexp": ("logcumsumexp", "_logcumsumexp"),
+        "torch.sparse.softmax": ("_sparse_softmax",),
+        "torch.sparse.log_softmax": ("_sparse_log_softmax",),
     },
     "attention": {
-        "scaled_dot_product_attention": "torch.nn.functional.scaled_dot_product_attention",
-        "_scaled_dot_product_attention_math": "torch.nn.functional.scaled_dot_product_attention",
-        "_scaled_dot_product_flash_attention_for_cpu": (
-            "torch.nn.functional.scaled_dot_product_attention"
+        "torch.nn.functional.scaled_dot_product_attention": (
+            "scaled_dot_product_attention",
+            "_scaled_dot_product_attention_math",
+            "_scaled_dot_product_flash_attention_for_cpu",
         ),
-        "_native_multi_head_attention": "torch.nn.MultiheadAttention",
-        "_transformer_encoder_layer_fwd": "torch.nn.TransformerEncoderLayer",
+        "torch.nn.MultiheadAttention": ("_native_multi_head_attention",),
+        "torch.nn.TransformerEncoderLayer": ("_transformer_encoder_layer_fwd",),
     },
     "cross_entropy": {
-        "cross_entropy_loss": "torch.nn.functional.cross_entropy",
-        "nll_loss": "torch.nn.functional.nll_loss",
-        "nll_loss_nd": "torch.nn.functional.nll_loss",
-        "nll_loss_forward": "torch.nn.functional.nll_loss",
-        "nll_loss2d": "torch.nn.functional.nll_loss",
-        "nll_loss2d_forward": "torch.nn.functional.nll_loss",
+        "torch.nn.functional.cross_entropy": ("cross_entropy_loss",),
+        "torch.nn.functional.nll_loss": (
+            "nll_loss",
+            "nll_loss_nd",
+            "nll_loss_forward",
+            "nll_loss2d",
+            "nll_loss2d_forward",
+        ),
     },
     "optimizer": {
-        "_fused_adam": "torch.optim.Adam",
-        "_fused_adam_": "torch.optim.Adam",
-        "_fused_adamw": "torch.optim.AdamW",
-        "_fused_adamw_": "torch.optim.AdamW",
+        "torch.optim.Adam": ("_fused_adam", "_fused_adam_"),
+        "torch.optim.AdamW": ("_fused_adamw", "_fused_adamw_"),
     },
     "clipping": {},
     "schedule": {},
     "tokenizers": {},
 }
+KERNELS = {
+    group: {kernel: name for name, kernels in named.items() for kernel in kernels}
+    for group, named in _BY_PUBLIC_NAME.items()
+}
+"""For each group, the operators in PyTorch's dispatcher, each with the public name to report."""
 
 # For each group, what PyTorch (and SciPy) writes in Python: functions, and classes that may not be
 # made.

@@ -183,39 +183,40 @@ class Server:
                     if isinstance(outcome, dict) and outcome.get("ended") in ("imported", "raised"):
                         self.is_compiled |= bool(outcome.get("has_compiled"))
                         return outcome | {"during_import": True}
-                how = self.ending_of_host(IMPORT_CPU_S)
+                how = self.end_host(IMPORT_CPU_S)
             except (wire.WireError, OSError) as error:
                 how = str(error)
         return {"ended": "died", "how": how, "during_import": True}
 
-    def ending_of_host(self, cpu_s: float) -> str:
-        """Say how a host ended that has closed its end of the socket."""
-        if self.host is None:
-            return "gone"
-        for _ in range(40):
-            pid, status = os.waitpid(self.host.pid, os.WNOHANG)
-            if pid:
-                self.host.control.close()
-                self.host = None
-                return ending(status, cpu_s)
-            time.sleep(0.05)
-        return "closed its connection"
+    def end_host(self, cpu_s: float = 0.0) -> str:
+        """End the host and all that it has started.
 
-    def end_host(self) -> None:
-        """End the host and all that it has started."""
+        Args:
+            cpu_s: The CPU time that it had, if it has closed its end: then it is about to end.
+
+        Returns:
+            How it ended, if it did so by itself.
+        """
         if self.run_channel is not None:
             self.run_channel.close()
             self.run_channel = None
-        if self.host is None:
-            self.sweep()
-            return
-        self.host.control.close()
-        with contextlib.suppress(OSError):
-            os.kill(self.host.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            os.wait4(self.host.pid, 0)
-        self.host = None
+        how = "closed its connection"
+        if self.host is not None:
+            for _ in range(40 if cpu_s else 0):
+                pid, status = os.waitpid(self.host.pid, os.WNOHANG)
+                if pid:
+                    how = ending(status, cpu_s)
+                    break
+                time.sleep(0.05)
+            else:
+                with contextlib.suppress(OSError):
+                    os.kill(self.host.pid, signal.SIGKILL)
+                with contextlib.suppress(OSError):
+                    os.wait4(self.host.pid, 0)
+            self.host.control.close()
+            self.host = None
         self.sweep()
+        return how
 
     def sweep(self) -> None:
         """Kill whatever was left behind and is not the host, and wait until it is gone.
@@ -301,9 +302,7 @@ class Server:
             message = b""
         if len(message) == ENDED.size:
             return ending(ENDED.unpack(message)[0], cpu_s)
-        how = self.ending_of_host(cpu_s)
-        self.end_host()
-        return how
+        return self.end_host(cpu_s)
 
 
 def fence_of(request: Mapping[str, Any]) -> Fence:
