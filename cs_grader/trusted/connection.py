@@ -52,7 +52,7 @@ OVERTIME_S = 10
 KNOWN = {"forbidden": NAMES.keys() | PACKAGES.keys(), "code": KNOWN_CODE}
 MOST_NOTES = 20
 MAX_OUTPUT = 100_000
-MAX_TEXT = 4000
+MAX_TEXT = 3900
 
 
 def time_is_up(budget_s: float) -> str:
