@@ -324,7 +324,7 @@ def test_a_forged_answer_is_refused(forged):
         answer_of(forged, {"notes": [], "inputs": NOTHING})
 
 
-@pytest.mark.parametrize("notes", [3, [3], [["won", "x", "f", 1]], [["code", "x", "f", -1]]])
+@pytest.mark.parametrize("notes", [3, [3], [["operator", "x", "f", 1]], [["code", "x", "f", -1]]])
 def test_forged_notes_are_refused(notes):
     with pytest.raises(WireError, match="not an answer"):
         answer_of({"ended": "returned"}, {"notes": notes, "inputs": NOTHING})
@@ -334,7 +334,7 @@ def test_what_is_noted_is_a_name_or_nothing():
     notes = [
         ["forbidden", "100 of 100", "f", 1],
         ["code", "<b>", "f", 1],
-        ["operator", "a::b", "", 0],
+        ["code", "exec", "", 0],
     ]
     noted = answer_of({"ended": "returned"}, {"notes": notes, "inputs": NOTHING}).noted
-    assert [entry.what for entry in noted] == ["something unknown", "something unknown", "a::b"]
+    assert [entry.what for entry in noted] == ["something unknown", "something unknown", "exec"]
