@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.verbose = -1  # A dot for each item, and no line for each file.
     if not hasattr(config, "workerinput"):
         # Progress is kept where the work goes on: in a student edition.
-        is_kept = (TESTS / "exam" / "stored.py").is_file() and not submission
+        is_kept = (TESTS / "exam/stored.py").is_file() and not submission
         kept = TESTS.parent / ".progress.json" if is_kept else None
         config.pluginmanager.register(Record(*files.values(), kept))
 

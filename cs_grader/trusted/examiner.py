@@ -366,7 +366,7 @@ def put_stand_ins(tests: Path, adapters: RemoteAdapters) -> None:
     probes = ModuleType("probes")
     probes.__path__ = []
     sys.modules |= {"submission": submission, "torch": torch, "probes": probes}
-    for file in sorted((tests / "exam" / "probes").glob("*.py")):
+    for file in sorted((tests / "exam/probes").glob("*.py")):
         module = ModuleType(f"probes.{file.stem}")
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):

@@ -19,7 +19,13 @@ from probes.training import takes_float64
 from submission import distribution_of
 
 TESTS = Path(__file__).parents[2]
-ITEMS = ["test_layers.py", "test_learning_rate_schedule.py", "test_softmax.py"]
+ITEMS = [
+    "test_linear.py",
+    "test_embedding.py",
+    "test_silu.py",
+    "test_learning_rate_schedule.py",
+    "test_softmax.py",
+]
 
 # A repository of other names than this one, whose own files are called like the examination's.
 SUBMISSION = {
@@ -136,12 +142,9 @@ def conftest(pytestconfig):
 
 
 def test_an_item_of_an_unknown_problem_is_an_error(pytestconfig, conftest):
-    for arguments in (["rmsnrom"], []):
-        marker = SimpleNamespace(args=arguments)
-        item = SimpleNamespace(path=TESTS / "test_x.py", nodeid="test_x.py::test_y")
-        item.get_closest_marker = lambda _, marker=marker: marker
-        with pytest.raises(pytest.UsageError, match=r"test_x.py::test_y: no problem .* in rubric"):
-            conftest.pytest_collection_modifyitems(pytestconfig, [item])
+    item = SimpleNamespace(path=TESTS / "test_x.py", nodeid="test_x.py::test_y")
+    with pytest.raises(pytest.UsageError, match=r"test_x.py::test_y: no problem 'x' in rubric"):
+        conftest.pytest_collection_modifyitems(pytestconfig, [item])
 
 
 def test_report_has_a_row_for_each_item_and_tells_its_outcomes_apart(examined):
@@ -259,7 +262,13 @@ def test_every_message_says_what_was_asked(tmp_path):
 def test_a_run_with_many_failures_ends_with_the_table_and_what_to_do(tmp_path):
     root = write_files(tmp_path / "theirs", {"tests/adapters.py": ALL_WRONG})
     file = tmp_path / "page.html"
-    names = ["test_layers.py", "test_softmax.py", "test_rope.py", "test_cross_entropy.py"]
+    names = [
+        "test_linear.py",
+        "test_silu.py",
+        "test_softmax.py",
+        "test_rope.py",
+        "test_cross_entropy.py",
+    ]
     items = [TESTS / name for name in names]
     file.write_text("the page of the run before")  # In one word, so that it is no folder of tests.
     finished = run_pytest(*items, f"--submission={root}", f"--exam-page={file}", folder=tmp_path)
@@ -343,16 +352,6 @@ def test_adapters_that_cannot_be_imported_are_one_message_and_the_end(tmp_path, 
     assert "Repair next" not in told
 
 
-def test_what_is_asked_of_many_problems_alike_comes_last_of_each(pytestconfig, conftest):
-    of_rope = {"problem": SimpleNamespace(args=["rope"])}.get
-    many, own = (
-        SimpleNamespace(path=TESTS / file, get_closest_marker=of_rope)
-        for file in ("test_other_dtypes.py", "test_rope.py")
-    )
-    conftest.pytest_collection_modifyitems(pytestconfig, items := [many, own])
-    assert items == [own, many]
-
-
 def test_a_package_without_pyproject_can_ask_for_its_version(tmp_path):
     write_files(tmp_path, {"student_basics/__init__.py": "", "data/words.txt": ""})
     (found,) = importlib.metadata.distributions(path=[distribution_of(tmp_path)])
@@ -433,8 +432,7 @@ def run_silu(in_features):
 
 def test_what_only_a_gpu_has_costs_nothing(tmp_path):
     root = write_files(tmp_path / "theirs", {"tests/adapters.py": SPEAKS_TO_A_GPU})
-    options = [f"--submission={root}", "--problem", "silu"]
-    done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
+    done = run_pytest(TESTS / "test_silu.py", f"--submission={root}", folder=tmp_path)
     assert done.returncode == 0, done.stdout
 
 
@@ -462,8 +460,8 @@ def run_linear(inputs):
 def test_what_a_submission_leaves_behind_and_prints_costs_no_other_item(tmp_path):
     root = write_files(tmp_path / "theirs", {"tests/adapters.py": UNTIDY})
     file = tmp_path / "report.json"
-    options = [f"--submission={root}", "--exam-report", file, "-k", "silu or linear or embedding"]
-    done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
+    items = [TESTS / f"test_{name}.py" for name in ("linear", "embedding", "silu")]
+    done = run_pytest(*items, f"--submission={root}", "--exam-report", file, folder=tmp_path)
     assert "of the submission" not in done.stdout
     assert "another" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -313,7 +313,7 @@ def test_the_tests_of_a_student_edition_judge_nobody(tmp_path):
     (tmp_path / "rubric.toml").touch()
     check_tests(tmp_path)
     (tmp_path / "exam").mkdir()
-    (tmp_path / "exam" / "stored.py").touch()
+    (tmp_path / "exam/stored.py").touch()
     with pytest.raises(ValueError, match="is of a student edition"):
         check_tests(tmp_path)
 

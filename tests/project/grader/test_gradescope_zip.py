@@ -202,7 +202,7 @@ def test_answers_are_closed_to_other_users(container):
     run(base)
     for path in (
         base / "source",
-        base / "source" / "tests" / "exam" / "compare.py",
+        base / "source" / "tests" / "exam/compare.py",
         base / "results",
     ):
         assert path.stat().st_mode & 0o077 == 0

@@ -66,7 +66,7 @@ attack(
     "could change tests, tools and answers",
     f"""
 import sys, pathlib
-places = [torch.__file__, sys.executable, {str(ROOT / "tests" / "exam" / "compare.py")!r}]
+places = [torch.__file__, sys.executable, {str(ROOT / "tests" / "exam/compare.py")!r}]
 places += [str(path) for path in pathlib.Path(sys.path[1]).glob("*.py")]
 for place in places:
     try:
