@@ -1,4 +1,16 @@
-"""The examination's fixtures and options: where a probe runs, and what becomes of its answers."""
+"""The examination's fixtures: where a probe runs, and what becomes of its answers.
+
+Each problem of rubric.toml has one file, test_PROBLEM.py. What these files import lies in exam/,
+which is on the import path (pyproject.toml):
+
+    probes/, oracles/, mistakes/    what is done, what is right, what known mistakes answer
+    adapter.py, alike.py            what an adapter is asked; what many adapters are asked alike
+    cases.py, texts.py, fresh.py, difficulties.py, initialisation.py    what it is asked with
+    compare.py, trials.py, fingerprint.py    whether an answer is right, and if not, why
+    asked.py, failure.py, lacking.py, debugger.py    what a failure shows
+    points.py, report.py, record.py, progress.py, page.py    what becomes of it in the end
+    options.py, submission.py, guard.py    the command line, the adapters, the limits
+"""
 
 import random
 import time

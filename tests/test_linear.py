@@ -57,13 +57,13 @@ def test_linear_multiplies_the_last_axis(observe, rng, d_in, d_out):
 
 @pytest.mark.parametrize("leading", [(), (5,), (2, 4, 3, 2)], ids=str)
 def test_linear_takes_any_number_of_axes(observe, rng, leading):
-    case = linear_case(rng, leading=leading)
-    LINEAR.examine_beyond(observe, linear_case(rng), TWO_AXES, case)
+    plain, case = linear_case(rng), linear_case(rng, leading=leading)
+    LINEAR.examine_beyond(observe, plain, TWO_AXES, case)
 
 
 def test_linear_takes_an_empty_batch(observe, rng):
-    case = linear_case(rng, leading=(0, 3))
-    LINEAR.examine_beyond(observe, linear_case(rng), NOT_EMPTY, case)
+    plain, case = linear_case(rng), linear_case(rng, leading=(0, 3))
+    LINEAR.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 def test_linear_takes_inputs_that_are_not_contiguous(observe, rng):

@@ -53,20 +53,20 @@ def test_multihead_takes_any_number_of_heads(observe, rng, d_model, num_heads):
 
 @pytest.mark.parametrize("leading", [(), (2, 3)], ids=str)
 def test_multihead_takes_any_number_of_axes(observe, rng, leading):
-    case = multihead_case(rng, leading)
-    ATTENTION.examine_beyond(observe, multihead_case(rng), ONE_BATCH_AXIS, case)
+    plain, case = multihead_case(rng), multihead_case(rng, leading)
+    ATTENTION.examine_beyond(observe, plain, ONE_BATCH_AXIS, case)
 
 
 @pytest.mark.parametrize("length", [2, 9, 12])
 def test_multihead_takes_any_length(observe, rng, length):
-    case = multihead_case(rng, length=length)
-    ATTENTION.examine_beyond(observe, multihead_case(rng), OTHER_SIZES, case)
+    plain, case = multihead_case(rng), multihead_case(rng, length=length)
+    ATTENTION.examine_beyond(observe, plain, OTHER_SIZES, case)
 
 
 @pytest.mark.parametrize(("batch", "length"), [(1, 5), (2, 1), (1, 1)])
 def test_multihead_takes_one_row_or_position(observe, rng, batch, length):
-    case = multihead_case(rng, (batch,), length)
-    ATTENTION.examine_beyond(observe, multihead_case(rng), OTHER_SIZES, case)
+    plain, case = multihead_case(rng), multihead_case(rng, (batch,), length)
+    ATTENTION.examine_beyond(observe, plain, OTHER_SIZES, case)
 
 
 def test_multihead_takes_inputs_that_are_not_contiguous(observe, rng):

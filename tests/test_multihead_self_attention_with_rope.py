@@ -73,8 +73,8 @@ def test_multihead_with_rope_takes_any_number_of_heads(observe, rng, d_model, nu
 
 @pytest.mark.parametrize("leading", [(), (2, 3)], ids=str)
 def test_multihead_with_rope_takes_any_number_of_axes(observe, rng, leading):
-    case = rope_case(rng, leading=leading)
-    ATTENTION.examine_beyond(observe, rope_case(rng), ONE_BATCH_AXIS, case)
+    plain, case = rope_case(rng), rope_case(rng, leading=leading)
+    ATTENTION.examine_beyond(observe, plain, ONE_BATCH_AXIS, case)
 
 
 WITHOUT = "with token_positions 0, 1, 2, ..., which is what None means"
@@ -102,20 +102,20 @@ def test_multihead_with_rope_takes_any_length(observe, rng, length):
 
 @pytest.mark.parametrize(("batch", "length"), [(1, 5), (2, 1), (1, 1)])
 def test_multihead_with_rope_takes_one_row_or_position(observe, rng, batch, length):
-    case = of_length(rng, length, leading=(batch,))
-    ATTENTION.examine_beyond(observe, rope_case(rng), OTHER_SIZES, case)
+    plain, case = rope_case(rng), of_length(rng, length, leading=(batch,))
+    ATTENTION.examine_beyond(observe, plain, OTHER_SIZES, case)
 
 
 @pytest.mark.parametrize("theta", [10.0, 10000.0])
 def test_multihead_with_rope_uses_the_given_theta(observe, rng, theta):
-    case = rope_case(rng, theta=theta)
-    ATTENTION.examine_beyond(observe, rope_case(rng), OTHER_SETTINGS, case)
+    plain, case = rope_case(rng), rope_case(rng, theta=theta)
+    ATTENTION.examine_beyond(observe, plain, OTHER_SETTINGS, case)
 
 
 @pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (8, 4), (12, 2)])
 def test_multihead_with_rope_takes_any_size_of_heads(observe, rng, d_model, num_heads):
-    case = rope_case(rng, d_model=d_model, num_heads=num_heads)
-    ATTENTION.examine_beyond(observe, rope_case(rng), OTHER_SETTINGS, case)
+    plain, case = rope_case(rng), rope_case(rng, d_model=d_model, num_heads=num_heads)
+    ATTENTION.examine_beyond(observe, plain, OTHER_SETTINGS, case)
 
 
 def test_multihead_with_rope_takes_inputs_that_are_not_contiguous(observe, rng):
@@ -127,8 +127,11 @@ FOR_ALL_HEADS = f"{ROWS_OF_POSITIONS}, for all heads"
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_multihead_with_rope_takes_rows_of_positions(observe, rng, rows):
-    case = rope_case(rng, np.stack([rng.permutation(5) for _ in range(rows)]))
-    ATTENTION.examine_beyond(observe, rope_case(rng), FOR_ALL_HEADS, case)
+    plain, case = (
+        rope_case(rng),
+        rope_case(rng, np.stack([rng.permutation(5) for _ in range(rows)])),
+    )
+    ATTENTION.examine_beyond(observe, plain, FOR_ALL_HEADS, case)
 
 
 def test_multihead_with_rope_takes_rows_of_positions_along_two_batch_axes(observe, rng):

@@ -64,19 +64,19 @@ def test_swiglu_gates_w3_by_silu_of_w1(observe, rng, d_model):
 
 @pytest.mark.parametrize(("d_model", "d_ff"), [(4, 10), (6, 3), (5, 5)])
 def test_swiglu_takes_any_d_ff(observe, rng, d_model, d_ff):
-    case = swiglu_case(rng, d_model, d_ff)
-    SWIGLU.examine_beyond(observe, swiglu_case(rng, d_model), D_FF_OF_64, case)
+    plain, case = swiglu_case(rng, d_model), swiglu_case(rng, d_model, d_ff)
+    SWIGLU.examine_beyond(observe, plain, D_FF_OF_64, case)
 
 
 @pytest.mark.parametrize("leading", [(), (5,), (2, 4, 3, 2)], ids=str)
 def test_swiglu_takes_any_number_of_axes(observe, rng, leading):
-    case = swiglu_case(rng, leading=leading)
-    SWIGLU.examine_beyond(observe, swiglu_case(rng), TWO_AXES, case)
+    plain, case = swiglu_case(rng), swiglu_case(rng, leading=leading)
+    SWIGLU.examine_beyond(observe, plain, TWO_AXES, case)
 
 
 def test_swiglu_takes_an_empty_batch(observe, rng):
-    case = swiglu_case(rng, leading=(0, 3))
-    SWIGLU.examine_beyond(observe, swiglu_case(rng), NOT_EMPTY, case)
+    plain, case = swiglu_case(rng), swiglu_case(rng, leading=(0, 3))
+    SWIGLU.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 def test_swiglu_takes_inputs_that_are_not_contiguous(observe, rng):

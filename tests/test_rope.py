@@ -95,8 +95,8 @@ def test_rope_reaches_the_last_position(observe, rng):
 
 @pytest.mark.parametrize("positions", [[0], [3]], ids=str)
 def test_rope_takes_one_position(observe, rng, positions):
-    case = rope_case(rng, positions=positions)
-    ROPE.examine_beyond(observe, rope_case(rng), OTHER_SIZES, case)
+    plain, case = rope_case(rng), rope_case(rng, positions=positions)
+    ROPE.examine_beyond(observe, plain, OTHER_SIZES, case)
 
 
 def test_rope_takes_an_empty_batch(observe, rng):
@@ -120,8 +120,8 @@ def test_rope_of_one_call_does_not_depend_on_another(observe, rng):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_rope_takes_rows_of_positions(observe, rng, rows):
     positions = np.stack([rng.permutation(5) for _ in range(rows)])
-    case = rope_case(rng, (3,), positions)
-    ROPE.examine_beyond(observe, rope_case(rng), ROWS_OF_POSITIONS, case)
+    plain, case = rope_case(rng), rope_case(rng, (3,), positions)
+    ROPE.examine_beyond(observe, plain, ROWS_OF_POSITIONS, case)
 
 
 def test_rope_shares_rows_of_positions_between_heads(observe, rng):

@@ -60,13 +60,13 @@ def test_softmax_divides_each_slice_of_a_cube_by_its_own_sum(observe, rng):
 
 @pytest.mark.parametrize("shape", [(6,), (3, 4), (2, 3, 4, 5)])
 def test_softmax_takes_any_number_of_axes(observe, rng, shape):
-    case, difference = softmax_case(normal(rng, *shape)), "with three axes; there may be any number"
-    SOFTMAX.examine_beyond(observe, SOFTMAX.draw(rng), difference, case)
+    plain, case = SOFTMAX.draw(rng), softmax_case(normal(rng, *shape))
+    SOFTMAX.examine_beyond(observe, plain, "with three axes; there may be any number", case)
 
 
 def test_softmax_takes_an_empty_batch(observe, rng):
-    case = softmax_case(normal(rng, 0, 4, 5))
-    SOFTMAX.examine_beyond(observe, SOFTMAX.draw(rng), NOT_EMPTY, case)
+    plain, case = SOFTMAX.draw(rng), softmax_case(normal(rng, 0, 4, 5))
+    SOFTMAX.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 def test_softmax_of_one_score_or_two_equal_ones_is_exact(observe, rng):

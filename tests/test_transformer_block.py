@@ -68,8 +68,8 @@ def test_block_takes_any_length(observe, rng, length):
 
 @pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (8, 4), (12, 2)])
 def test_block_takes_any_size_of_heads(observe, rng, d_model, num_heads):
-    case = block_case(rng, d_model=d_model, num_heads=num_heads)
-    BLOCK.examine_beyond(observe, block_case(rng), OTHER_SETTINGS, case)
+    plain, case = block_case(rng), block_case(rng, d_model=d_model, num_heads=num_heads)
+    BLOCK.examine_beyond(observe, plain, OTHER_SETTINGS, case)
 
 
 @pytest.mark.parametrize("theta", [10.0, 10000.0])

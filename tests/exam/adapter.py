@@ -78,8 +78,8 @@ class Adapter:
             "mistakes": lambda: self.answers(case, seen["output"]["values"]),
             "trials": lambda: self.trials(observe),
         }
-        expect_close(seen["output"], self.right(case), self.name, **explained | options)
         expect_unchanged(seen["changed"], self.name)
+        expect_close(seen["output"], self.right(case), self.name, **explained | options)
 
     def examine_beyond(
         self, observe: Callable[..., Any], plain: Case, difference: str, case: Case, **options: Any
