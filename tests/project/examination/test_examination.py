@@ -141,10 +141,10 @@ def conftest(pytestconfig):
     return pytestconfig.pluginmanager.get_plugin(str(TESTS / "conftest.py"))
 
 
-def test_an_item_of_an_unknown_problem_is_an_error(pytestconfig, conftest):
+def test_an_item_of_an_unknown_problem_is_an_error(conftest):
     item = SimpleNamespace(path=TESTS / "test_x.py", nodeid="test_x.py::test_y")
     with pytest.raises(pytest.UsageError, match=r"test_x.py::test_y: no problem 'x' in rubric"):
-        conftest.pytest_collection_modifyitems(pytestconfig, [item])
+        conftest.problem_in(item)
 
 
 def test_report_has_a_row_for_each_item_and_tells_its_outcomes_apart(examined):
