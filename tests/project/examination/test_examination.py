@@ -19,13 +19,10 @@ from probes.training import takes_float64
 from submission import distribution_of
 
 TESTS = Path(__file__).parents[2]
-ITEMS = [
-    "test_linear.py",
-    "test_embedding.py",
-    "test_silu.py",
-    "test_learning_rate_schedule.py",
-    "test_softmax.py",
-]
+PROBLEMS = (
+    *("linear", "embedding", "silu", "positionwise_feedforward", "softmax"),
+    "learning_rate_schedule",
+)
 
 # A repository of other names than this one, whose own files are called like the examination's.
 SUBMISSION = {
@@ -105,7 +102,9 @@ def examine(folder, seed, *arguments):
     root = write_files(folder / "their repository", SUBMISSION)
     file = folder / "report.json"
     options = ["--submission", root, "--exam-report", file, "--exam-seed", seed, "-v"]
-    finished = run_pytest(*(TESTS / name for name in ITEMS), *options, *arguments, folder=folder)
+    finished = run_pytest(
+        *(TESTS / f"test_{name}.py" for name in PROBLEMS), *options, *arguments, folder=folder
+    )
     assert finished.returncode == 1, finished.stdout + finished.stderr
     rows = json.loads(file.read_text(encoding="utf-8"))
     assert list(folder.glob(".*")) == []
@@ -212,9 +211,7 @@ def test_table_of_problems_ends_the_run(run, request):
     start = next(i for i, line in enumerate(lines) if " examination " in line)
     shown = lines[start + 1 :]
     assert all(len(line) <= 80 for line in lines[start : start + 12])
-    problems = ["linear", "embedding", "silu", "positionwise_feedforward", "softmax"]
-    problems.append("learning_rate_schedule")
-    titles = [report.RUBRIC[problem]["title"] for problem in problems]
+    titles = [report.RUBRIC[problem]["title"] for problem in PROBLEMS]
     assert [line[:34].strip() for line in shown[1:7]] == titles
     assert shown[6].endswith("3.0 of 3")
     assert shown[7].startswith("Together")
