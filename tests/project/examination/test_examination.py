@@ -259,14 +259,7 @@ def test_every_message_says_what_was_asked(tmp_path):
 def test_a_run_with_many_failures_ends_with_the_table_and_what_to_do(tmp_path):
     root = write_files(tmp_path / "theirs", {"tests/adapters.py": ALL_WRONG})
     file = tmp_path / "page.html"
-    names = [
-        "test_linear.py",
-        "test_silu.py",
-        "test_softmax.py",
-        "test_rope.py",
-        "test_cross_entropy.py",
-    ]
-    items = [TESTS / name for name in names]
+    items = [TESTS / f"test_{name}.py" for name in (*PROBLEMS[:5], "rope", "cross_entropy")]
     file.write_text("the page of the run before")  # In one word, so that it is no folder of tests.
     finished = run_pytest(*items, f"--submission={root}", f"--exam-page={file}", folder=tmp_path)
     lines = finished.stdout.splitlines()
