@@ -8,10 +8,9 @@ import pytest
 from compare import expect, expect_close, noting
 from mistakes import training as mistakes
 from oracles import training as oracles
+from probes.devices import step_elsewhere
 from probes.training import closure_step, optimize, takes_float64
 from trials import ask, once, possible
-
-pytestmark = pytest.mark.problem("adamw")
 
 # Decay before or after the update and either placement of eps stay below 1e-5 with these.
 OPTIONS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.3}
@@ -422,3 +421,14 @@ def test_adamw_forgets_large_gradients(observe, rng):
     gradients = [[far_from_zero(g * 0.3**step)] for step, (g,) in enumerate(gradients)]
     options = {**OPTIONS, "lr": 0.02, "betas": (0.5, 0.8), "weight_decay": HARDLY_ANY}
     examine(observe, [{"params": parameters}], options, gradients)
+
+
+def test_adamw_keeps_its_state_on_the_device_of_the_parameter(observe):
+    options = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.1}
+    complaint = observe(step_elsewhere, options=options)
+    expect(
+        complaint == "",
+        f"AdamW: its parameter is on another device, and something is not ({complaint})\n"
+        "  torch.zeros(p.shape) is made on the CPU: use torch.zeros_like(p).",
+        "something-stays-behind",
+    )

@@ -7,8 +7,6 @@ from oracles import training as oracles
 from oracles.model import rounded
 from probes.training import OTHER_DECAY, checkpoint, checkpoint_of_frozen
 
-pytestmark = pytest.mark.problem("checkpointing")
-
 RATES = FIRST_LR, LATER_LR = 1e-2, 3e-2
 PARTS = ("weight", "bias", "buffer")
 

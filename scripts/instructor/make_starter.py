@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import check_can_write, run
 from starter.blank import blank
-from starter.edition.tests.stored import COMPUTED
+from starter.edition.tests.exam.stored import COMPUTED
 
 ROOT = Path(__file__).parents[2]
 STARTER = Path(__file__).with_name("starter")
@@ -48,9 +48,9 @@ GIVEN = (
     # The from-scratch rule, so that it is told before the grading.
     "cs_grader/result.py", "cs_grader/rules/*.py",
     *(f"cs_grader/sandbox/{name}.py" for name in ("blocked", "forbidden", "libraries", "places")),
-    "tests/*.*", "tests/probes/*", "tests/*/__init__.py", "scripts/*.py",
-    "docs/learn.md", "docs/pictures/block.svg", "data/README.md", "LICENSE", "constraints.txt",
-    ".gitignore",
+    "tests/*.*", "tests/exam/*.*", "tests/exam/probes/*", "tests/exam/*/__init__.py",
+    "scripts/*.py", "docs/learn.md", "docs/pictures/block.svg", "data/README.md", "LICENSE",
+    "constraints.txt", ".gitignore",
 )  # fmt: skip
 """What is copied as it is; folders of a folder are not, unless they are named."""
 LEFT_OUT = (
@@ -81,7 +81,7 @@ def main(out: Path, solution: Path | None = None) -> None:
         folder = Path(scratch) / out.name
         build(folder)
         print("asking the oracles: the reference sits the whole examination, a minute or two")
-        record_answers(folder / "tests" / "stored_answers.npz")
+        record_answers(folder / "tests" / "exam/stored_answers.npz")
         if solution:
             fill_in(Path(scratch) / "solution", folder)
             shutil.move(Path(scratch) / "solution", solution)
@@ -114,8 +114,7 @@ def given() -> list[Path]:
 
 def answering() -> list[Path]:
     """List the modules that know the answers."""
-    paths = [*ROOT.glob("tests/oracles/*.py"), *ROOT.glob("tests/mistakes/*.py")]
-    return [path for path in paths if path.stem != "__init__"]
+    return [*ROOT.glob("tests/exam/oracles/[!_]*.py"), *ROOT.glob("tests/exam/mistakes/[!_]*.py")]
 
 
 def fill_in(folder: Path, edition: Path) -> None:
@@ -178,7 +177,7 @@ def record_answers(path: Path) -> None:
     Raises:
         ValueError: The reference does not pass.
     """
-    places = [str(STARTER), str(OWN / "tests"), os.environ.get("PYTHONPATH", "")]
+    places = [str(STARTER), str(OWN / "tests/exam"), os.environ.get("PYTHONPATH", "")]
     command = [
         sys.executable, "-m", "pytest", "tests", "--ignore", "tests/project", "--quiet",
         "-p", "record_answers", "--record-answers", str(path.resolve()),

@@ -16,7 +16,7 @@ from points import MAIN, claim_of, points
 
 Row = Mapping[str, Any]
 
-RUBRIC_FILE = Path(__file__).with_name("rubric.toml")
+RUBRIC_FILE = Path(__file__).parents[1] / "rubric.toml"
 RUBRIC: dict[str, dict[str, Any]] = tomllib.loads(RUBRIC_FILE.read_text(encoding="utf-8"))
 
 # Items that a trivial answer passes, such as zeros: they earn nothing by themselves.

@@ -18,3 +18,5 @@ OTHER_SETTINGS = (
     " (is a table kept in the class, or in a cache that does not look at all of these?)"
 )
 ROWS_OF_POSITIONS = "with one row of positions for all; each batch row may have its own"
+OTHER_TABLE = "If a call alone is right: is a table of another theta, d_k or length kept?"
+"""Said of what goes wrong in the course of several calls."""

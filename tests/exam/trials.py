@@ -177,7 +177,7 @@ def ask(
     observe: Callable[..., Any],
     label: str,
     expected: Array,
-    answers: Answers,
+    answers: Answers | Callable[[Any], Answers],
     read: Callable[[Any], Any] = lambda seen: seen["output"]["values"],
     tolerance: float = 1e-5,
     scale: float | None = None,
@@ -189,7 +189,7 @@ def ask(
         observe: Runs probes.
         label: See Trial.
         expected: The right answer.
-        answers: See Trial.
+        answers: See Trial; or makes them of what came, if anything did.
         read: Finds the answer in what the probe saw.
         tolerance: As for compare.expect_close.
         scale: As for compare.expect_close.
@@ -199,6 +199,7 @@ def ask(
         got = read(observe(**inputs))
     except (Exception, pytest.fail.Exception):
         got = None
+    answers = answers(got) if callable(answers) else answers
     if got is not None and isinstance(expected, np.ndarray | np.floating):
         got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
         tolerance *= scale or max(largest(expected), 1e-30)

@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--gpt2-files",
         type=Path,
         metavar="DIR",
-        default=Path(__file__).parents[2] / "shared" / "data" / "gpt2",
+        default=Path(__file__).parents[3] / "shared" / "data" / "gpt2",
         help="where vocab.json and merges.txt of GPT-2 are (without them nothing needs them)",
     )
 

@@ -4,6 +4,8 @@ import functools
 
 import numpy as np
 import pytest
+from adapter import Adapter
+from alike import same_each_time
 from compare import (
     expect_close,
     expect_gradients,
@@ -16,9 +18,6 @@ from difficulties import CONTIGUOUS, NOT_EMPTY
 from mistakes import attention as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward, forward_if_supported, forward_in_turns
-from trials import ask, once
-
-pytestmark = pytest.mark.problem("scaled_dot_product_attention")
 
 NAME = "run_scaled_dot_product_attention"
 
@@ -41,9 +40,7 @@ def uneven_case(rng, leading=(2,), queries=4, keys=5, d_k=8, d_v=3, masked=True)
     return attention_case(rng, leading, queries, keys, d_k, d_v, masked)
 
 
-@once
-def trials(observe):
-    rng = np.random.default_rng(0)
+def cases(rng):
     attention_case = functools.partial(uneven_case, rng)
     cases = {
         "no mask": attention_case(masked=False),
@@ -63,17 +60,16 @@ def trials(observe):
     cases[low]["Q"][:], cases[low]["K"][:] = np.array([[2.5], [25], [100], [100]]), -100
     cases[high]["Q"] = np.float32(1000) * np.sign(cases[high]["Q"])
     cases[high]["K"] = rng.integers(-3, 4, cases[high]["K"].shape).astype(np.float32)
-    for label, case in cases.items():
-        arguments = list(case.values())
-        yield ask(
-            observe,
-            label,
-            oracles.attention(*arguments),
-            mistakes.scaled_attention(*arguments),
-            probe=forward,
-            function=NAME,
-            arguments=case,
-        )
+    return cases
+
+
+ATTENTION = Adapter(
+    NAME,
+    attention_case,
+    lambda case: oracles.attention(*case.values()),
+    lambda case: mistakes.scaled_attention(*case.values()),
+    cases,
+)
 
 
 def with_two_batch_axes(array):
@@ -94,16 +90,15 @@ def ask_exactly(observe, case, expected, probe=forward, how=None, **options):
 
 
 def explained(observe, case, **options):
-    arguments = list(case.values())
     return options | {
-        "mistakes": lambda: mistakes.scaled_attention(*arguments),
-        "trials": lambda: trials(observe),
+        "mistakes": lambda: ATTENTION.mistakes(case),
+        "trials": lambda: ATTENTION.trials(observe),
     }
 
 
 def examine(observe, case, **options):
     """Ask with one batch axis; whoever takes two only (batch and heads) may have those."""
-    expected = oracles.attention(*case.values())
+    expected = ATTENTION.right(case)
 
     def ask(observe, case, expected):
         ask_exactly(observe, case, expected, **options)
@@ -132,7 +127,7 @@ def test_attention_takes_any_number_of_axes(observe, rng, leading):
     examine(observe, attention_case(rng))
     case = attention_case(rng, leading)
     with noting("with another number of batch axes; there may be any, also none"):
-        ask_exactly(observe, case, oracles.attention(*case.values()), **explained(observe, case))
+        ask_exactly(observe, case, ATTENTION.right(case), **explained(observe, case))
 
 
 def test_attention_takes_an_empty_batch(observe, rng):
@@ -163,11 +158,11 @@ def test_attention_takes_any_number_of_queries_and_keys(observe, rng, queries, k
 def test_attention_shares_one_mask_between_batch_rows(observe, rng, places):
     two = attention_case(rng, (2, 3))
     one = {name: value.reshape(6, *value.shape[2:]) for name, value in two.items()}
-    forms = [[case, oracles.attention(*case.values())] for case in (two, one)]
+    forms = [[case, ATTENTION.right(case)] for case in (two, one)]
     # Where one batch axis is all that is taken, one mask for all of it is asked for.
     masks = two["mask"][places], one["mask"][0 if places == (0, 0) else np.s_[:1]]
     shared = [
-        [case | {"mask": mask}, oracles.attention(*(case | {"mask": mask}).values())]
+        [case | {"mask": mask}, ATTENTION.right(case | {"mask": mask})]
         for (case, _), mask in zip(forms, masks, strict=True)
     ]
 
@@ -181,7 +176,7 @@ def test_attention_shares_one_mask_between_batch_rows(observe, rng, places):
 
 def test_attention_of_one_call_does_not_depend_on_another(observe, rng):
     cases = [attention_case(rng, queries=length, keys=length) for length in (5, 7, 5)]
-    expected = [oracles.attention(*case.values()) for case in cases]
+    expected = [ATTENTION.right(case) for case in cases]
 
     def ask(observe, cases, expected):
         seen = observe(forward_in_turns, function=NAME, cases=cases)
@@ -245,7 +240,7 @@ def test_attention_ignores_huge_values_behind_the_mask(observe, rng):
 def test_attention_of_a_query_that_sees_nothing_leaves_the_others_alone(observe, rng):
     case = attention_case(rng)
     case["mask"][0, 1] = False
-    right = oracles.attention(*case.values())
+    right = ATTENTION.right(case)
 
     def ask(observe, case, expected, place):
         seen = observe(forward, function=NAME, arguments=case)["output"]
@@ -259,7 +254,7 @@ def test_attention_of_a_query_that_sees_nothing_leaves_the_others_alone(observe,
             expected,
             NAME,
             mistakes=lambda: {"a query that sees nothing turns all others into nan": spread},
-            trials=lambda: trials(observe),
+            trials=lambda: ATTENTION.trials(observe),
         )
 
     other = [split(case), with_two_batch_axes(right), (0, 0, 1)]
@@ -279,7 +274,7 @@ def test_attention_keeps_the_dtype(observe, rng, dtype, tolerance):
 
 def test_attention_takes_inputs_that_are_not_contiguous(observe, rng):
     case = attention_case(rng)
-    expected = oracles.attention(*case.values())
+    expected = ATTENTION.right(case)
     two_axes = [split(case), with_two_batch_axes(expected)]  # They can be merged into one.
     answered = in_either_form(ask_exactly, observe, two_axes, [case, expected])
     with noting(CONTIGUOUS):
@@ -294,7 +289,7 @@ def test_attention_passes_gradients_to_queries_keys_and_values(observe, rng, mas
     for name in "QKV":
 
         def vary(z, name=name):
-            return oracles.attention(*{**case, name: z}.values())
+            return ATTENTION.right({**case, name: z})
 
         expected[name] = oracles.gradient(vary, case[name], cotangent)
 
@@ -303,7 +298,14 @@ def test_attention_passes_gradients_to_queries_keys_and_values(observe, rng, mas
             backward, function=NAME, arguments=case, cotangent=cotangent, inputs=["Q", "K", "V"]
         )
         expect_learned(seen, [], NAME)
-        expect_gradients(seen["gradients"], expected, NAME, trials=lambda: trials(observe))
+        expect_gradients(
+            seen["gradients"], expected, NAME, trials=lambda: ATTENTION.trials(observe)
+        )
 
     other = [split(case), with_two_batch_axes(cotangent), split(expected)]
     in_either_form(ask, observe, [case, cotangent, expected], other)
+
+
+test_output_is_the_same_each_time = same_each_time(
+    ATTENTION, lambda case, expected: [split(case), with_two_batch_axes(expected)]
+)

@@ -53,7 +53,7 @@ def growth(tokenizer: Any, chunk: str, num_chunks: int) -> int | None:
 
 def main() -> None:
     root = Path(sys.argv[1])
-    sys.path[0:1] = [str(Path(__file__).parents[1]), str(root)]
+    sys.path[0:1] = [*map(str, Path(__file__).parents[1:3]), str(root)]
     from submission import load_adapters
 
     given = ast.literal_eval(sys.stdin.read())

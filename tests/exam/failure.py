@@ -8,7 +8,8 @@ import pytest
 from compare import NotStarted, WrongAnswer
 from lacking import place_of_syntax, text_of, what_to_do
 
-PROBES = Path(__file__).parent / "probes"
+TESTS = Path(__file__).parents[1]
+PROBES = TESTS / "exam" / "probes"
 
 
 def show_own_frames(error: pytest.ExceptionInfo[BaseException]) -> None:
@@ -58,7 +59,7 @@ def is_of_others(path: Path) -> bool:
     is_pythons = path.is_relative_to(sysconfig.get_path("stdlib")) or str(path).startswith("<")
     # A grader shows probes under another folder; adapters.py may lie in the one of the items.
     is_probe = path.parent.name == PROBES.name and (PROBES / path.name).exists()
-    is_ours = path.is_relative_to(PROBES.parent) and path.name != "adapters.py"
-    is_a_test = path.is_relative_to(PROBES.parent / "project")
+    is_ours = path.is_relative_to(TESTS) and path.name != "adapters.py"
+    is_a_test = path.is_relative_to(TESTS / "project")
     is_examination = is_probe or "cs_grader" in path.parts or (is_ours and not is_a_test)
     return is_pythons or "site-packages" in path.parts or is_examination

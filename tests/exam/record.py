@@ -69,7 +69,7 @@ class Record:
 
     def show(self, terminal: Any) -> None:
         terminal.section("examination")
-        root = terminal.config.getoption("--submission") or Path(__file__).parents[1]
+        root = terminal.config.getoption("--submission") or Path(__file__).parents[2]
         unmet = ", ".join(unmet_needs(root)) if any(map(is_wrong, self.rows)) else ""
         if unusable := [row["message"] for row in self.rows if row["message"].startswith(UNUSABLE)]:
             terminal.write_line(f"{unusable[0]}\nNothing can be examined before.", red=True)

@@ -18,7 +18,8 @@ from typing import Any
 
 from probes.without_gpu import stand_in_for_a_gpu
 
-EXAMINATION = Path(__file__).parent
+EXAM = Path(__file__).parent
+TESTS = EXAM.parent
 REFERENCE = "cs_basics"
 
 
@@ -31,7 +32,7 @@ def load_adapters(root: Path) -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         stand_in_for_a_gpu()
-        if root.resolve() == EXAMINATION.parent.resolve():
+        if root.resolve() == TESTS.parent.resolve():
             return importlib.import_module("adapters")
         with out_of_the_way():
             return import_from(root.resolve())
@@ -55,16 +56,17 @@ def out_of_the_way() -> Iterator[None]:
     ours = {
         name: module
         for name, module in sys.modules.items()
-        if EXAMINATION in Path(getattr(module, "__file__", None) or "/").parents
+        if TESTS in Path(getattr(module, "__file__", None) or "/").parents
     }
     for name in ours:
         del sys.modules[name]
-    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != EXAMINATION]
+    folders = (EXAM, TESTS)
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() not in folders]
     try:
         yield
     finally:
         sys.modules |= ours
-        sys.path.append(str(EXAMINATION))
+        sys.path += map(str, folders)
 
 
 def make_package(name: str, folder: Path) -> None:
