@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 from compare import expect, report
+from oracles import model as oracles
 from probes.modules import construction
 from test_transformer import BLOCK, block_case, model_case
 from test_transformer import MODEL as LM
@@ -250,8 +251,9 @@ def test_rmsnorm_starts_from_a_gain_of_one(observe, rng):
         fresh = in_model(observe, rng, "run_rmsnorm", (96,))
     for weight in fresh:
         expect(
-            bool(np.all(weight == 1)),
-            f"run_rmsnorm: a fresh gain is {weight[:3].tolist()} ..., expected 1",
+            bool(np.all(weight == oracles.fresh_weight())),
+            f"run_rmsnorm: a fresh weight is {weight[:3].tolist()} ..., expected"
+            f" {oracles.fresh_weight():g}",
             "wrong-initialisation",
         )
 

@@ -204,7 +204,9 @@ def test_rmsnorm_passes_gradients_to_input_and_gain(observe, rng, scale):
         seen,
         {"in_features": by_x, "weights": by_weight},
         "run_rmsnorm",
-        mistakes=lambda: {"the root mean square is detached": cotangent * weight / root},
+        mistakes=lambda: {
+            "the root mean square is detached": cotangent * oracles.gain(weight) / root
+        },
         trials=lambda: trials(observe),
         tolerance=2e-5,
     )

@@ -89,7 +89,7 @@ def examine(observe, case, strided=(), **options):
 
 
 @pytest.mark.parametrize("length", [4, 5, 9])
-def test_rope_turns_neighbouring_pairs(observe, rng, length):
+def test_rope_turns_pairs(observe, rng, length):
     examine(observe, rope_case(rng, positions=range(length)))
 
 

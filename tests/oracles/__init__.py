@@ -5,4 +5,17 @@ Shares no line with cs_basics.
     model.py     functions, layers, the model, gradients
     training.py  optimizer, clipping, schedule
     text.py      tokenizer and its training
+
+What a class may choose instead (docs/teach.md) is named in contract.toml, where there is one.
 """
+
+import tomllib
+from pathlib import Path
+
+CONTRACT = Path(__file__).parents[1] / "contract.toml"
+CONVENTIONS = {"decay_last", "gain_one_plus", "gate_w3", "rope_halves", "ties_lesser"}
+CHOSEN: set[str] = set()
+if CONTRACT.exists():
+    CHOSEN.update(tomllib.loads(CONTRACT.read_text(encoding="utf-8"))["conventions"])
+if not CHOSEN <= CONVENTIONS:
+    raise ValueError(f"{CONTRACT}: {CHOSEN - CONVENTIONS} is none of {CONVENTIONS}")

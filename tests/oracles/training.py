@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from oracles import CHOSEN
 from oracles.model import Array, wide
 
 
@@ -36,10 +37,15 @@ def adamw(
             m_hat = state["m"] / (1 - beta1 ** state["t"])
             v_hat = state["v"] / (1 - beta2 ** state["t"])
             update = lr * m_hat / (np.sqrt(v_hat) + state["eps"])
-            # A decay after the update is as good: the items allow either.
-            state["p"] = state["p"] - lr * state["weight_decay"] * state["p"] - update
+            state["p"] = decayed(state["p"], 1 - lr * state["weight_decay"], update)
         trail.append([state["p"] for state in parameters])
     return trail
+
+
+def decayed(p: Array, kept: Array | float, update: Array, *, is_other: bool = False) -> Array:
+    """Decay and update; without a contract either order is right, and the items allow both."""
+    is_last = ("decay_last" in CHOSEN) != is_other
+    return (p - update) * kept if is_last else p * kept - update
 
 
 def clipped(gradients: Sequence[Array | None], max_l2_norm: float) -> list[Array | None]:
