@@ -245,7 +245,7 @@ def test_adamw_takes_an_option_of_zero(observe, rng, option):
 @pytest.mark.parametrize("weight_decay", [0.01, 1.0])
 def test_adamw_decays_weights_apart_from_the_gradient(observe, rng, weight_decay):
     parameters, gradients = draw(rng, [(5,), (2, 2)], steps=4)
-    options = {**OPTIONS, "lr": 5e-4, "weight_decay": weight_decay}
+    options = {**OPTIONS, "lr": 5e-4, **SHOWN, "weight_decay": weight_decay}
     examine(observe, [{"params": parameters}], options, gradients)
 
 

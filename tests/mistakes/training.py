@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from oracles import CHOSEN
 from oracles.model import Array, rounded, wide
-from oracles.training import decayed, joint_norm
+from oracles.training import joint_norm
 
 from mistakes.functions import Answers, quietly
 
@@ -164,7 +164,8 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     # Counted from 0, the first step divides by 0: who avoids that with some eps does not move.
     update = np.zeros_like(below) if t == 0 else lr * m_hat / below
     kept = 1 - rate.get(fault, corrected) * decay
-    s["p"] = decayed(s["p"], kept, update, is_other=fault == "decay first")
+    is_decay_last = "decay_last" in CHOSEN and fault != "decay first"
+    s["p"] = (s["p"] - update) * kept if is_decay_last else s["p"] * kept - update
 
 
 @quietly
