@@ -16,6 +16,8 @@ CONTRACT = Path(__file__).parents[1] / "contract.toml"
 CONVENTIONS = {"decay_last", "gain_one_plus", "gate_w3", "rope_halves", "ties_lesser"}
 CHOSEN: set[str] = set()
 if CONTRACT.exists():
-    CHOSEN.update(tomllib.loads(CONTRACT.read_text(encoding="utf-8"))["conventions"])
-if not CHOSEN <= CONVENTIONS:
-    raise ValueError(f"{CONTRACT}: {CHOSEN - CONVENTIONS} is none of {CONVENTIONS}")
+    content = tomllib.loads(CONTRACT.read_text(encoding="utf-8"))
+    CHOSEN.update(content.get("conventions", content))
+if wrong := CHOSEN - CONVENTIONS:
+    known = ", ".join(sorted(CONVENTIONS))
+    raise ValueError(f"{CONTRACT}: {min(wrong)!r} is none of the conventions: {known}")
