@@ -58,7 +58,7 @@ SWIGLU = Adapter(
 
 
 @pytest.mark.parametrize("d_model", [4, 8, 12])
-def test_swiglu_gates_w3_by_silu_of_w1(observe, rng, d_model):
+def test_swiglu_gates_one_branch_by_silu_of_the_other(observe, rng, d_model):
     SWIGLU.examine(observe, swiglu_case(rng, d_model))
 
 

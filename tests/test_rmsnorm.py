@@ -182,7 +182,9 @@ def test_rmsnorm_passes_gradients_to_input_and_gain(observe, rng, scale):
         seen,
         {"in_features": by_x, "weights": by_weight},
         "run_rmsnorm",
-        mistakes=lambda: {"the root mean square is detached": cotangent * weight / root},
+        mistakes=lambda: {
+            "the root mean square is detached": cotangent * oracles.gain(weight) / root
+        },
         trials=lambda: RMSNORM.trials(observe),
         tolerance=2e-5,
     )
@@ -200,8 +202,9 @@ def test_rmsnorm_starts_from_a_gain_of_one(observe, rng):
         fresh = in_model(observe, rng, "run_rmsnorm", (96,))
     for weight in fresh:
         expect(
-            bool(np.all(weight == 1)),
-            f"run_rmsnorm: a fresh gain is {weight[:3].tolist()} ..., expected 1",
+            bool(np.all(weight == oracles.fresh_weight())),
+            f"run_rmsnorm: a fresh weight is {weight[:3].tolist()} ..., expected"
+            f" {oracles.fresh_weight():g}",
             "wrong-initialisation",
         )
 

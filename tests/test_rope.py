@@ -62,7 +62,7 @@ ROPE = Adapter(
 
 
 @pytest.mark.parametrize("length", [4, 5, 9])
-def test_rope_turns_neighbouring_pairs(observe, rng, length):
+def test_rope_turns_pairs(observe, rng, length):
     ROPE.examine(observe, rope_case(rng, positions=range(length)))
 
 

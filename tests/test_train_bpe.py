@@ -204,7 +204,7 @@ def test_train_keeps_its_counts_up_to_date(observe, rng, round_):
         "abc abc xbc xbc abx abx ax ax",
     ],
 )
-def test_train_breaks_ties_by_the_greater_pair_of_byte_strings(observe, text):
+def test_train_breaks_ties_by_comparing_byte_strings(observe, text):
     examine(observe, f"{text}\n{text}\n".encode(), 12)
 
 

@@ -3,12 +3,25 @@
 import math
 
 import numpy as np
-from oracles.model import Array, angles, attention, rotate, rounded, softmax, wide
+from oracles import CHOSEN
+from oracles.model import (
+    Array,
+    angles,
+    attention,
+    rotate,
+    rotate_halves,
+    rounded,
+    softmax,
+    wide,
+)
 
 from mistakes.functions import Answers, quietly
 
 # A table of the first call, which has this theta, looks the same from outside.
 IGNORED_THETA = "theta is ignored (10000 instead), or a table is kept from an earlier call"
+_PAIRS = ["(2i, 2i+1)", "(i, i + d_k/2)"]
+_RIGHT = "rope_halves" in CHOSEN
+OTHER_PAIRS = f"the pairs are {_PAIRS[not _RIGHT]} instead of {_PAIRS[_RIGHT]}"
 
 
 @quietly
@@ -85,14 +98,9 @@ def rope(x: Array, positions: Array, theta: float) -> Answers:
     right = angles(positions, d_k, theta)
     pair = np.arange(d_k // 2)
     place = wide(positions)[..., None]
-    half = np.concatenate([x[..., 0::2], x[..., 1::2]], -1)  # pairs that lie d_k/2 apart
-    split = rotate_halves(x, right)
     narrow = rounded(right, "bfloat16")
     answers = {
-        "the pairs are (i, i + d_k/2) instead of (2i, 2i+1)": split,
-        "the rotated halves are joined end to end: interleave them again": rotate_halves(
-            half, right
-        ),
+        OTHER_PAIRS: rotate(x, right, is_other=True),
         "positions are counted from 1": rotate(x, angles(np.asarray(positions) + 1, d_k, theta)),
         "the rotation goes the wrong way (check the sign of sin)": rotate(x, -right),
         "the exponent is off by one: theta**(2i/d_k) with i from 0": rotate(
@@ -137,15 +145,14 @@ def rope(x: Array, positions: Array, theta: float) -> Answers:
         ),
         "the angles are computed in bfloat16: keep them in float32": rotate(x, narrow),
     }
+    if "rope_halves" not in CHOSEN:
+        half = np.concatenate([x[..., 0::2], x[..., 1::2]], -1)  # pairs that lie d_k/2 apart
+        answers["the rotated halves are joined end to end: interleave them again"] = rotate_halves(
+            half, right
+        )
     if np.ndim(positions) > 1:
         first = np.asarray(positions)[:1]
         answers["every batch row gets the positions of the first one"] = rotate(
             x, angles(np.broadcast_to(first, np.shape(positions)), d_k, theta)
         )
     return answers
-
-
-def rotate_halves(x: Array, angle: Array) -> Array:
-    middle = x.shape[-1] // 2
-    turned = (x[..., :middle] + 1j * x[..., middle:]) * np.exp(1j * angle)
-    return np.concatenate([turned.real, turned.imag], -1)

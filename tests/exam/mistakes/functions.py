@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from oracles import CHOSEN
 from oracles.model import (
     Array,
     cross_entropy,
+    gain,
     linear,
     sigmoid,
     silu,
@@ -100,6 +102,13 @@ def gelu_tanh(x: Array) -> Array:
 
 
 def swiglu(x: Array, w1: Array, w2: Array, w3: Array) -> Answers:
+    if "gate_w3" not in CHOSEN:
+        return gated_by_w1(x, w1, w2, w3)
+    renamed = str.maketrans("13", "31")
+    return {what.translate(renamed): y for what, y in gated_by_w1(x, w3, w2, w1).items()}
+
+
+def gated_by_w1(x: Array, w1: Array, w2: Array, w3: Array) -> Answers:
     gate, value = linear(x, w1), linear(x, w3)
     gelu = silu_values(gate)["GELU stands in for SiLU"]
     return {
@@ -125,7 +134,8 @@ def swiglu(x: Array, w1: Array, w2: Array, w3: Array) -> Answers:
 
 @quietly
 def rms_norm(x: Array, weight: Array, eps: float) -> Answers:
-    x, weight = wide(x), wide(weight)
+    x, weight = wide(x), gain(weight)
+    is_shifted = "gain_one_plus" in CHOSEN
     square = np.mean(x**2, -1, keepdims=True)
     centred = x - x.mean(-1, keepdims=True)
     variance = np.mean(centred**2, -1, keepdims=True)
@@ -141,7 +151,9 @@ def rms_norm(x: Array, weight: Array, eps: float) -> Answers:
         "eps is missing": x / np.sqrt(square) * weight,
         "the gain is forgotten": x / np.sqrt(square + eps),
         "the gain is added instead of multiplied": x / np.sqrt(square + eps) + weight,
-        "the gain is 1 + weight": x / np.sqrt(square + eps) * (1 + weight),
+        "the gain is weight, not 1 + weight" if is_shifted else "the gain is 1 + weight": x
+        / np.sqrt(square + eps)
+        * (weight - 1 if is_shifted else weight + 1),
         "the root is missing": x / (square + eps) * weight,
         "eps is squared": x / np.sqrt(square + eps**2) * weight,
         "eps is a lower bound of the mean square: add it": x

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from oracles import CHOSEN
 from oracles import text as oracles
-from oracles.text import Merge, Reversed
+from oracles.text import Merge, Reversed, tied
 
 from mistakes.encoding import ANY_CASE, ASCII, GPT4, NO_LOOKAHEAD, split_at_first
 
@@ -36,9 +37,9 @@ def bpe_merges(
         return oracles.train_bpe(text, vocab_size, special_tokens, counts=counts, **options)
 
     right = train()
-    return {
+    answers = {
         "ties go to the smaller pair: the lexicographically greater one wins": train(
-            rank=lambda pair, count: (count, Reversed(pair))
+            rank=lambda pair, count: (count, tied(Reversed(pair)))
         ),
         **(
             {}
@@ -50,10 +51,13 @@ def bpe_merges(
         ),
         "ties go to the pair that was seen first": train(rank=lambda _, count: count),
         "ties are broken by the joined bytes, not by the pair": train(
-            rank=lambda pair, count: (count, pair[0] + pair[1])
+            rank=lambda pair, count: (count, tied(pair[0] + pair[1]))
         ),
         "ties are broken by the decoded text, not by the bytes": train(
-            rank=lambda pair, count: (count, tuple(p.decode("utf-8", "replace") for p in pair))
+            rank=lambda pair, count: (
+                count,
+                tied(tuple(p.decode("utf-8", "replace") for p in pair)),
+            )
         ),
         "special tokens are counted as ordinary text": train(find(decoded)),
         "special tokens are cut out and the text around them is joined: they are boundaries": train(
@@ -89,10 +93,10 @@ def bpe_merges(
             text, vocab_size, special_tokens, fewest=2
         ),
         "ties go to the longer pair: the lexicographically greater one wins": train(
-            rank=lambda pair, count: (count, len(pair[0] + pair[1]), pair)
+            rank=lambda pair, count: (count, len(pair[0] + pair[1]), tied(pair))
         ),
         "ties go to the shorter pair: the lexicographically greater one wins": train(
-            rank=lambda pair, count: (count, -len(pair[0] + pair[1]), pair)
+            rank=lambda pair, count: (count, -len(pair[0] + pair[1]), tied(pair))
         ),
         "ties go to the pair with the greater ids: compare the bytes": by_ids(
             text, vocab_size, special_tokens
@@ -161,6 +165,13 @@ def bpe_merges(
             text, vocab_size, special_tokens, stale=True
         ),
     }
+    if "ties_lesser" not in CHOSEN:
+        return answers
+    words = {"smaller": "greater", "greater": "smaller"}
+    return {
+        " ".join(words.get(word, word) for word in what.split(" ")): merges
+        for what, merges in answers.items()
+    }
 
 
 def without_specials(text: str, specials: Sequence[str]) -> list[str]:
@@ -181,7 +192,7 @@ def by_ids(text: bytes, vocab_size: int, special_tokens: Sequence[str]) -> list[
     ids = {bytes([byte]): byte for byte in range(256)}
 
     def rank(pair: Merge, count: int) -> Any:
-        return count, ids[pair[0]], ids[pair[1]]
+        return count, tied((ids[pair[0]], ids[pair[1]]))
 
     merges: list[Merge] = []
     splits = [

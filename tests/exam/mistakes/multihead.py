@@ -19,7 +19,7 @@ from oracles.model import (
     wide,
 )
 
-from mistakes.attention import IGNORED_THETA, rotate_halves
+from mistakes.attention import IGNORED_THETA, OTHER_PAIRS
 from mistakes.functions import Answers
 
 
@@ -197,8 +197,8 @@ def multihead_attention_with_rope(
         "token_positions are ignored: rows are taken to be 0, 1, 2, ...": run(
             *[lambda z: oracles.rope(z, np.arange(x.shape[-2]), theta)] * 2
         ),
-        "the pairs are (i, i + d_k/2) instead of (2i, 2i+1)": run(
-            *[lambda z: rotate_halves(z, angles(places, z.shape[-1], theta))] * 2
+        OTHER_PAIRS: run(
+            *[lambda z: oracles.rotate(z, angles(places, z.shape[-1], theta), is_other=True)] * 2
         ),
         IGNORED_THETA: run(*[lambda z: oracles.rope(z, places, 10000.0)] * 2),
     }

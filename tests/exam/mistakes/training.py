@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from oracles import CHOSEN
 from oracles.model import Array, rounded, wide
 from oracles.training import joint_norm
 
@@ -69,6 +70,8 @@ def adamw(
         "each gradient is scaled to length 1 first": "unit gradient",
         "gradients longer than 1 are cut to length 1 first": "cut gradient",
     }
+    if "decay_last" in CHOSEN:
+        switches["the parameter is decayed before its update, not after it"] = "decay first"
     return {what: faulty_adamw(fault, *arguments) for what, fault in switches.items()}
 
 
@@ -160,7 +163,9 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     lr = -lr if fault == "ascent" else lr
     # Counted from 0, the first step divides by 0: who avoids that with some eps does not move.
     update = np.zeros_like(below) if t == 0 else lr * m_hat / below
-    s["p"] = s["p"] - rate.get(fault, corrected) * decay * s["p"] - update
+    kept = 1 - rate.get(fault, corrected) * decay
+    is_decay_last = "decay_last" in CHOSEN and fault != "decay first"
+    s["p"] = (s["p"] - update) * kept if is_decay_last else s["p"] * kept - update
 
 
 @quietly

@@ -100,8 +100,8 @@ def transformer_block(x: Array, weights: Weights, num_heads: int, theta: float) 
             ln1__weight=weights["ln2.weight"], ln2__weight=weights["ln1.weight"]
         ),
         "the gains of the norms are not loaded: they stay 1": with_(
-            ln1__weight=np.full_like(weights["ln1.weight"], 1.0),
-            ln2__weight=np.full_like(weights["ln2.weight"], 1.0),
+            ln1__weight=np.full_like(weights["ln1.weight"], oracles.fresh_weight()),
+            ln2__weight=np.full_like(weights["ln2.weight"], oracles.fresh_weight()),
         ),
         "the feed-forward comes before the attention": (x + ffn(ln2(x)))
         + attn(ln1(x + ffn(ln2(x)))),
@@ -173,7 +173,7 @@ def transformer_lm(
         "the gains of the norms are not loaded: they stay 1": oracles.transformer_lm(
             token_ids,
             {
-                key: np.full_like(value, 1.0) if value.ndim == 1 else value
+                key: np.full_like(value, oracles.fresh_weight()) if value.ndim == 1 else value
                 for key, value in weights.items()
             },
             num_layers,
@@ -181,7 +181,7 @@ def transformer_lm(
             theta,
         ),
         "the gain of the final norm is not loaded: it stays 1": linear(
-            rmsnorm(hidden, np.full(d_model, 1.0), oracles.BLOCK_EPS), head
+            rmsnorm(hidden, np.full(d_model, oracles.fresh_weight()), oracles.BLOCK_EPS), head
         ),
         "only the first block is used": linear(final(blocks(embedded, order[:1])), head),
         "the last block is left out": linear(final(blocks(embedded, order[:-1])), head),

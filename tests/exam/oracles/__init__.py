@@ -5,4 +5,19 @@ Shares no line with cs_basics.
     model.py     functions, layers, the model, gradients
     training.py  optimizer, clipping, schedule
     text.py      tokenizer and its training
+
+What a class may choose instead (docs/teach.md) is named in contract.toml, where there is one.
 """
+
+import tomllib
+from pathlib import Path
+
+CONTRACT = Path(__file__).parents[2] / "contract.toml"
+CONVENTIONS = {"decay_last", "gain_one_plus", "gate_w3", "rope_halves", "ties_lesser"}
+CHOSEN: set[str] = set()
+if CONTRACT.exists():
+    content = tomllib.loads(CONTRACT.read_text(encoding="utf-8"))
+    CHOSEN.update(content.get("conventions", content))
+if wrong := CHOSEN - CONVENTIONS:
+    known = ", ".join(sorted(CONVENTIONS))
+    raise ValueError(f"{CONTRACT}: {min(wrong)!r} is none of the conventions: {known}")

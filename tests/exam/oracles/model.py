@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oracles import CHOSEN
+
 Array = npt.NDArray[Any]
 Weights = Mapping[str, Array]
 
@@ -75,7 +77,8 @@ def silu(x: Array) -> Array:
 
 
 def swiglu(x: Array, w1: Array, w2: Array, w3: Array) -> Array:
-    return linear(silu(linear(x, w1)) * linear(x, w3), w2)
+    gate, value = (w3, w1) if "gate_w3" in CHOSEN else (w1, w3)
+    return linear(silu(linear(x, gate)) * linear(x, value), w2)
 
 
 def softmax(x: Array, dim: int) -> Array:
@@ -90,7 +93,17 @@ def cross_entropy(logits: Array, targets: Array) -> Array:
 
 def rmsnorm(x: Array, weight: Array, eps: float) -> Array:
     mean_square = np.mean(wide(x) ** 2, axis=-1, keepdims=True)
-    return wide(x) / np.sqrt(mean_square + eps) * wide(weight)
+    return wide(x) / np.sqrt(mean_square + eps) * gain(weight)
+
+
+def gain(weight: Array) -> Array:
+    """What a norm with this weight multiplies by."""
+    return wide(weight) + ("gain_one_plus" in CHOSEN)
+
+
+def fresh_weight() -> float:
+    """The weight of a norm that is a gain of 1."""
+    return 1.0 - ("gain_one_plus" in CHOSEN)
 
 
 def angles(positions: Array, d_k: int, theta: float) -> Array:
@@ -98,10 +111,23 @@ def angles(positions: Array, d_k: int, theta: float) -> Array:
     return wide(positions)[..., None] / theta ** (2 * pair / d_k)
 
 
-def rotate(x: Array, angle: Array) -> Array:
-    """Turn the pair (2i, 2i+1) of x by angle[..., i], as complex numbers."""
-    turned = (wide(x)[..., 0::2] + 1j * wide(x)[..., 1::2]) * np.exp(1j * angle)
+def rotate(x: Array, angle: Array, *, is_other: bool = False) -> Array:
+    """Turn pair i of x by angle[..., i]; `is_other`: by the convention that is not chosen."""
+    are_halves = ("rope_halves" in CHOSEN) != is_other
+    return (rotate_halves if are_halves else rotate_neighbours)(wide(x), angle)
+
+
+def rotate_neighbours(x: Array, angle: Array) -> Array:
+    """Turn the pairs (2i, 2i+1), as complex numbers."""
+    turned = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angle)
     return np.stack([turned.real, turned.imag], axis=-1).reshape((*turned.shape[:-1], -1))
+
+
+def rotate_halves(x: Array, angle: Array) -> Array:
+    """Turn the pairs (i, i + d_k/2)."""
+    middle = x.shape[-1] // 2
+    turned = (x[..., :middle] + 1j * x[..., middle:]) * np.exp(1j * angle)
+    return np.concatenate([turned.real, turned.imag], -1)
 
 
 def rope(x: Array, positions: Array, theta: float) -> Array:

@@ -7,6 +7,8 @@ from typing import Any
 
 import regex
 
+from oracles import CHOSEN
+
 Merge = tuple[bytes, bytes]
 
 
@@ -82,9 +84,14 @@ class Reversed:
     __hash__ = None
 
 
-def most_frequent(pair: Merge, count: int) -> tuple[int, Merge]:
-    """The most frequent pair is merged; of several, the greater one."""
-    return count, pair
+def tied(key: Any) -> Any:
+    """Order what decides between equally frequent pairs: the greater one wins, or the lesser."""
+    return Reversed(key) if "ties_lesser" in CHOSEN else key
+
+
+def most_frequent(pair: Merge, count: int) -> tuple[int, Any]:
+    """The most frequent pair is merged; of several, the one that the tie rule says."""
+    return count, tied(pair)
 
 
 def train_bpe(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from oracles import CHOSEN
 from oracles.model import Array, wide
 
 
@@ -15,8 +16,12 @@ def adamw(
     gradients: Sequence[Sequence[Array | None]],
     rates: Sequence[float] | None = None,
     changes: Sequence[Mapping[str, Any]] | None = None,
+    is_decay_last: bool = "decay_last" in CHOSEN,
 ) -> list[list[Array]]:
-    """Return all parameters after each step, as `probes.optimize` does."""
+    """Return all parameters after each step, as `probes.optimize` does.
+
+    Where no contract chooses, either order of decay and update is right: the items allow both.
+    """
     parameters = [
         {**options, **group, "p": wide(array), "m": 0.0, "v": 0.0, "t": 0}
         for group in groups
@@ -36,8 +41,8 @@ def adamw(
             m_hat = state["m"] / (1 - beta1 ** state["t"])
             v_hat = state["v"] / (1 - beta2 ** state["t"])
             update = lr * m_hat / (np.sqrt(v_hat) + state["eps"])
-            # A decay after the update is as good: the items allow either.
-            state["p"] = state["p"] - lr * state["weight_decay"] * state["p"] - update
+            p, kept = state["p"], 1 - lr * state["weight_decay"]
+            state["p"] = (p - update) * kept if is_decay_last else p * kept - update
         trail.append([state["p"] for state in parameters])
     return trail
 
