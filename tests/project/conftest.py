@@ -16,6 +16,7 @@ import torch
 from hypothesis import settings
 
 from cs_basics.run.presets import PRESETS
+from cs_basics.run.training_run import train_run
 from cs_basics.stories.grammar import write_stories
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +86,21 @@ def script(monkeypatch, capfd):
     return call
 
 
+@pytest.fixture
+def refused(script):
+    """Run a script that has to end with one line about an error, and return that line."""
+
+    def call(name, *arguments):
+        done = script(name, *arguments)
+        assert done.code == 2, done
+        assert "Traceback" not in done.err
+        (line,) = (line for line in done.err.splitlines() if "error: " in line)
+        assert done.err.endswith(f"{line}\n")
+        return line
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory):
     """Return a folder by its name, which the first process of the session that asks makes."""
@@ -137,6 +153,20 @@ def make_tiny_config(texts):
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def finished(make_tiny_config, tmp_path_factory):
+    """The configuration of a run that has made its twenty updates. Do not change its folder."""
+    config = make_tiny_config(tmp_path_factory.mktemp("finished") / "run")
+    train_run(config)
+    return config
+
+
+@pytest.fixture
+def trained(finished, tmp_path):
+    """A copy of that run's folder."""
+    return shutil.copytree(finished.run.run_dir, tmp_path / "run")
 
 
 @pytest.fixture

@@ -48,15 +48,6 @@ def wait_for(path, process):
         time.sleep(0.05)
 
 
-def assert_one_line(result, *words):
-    assert result.code == 2, (result.out, result.err)
-    assert "Traceback" not in result.err
-    lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, result.err
-    for word in words:
-        assert word in lines[0]
-
-
 def test_a_suite_runs_every_variant_with_every_seed_and_reports(finished):
     folder, out = finished
     assert set(results(folder)) == {
@@ -100,12 +91,6 @@ def test_other_settings_for_the_same_folder_are_one_line(suite, script, texts, m
     before = results(suite)
     assert_one_line(script("ablate", *command(texts, suite, *more)), *words)
     assert results(suite) == before
-
-
-def test_a_folder_of_something_else_is_refused_and_kept(script, tmp_path, texts):
-    (tmp_path / "runs").mkdir()
-    assert_one_line(script("ablate", *command(texts, tmp_path)), "holds no ablation")
-    assert (tmp_path / "runs").exists()
 
 
 def test_a_crash_is_a_row_and_the_other_runs_go_on_and_it_alone_is_made_again(

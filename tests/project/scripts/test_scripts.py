@@ -1,4 +1,4 @@
-"""The command lines: what they print, and one clear line with exit code 2 for a bad input."""
+"""The command lines: what they print and leave behind (bad input: test_refused.py)."""
 
 import json
 import os
@@ -31,8 +31,8 @@ SCRIPTS = sorted(
 )
 
 TINY = shlex.split("""
-    --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4 --max-steps 12
-    --eval-every 6 --num-samples 1
+    --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4 --max-steps 20
+    --warmup-steps 3 --eval-every 5
     --device cpu --dtype float32
 """)
 
@@ -47,31 +47,6 @@ def train(script, texts, tmp_path):
         return script("train", "debug", *given, *TINY, *arguments)
 
     return call
-
-
-@pytest.fixture(scope="module")
-def finished(texts, tmp_path_factory):
-    """A run that the script has made. Copy it, do not change it."""
-    folder = tmp_path_factory.mktemp("finished") / "run"
-    given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", folder]
-    command = [sys.executable, ROOT / "scripts" / "train.py", "debug", *given, *TINY]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture
-def trained(finished, tmp_path):
-    """A copy of the finished run, where `train` looks for it."""
-    return shutil.copytree(finished, tmp_path / "run")
-
-
-def assert_one_line(result, *words):
-    assert result.code == 2, (result.out, result.err)
-    lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, result.err
-    assert "Traceback" not in result.err
-    for word in words:
-        assert word in lines[0]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -94,7 +69,7 @@ def test_train_generate_evaluate(train, script, texts, tmp_path):
     assert result.code == 0, result.err
     for expected in ("bits per byte", str(folder / "loss.png"), "scripts/generate.py"):
         assert expected in result.out
-    assert "step     12" in result.out
+    assert "step     20" in result.out
     assert "overfitted" not in result.out
 
     written = script("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
@@ -128,11 +103,11 @@ def test_train_generate_evaluate(train, script, texts, tmp_path):
 
 
 def test_a_run_that_was_better_before_its_end_says_so(train, trained):
-    note = {"checkpoint": "step-00000006.pt", "validation_loss": 0.5}
+    note = {"checkpoint": "step-00000015.pt", "validation_loss": 0.5}
     RunFolder(trained).best.write_text(json.dumps(note))
     result = train("--resume")
     assert result.code == 0, result.err
-    assert "overfitted: at step 6 the loss was 0.5000" in result.out
+    assert "overfitted: at step 15 the loss was 0.5000" in result.out
 
 
 def test_the_best_checkpoint_is_taken_if_it_is_asked_for(script, trained, texts, tmp_path):
@@ -159,7 +134,7 @@ def test_the_best_checkpoint_is_taken_if_it_is_asked_for(script, trained, texts,
     model = folder.load_model()
     model.lm_head.weight.detach().neg_()
     optimizer = make_optimizer(model, folder.read_config())
-    write_checkpoint(folder.checkpoint_of(13), model, optimizer, 13)
+    write_checkpoint(folder.checkpoint_of(21), model, optimizer, 21)
     latest = results()
     assert results("--checkpoint", "best") == alone
     for name, result in alone.items():
@@ -183,18 +158,13 @@ def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(
 
 
 def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
-    assert_one_line(train(), "already holds a run", "--resume")
-    assert_one_line(train("--resume", "--lr", "0.5"), "lr=0.5", "started with lr=0.003")
-    assert_one_line(train("--resume", "--d-ff", "96"), "d_ff=96", "started with d_ff=64")
-    preset = str(PRESETS["debug"][1].model.d_ff)
-    assert_one_line(train("--resume", "--d-ff", preset), f"d_ff={preset}", "with d_ff=64")
     assert "vocab_size=8192: the run keeps its tokenizer, of 300" in (
         train("--resume", "--vocab-size", "8192").out
     )
-    more = ("--max-steps", "15", "--device", "cpu", "--num-samples", "2")
+    more = ("--max-steps", "23", "--device", "cpu", "--num-samples", "2")
     result = script("train", "debug", "--run-dir", trained, *more, "--resume")
     assert result.code == 0, result.err
-    assert RunFolder(trained).all_checkpoints()[-1].name == "step-00000015.pt"
+    assert RunFolder(trained).all_checkpoints()[-1].name == "step-00000023.pt"
     # A flag that is given counts, even if its value is that of the preset.
     assert RunFolder(trained).read_config().run.num_samples == 2
     as_in_preset = str(PRESETS["debug"][1].run.num_samples)
@@ -211,16 +181,16 @@ def test_a_prompt_may_hold_any_bytes(trained):
 
 
 def test_a_run_goes_on_with_texts_that_have_moved_and_not_with_others(
-    script, trained, texts, tmp_path
+    script, refused, trained, texts, tmp_path
 ):
     moved = [tmp_path / f"moved-{path.name}" for path in texts]
     for old, new in zip(texts, moved, strict=True):
         new.write_bytes(old.read_bytes())
     given = ("--train-text", moved[0], "--valid-text", moved[1], "--run-dir", trained, "--resume")
-    result = script("train", "debug", *given, "--max-steps", "13")
+    result = script("train", "debug", *given, "--max-steps", "21")
     assert result.code == 0, result.err
     moved[0].write_bytes(texts[0].read_bytes() + b"More.")
-    assert_one_line(script("train", "debug", *given), "was encoded from", "train.txt")
+    assert "was encoded from" in refused("train", "debug", *given)
 
 
 def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, monkeypatch):
@@ -231,9 +201,9 @@ def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, mo
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["debug", "debug-2"]
     # The newest is resumed, wherever it stands in the numbering.
     Path("runs/debug-2").rename("runs/debug-4")
-    result = script("train", "debug", *given, "--resume", "--max-steps", "13")
+    result = script("train", "debug", *given, "--resume", "--max-steps", "21")
     assert result.code == 0, result.err
-    assert RunFolder(Path("runs/debug-4")).all_checkpoints()[-1].name == "step-00000013.pt"
+    assert RunFolder(Path("runs/debug-4")).all_checkpoints()[-1].name == "step-00000021.pt"
 
 
 def test_prompts_that_the_model_reads_otherwise_are_hinted_at(script, trained):
@@ -273,32 +243,6 @@ def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, mo
     assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
 
 
-BAD_TRAINING = {
-    "missing text": (["--train-text", "none.txt"], ["none.txt", "does not exist"]),
-    "UTF-16": (["--train-text", "{wide}"], ["wide.txt is UTF-16", "iconv -f UTF-16 -t UTF-8"]),
-    "short text": (["--train-text", "{short}"], ["short.txt", "fewer than one context"]),
-    "heads": (["--num-heads", "5"], ["d_model=32 is not divisible by num_heads=5"]),
-    "diverging": (["--lr", "1e30", "--warmup-steps", "0"], ["step ", "lower lr"]),
-}
-
-
-@pytest.mark.parametrize("name", BAD_TRAINING)
-def test_bad_input_to_training_is_one_line(train, tmp_path, name):
-    (tmp_path / "short.txt").write_text("Too short.")
-    (tmp_path / "wide.txt").write_text("Once upon a time", encoding="utf-16")
-    arguments, words = BAD_TRAINING[name]
-    filled = [a.format(**{p.stem: p for p in tmp_path.glob("*.txt")}) for a in arguments]
-    result = train(*filled)
-    assert result.code == 2
-    assert "Traceback" not in result.err
-    # tyro frames what a configuration's rules say; the words may be wrapped.
-    said = " ".join(result.err.replace("│", " ").split())
-    for word in words:
-        assert word in said, result.err
-    left = {path.name for path in (tmp_path / "run").glob("*")}
-    assert left == set() or name == "diverging"
-
-
 def test_ctrl_c_while_the_text_is_prepared_leaves_nothing(train, tmp_path, monkeypatch):
     encode_file = corpus.encode_file
 
@@ -316,13 +260,7 @@ def test_ctrl_c_while_the_text_is_prepared_leaves_nothing(train, tmp_path, monke
     assert train().code == 0
 
 
-def test_cuda_where_there_is_none_is_one_line(train):
-    if torch.cuda.is_available():
-        pytest.skip("this machine has CUDA")
-    assert_one_line(train("--device", "cuda"), "device=cuda", "auto")
-
-
-def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, tmp_path):
+def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, refused, tmp_path):
     text = tmp_path / "same.txt"
     text.write_text("ab " * 400)
     (other := tmp_path / "other.txt").write_text("ab " * 399)
@@ -333,35 +271,24 @@ def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, tm
     assert "300" in result.out + result.err
     result = script("train", "debug", *given, *TINY, "--resume")
     assert result.code == 0, result.err
-    fewer = script("train", "debug", *given, *TINY, "--vocab-size", "257", "--resume")
-    assert_one_line(fewer, "vocab_size=257", "was started with")
+    fewer = refused("train", "debug", *given, *TINY, "--vocab-size", "257", "--resume")
+    assert "vocab_size=257" in fewer
 
 
-def test_ids_out_of_range_for_the_model_are_one_line(train, trained):
+def test_ids_out_of_range_for_the_model_are_one_line(refused, trained):
     tokens = trained / "tokens" / "valid.bin"
     content = bytearray(tokens.read_bytes())
     content[-2:] = (299 + 1000).to_bytes(2, "little")
     tokens.write_bytes(content)
-    assert_one_line(train("--resume"), "valid.bin", "1299", "ends at 299")
+    line = refused("train", "debug", "--run-dir", trained, "--resume")
+    assert "1299, but the vocabulary ends at 299" in line
 
 
-def test_a_checkpoint_of_another_shape_is_one_line(script, trained):
+def test_a_checkpoint_of_another_shape_is_one_line(refused, trained):
     settings = json.loads((trained / "config.json").read_text())
     settings["settings"]["model"]["d_ff"] = 96
     (trained / "config.json").write_text(json.dumps(settings))
-    assert_one_line(script("generate", trained), "ffn.w1.weight", "[64, 32]", "[96, 32]")
-
-
-def test_a_folder_without_a_run_is_one_line(script, texts, tmp_path):
-    assert_one_line(script("generate", tmp_path / "none"), "holds no run")
-    assert_one_line(script("evaluate", tmp_path, "--text", texts[0]), "holds no run")
-
-
-def test_bad_sampling_settings_are_one_line(script, trained):
-    assert_one_line(script("generate", trained, "--top-p", "0"), "top_p=0")
-    assert_one_line(script("generate", trained, "--num-samples", "0"), "num_samples=0")
-    too_large = str(2**63)
-    assert_one_line(script("generate", trained, "--seed", too_large), f"seed={too_large} must be 0")
+    assert re.search(r"ffn.w1.weight.*\[64, 32\].*\[96, 32\]", refused("generate", trained))
 
 
 def test_with_fast_off_the_book_writes_and_evaluates(script, trained, texts, monkeypatch):
