@@ -15,6 +15,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from cs_basics.bpe import train_bpe
+from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.training_run import train_run
 from cs_basics.stories.grammar import write_stories
@@ -41,11 +43,18 @@ def pytest_runtest_setup(item):
             pytest.skip(reason)
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    """A browser without a window."""
+@pytest.fixture(scope="session")
+def one_browser():
     with browser.Browser() as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def chromium(one_browser):
+    """A browser without a window, in whose logs is nothing yet."""
+    for kind in ("browser", "performance"):
+        one_browser.log_entries(kind)
+    return one_browser
 
 
 @dataclass
@@ -129,6 +138,12 @@ def texts(tmp_path_factory):
     write_stories(train, 120_000, seed=1)
     write_stories(valid, 5_000, seed=2)
     return train, valid
+
+
+@pytest.fixture(scope="session")
+def bpe(texts):
+    """A vocabulary of 400 tokens and its merges."""
+    return train_bpe(texts[0], 400, [END_OF_TEXT])
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import ROOT
+from waiting import until
 
 from cs_basics.run.config import SECTION_OF
 from cs_basics.run.distributed import World
@@ -105,11 +105,7 @@ def test_two_processes_with_half_a_model_each_survive_the_death_of_one(config, a
             stderr=subprocess.STDOUT,
         ) as torchrun,
     ):
-        limit = time.monotonic() + 240
-        while not folder.all_checkpoints():
-            assert torchrun.poll() is None, log.read_text()
-            assert time.monotonic() < limit
-            time.sleep(0.002)
+        until(lambda: folder.all_checkpoints() or torchrun.poll() is not None, seconds=240)
         children = Path(f"/proc/{torchrun.pid}/task/{torchrun.pid}/children").read_text().split()
         os.kill(int(children[-1]), signal.SIGKILL)
         assert torchrun.wait(240) == 0, log.read_text()
