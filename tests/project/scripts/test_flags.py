@@ -17,7 +17,10 @@ def test_where_the_reader_is_gone_printing_ends_and_logging_goes_on_quietly(prog
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT / "scripts", stdout=writing, stderr=subprocess.PIPE
+        [sys.executable, "-c", program],
+        cwd=ROOT / "scripts",
+        stdout=writing,
+        stderr=subprocess.PIPE,
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (code, b"")
@@ -43,5 +46,3 @@ def test_a_script_uses_the_package_beside_it_whatever_is_installed(tmp_path):
     script.write_text("import cli\nimport cs_basics\nprint(cs_basics.__file__)\n")
     found = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == str(tmp_path / "cs_basics" / "__init__.py")
-
-

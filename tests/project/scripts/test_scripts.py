@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from cs_basics.fast.attention import FlashAttention
 from cs_basics.fast.text.tokenizer import FastTokenizer
@@ -119,12 +118,15 @@ def test_the_best_checkpoint_is_taken_if_it_is_asked_for(script, trained, texts,
         asked = ["--text", texts[1], "--json", "--dtype", "float32"]
         measured = script("evaluate", trained, *asked, *flags)
         shared = script("share", trained, "--out", tmp_path / "page.html", *flags)
-        assert (written.code, measured.code, shared.code) == (0, 0, 0)
+        shutil.rmtree(tmp_path / "llama", ignore_errors=True)
+        exported = script("export", trained, "--out", tmp_path / "llama", *flags)
+        assert (written.code, measured.code, shared.code, exported.code) == (0, 0, 0, 0)
         page = (tmp_path / "page.html").read_text()
         return {
             "generate": written.out,
             "evaluate": round(json.loads(measured.out)["loss"], 3),
             "share": hash(re.search(r'id="weights">([^<]+)<', page)[1]),
+            "export": hash((tmp_path / "llama" / "model.safetensors").read_bytes()),
         }
 
     alone = results()

@@ -55,9 +55,7 @@ def test_a_read_only_folder_is_refused_before_the_work(script, tmp_path, text, m
     assert f"{out} is read-only" in done.err
 
 
-def test_of_several_texts_those_that_are_finished_are_left_as_they_are(
-    script, tmp_path, tokenizer
-):
+def test_of_several_texts_those_that_are_finished_are_left_as_they_are(script, tmp_path, tokenizer):
     texts = [tmp_path / f"part{number}.txt" for number in range(2)]
     for path in texts:
         path.write_text("some text")

@@ -262,5 +262,3 @@ def test_script_writes_the_file(script, tmp_path):
     assert result.code == 0, result.err
     write_stories(tmp_path / "same.txt", 20_000, 4)
     assert (tmp_path / "s.txt").read_bytes() == (tmp_path / "same.txt").read_bytes()
-
-
