@@ -1,6 +1,7 @@
 """Fixtures for everything that is not examined: scripts, runs, files."""
 
 import fcntl
+import gc
 import logging
 import os
 import runpy
@@ -33,6 +34,11 @@ def pytest_itemcollected(item):
     item.add_marker(pytest.mark.filterwarnings("error"), append=False)
     if "chromium" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.needs("chromium", "chromedriver"))
+
+
+def pytest_collection_finish():
+    """Spare the collector what all tests have imported: each report of a run calls it."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -148,7 +154,7 @@ def bpe(texts):
 
 @pytest.fixture(scope="session")
 def make_tiny_config(texts):
-    """Say what a run of twenty updates is, by its folder; it takes about a second."""
+    """Say what a run of twenty updates is, by its folder."""
 
     def make(run_dir):
         return PRESETS["debug"][1].replace(
@@ -163,6 +169,7 @@ def make_tiny_config(texts):
             max_steps=20,
             warmup_steps=3,
             eval_every=5,
+            num_samples=0,
             device="cpu",
             dtype="float32",
         )
@@ -173,18 +180,25 @@ def make_tiny_config(texts):
 @pytest.fixture(scope="session")
 def finished(make_tiny_config, tmp_path_factory):
     """The configuration of a run that has made its twenty updates. Do not change its folder."""
-    config = make_tiny_config(tmp_path_factory.mktemp("finished") / "run")
+    config = make_tiny_config(tmp_path_factory.mktemp("finished") / "run").replace(num_samples=1)
     train_run(config)
     return config
 
 
 @pytest.fixture
-def trained(finished, tmp_path):
+def no_pictures(monkeypatch):
+    """Let runs draw nothing, which takes most of the time of so short a one."""
+    monkeypatch.setattr("cs_basics.run.training_run.plot_losses", lambda *_, **__: None)
+    monkeypatch.setattr("cs_basics.run.report._draw", lambda _: "")
+
+
+@pytest.fixture
+def trained(finished, no_pictures, tmp_path):  # noqa: ARG001
     """A copy of that run's folder."""
     return shutil.copytree(finished.run.run_dir, tmp_path / "run")
 
 
 @pytest.fixture
-def tiny_config(make_tiny_config, tmp_path):
-    """A run of twenty updates that takes about a second."""
+def tiny_config(make_tiny_config, no_pictures, tmp_path):  # noqa: ARG001
+    """A run of twenty updates, without samples and pictures."""
     return make_tiny_config(tmp_path / "run")

@@ -142,6 +142,7 @@ def test_a_restart_goes_on_with_the_run_that_torchrun_began_and_with_no_other(
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none" if run_id == "none" else "mine")
     given = ["--train-text", config.data.train_text, "--valid-text", config.data.valid_text]
     given += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 16, "--no-page"]
+    given += ["--num-samples", 0]
     assert script("train", "debug", *given, "--max-steps", 3).code == 0
     # It is restarted, or another is started there, refused, and then restarted.
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", run_id)

@@ -144,9 +144,8 @@ def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):
         assert log.samples == read_samples(path)
 
 
-def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(tiny_config):
-    train_run(tiny_config)
-    folder = RunFolder(tiny_config.run.run_dir)
+def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(finished):
+    folder = RunFolder(finished.run.run_dir)
     page = folder.report.read_text()
     samples = read_samples(folder.metrics)
     assert [step for step, _ in samples] == [5, 10, 15, 20]

@@ -31,13 +31,12 @@ SCRIPTS = sorted(
 
 TINY = shlex.split("""
     --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --batch-size 4 --max-steps 20
-    --warmup-steps 3 --eval-every 5
-    --device cpu --dtype float32
+    --warmup-steps 3 --eval-every 5 --num-samples 0 --no-page --device cpu --dtype float32
 """)
 
 
 @pytest.fixture
-def train(script, texts, tmp_path):
+def train(script, texts, no_pictures, tmp_path):  # noqa: ARG001
     """Train the tiny model by the script."""
 
     def call(*arguments):
@@ -74,13 +73,6 @@ def test_train_generate_evaluate(train, script, texts, tmp_path):
     written = script("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
     assert written.code == 0, written.err
     assert written.out.startswith("Once upon a time")
-    twice = [
-        script("generate", folder, "--seed", "5", "--num-samples", "2", "--max-tokens", "9").out
-        for _ in range(2)
-    ]
-    assert twice[0] == twice[1]
-    assert twice[0].count("---") == 4
-
     asked = ["--prompt", "One day", "The", "--num-samples", "2", "--max-tokens", "9", "--seed", "5"]
     alone = script("generate", folder, *asked)
     together = script("generate", folder, *asked, "--batch-size", "3")
@@ -147,7 +139,7 @@ def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(
     train, texts, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("cs_basics.run.trainer.EVAL_TOKENS", 400)
-    noise = bytes(random.Random(0).choices(range(33, 127), k=100_000)).decode()
+    noise = bytes(random.Random(0).choices(range(33, 127), k=20_000)).decode()
     mixed = tmp_path / "mixed.txt"
     mixed.write_text(Path(texts[1]).read_text() + noise)
     result = train("--valid-text", mixed, "--lr", "0.02")
@@ -174,12 +166,10 @@ def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
     assert RunFolder(trained).read_config().run.num_samples == int(as_in_preset)
 
 
-def test_a_prompt_may_hold_any_bytes(trained):
-    command = [sys.executable, ROOT / "scripts/generate.py", trained, "--max-tokens", "2"]
-    # As a terminal hands it over: the bytes, which are not UTF-8.
-    finished = subprocess.run([*command, "--prompt", b"caf\xe9"], capture_output=True, check=False)
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stdout.startswith(b"caf\\udce9")
+def test_a_prompt_may_hold_any_bytes(script, trained):
+    # As Python has them where a terminal hands over bytes that are not UTF-8.
+    written = script("generate", trained, "--max-tokens", "2", "--prompt", "caf\udce9")
+    assert (written.code, written.out[:9]) == (0, "caf\\udce9")
 
 
 def test_a_run_goes_on_with_texts_that_have_moved_and_not_with_others(
@@ -195,17 +185,18 @@ def test_a_run_goes_on_with_texts_that_have_moved_and_not_with_others(
     assert "was encoded from" in refused("train", "debug", *given)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ["--train-text", texts[0], "--valid-text", texts[1], *TINY]
+    given = ["--train-text", texts[0], "--valid-text", texts[1], *TINY, "--max-steps", 1]
     for _ in range(2):
         assert script("train", "debug", *given).code == 0
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["debug", "debug-2"]
     # The newest is resumed, wherever it stands in the numbering.
     Path("runs/debug-2").rename("runs/debug-4")
-    result = script("train", "debug", *given, "--resume", "--max-steps", "21")
+    result = script("train", "debug", *given, "--resume", "--max-steps", 2)
     assert result.code == 0, result.err
-    assert RunFolder(Path("runs/debug-4")).all_checkpoints()[-1].name == "step-00000021.pt"
+    assert RunFolder(Path("runs/debug-4")).all_checkpoints()[-1].name == "step-00000002.pt"
 
 
 def test_prompts_that_the_model_reads_otherwise_are_hinted_at(script, trained):
@@ -228,11 +219,12 @@ def test_what_is_odd_about_a_text_is_said_before_training(train, texts, tmp_path
         assert (re.search(told, result.out) is not None) == (not flags)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "VALID_BYTES", 20_000)  # All is evaluated at the end.
     folder = tmp_path / "run"
     sizes = ["--corpus-megabytes", "0.1"]
-    result = script("train", "debug", "--run-dir", folder, *TINY, *sizes)
+    result = script("train", "debug", "--run-dir", folder, *TINY, *sizes, "--max-steps", 1)
     assert result.code == 0, result.err
     assert (folder / "corpus" / "train.txt").stat().st_size >= 100_000
     assert 20_000 <= (folder / "corpus" / "valid.txt").stat().st_size < 100_000
@@ -240,7 +232,7 @@ def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path, monkeypa
 
 def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    result = train("--wandb", "offline")
+    result = train("--max-steps", 1, "--wandb", "offline")
     assert result.code == 0, result.err
     assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
 
@@ -253,28 +245,26 @@ def test_ctrl_c_while_the_text_is_prepared_leaves_nothing(train, tmp_path, monke
             raise KeyboardInterrupt
         return encode_file(tokenizer, text, out, **options)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(corpus, "encode_file", interrupted)
-        result = train()
+    monkeypatch.setattr(corpus, "encode_file", interrupted)
+    result = train()
     assert result.code == 130
     assert result.err.splitlines()[-1] == "interrupted"
     assert not list((tmp_path / "run").glob("*"))
-    assert train().code == 0
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, refused, tmp_path):
     text = tmp_path / "same.txt"
     text.write_text("ab " * 400)
     (other := tmp_path / "other.txt").write_text("ab " * 399)
-    given = ["--train-text", text, "--valid-text", other, "--run-dir", tmp_path / "run"]
-    result = script("train", "debug", *given, *TINY)
+    command = ["train", "debug", "--train-text", text, "--valid-text", other, *TINY]
+    command += ["--run-dir", tmp_path / "run", "--max-steps", 1]
+    result = script(*command)
     assert result.code == 0, result.err
     assert RunFolder(tmp_path / "run").read_config().model.vocab_size < 300
     assert "300" in result.out + result.err
-    result = script("train", "debug", *given, *TINY, "--resume")
-    assert result.code == 0, result.err
-    fewer = refused("train", "debug", *given, *TINY, "--vocab-size", "257", "--resume")
-    assert "vocab_size=257" in fewer
+    assert script(*command, "--resume").code == 0
+    assert "vocab_size=257" in refused(*command, "--vocab-size", "257", "--resume")
 
 
 def test_ids_out_of_range_for_the_model_are_one_line(refused, trained):
