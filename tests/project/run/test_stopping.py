@@ -1,5 +1,6 @@
 """Runs that end before their time: by a signal, a full disk, a file that is gone."""
 
+import multiprocessing
 import os
 import random
 import shlex
@@ -319,29 +320,28 @@ def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
     assert "step-00000005.pt; --resume goes on from it" in line
 
 
-CLAIM = """
-import sys
-from pathlib import Path
-from cs_basics.run.folder import RunFolder
-with RunFolder(Path(sys.argv[1])).claim():
-    print("claimed", flush=True)
-    sys.stdin.read()
-"""
+def hold(folder, is_held, is_over):
+    with folder.claim():
+        is_held.set()
+        is_over.wait()
 
 
 def test_two_processes_do_not_train_in_one_folder(tiny_config):
-    run_dir = tiny_config.run.run_dir
-    command = [sys.executable, "-c", CLAIM, run_dir]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes, text=True) as other:
-        assert other.stdout.readline() == "claimed\n"
-        with pytest.raises(ValueError, match="another process is training in"):
-            train_run(tiny_config)
-        other.kill()
+    folder = RunFolder(tiny_config.run.run_dir)
+    context = multiprocessing.get_context("fork")
+    is_held, is_over = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(folder, is_held, is_over))
+    other.start()
+    is_held.wait()
+    with pytest.raises(ValueError, match="another process is training in"):
+        train_run(tiny_config)
+    other.kill()
+    other.join()
     # What a killed process leaves is no claim, and is gone after the next run.
-    assert (run_dir / "lock").exists()
+    lock = folder.path / "lock"
+    assert lock.exists()
     train_run(tiny_config)
-    assert not (run_dir / "lock").exists()
-    with RunFolder(run_dir.with_name("unused")).claim():
+    assert not lock.exists()
+    with RunFolder(tiny_config.run.run_dir.with_name("unused")).claim():
         pass
-    assert not run_dir.with_name("unused").exists()
+    assert not tiny_config.run.run_dir.with_name("unused").exists()

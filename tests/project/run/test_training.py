@@ -4,6 +4,7 @@ import io
 import itertools
 import logging
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -225,6 +226,8 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny_config):
         train_run(config)
     weights = final_state(config)["model"].values()
     assert all(weight.isfinite().all() for weight in weights)
+    report = RunFolder(config.run.run_dir).report.read_text()
+    assert re.search(r"State: step \d+: .*lower lr", report)
 
 
 def test_weights_that_are_not_finite_are_not_saved_and_the_advice_is_given_once(tiny_config):
