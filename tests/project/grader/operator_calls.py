@@ -1,7 +1,7 @@
 """Which of PyTorch's operators the honest variants of the bank call: run as a program.
 
-    python operator_calls.py [TITLE ...]                         # all, or some
-    python operator_calls.py --repository=FOLDER [TITLE ...]     # a repository with tests/adapters.py
+    python operator_calls.py [TITLE ...]            # all, or some
+    python operator_calls.py --repository=FOLDER    # a repository with tests/adapters.py
 
 Forbidden operators are blocked. Prints a JSON list of {title, problem, wrong, operators}, where
 `wrong` is the first message if it is not right. Tokenizers, which compute nothing with tensors, are

@@ -49,12 +49,6 @@ class Workshop:
             path.write_bytes(getattr(self.texts, role))
         self.known = {}
 
-    def beside(self, name, texts=None):
-        """Return another workshop, with the same texts or others."""
-        folder = self.folder / name
-        folder.mkdir()
-        return Workshop(folder, self.popen, texts or self.texts)
-
     def make(self, name, recipe=None):
         """Train as a recipe says and hand in what comes out."""
         recipe = recipe or Recipe()
