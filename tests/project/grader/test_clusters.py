@@ -7,7 +7,6 @@ from pathlib import Path
 import fingerprint
 import numpy as np
 import pytest
-from bank.classroom import adjusted_rand
 from sample_results import NASTY, everyone, item, result
 
 from cs_grader.result import Excerpt, Fingerprint, Result
@@ -240,13 +239,3 @@ def test_two_hundred_are_put_together_quickly():
         for each in everyone(200)
     }
     assert len(members(**answers)) == 200
-
-
-# --- measured ---
-
-
-def test_adjusted_rand_index_of_known_partitions():
-    assert adjusted_rand("aabb", "xxyy") == 1
-    assert adjusted_rand("aabb", "xyxy") == pytest.approx(-0.5)
-    # Wikipedia's definition by hand: 4 pairs in each, 2 in common, of 15.
-    assert adjusted_rand("aaabbc", "xxyyyz") == pytest.approx((2 - 16 / 15) / (4 - 16 / 15))
