@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from tiny import COMMAND, ROOT, Recipe, rows_of, write
+from tiny import COMMAND, ROOT, Recipe, claimed, write
 from token_files import write_token_file
 
 from cs_basics.run.checkpoint_file import write_checkpoint
@@ -66,10 +66,6 @@ def plant_setting(entry, change):
 def restate(shop, entry):
     """Let an entry claim what its weights really give."""
     shop.sign(entry, Recipe(), shop.examine(entry).reading.bits_per_byte)
-
-
-def claimed(entry):
-    return rows_of(entry)[-1]["final/bits_per_byte"]
 
 
 def newest(run):
