@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
@@ -36,17 +37,20 @@ def main(repositories: tuple[Path, ...] = ()) -> None:
         repositories: More right solutions, folders with tests/adapters.py.
     """
     called: dict[str, set[str]] = {}
-    for whose in ("variants", *repositories):
-        for problem, names in _called_by(whose).items():
-            for name in names:
-                called.setdefault(name, set()).add(problem)
+    for options in ((), *((f"--repository={folder}",) for folder in repositories)):
+        for row in _variants(*options):
+            if row["wrong"]:
+                sys.stderr.write(f"left out, not right: {row['title']}\n")
+            else:
+                for name in row["operators"]:
+                    called.setdefault(name, set()).add(row["problem"])
     rows = [f'"{name}" = "{" ".join(sorted(called[name]))}"\n' for name in sorted(called)]
     write_atomically(LIST, (HEAD + "".join(rows)).encode())
 
 
-def _called_by(whose: str | Path) -> dict[str, list[str]]:
+def _variants(*options: str) -> list[dict[str, Any]]:
     finished = subprocess.run(
-        [sys.executable, "-W", "ignore", str(PROGRAM), str(whose)],
+        [sys.executable, "-W", "ignore", str(PROGRAM), *options],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},

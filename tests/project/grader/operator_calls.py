@@ -1,10 +1,11 @@
-"""Which of PyTorch's operators right solutions call, problem by problem: run as a program.
+"""Which of PyTorch's operators the honest variants of the bank call: run as a program.
 
-    python operator_calls.py variants          # the honest ones of the bank
-    python operator_calls.py REPOSITORY        # a repository with tests/adapters.py
+    python operator_calls.py [TITLE ...]            # all, or some
+    python operator_calls.py --repository=FOLDER    # a repository with tests/adapters.py
 
-Prints {problem: [operator, ...]} as JSON; what is not right by the examination is left out.
-Tokenizers, which compute nothing with tensors, are not run.
+Forbidden operators are blocked. Prints a JSON list of {title, problem, wrong, operators}, where
+`wrong` is the first message if it is not right. Tokenizers, which compute nothing with tensors, are
+not run.
 """
 
 import functools
@@ -20,25 +21,30 @@ ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE.parent), str(ROOT / "tests/exam"), str(ROOT / "tests"), str(ROOT)]
 TEXT = ("train_bpe", "tokenizer")
 AS_IT_IS = ": as it is"
+OPTION = "--repository="
 
 
-def main(whose: str) -> None:
+def main(*titles: str) -> None:
     from bank.cases import load
     from bank.run import examine
 
     cases = [case for case in load() if not case.is_fault and case.problem not in TEXT]
-    if whose != "variants":
-        cases = [replace(case, root=Path(whose)) for case in cases if case.title.endswith(AS_IT_IS)]
+    if titles and titles[0].startswith(OPTION):
+        root = Path(titles[0].removeprefix(OPTION))
+        cases = [replace(case, root=root) for case in cases if case.title.endswith(AS_IT_IS)]
+    elif titles:
+        cases = [case for case in cases if case.title in titles]
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         recorded = [recording(case, Path(folder, str(n))) for n, case in enumerate(cases)]
-        called: dict[str, set[str]] = {}
         for result in examine(recorded, seed=0, jobs=2, on_result=lambda _: None):
-            file = Path(folder, str(recorded.index(result.case)))
-            if result.is_right and file.exists():
-                called.setdefault(result.case.problem, set()).update(file.read_text().split())
-            elif not result.is_right:
-                sys.stderr.write(f"left out, not right: {result.case.title}\n")
-    print(json.dumps({problem: sorted(names) for problem, names in called.items()}))
+            case, file = result.case, Path(folder, str(recorded.index(result.case)))
+            row = {"title": case.title, "problem": case.problem, "wrong": ""}
+            if not result.is_right:
+                row["wrong"] = result.error or result.failures[0].message
+            row["operators"] = file.read_text().split() if file.exists() else []
+            rows.append(row)
+    print(json.dumps(rows))
 
 
 def recording(case, file):
@@ -71,4 +77,4 @@ def recording(case, file):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

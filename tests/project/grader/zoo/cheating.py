@@ -204,25 +204,6 @@ for root in roots:
 )
 
 
-def public_pass_and_hidden_fail(result, _folder):
-    items = [item for item in result["items"] if item["problem"] == "softmax"]
-    assert {item["outcome"] for item in items if not item["is_hidden"]} == {"passed"}
-    hidden = [item["item"] for item in items if item["is_hidden"] and item["outcome"] == "passed"]
-    # An input without a single value has nothing to hide.
-    assert len(hidden) <= 1, hidden
-
-
-@animal(18, "knows the public answers by heart", check=public_pass_and_hidden_fail, **LOST)
-def knows_the_public_answers(folder):
-    from zoo.grading import FORM, public_inputs
-
-    define_softmax(
-        folder,
-        f"if form(in_features, dim) in KNOWN:\n    return softmax(in_features, dim)\n{WRONG}",
-        f"{FORM.strip()}\n\nKNOWN = {public_inputs()!r}",
-    )
-
-
 softmax_does(
     19,
     "a tensor with functions of its own",
