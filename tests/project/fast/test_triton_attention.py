@@ -60,22 +60,18 @@ def check_agreement(device, shape, dtype=torch.float32, scale=1.0):
 
 
 def check_everything(device):
-    """Run the kernels through sizes, types and extremes."""
-    for seq in (1, 2, 64, 129):
-        check_agreement(device, (2, seq, 16))
-    for d_head in (1, 24, 64):
-        for dtype in (torch.float32, torch.bfloat16, torch.float16):
-            check_agreement(device, (1, 70, d_head), dtype)
-    for shape in ((5, 16), (2, 1, 2, 5, 16), (0, 5, 16)):
+    """Run the kernels through sizes, types and extremes: a block has 64 or 128 rows."""
+    for shape in ((1, 1, 16), (1, 64, 16), (2, 129, 16), (5, 16), (2, 1, 2, 5, 16), (0, 5, 16)):
         check_agreement(device, shape)
+    for d_head in (1, 24, 64):
+        check_agreement(device, (1, 70, d_head))
+    check_agreement(device, (1, 130, 24), torch.bfloat16)
+    check_agreement(device, (1, 130, 64), torch.float16)
     # The highest score moves from step to step by more than exp can follow.
-    check_agreement(device, (1, 200, 32), scale=8.0)
+    check_agreement(device, (1, 100, 32), scale=8.0)
     check_extremes(device)
     check_that_heads_are_apart(device)
     check_views(device)
-    tensors = case((2, 100, 32), torch.float32)
-    first, second = (results(flash_causal_attention, tensors, device) for _ in range(2))
-    assert all(map(torch.equal, first, second))  # To the bit.
 
 
 def check_extremes(device):
@@ -94,7 +90,7 @@ def check_extremes(device):
 
 def check_that_heads_are_apart(device):
     """Demand that a head does not read the next one, where its last block goes beyond its end."""
-    tensors = case((3, 150, 16), torch.float32)
+    tensors = case((3, 70, 16), torch.float32)
     alone = results(flash_causal_attention, [x[1:2] for x in tensors], device)
     for x in tensors:
         x[::2] = torch.nan
@@ -103,8 +99,8 @@ def check_that_heads_are_apart(device):
 
 
 def check_views(device):
-    """Demand the same of heads that lie side by side in memory, as a projection makes them."""
-    tensors = case((2, 37, 3, 16), torch.float32)
+    """Demand the same bits of heads that lie side by side in memory, as a projection makes them."""
+    tensors = case((1, 70, 2, 16), torch.float32)
     views = [x.transpose(1, 2) for x in tensors]
     copies = [x.contiguous() for x in views]
     ours = [results(flash_causal_attention, inputs, device) for inputs in (views, copies)]
@@ -118,12 +114,14 @@ def test_the_kernels_agree_with_the_definition_in_the_interpreter():
         [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
     )
     assert finished.returncode == 0, finished.stderr
-    assert finished.stdout == "kernels launched: 72\n"
+    assert finished.stdout == "kernels launched: 51\n"
 
 
 @needs_triton
 @pytest.mark.filterwarnings("ignore")  # Triton's own.
-@pytest.mark.parametrize(("dtype", "d_head"), [("bf16", 128), ("fp32", 24)])
+@pytest.mark.parametrize(
+    ("dtype", "d_head"), [("bf16", 128), pytest.param("fp32", 24, marks=pytest.mark.slow)]
+)
 def test_the_kernels_compile_for_a_gpu_that_is_not_there(monkeypatch, tmp_path, dtype, d_head):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
