@@ -15,11 +15,11 @@ def leading_nowhere(folder, patterns):
         folder: Where the named files should lie, at any depth.
         patterns: Glob patterns of the files to read.
     """
-    paths = [path.relative_to(folder).parts for path in folder.rglob("*.*")]
     there = {
         "/".join(parts[depth:])
-        for parts in paths
-        if not parts[0].startswith(".")
+        for top in folder.glob("[!.]*")
+        for path in (top, *top.rglob("*.*"))
+        for parts in [path.relative_to(folder).parts]
         for depth in range(len(parts))
     }
     found = []
