@@ -9,7 +9,7 @@ from typing import Any
 from oracles import text as oracles
 from oracles.text import Merge, Reversed
 
-from mistakes.encoding import ANY_CASE, ASCII, GPT4, NO_LOOKAHEAD, split_at_first
+from mistakes.encoding import ANY_CASE, ASCII, GPT4, NO_LOOKAHEAD, OF_RE, split_at_first
 
 
 def bpe_merges(
@@ -136,6 +136,9 @@ def bpe_merges(
         ),
         "only ASCII letters and digits are known: use the regex module and \\p{L}, \\p{N}": train(
             [t for s in segments for t in ASCII.findall(s)]
+        ),
+        "letters and digits are those of re: use the regex module and \\p{L}, \\p{N}": train(
+            [t for s in segments for t in OF_RE.findall(s)]
         ),
         "contractions are split off in capitals, too: the pattern is case-sensitive": train(
             [t for s in segments for t in ANY_CASE.findall(s)]
