@@ -18,12 +18,12 @@ from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.transformer import TransformerBlock
 
-STEPS = 50
+STEPS = 30
 
 
 @pytest.fixture
 def config(tiny_config):
-    """Fifty updates, all logged, of a model that the C++ kernel can take."""
+    """Thirty updates, all logged, of a model that the C++ kernel can take."""
     return tiny_config.replace(
         num_layers=1, d_model=64, num_heads=2, max_steps=STEPS, eval_every=5, num_samples=0
     )
