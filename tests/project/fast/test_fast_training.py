@@ -115,8 +115,9 @@ def test_the_loss_in_chunks_has_the_value_and_gradients_of_the_definition(
     assert_same(found, expected, 1e-5 if dtype == torch.float32 else 0.03)
 
 
-def test_chunks_are_for_many_logits_and_for_the_twin_of_the_model_only():
+def test_chunks_are_for_many_logits_and_for_the_twin_of_a_model_without_a_bias_only():
     clear = small_model()
+    assert not is_chunked(fast_twin(small_model(head_bias=True)), loss.MANY_LOGITS)
     assert is_chunked(fast_twin(clear), loss.MANY_LOGITS)
     assert not is_chunked(fast_twin(clear), loss.MANY_LOGITS // 50 - 1)
     assert not is_chunked(clear, loss.MANY_LOGITS)
