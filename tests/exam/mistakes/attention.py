@@ -136,6 +136,10 @@ def rope(x: Array, positions: Array, theta: float) -> Answers:
             x, place / theta ** (pair / max(d_k // 2 - 1, 1))
         ),
         "sine and cosine are swapped": rotate(x, math.pi / 2 - right),
+        "the frequencies are in reverse order: the first pair is to turn fastest": rotate(
+            x, right[..., ::-1]
+        ),
+        "the second of each pair is not rotated": np.where(np.arange(d_k) % 2, x, rotate(x, right)),
         "only the first half of the features is rotated": np.concatenate(
             [rotate(x, right)[..., : d_k // 4 * 2], x[..., d_k // 4 * 2 :]], -1
         ),

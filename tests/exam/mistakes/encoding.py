@@ -1,5 +1,6 @@
 """Mistakes in encoding text: lists of ids, no arrays."""
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ GPT4 = oracles.regex.compile(
 )
 ANY_CASE = oracles.regex.compile(oracles.PRETOKEN.pattern, oracles.regex.IGNORECASE)
 NO_LOOKAHEAD = oracles.regex.compile(oracles.PRETOKEN.pattern.replace(r"|\s+(?!\S)", ""))
+OF_RE = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
 ASCII = oracles.regex.compile(
     r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
 )
@@ -79,6 +81,9 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "only ASCII letters and digits are known: use the regex module and \\p{L}, \\p{N}": encode(
             by_length, split=ASCII.findall
+        ),
+        "letters and digits are those of re: use the regex module and \\p{L}, \\p{N}": encode(
+            by_length, split=OF_RE.findall
         ),
         "contractions are split off in capitals, too: the pattern is case-sensitive": encode(
             by_length, split=ANY_CASE.findall

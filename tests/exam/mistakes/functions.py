@@ -69,6 +69,7 @@ def embedding(token_ids: Array, table: Array) -> Answers:
         ),
         "the rows are scaled to length 1": rows(table / length),
         "rows longer than 1 are cut to length 1": rows(table / np.maximum(length, 1)),
+        "ids are kept as uint8, which wrap at 256": rows(table[np.arange(len(table)) % 256]),
         "ids are counted from 1": np.take(table, np.maximum(np.asarray(token_ids) - 1, 0), axis=0),
         "the next id's row is returned": np.take(
             table, np.minimum(np.asarray(token_ids) + 1, len(table) - 1), axis=0
@@ -114,6 +115,7 @@ def gated_by_w1(x: Array, w1: Array, w2: Array, w3: Array) -> Answers:
     return {
         "W1 and W3 are swapped: SiLU belongs on W1 x": linear(gate * silu(value), w2),
         "ReLU is the gate (that is ReGLU)": linear(np.maximum(gate, 0) * value, w2),
+        "leaky ReLU is the gate": linear(np.where(gate > 0, gate, 0.01 * gate) * value, w2),
         "GELU is the gate (that is GeGLU)": linear(gelu * value, w2),
         "the tanh form of GELU is the gate (that is GeGLU)": linear(gelu_tanh(gate) * value, w2),
         "a plain sigmoid is the gate (that is GLU)": linear(sigmoid(gate) * value, w2),
@@ -151,6 +153,7 @@ def rms_norm(x: Array, weight: Array, eps: float) -> Answers:
         "eps is missing": x / np.sqrt(square) * weight,
         "the gain is forgotten": x / np.sqrt(square + eps),
         "the gain is added instead of multiplied": x / np.sqrt(square + eps) + weight,
+        "the gain is applied twice": x / np.sqrt(square + eps) * weight**2,
         "the gain is weight, not 1 + weight" if is_shifted else "the gain is 1 + weight": x
         / np.sqrt(square + eps)
         * (weight - 1 if is_shifted else weight + 1),
@@ -230,6 +233,7 @@ def softmax_values(x: Array, dim: int) -> Answers:
             wide(x) / math.sqrt(np.shape(x)[dim]), dim
         ),
         "the probabilities are those of -x": softmax(-wide(x), dim),
+        "powers of 2 are taken, not of e": softmax(wide(x) * math.log(2), dim),
     }
     if np.ndim(x) > 1 and len(set(x.shape)) == 1 and dim in (np.ndim(x) - 1, -1):
         powers = np.exp(wide(x) - wide(x).max(dim, keepdims=True))
@@ -277,6 +281,7 @@ def cross_entropy_value(logits: Array, targets: Array) -> Answers:
         "the sum is divided by vocab_size too": mean / logits.shape[-1],
         "the losses are returned one by one, not averaged": each,
         "the perplexity is returned: leave exp out": np.exp(mean),
+        "targets are counted from 1": cross_entropy(logits, (targets + 1) % logits.shape[-1]),
         "the maximum is taken over the whole tensor, not of each row": np.mean(
             np.log(np.exp(narrow - narrow.max()).sum(-1)) + narrow.max() - picked
         ),

@@ -10,7 +10,7 @@ from oracles import CHOSEN
 from oracles import text as oracles
 from oracles.text import Merge, Reversed, tied
 
-from mistakes.encoding import ANY_CASE, ASCII, GPT4, NO_LOOKAHEAD, split_at_first
+from mistakes.encoding import ANY_CASE, ASCII, GPT4, NO_LOOKAHEAD, OF_RE, split_at_first
 
 
 def bpe_merges(
@@ -140,6 +140,9 @@ def bpe_merges(
         ),
         "only ASCII letters and digits are known: use the regex module and \\p{L}, \\p{N}": train(
             [t for s in segments for t in ASCII.findall(s)]
+        ),
+        "letters and digits are those of re: use the regex module and \\p{L}, \\p{N}": train(
+            [t for s in segments for t in OF_RE.findall(s)]
         ),
         "contractions are split off in capitals, too: the pattern is case-sensitive": train(
             [t for s in segments for t in ANY_CASE.findall(s)]

@@ -29,6 +29,8 @@ def adamw(
         "the second moment's bias is not corrected": "no second correction",
         "the step is counted from 0 in the bias correction": "from 0",
         "the step is one too many in the bias correction": "from 2",
+        "the step is always 1 in the bias correction": "always 1",
+        "the squared gradient is added to the second moment without 1 - beta2": "unweighted",
         "the two betas are swapped": "swapped",
         "the decay is not multiplied by the learning rate": "decay without rate",
         "the decay uses the bias-corrected rate: use lr itself": "corrected decay",
@@ -134,7 +136,7 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     decay = 0.01 if fault == "usual decay" else s["weight_decay"]
     eps = 1e-8 if fault == "usual eps" else s["eps"]
     s["t"] += 1
-    t = shared if fault == "shared counter" else s["t"]
+    t = {"shared counter": shared, "always 1": 1}.get(fault, s["t"])
     t += {"from 0": -1, "from 2": 1}.get(fault, 0)
     length = float(np.linalg.norm(g))
     if fault == "unit gradient" or (fault == "cut gradient" and length > 1):
@@ -144,7 +146,8 @@ def faulty_update(fault: str, s: dict[str, Any], g: Array, lr: float, shared: in
     if fault in ("l2", "both"):
         g = g + decay * s["p"]
     s["m"] = beta1 * s["m"] + (1 - beta1) * g
-    s["v"] = beta2 * s["v"] + (1 - beta2) * (g if fault == "no square" else g**2)
+    share = 1 if fault == "unweighted" else 1 - beta2
+    s["v"] = beta2 * s["v"] + share * (g if fault == "no square" else g**2)
     if fault == "bfloat16":
         s["m"], s["v"] = rounded(s["m"], "bfloat16"), rounded(s["v"], "bfloat16")
     correct1 = fault not in ("no correction", "no first correction")
@@ -189,6 +192,8 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
     count = max(len(places), 1)
     matrices = [g for g in present if g.ndim == 2]
     first, last = (places[0], places[-1]) if places else (0, 0)
+    end = next((place for place, g in enumerate(given) if g is None), len(given))
+    before = max_l2_norm / (joint_norm(gradients[:end]) + 1e-6)
     return {
         "nothing is clipped: p.grad * factor makes a new tensor, so scale in place (mul_)": scaled(
             lambda _: 1.0
@@ -233,6 +238,10 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
         ],
         "only the first gradient is scaled": [
             None if g is None else g * (right if place == first else 1.0)
+            for place, g in enumerate(given)
+        ],
+        "what follows the first parameter without a gradient is left out": [
+            None if g is None else g * (min(1.0, before) if place < end else 1.0)
             for place, g in enumerate(given)
         ],
         "the last gradient is left out": [
@@ -322,6 +331,8 @@ def schedule(iterations: Sequence[int], settings: Mapping[str, Any]) -> Answers:
         "the warm-up is a cosine, not linear": run(
             lambda it: top * 0.5 * (1 - math.cos(math.pi * it / warm))
         ),
+        "the warm-up is quadratic, not linear": run(lambda it: top * (it / warm) ** 2),
+        "the decay is a parabola, not a cosine": run(wave=lambda t: (1 - t) ** 2),
         "the decay is exponential, not a cosine": run(wave=lambda t: math.exp(-5 * t)),
         "the maximum stays after the warm-up: nothing decays": run(wave=lambda _: 1.0),
         "the rate falls by max_learning_rate, not by the difference to the minimum": run(

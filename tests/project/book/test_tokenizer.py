@@ -1,34 +1,21 @@
 """The tokenizer: any text there and back, by the ids of the definition, and what it refuses."""
 
 import pytest
-from awkward import awkward_text
+from awkward import EOT, OPEN, texts_of, train_on_text
 from hypothesis import given
-from hypothesis import strategies as st
 from oracles import text as oracles
 
-from cs_basics.bpe import train_bpe
 from cs_basics.tokenizer import Tokenizer
-
-EOT = "<|endoftext|>"
-SPECIALS = [EOT, EOT + EOT, "<a b>\n", "\u4e2d\u6587", "'l", "#", "\u00e9 \u0120"]
-TEXT = (
-    "#the cat's hat, # the caf\u00e9; we'll see 1984 \u4e2d\u6587 \U0001f642\r\n\r\n  end #version"
-)
-AWKWARD = [*SPECIALS, *TEXT, "<|endof", "text|>", "<a", " b>", "\n", "'", "'ll", "  "]
-texts = st.lists(st.sampled_from(AWKWARD), max_size=30).map("".join) | awkward_text
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text") / "text"
-    path.write_text((TEXT + EOT) * 3, newline="")
-    vocab, merges = train_bpe(path, 300, [EOT])
-    return Tokenizer(vocab, merges, SPECIALS)
+    return Tokenizer(*train_on_text(tmp_path_factory.mktemp("text")), OPEN)
 
 
-@given(texts)
+@given(texts_of())
 def test_ids_are_those_of_applying_each_merge_in_turn_and_decode_to_the_text(tokenizer, text):
-    given = {"vocab": tokenizer.vocab, "merges": tokenizer.merges, "special_tokens": SPECIALS}
+    given = {"vocab": tokenizer.vocab, "merges": tokenizer.merges, "special_tokens": OPEN}
     ids = tokenizer.encode(text)
     assert ids == oracles.encode(text, given)
     assert tokenizer.decode(ids) == text
