@@ -42,13 +42,13 @@ SILU = ("    return x * torch.sigmoid(x)\n", "    return x * torch.sigmoid(1.702
 
 def with_other_settings(shop, _honest):
     more = "--norm layernorm --tie-embeddings --num-kv-heads 2 --qk-norm --order epochs"
-    return shop.make("entry", Recipe(command=f"{COMMAND} {more}", seed=7))
+    return shop.make("other-settings", Recipe(command=f"{COMMAND} {more}", seed=7))
 
 
 def with_changed_code_and_half_precision(shop, _honest):
     code = {"functional.py": planted_code("functional.py", *SILU)}
     more = "--vocab-size 350 --dtype bfloat16"
-    return shop.make("entry", Recipe(command=f"{COMMAND} {more}", code=code))
+    return shop.make("half-precision", Recipe(command=f"{COMMAND} {more}", code=code))
 
 
 def stopped_and_resumed(shop, honest):
