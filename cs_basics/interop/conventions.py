@@ -1,5 +1,7 @@
 """Whether the code at hand computes what the book does: other conventions need other weights."""
 
+from collections.abc import Collection
+
 import torch
 
 from cs_basics.run.model import build_model
@@ -13,22 +15,21 @@ LOGITS = (-0.4490, -0.1080, 0.4804, -0.0318, -0.4711)
 """What the book's model of these sizes answers, with weights that are sines."""
 
 
-def check_conventions() -> None:
+def check_conventions(names: Collection[str]) -> None:
     """Refuse to carry weights elsewhere that mean something else there.
+
+    Args:
+        names: The weights of a model of these SIZES; what else it saves (a mask) stays as it is.
 
     Raises:
         ValueError: A model of the book's sizes and weights does not answer as the book's does.
     """
     model = build_model(SIZES)
-    names = sorted(model.state_dict())
-    model.load_state_dict(
-        {
-            name: (torch.arange(1.0, weight.numel() + 1) + 7 * names.index(name))
-            .sin()
-            .reshape(weight.shape)
-            for name, weight in model.state_dict().items()
-        }
-    )
+    state = model.state_dict()
+    for place, name in enumerate(sorted(names)):
+        numbers = torch.arange(1.0, state[name].numel() + 1) + 7 * place
+        state[name] = numbers.sin().reshape(state[name].shape)
+    model.load_state_dict(state)
     with torch.no_grad():
         logits = model(torch.tensor([[3, 1, 4]]))[0, -1]
     if not torch.allclose(logits.float(), torch.tensor(LOGITS), atol=1e-3):

@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from cs_basics.interop.conventions import check_conventions
+from cs_basics.interop.conventions import SIZES, check_conventions
 from cs_basics.run.json_file import read_json
 from cs_basics.run.model_config import ModelConfig
 
@@ -92,7 +92,7 @@ def check_names(state: dict[str, Tensor], config: ModelConfig) -> None:
             raise ValueError(
                 f"{name} has the shape {tuple(state[name].shape)}, not {shape}: {where}"
             )
-    check_conventions()
+    check_conventions([weight.name for weight in llama_weights(SIZES)])
 
 
 def to_half_split(weight: Float[Tensor, "rows ..."], num_heads: int) -> Float[Tensor, "rows ..."]:

@@ -49,18 +49,11 @@ def pytest_runtest_setup(item):
             pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
-def one_browser():
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser without a window. Not for the whole session: tests of the grader end processes."""
     with browser.Browser() as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-def chromium(one_browser):
-    """A browser without a window, in whose logs is nothing yet."""
-    for kind in ("browser", "performance"):
-        one_browser.log_entries(kind)
-    return one_browser
 
 
 @dataclass

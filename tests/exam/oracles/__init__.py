@@ -13,11 +13,16 @@ import tomllib
 from pathlib import Path
 
 CONTRACT = Path(__file__).parents[2] / "contract.toml"
-CONVENTIONS = {"decay_last", "gain_one_plus", "gate_w3", "rope_halves", "ties_lesser"}
+CONVENTIONS = ("decay_last", "gain_one_plus", "gate_w3", "rope_halves", "ties_lesser")
 CHOSEN: set[str] = set()
 if CONTRACT.exists():
-    content = tomllib.loads(CONTRACT.read_text(encoding="utf-8"))
-    CHOSEN.update(content.get("conventions", content))
-if wrong := CHOSEN - CONVENTIONS:
-    known = ", ".join(sorted(CONVENTIONS))
-    raise ValueError(f"{CONTRACT}: {min(wrong)!r} is none of the conventions: {known}")
+    try:
+        names = tomllib.loads(CONTRACT.read_text(encoding="utf-8"))["conventions"]
+    except (tomllib.TOMLDecodeError, KeyError) as error:
+        raise ValueError(f'{CONTRACT}: expected conventions = ["rope_halves"]: {error}') from None
+    wrong = (
+        [name for name in names if name not in CONVENTIONS] if isinstance(names, list) else names
+    )
+    if wrong or not isinstance(names, list):
+        raise ValueError(f"{CONTRACT}: {wrong} is not of the conventions {', '.join(CONVENTIONS)}")
+    CHOSEN.update(names)

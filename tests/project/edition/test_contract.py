@@ -60,7 +60,7 @@ def test_the_edition_has_the_pages_and_docstrings_of_its_conventions(tmp_path, m
 
 def test_every_convention_has_a_page_and_a_patch():
     pages = {path.stem for path in (ROOT / "docs" / "contract").glob("*.md")}
-    assert pages == {*ALL} == CONVENTIONS
+    assert pages == {*ALL} == {*CONVENTIONS}
 
 
 def test_export_and_page_refuse_other_conventions_in_one_line(pytestconfig, filled, inside):
