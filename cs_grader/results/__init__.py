@@ -4,7 +4,7 @@ reading.py         what a student may see of an item, what to do next
 gradescope.py      results.json
 gradebook.py       gradebook.csv
 github.py          github-classroom.txt
-page.py            fills in the templates that lie here, with the style of tests/page.css:
+page.py            fills in the templates that lie here, with the style of tests/exam/page.css:
                    index.html for the student, instructor.html with what is hidden from them,
                    report.md (by markdown.py) and junit.xml
 clusters.py        who answers alike; cluster_names.py: what the instructor calls it (clusters.toml)

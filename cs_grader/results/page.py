@@ -23,7 +23,7 @@ from cs_grader.results import markdown, reading
 from cs_grader.results.reading import Reader
 
 # The style is that of the examination's page.
-FOLDERS = (Path(__file__).parent, Path(__file__).parents[2] / "tests")
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[2] / "tests/exam")
 
 
 def student_page(result: Result, reader: Reader = Reader.STUDENT) -> str:

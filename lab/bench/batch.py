@@ -26,7 +26,8 @@ def main(out: Annotated[Path, tyro.conf.Positional], size: int = 12, jobs: int =
         size: Number of submissions.
         jobs: Submissions at a time.
     """
-    sys.path.append(str(ROOT / "tests" / "project" / "grader"))
+    tests = ROOT / "tests"
+    sys.path += map(str, (tests, tests / "project", tests / "project" / "grader"))
     mixed: Any = importlib.import_module("mixed_batch")
     out.mkdir(parents=True)
     for number in range(size):

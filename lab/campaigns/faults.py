@@ -1,4 +1,4 @@
-"""Try the examination on the bank: is each mistake caught and named, and honest work passed?
+"""Try the examination on the bank: is each mistake caught and named, and right work passed?
 
 The bank, and how to add to it: tests/project/bank/__init__.py.
 """
@@ -13,13 +13,17 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from bank.cases import chosen
-from bank.run import Result, examine
+from bank.run import examine
+from bank.verdict import Result
 from cli import progress_printer, run
 
 from cs_basics.run.atomic import write_atomically
 
 REPORT = Path(__file__).with_suffix(".md")
-COLUMNS = ("faults", "caught", "named rightly", "wrongly", "not", "variants", "accepted")
+COLUMNS = (
+    *("faults", "caught", "named rightly", "wrongly", "not", "variants", "accepted"),
+    *("limits", "charged rightly"),
+)
 ABOUT = """# What the examination catches
 
 Written by `python -m lab.campaigns.faults` on {today}, with seeds {seeds}.
@@ -27,7 +31,8 @@ Written by `python -m lab.campaigns.faults` on {today}, with seeds {seeds}.
 A fault is a whole implementation with a mistake in it (`tests/project/bank/`). It is caught if an
 item of its problem fails, and named rightly if a message names the mistake that the bank expects;
 wrongly, if any message names another one. A variant is a correct implementation in another style;
-all items must accept it.
+all items must accept it. A limit is a correct one that stops at one difficulty; it is charged
+rightly if the items of that claim alone fail and say so, for no more points than the bank allows.
 
 {table}
 
@@ -42,10 +47,10 @@ def main(
     jobs: int = 2,
     show: bool = False,
 ) -> None:
-    """Build each fault in turn, run its problem's items, and say what is caught and named.
+    """Build each case in turn, run its problem's items, and say what is caught and named.
 
-    A run of the whole bank writes faults.md. The exit code is 1 if a fault is missed or a
-    variant failed.
+    A limit is tried on the problems built from its own as well. A run of the whole bank writes
+    faults.md. The exit code is 1 if a fault is missed, a variant failed or a limit overcharged.
 
     Args:
         seeds: Seeds of the examination's inputs; the bank runs once for each.
@@ -54,7 +59,7 @@ def main(
         jobs: Processes at a time.
         show: Print what each fault is told.
     """
-    cases = chosen(only, problem)
+    cases = chosen(only, problem, ("faults", "honest", "limits"))
     if not cases:
         raise ValueError(f"no case matches --only {' '.join(only)} --problem {' '.join(problem)}")
     results: list[Result] = []
@@ -90,12 +95,13 @@ def table(results: list[Result]) -> str:
 
 def counts(results: Iterable[Result]) -> list[int]:
     """Count what the columns say."""
-    faults, variants = list[Result](), list[Result]()
+    of_kind = dict[str, list[Result]](faults=[], honest=[], limits=[])
     for result in results:
-        (faults if result.case.is_fault else variants).append(result)
+        of_kind[result.case.kind].append(result)
+    faults, *others = of_kind.values()
     named = [result.naming for result in faults if result.is_right]
     of_faults = [len(faults), len(named), *map(named.count, ("rightly", "wrongly", "not"))]
-    return [*of_faults, len(variants), sum(result.is_right for result in variants)]
+    return [*of_faults, *(n for some in others for n in (len(some), sum(r.is_right for r in some)))]
 
 
 def remarkable(results: list[Result]) -> list[str]:
@@ -103,7 +109,8 @@ def remarkable(results: list[Result]) -> list[str]:
     lines: list[str] = []
     for result in results:
         if not result.is_right:
-            what = "missed" if result.case.is_fault else "variant failed"
+            said_of = {"faults": "missed", "honest": "variant failed"}
+            what = said_of.get(result.case.kind) or "; ".join(result.complaints)
         elif result.case.is_fault and result.case.diagnosis and result.naming != "rightly":
             what = f"named {result.naming}"
         else:

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from cs_basics.bpe import train_bpe
 from cs_basics.pretokenize import PRETOKEN, special_pattern
 
 EOT = "<|endoftext|>"
@@ -22,6 +23,27 @@ closed_specials = st.lists(
     st.sampled_from([EOT, EOT + EOT, "aa", "aab", "'l", "\n", "\u4e2d\u3002"]), unique=True
 )
 all_specials = st.lists(st.sampled_from([EOT, "aa", "aab", " \n", "a b", "'l"]), unique=True)
+
+
+TEXT = (
+    "#the cat's hat, # the caf\u00e9; we'll see 1984 \u4e2d\u6587 \U0001f642\r\n\r\n  end #version"
+)
+CLOSED = [EOT, EOT + EOT, "\u4e2d\u6587", "'l", "#"]  # without a space
+OPEN = [*CLOSED, "<a b>\n", "\u00e9 \u0120"]
+_PIECES = [*OPEN, *TEXT, "<|endof", "text|>", "<a", " b>", "\n", "'", "'ll", "  "]
+
+
+def texts_of(*others):
+    """Texts of special tokens, of parts of them, of what the vocabulary of TEXT has, of others."""
+    pieces = st.lists(st.sampled_from([*_PIECES, *others]), max_size=30).map("".join)
+    return pieces | awkward_text
+
+
+def train_on_text(folder):
+    """Return a vocabulary and merges that lack most of the special tokens."""
+    path = folder / "text"
+    path.write_text((TEXT + EOT) * 3, newline="")
+    return train_bpe(path, 300, [EOT])
 
 
 def tokens_of(text, special_tokens):

@@ -2,18 +2,19 @@
 
     faults/          mistakes that the examination must catch, and name rightly or not at all
     honest/          right work in other people's styles, which it must accept
-    limits*.txt      right implementations that stop at one difficulty, and what each may cost
+    limits/          right implementations that stop at one difficulty, and what each may cost
     returned.txt     what is right in another form, and goes all the way (edition/test_bank.py)
     programs.txt     whole programs in other people's styles (edition/test_programs.py, too)
     downstream.txt   what breaks what comes later, each named by the rehearsal
+    contract.txt     the reference by each convention that a class may choose (docs/teach.md)
 
     independent/     an implementation in classes, written without sight of the book
     compact.py       one in plain functions, in a single file; the third is the book itself
 
     patches.py       reads the changes and makes them
-    cases.py         faults and honest variants; `python -m lab.campaigns.faults` runs them
-    limits.py        limits; `python -m bank` (__main__.py) runs them
-    run.py           writes each case as a repository and runs the items of its problem
+    cases.py         faults, honest variants, limits; `python -m lab.campaigns.faults` runs them
+    run.py           writes each case as a repository and runs the items of its problems
+    verdict.py       says whether the examination made of a case what it should
     classroom.py     a class made of faults, to see whether those who answer alike are found
 
 To add a fault, say what is wrong, and after the file words that only the right explanation has:

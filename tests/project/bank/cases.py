@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import RUBRIC
+from report import RUBRIC, foundations
 
 from bank.patches import STYLES, Patch, read
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -17,11 +15,14 @@ class Case:
     """One implementation that the examination is tried on."""
 
     patch: Patch
-    is_fault: bool
+    kind: str
+    """The folder that it is written in: "faults", "honest" or "limits"."""
     around: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     """What each of its adapters is wrapped in."""
     root: Path | None = None
     """A repository that is examined instead of the patched implementation."""
+    is_alone: bool = False
+    """Whether a limit is tried on its own problem only, not on those that are built from it."""
 
     @property
     def title(self) -> str:
@@ -32,26 +33,46 @@ class Case:
         return self.patch.kind
 
     @property
-    def problems(self) -> tuple[str]:
-        return (self.patch.kind,)
+    def problems(self) -> set[str]:
+        """Those whose items are run."""
+        if self.kind != "limits" or self.is_alone:
+            return {self.problem}
+        return {one for one in RUBRIC if self.problem in {one, *foundations(one)}}
+
+    @property
+    def is_fault(self) -> bool:
+        return self.kind == "faults"
 
     @property
     def diagnosis(self) -> list[str]:
         """Words of the explanations that are right, one of which should be given; []: no name."""
-        return self.patch.more
+        return self.patch.more[2:] if self.kind == "limits" else self.patch.more
 
 
-def load() -> list[Case]:
-    """Return all faults and all honest variants, each implementation as it is among them."""
-    faults = [patch for file in sorted(HERE.glob("faults/*.txt")) for patch in read(file)]
-    honest = [patch for file in sorted(HERE.glob("honest/*.txt")) for patch in read(file)]
-    honest += [Patch(problem, "as it is", style) for problem in RUBRIC for style in STYLES]
-    return [Case(p, is_fault=True) for p in faults] + [Case(p, is_fault=False) for p in honest]
+def load(*kinds: str) -> list[Case]:
+    """Return the cases of these kinds; none given, faults and honest variants.
+
+    Each implementation as it is is an honest variant.
+    """
+    return [
+        Case(patch, kind)
+        for kind in kinds or ("faults", "honest")
+        for patch in [
+            *(
+                one
+                for file in sorted(Path(__file__).parent.glob(f"{kind}/*.txt"))
+                for one in read(file)
+            ),
+            *(Patch(p, "as it is", s) for p in RUBRIC for s in STYLES if kind == "honest"),
+        ]
+    ]
 
 
-def chosen(only: Sequence[str] = (), problems: Sequence[str] = ()) -> list[Case]:
+def chosen(
+    only: Sequence[str] = (), problems: Sequence[str] = (), kinds: Sequence[str] = ()
+) -> list[Case]:
     """The cases of these problems with these titles or parts of a title; nothing given: all."""
-    cases = load()
+    cases = load(*kinds)
     titles = {case.title for case in cases}
 
     def is_meant(text: str, title: str) -> bool:

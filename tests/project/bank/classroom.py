@@ -11,14 +11,14 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
 
+from bank import run
 from bank.cases import Case
-from bank.run import put_in_place, run_each, run_items
-from cs_grader.result import Fingerprint, Item, Problem, Result
+from cs_grader.result import Fingerprint, Item
 from cs_grader.results.clusters import find_clusters
 
 MOST_OTHERS = 20
@@ -122,31 +122,15 @@ def examine(classroom: Classroom, jobs: int, on_work: Callable[[int], None]) -> 
         RuntimeError: The examination does not run, or a work hangs.
     """
     works = sorted({work for chosen in classroom.works.values() for work in chosen.values()})
-    written = [by_hand(classroom.cases[title], hand) for title, hand in works]
-    works_of = {id(case): work for case, work in zip(written, works, strict=True)}
-    rows: dict[Work, list[dict[str, Any]]] = {}
-    errors: list[str] = []
-
-    def take(case: Case, _items: object, found: list[dict[str, Any]], error: str) -> None:
-        errors.extend([f"{case.title}: {error}"] if error else [])
-        rows[works_of[id(case)]] = found
-        on_work(len(works))
-
-    run_each(written, 0, jobs, rows_of, take, put_in_place)
-    if errors:
-        raise RuntimeError(errors[0])
-    return rows
-
-
-def rows_of(items: list[pytest.Item]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-
-    class Collector:
-        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-            rows.extend(row for name, row in report.user_properties if name == "examination")
-
-    run_items(items, Collector())
-    return rows
+    written = {
+        id(case): case for case in (by_hand(classroom.cases[title], hand) for title, hand in works)
+    }
+    works_of = dict(zip(written, works, strict=True))
+    found = run.examine(list(written.values()), 0, jobs, lambda _: on_work(len(works)))
+    for result in found:
+        if result.error:
+            raise RuntimeError(f"{result.case.title}: {result.error}")
+    return {works_of[id(result.case)]: result.rows for result in found}
 
 
 def by_hand(case: Case, hand: int) -> Case:
@@ -173,69 +157,30 @@ def rounded(hand: int, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def results(classroom: Classroom, rows: Rows) -> list[Result]:
-    """What the grader would know of each, without the hidden diagnoses."""
-    titles = classroom.hidden
+def results(classroom: Classroom, rows: Rows) -> list[Any]:
+    """What the grader would know of each that clusters are made of, without hidden diagnoses."""
     hidden = {
         (row["problem"], row["diagnosis"])
         for (title, _), found in rows.items()
-        if title in titles
+        if title in classroom.hidden
         for row in found
     }
     return [
-        result_of(name, [row for work in works.values() for row in rows[work]], hidden)
+        SimpleNamespace(
+            submission=name,
+            items=[item_of(row, hidden) for work in works.values() for row in rows[work]],
+        )
         for name, works in classroom.works.items()
     ]
 
 
-def result_of(name: str, rows: list[dict[str, Any]], hidden: set[tuple[str, str | None]]) -> Result:
-    items = tuple(
-        Item(
-            problem=row["problem"],
-            item=row["item"],
-            outcome=row["outcome"],
-            diagnosis=None if (row["problem"], row["diagnosis"]) in hidden else row["diagnosis"],
-            message=row["message"],
-            is_hidden=False,
-            seconds=0.0,
-            fingerprint=Fingerprint(**row["fingerprint"]) if "fingerprint" in row else None,
-        )
-        for row in rows
-    )
-    problems = tuple(
-        problem_of(problem, items) for problem in dict.fromkeys(i.problem for i in items)
-    )
-    return Result(
-        submission=name,
-        key="",
-        isolation="process",
-        secret="",
-        note="",
-        score=sum(problem.points for problem in problems),
-        max_score=float(len(problems)),
-        seconds=0.0,
-        problems=problems,
-        items=items,
-        policy=(),
-        output="",
-    )
+def item_of(row: dict[str, Any], hidden: set[tuple[str, str | None]]) -> Item:
+    told = {"diagnosis": None} if (row["problem"], row["diagnosis"]) in hidden else {}
+    taken = Fingerprint(**row["fingerprint"]) if "fingerprint" in row else None
+    return Item(**{**row, **told, "is_hidden": False, "seconds": 0.0, "fingerprint": taken})
 
 
-def problem_of(name: str, items: Sequence[Item]) -> Problem:
-    outcomes = [item.outcome for item in items if item.problem == name]
-    passed, left = outcomes.count("passed"), outcomes.count("not_started")
-    return Problem(
-        problem=name,
-        title=name,
-        points=passed / len(outcomes),
-        max_points=1.0,
-        passed=passed,
-        failed=len(outcomes) - passed - left,
-        not_started=left,
-    )
-
-
-def score(classroom: Classroom, found: Sequence[Result]) -> Score:
+def score(classroom: Classroom, found: Sequence[Any]) -> Score:
     """Compare who is put together with who made the same mistake."""
     group: dict[tuple[str, str], str] = {}
     shared: list[list[tuple[str, str]]] = []

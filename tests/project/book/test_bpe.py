@@ -10,6 +10,7 @@ from oracles import text as oracles
 
 from cs_basics.bpe import learn_merges, train_bpe
 from cs_basics.fast import accelerate
+from cs_basics.fast.text.train_bpe import learn_merges as learn_with_a_heap
 
 EOT = "<|endoftext|>"
 # Few letters make long merges and many ties; 0 and 255 are the ends of the order of bytes.
@@ -31,11 +32,12 @@ def text(tmp_path):
     return write
 
 
-@given(corpora, st.integers(0, 60))
-def test_learned_merges_are_those_of_counting_all_pairs_anew(corpus, num_merges):
+@pytest.mark.parametrize("learn", [learn_merges, learn_with_a_heap], ids=["book", "fast"])
+@given(corpus=corpora, num_merges=st.integers(0, 60))
+def test_learned_merges_are_those_of_counting_all_pairs_anew(learn, corpus, num_merges):
     counts = {word.decode("utf-8", "surrogateescape"): count for word, count in corpus.items()}
     expected = oracles.train_bpe(b"", 256 + num_merges, [], counts=Counter(counts))
-    assert learn_merges(corpus, num_merges) == expected
+    assert learn(corpus, num_merges) == expected
 
 
 @both

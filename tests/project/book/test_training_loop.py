@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cs_basics.optim import AdamW
-from cs_basics.training import TrainingDivergedError, Update, train
+from cs_basics.training import TrainingDivergedError, train
 from cs_basics.transformer import TransformerLM
 
 VOCAB_SIZE = 20
@@ -27,20 +27,14 @@ def weights(model):
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
-def train_and_watch(model, optimizer, batches, lr_at, **settings):
-    updates = []
-    train(model, optimizer, batches, lr_at, on_update=updates.append, **settings)
-    return updates
-
-
 @pytest.mark.parametrize("max_grad_norm", [0.1, 1e9])
 def test_two_updates_are_those_written_out_by_hand(max_grad_norm):
     lrs, beta1, beta2, eps, decay = {1: 1e-2, 2: 3e-2}, 0.9, 0.95, 1e-8, 0.1
     model, by_hand, batches = make_model(), make_model(), make_batches(2)
     optimizer = AdamW(model.parameters(), betas=(beta1, beta2), eps=eps, weight_decay=decay)
-    updates = train_and_watch(
-        model, optimizer, batches, lrs.__getitem__, max_grad_norm=max_grad_norm
-    )
+    updates = []
+    settings = {"max_grad_norm": max_grad_norm, "on_update": updates.append}
+    train(model, optimizer, batches, lrs.__getitem__, **settings)
 
     ours = list(by_hand.parameters())
     m, v = ([torch.zeros_like(p) for p in ours] for _ in range(2))
@@ -85,20 +79,3 @@ def test_a_loss_or_gradient_that_is_not_finite_stops_before_the_update(diverged)
     assert all(map(torch.equal, weights(model), seen[1]))
     assert not torch.equal(seen[0][0], seen[1][0])
     assert {state["step"] for state in optimizer.state.values()} == {1}
-
-
-def test_without_batches_nothing_happens():
-    model = make_model()
-    before = weights(model)
-    assert train_and_watch(model, AdamW(model.parameters()), [], lambda _: 1.0) == []
-    assert all(map(torch.equal, weights(model), before))
-
-
-def test_it_learns_a_batch_by_heart():
-    model = make_model()
-    updates = train_and_watch(
-        model, AdamW(model.parameters()), make_batches(1) * 60, lambda _: 2e-2
-    )
-    assert isinstance(updates[0], Update)
-    assert updates[0].loss > 2.5
-    assert updates[-1].loss < 0.5

@@ -1,4 +1,4 @@
-"""The bank of faults is whole, and its runner tells a caught fault from a missed one."""
+"""The bank is whole, and its runner tells what is judged rightly from what is not."""
 
 import json
 import os
@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from bank.cases import load
+from bank.cases import Case, load
 from bank.patches import Patch, apply, read
-from bank.run import CONTROL, Failure, Result, naming
+from bank.verdict import CONTROL, Result, naming
 from compare import EXPLANATION
 from report import RUBRIC
 
@@ -25,29 +25,43 @@ SAMPLE = {
     "rmsnorm: by the vector norm": "accepted",
     "softmax: by logsumexp": "accepted",
 }
+LIMITS = (
+    "rmsnorm: exactly three axes",
+    "cross_entropy: exactly two axes",
+    "scaled_dot_product_attention: exactly one batch axis",
+    "scaled_dot_product_attention: softmax by the fourth axis",
+    "rope: a table shared by the class",
+    "multihead_self_attention: one mask made once",
+)
 EXAMINE = """
-import json, sys
-from bank.cases import chosen
+import dataclasses, json, sys
+from bank.cases import chosen, load
 from bank.run import examine
 
 def verdict(one):
+    if one.case.kind == "limits":
+        return "; ".join(one.complaints) or "right"
     return (one.naming if one.case.is_fault else "accepted") if one.is_right else "wrong"
 
-results = examine(chosen(sys.argv[1:]), 0, 2, lambda _: None)
-print(json.dumps([(one.case.title, verdict(one)) for one in results]))
+sample, limits = map(json.loads, sys.argv[1:])
+of_limits = chosen(limits, (), ["limits"]) if limits else load("limits")
+cases = chosen(sample) + [dataclasses.replace(one, is_alone=True) for one in of_limits]
+print(json.dumps([(one.case.title, verdict(one)) for one in examine(cases, 0, 2, lambda _: None)]))
 """
-FAULTS = [case for case in load() if case.is_fault]
-HONEST = [case for case in load() if not case.is_fault]
+CASES = load("faults", "honest", "limits")
+NUMBERS = {"faults": 700, "honest": 180, "limits": 130}
 
 
-def test_every_problem_has_faults_and_honest_variants():
-    assert len(FAULTS) >= 700
-    assert {case.problem for case in FAULTS} == {case.problem for case in HONEST} == set(RUBRIC)
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_there_are_enough_of_each_kind_in_every_problem(kind):
+    problems = [case.problem for case in CASES if case.kind == kind]
+    assert len(problems) >= NUMBERS[kind]
+    assert set(problems) == set(RUBRIC)
 
 
-def test_titles_are_unique():
-    again = [title for title, count in Counter(case.title for case in load()).items() if count > 1]
-    assert again == []
+def test_titles_are_unique_in_each_kind():
+    again = Counter((case.kind, case.title) for case in CASES)
+    assert [title for title, count in again.items() if count > 1] == []
 
 
 def test_a_patch_goes_on_in_other_places_and_other_files(tmp_path):
@@ -71,17 +85,19 @@ def test_lines_that_are_missing_or_not_alone_are_refused(tmp_path, source):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each case runs in a forked process")
-def test_a_sample_is_caught_and_named_and_accepted():
-    """All of it: python -m lab.campaigns.faults."""
+def test_a_sample_is_judged_as_the_bank_says(pytestconfig):
+    """All limits where slow tests run; the whole bank: python -m lab.campaigns.faults."""
+    limits = LIMITS if pytestconfig.option.markexpr == "not slow" else ()
     finished = subprocess.run(
-        [sys.executable, "-c", EXAMINE, *SAMPLE],
+        [sys.executable, "-c", EXAMINE, json.dumps([*SAMPLE]), json.dumps(limits)],
         cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "tests:tests/project"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "tests:tests/exam:tests/project"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert dict(json.loads(finished.stdout)) == SAMPLE
+    titles = limits or [case.title for case in CASES if case.kind == "limits"]
+    assert dict(json.loads(finished.stdout)) == SAMPLE | dict.fromkeys(titles, "right")
 
 
 @pytest.mark.parametrize(
@@ -98,17 +114,46 @@ def test_a_sample_is_caught_and_named_and_accepted():
     ],
 )
 def test_a_fault_is_named_by_the_words_that_are_expected(messages, expected):
-    failures = [Failure("item", message) for message in messages]
-    assert naming(failures, ("betas are swapped", "the second is named first")) == expected
+    assert naming(messages, ("betas are swapped", "the second is named first")) == expected
 
 
 def test_an_explanation_where_none_is_expected_is_wrong():
-    assert naming([Failure("item", f"{EXPLANATION} eps is missing.")], ()) == "wrongly"
-    assert naming([Failure("item", "shape (2,), expected (3,)")], ()) == "not"
+    assert naming([f"{EXPLANATION} eps is missing."], ()) == "wrongly"
+    assert naming(["shape (2,), expected (3,)"], ()) == "not"
 
 
-def test_what_hangs_is_neither_caught_nor_accepted():
-    failed, hung = [Failure("item", "wrong")], "hung for 120 s"
-    for case in (FAULTS[0], HONEST[0]):
-        assert not Result(case, 0, [], failed, error=hung).is_right
-        assert not Result(case, 0, [], [], error=hung).is_right
+def test_what_hangs_is_not_right():
+    for kind in NUMBERS:
+        case = next(case for case in CASES if case.kind == kind)
+        assert not Result(case, 0, [], error="hung for 120 s").is_right
+
+
+@pytest.mark.parametrize(
+    ("failed", "message", "expected"),
+    [
+        (["test_takes"], "with a leading axis", []),
+        (["test_takes"], f"{EXPLANATION} it is", ["named wrongly"]),
+        (
+            ["test_takes", "test_other"],
+            "with a leading axis",
+            ["fails x.py::test_other", "linear loses 60.0%"],
+        ),
+        ([], "", ["no item of its claim fails", "named not"]),
+    ],
+)
+def test_whatever_a_limit_should_not_do_is_said(monkeypatch, failed, message, expected):
+    claims = {"axes": {"share": 0.2, "items": ["takes"]}}
+    monkeypatch.setitem(RUBRIC, "linear", {"points": 10, "claims": claims})
+    patch = Patch("linear", "one vector", more=["axes", "1/5", "with a leading axis"])
+    rows = [
+        {"problem": "linear", "item": f"x.py::{item}", "message": message if item in failed else "",
+         "outcome": "failed" if item in failed else "passed"}
+        for item in ("test_takes", "test_main", "test_other")
+    ]  # fmt: skip
+    assert Result(Case(patch, "limits"), 0, rows).complaints == expected
+
+
+def test_each_limit_is_of_a_claim():
+    for case in CASES:
+        if case.kind == "limits":
+            assert case.patch.more[0] in RUBRIC[case.problem]["claims"], case.title

@@ -13,27 +13,6 @@ SILU = "def run_silu(in_features):\n    return in_features * in_features.sigmoid
 RAISES = "raise RuntimeError('code of the submission')\n"
 
 
-def rows_of(folder, *arguments):
-    """Let a submission sit three problems; return its rows by problem."""
-    file = folder / "rows.json"
-    items = [TESTS / "test_layers.py", TESTS / "test_softmax.py"]
-    finished = run_pytest(*items, *arguments, "--exam-report", file, folder=folder)
-    assert file.exists(), finished.stdout + finished.stderr
-    rows = {}
-    for row in json.loads(file.read_text(encoding="utf-8")):
-        rows.setdefault(row["problem"], []).append(row)
-    return rows
-
-
-def test_a_package_that_warns_when_it_is_imported_fails_nothing(tmp_path, monkeypatch):
-    # torch imports it where it is installed.
-    warns = "import warnings\nwarnings.warn('deprecated', FutureWarning)\nSEEN = True\n"
-    write_files(tmp_path, {"pynvml.py": warns, "theirs/tests/adapters.py": SILU})
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    rows = rows_of(tmp_path, f"--submission={tmp_path / 'theirs'}")
-    assert {row["outcome"] for row in rows["silu"]} == {"passed"}
-
-
 def test_a_warning_is_an_error_in_our_own_tests():
     with pytest.raises(UserWarning, match="ours"):
         warnings.warn("ours", stacklevel=1)
@@ -78,10 +57,30 @@ NEWER = {
 }
 
 
-def test_what_a_file_needs_and_is_not_here_costs_only_what_imports_it(tmp_path):
-    root = write_files(tmp_path / "theirs", NEWER)
-    rows = rows_of(tmp_path, f"--submission={root}")
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Let it sit three problems, beside a package that warns; return its rows by problem."""
+    folder = tmp_path_factory.mktemp("newer")
+    root = write_files(folder / "theirs", NEWER)
+    # torch imports it where it is installed.
+    warns = "import warnings\nwarnings.warn('deprecated', FutureWarning)\nSEEN = True\n"
+    write_files(folder, {"pynvml.py": warns})
+    file, found = folder / "rows.json", {}
+    options = [f"--submission={root}", "--exam-report", file]
+    items = [TESTS / f"test_{name}.py" for name in ("linear", "embedding", "silu", "softmax")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder))
+        run_pytest(*items, *options, folder=folder)
+    for row in json.loads(file.read_text(encoding="utf-8")):
+        found.setdefault(row["problem"], []).append(row)
+    return found
+
+
+def test_a_package_that_warns_when_it_is_imported_fails_nothing(rows):
     assert {row["outcome"] for row in rows["silu"]} == {"passed"}
+
+
+def test_what_a_file_needs_and_is_not_here_costs_only_what_imports_it(rows):
     said = {problem: rows[problem][0]["message"].partition("\n")[0] for problem in rows}
     assert said["softmax"].endswith(
         "(kernels.py, line 1): if kernels_that_nobody_has is a package, install it: python -m pip"

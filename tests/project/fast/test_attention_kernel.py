@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from attention_checks import definition, results
 from conftest import ROOT
 from models import batch_of, loss_and_gradients
 
@@ -15,7 +16,6 @@ from cs_basics.fast.loss import loss_function
 from cs_basics.fast.native import attention_kernel
 from cs_basics.fast.native.attention_kernel import rotated_causal_attention, use_kernel
 from cs_basics.fast.rope import TabledRoPE
-from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.run.model_config import ModelConfig
 from cs_basics.variants.model import Transformer
 
@@ -49,13 +49,6 @@ def case(batch, seq, heads, kv_heads, d_head, dtype=torch.float32, scale=1.0):
     return qkv.to(dtype), grad.to(dtype)
 
 
-def results(attend, qkv, grad):
-    qkv = qkv.clone().requires_grad_()
-    output = attend(qkv)
-    output.backward(grad.to(output.dtype))
-    return output.detach(), qkv.grad
-
-
 def kernel(heads, kv_heads, rope=None):
     angles = (None, None) if rope is None else (rope.cos, rope.sin)
     return lambda qkv: rotated_causal_attention(qkv, *angles, heads, kv_heads)
@@ -63,13 +56,11 @@ def kernel(heads, kv_heads, rope=None):
 
 def plain(heads, kv_heads, d_head, rope=None):
     def attend(qkv):
-        seq = qkv.shape[-2]
         parts = qkv.split([heads * d_head, kv_heads * d_head, kv_heads * d_head], dim=-1)
         q, k, v = (part.unflatten(-1, (-1, d_head)).transpose(1, 2) for part in parts)
         q, k = rotate_half_split(q, k, rope, None)
         k, v = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (k, v))
-        mask = torch.ones(seq, seq, dtype=torch.bool).tril()
-        return scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
+        return definition(q, k, v).transpose(1, 2).flatten(2)
 
     return attend
 
@@ -86,9 +77,9 @@ def test_output_and_gradients_are_as_near_to_the_truth_as_those_of_the_definitio
 ):
     qkv, grad = case(batch, seq, heads, kv_heads, d_head, dtype)
     rope = TabledRoPE(10_000.0, d_head, 300) if has_rope else None
-    definition = plain(heads, kv_heads, d_head, rope)
-    truth, theirs = results(definition, qkv.double(), grad), results(definition, qkv, grad)
-    ours = results(kernel(heads, kv_heads, rope), qkv, grad)
+    clear = plain(heads, kv_heads, d_head, rope)
+    truth, theirs = results(clear, [qkv, grad], dtype=torch.float64), results(clear, [qkv, grad])
+    ours = results(kernel(heads, kv_heads, rope), [qkv, grad])
     for one, other, true in zip(ours, theirs, truth, strict=True):
         assert one.dtype == dtype
         allowed = 1e-6 if dtype == torch.float32 else 1.05 * distance(other, true) + 1e-3
@@ -99,8 +90,8 @@ def test_scores_that_move_the_highest_from_tile_to_tile_are_corrected_for():
     qkv, grad = case(1, 300, 2, 2, 32, scale=8.0)
     # Far keys match best: what was summed first has to shrink to nothing.
     qkv *= torch.linspace(2, 0.5, 300).unsqueeze(-1)
-    ours = results(kernel(2, 2), qkv, grad)
-    truth = results(plain(2, 2, 32), qkv.double(), grad)
+    ours = results(kernel(2, 2), [qkv, grad])
+    truth = results(plain(2, 2, 32), [qkv, grad], dtype=torch.float64)
     for one, true in zip(ours, truth, strict=True):
         assert distance(one, true) < 1e-4
 
@@ -113,9 +104,9 @@ def test_processors_without_such_instructions_get_the_same(monkeypatch, without,
         pytest.skip(f"{torch.backends.cpu.get_cpu_capability()}: this processor is another one")
     rope = TabledRoPE(10_000.0, 32, 300)
     qkv, grad = case(2, 100, 4, 2, 32, dtype)
-    here = results(kernel(4, 2, rope), qkv, grad)
+    here = results(kernel(4, 2, rope), [qkv, grad])
     monkeypatch.setattr(attention_kernel, "_kernel", attention_kernel.compiled_kernel(without))
-    there = results(kernel(4, 2, rope), qkv, grad)
+    there = results(kernel(4, 2, rope), [qkv, grad])
     tolerance = 1e-6 if dtype == torch.float32 else 5e-3
     for one, another in zip(here, there, strict=True):
         assert distance(one, another.double()) < tolerance
@@ -124,7 +115,7 @@ def test_processors_without_such_instructions_get_the_same(monkeypatch, without,
 def test_what_is_not_a_number_reaches_those_that_see_it_and_nobody_else():
     qkv, grad = case(1, 150, 2, 2, 32)
     qkv[:, 70, 64:96] = float("nan")  # a key of the first head
-    output, _ = results(kernel(2, 2), qkv, grad)
+    output, _ = results(kernel(2, 2), [qkv, grad])
     is_number = output.isfinite()
     assert is_number[:, :70].all()
     assert not is_number[:, 70:, :32].any()
@@ -138,7 +129,7 @@ def test_any_number_of_threads_gives_the_same_bits():
     found = []
     for number in (1, 2, 5):
         torch.set_num_threads(number)
-        found.append(results(kernel(3, 3, rope), qkv, grad))
+        found.append(results(kernel(3, 3, rope), [qkv, grad]))
     torch.set_num_threads(num_threads)
     for other in found[1:]:
         assert all(torch.equal(*pair) for pair in zip(found[0], other, strict=True))
@@ -157,12 +148,12 @@ def test_the_operators_say_of_themselves_what_is_true():
 @pytest.mark.parametrize("strided", ["qkv", "grad"])
 def test_tensors_with_other_strides_are_read_as_they_are(strided):
     qkv, grad = case(2, 70, 2, 2, 32)
-    straight = results(kernel(2, 2), qkv, grad)
+    straight = results(kernel(2, 2), [qkv, grad])
     if strided == "qkv":
         qkv = qkv.transpose(0, 1).contiguous().transpose(0, 1)
     else:
         grad = grad.transpose(1, 2).contiguous().transpose(1, 2)
-    for one, other in zip(straight, results(kernel(2, 2), qkv, grad), strict=True):
+    for one, other in zip(straight, results(kernel(2, 2), [qkv, grad]), strict=True):
         assert torch.equal(one, other)
 
 
@@ -214,16 +205,15 @@ def fast_model(**change):
     return accelerate(Transformer)(ModelConfig(**{**SIZES, **change}))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
-    "change",
+    ("dtype", "change"),
     [
-        {"positions": "none"},
-        {"value_residual": True, "num_layers": 3, "num_kv_heads": 2},
+        (torch.float32, {"positions": "none"}),
+        (torch.bfloat16, {"value_residual": True, "num_layers": 3, "num_kv_heads": 2}),
     ],
     ids=str,
 )
-def test_a_model_keeps_its_loss_and_gradients_also_compiled(change, dtype):
+def test_a_model_keeps_its_loss_and_gradients_also_compiled(dtype, change):
     torch._dynamo.reset()  # It gives up after a few models.
     model, batch = fast_model(**change), batch_of(3, 100, vocab_size=300)
     loss_of = loss_function(model, dtype, num_positions=300)
@@ -280,4 +270,4 @@ def test_what_was_compiled_before_is_loaded_without_a_compiler():
 def test_a_model_that_was_compiled_with_it_says_so_where_it_is_missing(monkeypatch):
     monkeypatch.setattr(attention_kernel, "load_kernel", lambda: False)
     with pytest.raises(RuntimeError, match="which cannot be loaded now"):
-        results(kernel(2, 2), *case(1, 5, 2, 2, 32))
+        results(kernel(2, 2), case(1, 5, 2, 2, 32))

@@ -18,12 +18,12 @@ from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.transformer import TransformerBlock
 
-STEPS = 50
+STEPS = 30
 
 
 @pytest.fixture
 def config(tiny_config):
-    """Fifty updates, all logged, of a model that the C++ kernel can take."""
+    """Thirty updates, all logged, of a model that the C++ kernel can take."""
     return tiny_config.replace(
         num_layers=1, d_model=64, num_heads=2, max_steps=STEPS, eval_every=5, num_samples=0
     )
@@ -115,8 +115,9 @@ def test_the_loss_in_chunks_has_the_value_and_gradients_of_the_definition(
     assert_same(found, expected, 1e-5 if dtype == torch.float32 else 0.03)
 
 
-def test_chunks_are_for_many_logits_and_for_the_twin_of_the_model_only():
+def test_chunks_are_for_many_logits_and_for_the_twin_of_a_model_without_a_bias_only():
     clear = small_model()
+    assert not is_chunked(fast_twin(small_model(head_bias=True)), loss.MANY_LOGITS)
     assert is_chunked(fast_twin(clear), loss.MANY_LOGITS)
     assert not is_chunked(fast_twin(clear), loss.MANY_LOGITS // 50 - 1)
     assert not is_chunked(clear, loss.MANY_LOGITS)

@@ -5,19 +5,19 @@ The layers that use it: test_twins.py.
 
 import pytest
 import torch
+from attention_checks import (
+    case,
+    check_agreement,
+    check_extremes,
+    check_that_heads_are_apart,
+    check_views,
+    definition,
+    results,
+)
 
 from cs_basics.fast import flash_attention
 from cs_basics.fast.attention import to_half_split
 from cs_basics.fast.flash_attention import flash_causal_attention
-from cs_basics.functional import scaled_dot_product_attention
-
-
-def case(seq=13, d_k=6, d_v=4, dtype=torch.float64, scale=1.0):
-    generator = torch.Generator().manual_seed(0)
-    return [
-        (scale * torch.randn(2, 3, seq, d, generator=generator, dtype=dtype)).requires_grad_()
-        for d in (d_k, d_k, d_v)
-    ]
 
 
 @pytest.fixture(autouse=True)
@@ -25,34 +25,23 @@ def tile(request, monkeypatch):
     monkeypatch.setattr(flash_attention, "TILE", getattr(request, "param", 4))
 
 
-def plain(q, k, v):
-    mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).tril()
-    return scaled_dot_product_attention(q, k, v, mask)
-
-
-def results(function, inputs):
-    output = function(*inputs)
-    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
-    return [output, *torch.autograd.grad((output * weights).sum(), inputs)]
-
-
 @pytest.mark.parametrize("tile", [1, 4, 5, 13, 64], indirect=True)
 # Scores of about 300 make the highest one move from tile to tile by more than exp can follow.
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_output_and_gradients_are_the_plain_ones(scale):
-    inputs = case(scale=scale)
-    # Plain softmax computes in float32 at least, here in float64, as the tiles do.
-    ours = results(flash_causal_attention, inputs)
-    for one, other in zip(ours, results(plain, inputs), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
+@pytest.mark.parametrize("scale", [1.0, 12.0])
+def test_output_and_gradients_are_those_of_the_definition(scale):
+    check_agreement(flash_causal_attention, (2, 3, 13, 6), torch.float64, scale)
+
+
+@pytest.mark.parametrize("check", [check_extremes, check_that_heads_are_apart, check_views])
+def test_it_promises_what_the_kernels_do(check):
+    check(flash_causal_attention)
 
 
 def test_bfloat16_is_as_near_to_float32_as_the_plain_form():
-    exact = case(seq=96, dtype=torch.float32)
-    rounded = [x.detach().bfloat16().requires_grad_() for x in exact]
-    truth = results(plain, exact)
-    ours = results(flash_causal_attention, rounded)
-    theirs = results(plain, rounded)
+    exact = case((2, 3, 96, 6), torch.float32)
+    rounded = [x.bfloat16() for x in exact]
+    truth = results(definition, exact)
+    ours, theirs = (results(attend, rounded) for attend in (flash_causal_attention, definition))
     for one, other, true in zip(ours, theirs, truth, strict=True):
         assert one.dtype == torch.bfloat16
         assert (one - true).norm() < 1.2 * (other - true).norm() + 1e-3 * true.norm()
@@ -61,12 +50,12 @@ def test_bfloat16_is_as_near_to_float32_as_the_plain_form():
 def test_what_is_kept_for_the_backward_grows_with_the_length_and_not_with_its_square():
     kept = {}
     for seq in (64, 128):
-        inputs = case(seq=seq)
+        q, k, v, _ = (x.requires_grad_() for x in case((2, 3, seq, 6), torch.float64))
         sizes = []
         with torch.autograd.graph.saved_tensors_hooks(
             lambda x, sizes=sizes: sizes.append(x.numel()) or x, lambda x: x
         ):
-            flash_causal_attention(*inputs)
+            flash_causal_attention(q, k, v)
         kept[seq] = sum(sizes)
     assert kept[128] == 2 * kept[64]
 

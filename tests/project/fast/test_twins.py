@@ -67,7 +67,7 @@ CASES = {
     ),
 }
 TWINS = {**twins_of_the_model(), **twins_of_the_tokenizer()}
-# Each is compared with what it replaces in the file that is named after it.
+# Compared in test_optimizers.py, test_decoding.py and text/.
 IN_OTHER_FILES = {"AdamW", "Muon", "generate", "Tokenizer", "train_bpe"}
 
 

@@ -221,17 +221,22 @@ def staged(folder: Path, source: str = ADAPTERS) -> Stage:
     return stage
 
 
+def connect(tier: str, folder: Path, source: str = ADAPTERS, **limits: float) -> Connection:
+    """Connect to adapters of this source."""
+    stage = staged(folder, source)
+    more = {"own_names": own_names(stage.submission)}
+    budget_s = limits.pop("budget_s", 600)
+    return Connection(tier, stage, sandbox.Limits(**limits), more, budget_s=budget_s)
+
+
 def connected(tier: str, folder: Path) -> Iterator[Connection]:
     """Yield a connection to these adapters, for a fixture."""
-    stage = staged(folder)
-    limits = sandbox.Limits(memory_bytes=2**30, idle_s=2)
-    more = {"own_names": own_names(stage.submission)}
-    made = Connection(tier, stage, limits, more, budget_s=600)
+    made = connect(tier, folder, memory_bytes=2**30, idle_s=2)
     yield made
     printed = made.close()
     assert "printed at import" in printed
     assert len(printed) < 300_000
-    shutil.rmtree(stage.root)
+    shutil.rmtree(made.stage.root)
 
 
 def ask(connection, function, problem="embedding", probe="forward", **arguments):

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from zoo.animal import PACKAGE, ROOT, Animal, Expected, adapters_of, build
+from zoo.animal import ROOT, Animal, Expected, add_to_adapters, build
 
 from cs_grader.sandbox.ledger import Entry
 from cs_grader.trusted import batch, examiner
@@ -37,39 +37,28 @@ def run_softmax(in_features, dim):
 """
 
 
-def result_of(tmp_path, really, *problems):
-    submission = build(Animal(0, "x", lambda _: None, Expected()), tmp_path / "in")
-    with adapters_of(submission).open("a", encoding="utf-8") as file:
-        file.write(HONEST.replace("REALLY", str(really)))
-    assert f"from {PACKAGE}" in adapters_of(submission).read_text(encoding="utf-8")
-    terms = Terms(tests=ROOT / "tests", tier=choose_tier("process"), secret="", problems=problems)
-    out = tmp_path / "out"
-    (graded,) = batch.grade([Submission("x", submission)], lambda _: out, terms)
-    assert graded.result is not None, graded.fault
-    return graded.result
-
-
-def points(result):
-    return {problem.problem: problem.points / problem.max_points for problem in result.problems}
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="hosts are forked")
 def test_operator_is_paid_for_where_it_is_called(tmp_path):
-    result = result_of(tmp_path, True, "softmax", ATTENTION)
-    assert points(result) == {"softmax": 0.0, ATTENTION: 1.0}
-    (finding,) = [one for one in result.policy if one.rule == "forbidden"]
-    assert (finding.problem, finding.operator) == ("softmax", "torch.softmax")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="hosts are forked")
-def test_operator_in_dead_code_of_an_early_problem_is_paid_for_where_it_is_called(tmp_path):
-    result = result_of(tmp_path, False, "softmax", ATTENTION)
-    assert points(result)["softmax"] == 1.0
-    assert points(result)[ATTENTION] < 0.2
-    (finding,) = result.policy
+    """Also where an early problem has it in dead code."""
+    problems = ("softmax", ATTENTION)
+    submissions = []
+    for really in ("True", "False"):
+        folder = build(Animal(0, "x", lambda _: None, Expected()), tmp_path / really)
+        add_to_adapters(folder, HONEST.replace("REALLY", really))
+        submissions.append(Submission(really, folder))
+    terms = Terms(tests=ROOT / "tests", tier=choose_tier("process"), secret="", problems=problems)
+    graded = batch.grade(submissions, lambda one: tmp_path / "out" / one.name, terms, jobs=2)
+    called, dead = (one.result for one in graded)
+    assert [(one.problem, one.operator) for one in called.policy if one.rule == "forbidden"] == [
+        ("softmax", "torch.softmax")
+    ]
+    (finding,) = dead.policy
     assert (finding.rule, finding.problem) == ("forbidden", ATTENTION)
+    share = [[p.points / p.max_points for p in one.problems] for one in (called, dead)]
+    assert share[0] == [0.0, 1.0]
+    assert share[1][0] == 1.0
+    assert share[1][1] < 0.2
 
 
 @pytest.mark.parametrize(

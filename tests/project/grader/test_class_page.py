@@ -1,6 +1,5 @@
 """The class page and a student's page in a real browser, headless."""
 
-import dataclasses
 import json
 
 import pytest
@@ -41,29 +40,37 @@ def page(chromium, folder):
     assert chromium.log_entries("browser") == []
 
 
+def text_of(page, selector):
+    return page.run(f"return document.querySelector({selector!r})?.textContent")
+
+
+def click_head(page, number):
+    page.click(f"#class thead th:nth-child({number}) button")
+
+
 def test_everyone_is_shown_in_natural_order(page):
     names = page.run(NAMES)
     assert len(names) == NUM
     assert names[1:4] == ["student-0", "student-1", "student-2"]
-    assert page.run("return document.getElementById('shown').textContent") == "200 of 200 shown"
+    assert text_of(page, "#shown") == "200 of 200 shown"
 
 
 def test_a_click_on_a_head_sorts_by_its_numbers(page):
-    page.click("#class thead th:nth-child(2) button")
+    click_head(page, 2)
     scores = page.run(SCORES)
     assert scores == sorted(scores, reverse=True)
     assert len(set(scores)) > 10
-    page.click("#class thead th:nth-child(2) button")
+    click_head(page, 2)
     assert page.run(SCORES) == scores[::-1]
     heads = "return [...document.querySelectorAll('#class th[aria-sort]')].map(h => h.textContent)"
     assert page.run(heads) == ["score"]
 
 
 def test_names_sort_as_people_count(page):
-    page.click("#class thead th:first-child button")
+    click_head(page, 1)
     names = [name for name in page.run(NAMES) if name.startswith("student-")]
     assert names == [f"student-{number}" for number in range(NUM - 1)]
-    page.click("#class thead th:first-child button")
+    click_head(page, 1)
     assert page.run(NAMES)[:2] == ["student-198", "student-197"]
 
 
@@ -88,13 +95,12 @@ def test_a_problem_can_be_chosen_by_those_who_have_it_wrong(page, results):
     ]
     assert sorted(page.run(NAMES)) == sorted(wrong)
     assert 0 < len(wrong) < NUM
-    shown = page.run("return document.getElementById('shown').textContent")
-    assert shown == f"{len(wrong)} of 200 shown"
+    assert text_of(page, "#shown") == f"{len(wrong)} of 200 shown"
 
 
 def test_a_click_on_a_mistake_shows_who_made_it(page, results):
     selector = "button[data-menu=mistake]"
-    mistake = page.run(f"return document.querySelector('{selector}').textContent")
+    mistake = text_of(page, selector)
     page.click(selector)
     made = {
         each.submission
@@ -112,7 +118,7 @@ def test_a_click_on_a_mistake_shows_who_made_it(page, results):
 
 def test_filter_and_sorting_work_together(page, results):
     page.choose("#mark", "needs review")
-    page.click("#class thead th:nth-child(2) button")
+    click_head(page, 2)
     reviewed = sorted(
         (each.score for each in results if any(f.rule == "needs review" for f in each.policy)),
         reverse=True,
@@ -123,9 +129,8 @@ def test_filter_and_sorting_work_together(page, results):
 
 def test_a_link_leads_to_the_page_of_a_student(page):
     page.run("document.querySelector('#class a[href*=\"student-3/index\"]').click()")
-    page.wait(lambda: page.run("return document.querySelector('h1')?.textContent") == "student-3")
-    next_step = page.run("return document.querySelector('.next strong').textContent")
-    assert next_step.startswith(("Repair", "Start"))
+    page.wait(lambda: text_of(page, "h1") == "student-3")
+    assert text_of(page, ".next strong").startswith(("Repair", "Start"))
 
 
 def test_what_a_submission_says_is_never_run(page, results, folder):
@@ -159,7 +164,7 @@ def test_a_script_that_got_in_would_not_run(chromium, tmp_path):
     assert chromium.run("return document.title") == "1 submission: gradebook"
     refused = chromium.log_entries("browser")
     assert any("Content Security Policy" in entry["message"] for entry in refused)
-    assert chromium.run("return document.getElementById('shown').textContent") == "1 of 1 shown"
+    assert text_of(chromium, "#shown") == "1 of 1 shown"
 
 
 @pytest.mark.parametrize("place", ["index.html", "student-3/index.html"])
@@ -213,17 +218,16 @@ def test_the_chart_shows_how_scores_spread(page):
     assert len(heights) > 3
 
 
-def test_nobody_and_one_alone_have_a_page_too(chromium, tmp_path):
-    for count in (0, 1):
-        (tmp_path / "index.html").write_text(class_page(everyone(count)))
-        chromium.open(tmp_path / "index.html")
-        heading = chromium.run("return document.querySelector('h1').textContent")
-        assert heading == ("1 submission" if count else "0 submissions")
-        assert chromium.log_entries("browser") == []
-
-
-def test_a_result_without_problems_has_a_row(chromium, tmp_path):
-    broken = dataclasses.replace(result(), note="no tests/adapters.py")
-    (tmp_path / "index.html").write_text(class_page([broken, *everyone(2)]))
+@pytest.mark.parametrize(
+    ("results", "heading", "names"),
+    [
+        ([], "0 submissions", []),
+        ([result(note="no tests/adapters.py")], "1 submission", ["ada"]),  # It has no problems.
+    ],
+)
+def test_nobody_and_one_alone_have_a_page_too(chromium, tmp_path, results, heading, names):
+    (tmp_path / "index.html").write_text(class_page(results))
     chromium.open(tmp_path / "index.html")
-    assert chromium.run(NAMES) == ["ada", "student-0", "student-1"]
+    assert text_of(chromium, "h1") == heading
+    assert chromium.run(NAMES) == names
+    assert chromium.log_entries("browser") == []

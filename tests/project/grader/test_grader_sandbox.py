@@ -1,5 +1,6 @@
 """A probe in the sandbox: every answer, error and end comes back as data, and the next one runs."""
 
+import contextlib
 import itertools
 import time
 from pathlib import Path
@@ -7,14 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hostile import ADAPTERS, TIERS, act, ask, connected, silu, staged
+from hostile import ADAPTERS, TIERS, act, ask, connect, connected, silu
 
 from cs_grader.sandbox import wire
 from cs_grader.sandbox.wire import WireError
 from cs_grader.sandbox.worker import Server
 from cs_grader.trusted import sandbox, tiers, watch
-from cs_grader.trusted.connection import Connection, answer_of, time_is_up
-from cs_grader.trusted.copying import own_names
+from cs_grader.trusted.connection import answer_of, time_is_up
 
 NOTHING = np.zeros(0, np.uint8)
 
@@ -85,9 +85,9 @@ def test_an_exception_comes_as_words(connection, action, kind, text):
 
 
 def test_an_endless_loop_ends(connection, monkeypatch):
-    monkeypatch.setattr("cs_grader.trusted.connection.DEFAULT_CPU_S", 3)
+    monkeypatch.setattr("cs_grader.trusted.connection.DEFAULT_CPU_S", 1)
     answer = act(connection, 5)
-    assert answer.text == "over 3 s of CPU"
+    assert answer.text == "over 1 s of CPU"
     assert silu(connection).ended == "returned"
 
 
@@ -117,33 +117,41 @@ def test_processes_that_end_take_no_time_from_those_that_compute(monkeypatch, cp
     assert watched.waited_s["silu"] == (1 if is_idle else 0)
 
 
+@pytest.fixture
+def own(tmp_path):
+    """Make a connection of one's own, which is closed at the end."""
+    with contextlib.ExitStack() as closed:
+
+        def make(tier, source=ADAPTERS, **limits):
+            made = connect(tier, tmp_path, source, **limits)
+            closed.callback(made.close)
+            return made
+
+        yield make
+
+
 @pytest.mark.parametrize("action", [6, 26, 27])
 @pytest.mark.parametrize("tier", TIERS)
-def test_waiting_costs_its_problem_alone_whatever_is_done_to_the_server(tmp_path, tier, action):
-    stage = staged(tmp_path)
-    limits = sandbox.Limits(idle_s=60, problem_idle_s=3)
-    own = Connection(tier, stage, limits, {"own_names": own_names(stage.submission)}, budget_s=600)
-    assert act(own, 0).ended == "returned"
+def test_waiting_costs_its_problem_alone_whatever_is_done_to_the_server(own, tier, action):
+    connection = own(tier, idle_s=60, problem_idle_s=2)
+    assert act(connection, 0).ended == "returned"
     started = time.monotonic()
-    answer = act(own, action)
-    assert answer.text == "no answer: waited for 3 s without computing anything"
-    assert act(own, 0).text.startswith("not run: waited for 3 s in this problem")
-    assert silu(own).ended == "returned"
+    answer = act(connection, action)
+    assert answer.text == "no answer: waited for 2 s without computing anything"
+    assert act(connection, 0).text.startswith("not run: waited for 2 s in this problem")
+    assert silu(connection).ended == "returned"
     assert time.monotonic() - started < 20
-    own.close()
 
 
 @pytest.mark.needs("bwrap")
-def test_one_probe_that_waits_costs_that_probe(tmp_path):
-    limits = sandbox.Limits(idle_s=4)
-    own = Connection("bubblewrap", staged(tmp_path), limits, {}, budget_s=600)
+def test_one_probe_that_waits_costs_that_probe(own):
+    connection = own("bubblewrap", idle_s=2)
     # Inside it seems to compute: a thirtieth of the time.
-    assert act(own, 33).text == "no answer: waited for 6 s without computing anything"
-    assert act(own, 0).ended == "returned"
-    own.close()
+    assert act(connection, 33).text == "no answer: waited for 4 s without computing anything"
+    assert act(connection, 0).ended == "returned"
 
 
-def test_an_import_that_ends_the_sandbox_three_times_in_a_row_is_not_tried_again(tmp_path):
+def test_an_import_that_ends_the_sandbox_three_times_in_a_row_is_not_tried_again(own):
     forge = wire.encode({"ended": "raised", "missing_package": 3})
     at_import = f"""
 for handle in range(3, 30):
@@ -153,13 +161,11 @@ for handle in range(3, 30):
         pass
 os._exit(0)
 """
-    own = Connection("process", staged(tmp_path, ADAPTERS + at_import), sandbox.Limits(), {}, 600)
-    answers = [silu(own), *(silu(own) for _ in range(3))]
-    assert [one.text for one in answers] == [
+    connection = own("process", ADAPTERS + at_import)
+    assert [silu(connection).text for _ in range(4)] == [
         *["ended the whole sandbox"] * 3,
         "not run: importing it has ended the sandbox 3 times in a row",
     ]
-    own.close()
 
 
 def test_memory_is_bounded_by_whoever_has_begun_an_answer(connection, monkeypatch):
@@ -191,25 +197,19 @@ def test_an_alarm_while_an_answer_is_awaited_puts_no_answer_in_the_place_of_anot
     assert answer.value["output"]["values"].shape == (3,)
 
 
-def test_a_probe_that_begins_in_time_may_not_go_on_for_long_after_it(tmp_path, monkeypatch):
+def test_a_probe_that_begins_in_time_may_not_go_on_for_long_after_it(own, monkeypatch):
     monkeypatch.setattr("cs_grader.trusted.connection.OVERTIME_S", 1)
-    stage = staged(tmp_path)
-    limits = sandbox.Limits(idle_s=60)
-    more = {"own_names": own_names(stage.submission)}
-    own = Connection("process", stage, limits, more, budget_s=600)
-    assert silu(own).ended == "returned"
-    own.deadline = time.monotonic() + 1
-    assert act(own, 6).text == time_is_up(600)
-    own.close()
+    connection = own("process", idle_s=60)
+    assert silu(connection).ended == "returned"
+    connection.deadline = time.monotonic() + 1
+    assert act(connection, 6).text == time_is_up(600)
 
 
-def test_when_the_time_of_a_submission_is_up_nothing_more_is_started(tmp_path, monkeypatch):
+def test_when_the_time_of_a_submission_is_up_nothing_more_is_started(own, monkeypatch):
     monkeypatch.setattr(sandbox, "start", None)
-    own = Connection("process", staged(tmp_path), sandbox.Limits(), {}, budget_s=0.1)
-    time.sleep(0.2)
-    for answer in (own.import_adapters("silu"), silu(own)):
-        assert (answer.ended, answer.text) == ("died", time_is_up(0.1))
-    own.close()
+    connection = own("process", budget_s=0)
+    for answer in (connection.import_adapters("silu"), silu(connection)):
+        assert (answer.ended, answer.text) == ("died", time_is_up(0))
 
 
 def test_one_accident_while_a_submission_is_imported_costs_nothing():
@@ -238,45 +238,41 @@ def test_a_flood_is_drained_and_cut(connection):
     assert len(connection.output.kept) <= 100_000
 
 
-@pytest.mark.parametrize(
-    "at_import",
-    [
-        "threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()",
-        "torch.set_num_threads(2); torch.randn(700, 700) @ torch.randn(700, 700)",
-        "run_silu = torch.compile(run_silu)",
-    ],
-    ids=["a thread", "threads of PyTorch", "the compiler"],
-)
+STARTED = """
+threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
+torch.set_num_threads(2)
+torch.randn(700, 700) @ torch.randn(700, 700)
+run_silu = torch.compile(run_silu)
+"""
+
+
 @pytest.mark.parametrize("tier", TIERS)
-def test_what_the_import_starts_costs_nothing(tmp_path, tier, at_import):
-    stage = staged(tmp_path, f"{ADAPTERS}\n{at_import}\n")
-    more = {"own_names": own_names(stage.submission)}
-    own = Connection(tier, stage, sandbox.Limits(), more, budget_s=600)
+def test_what_the_import_starts_costs_nothing(own, tier):
+    """A thread, threads of PyTorch, and the compiler."""
+    connection = own(tier, ADAPTERS + STARTED)
     for _ in range(3):
-        answer = silu(own)
+        answer = silu(connection)
         assert answer.ended == "returned", answer
         assert answer.value["output"]["values"] == pytest.approx([0, 0.731059, 1.761594], rel=1e-5)
     # Another problem has another host, which finds the compiler loaded if this one asked for it.
-    assert ask(own, "run_silu", "softmax", in_features=np.zeros(2, np.float32)).ended == "returned"
-    own.close()
+    answer = ask(connection, "run_silu", "softmax", in_features=np.zeros(2, np.float32))
+    assert answer.ended == "returned"
 
 
 @pytest.mark.parametrize("compiles", [False, True])
-def test_the_compiler_is_there_only_for_who_compiles(tmp_path, compiles):
+def test_the_compiler_is_there_only_for_who_compiles(own, compiles):
     source = f"""{ADAPTERS}
 {"torch.compile(run_silu)" if compiles else ""}
 def run_softmax(in_features, dim):
     return in_features + ("torch._inductor.compile_fx" in sys.modules)
 """
-    stage = staged(tmp_path, source)
-    own = Connection("process", stage, sandbox.Limits(), {}, budget_s=600)
+    connection = own("process", source)
     some = np.zeros(1, np.float32)
     # For a probe of modules the server itself imports what PyTorch needs of its compiler.
     inputs = {"function": "run_silu", "arguments": {"in_features": some}}
-    assert own.run(1, "silu", "probes.devices", "follow", 1, inputs).ended == "returned"
-    answer = ask(own, "run_softmax", "softmax", in_features=some, dim=0)
+    assert connection.run(1, "silu", "probes.devices", "follow", 1, inputs).ended == "returned"
+    answer = ask(connection, "run_softmax", "softmax", in_features=some, dim=0)
     assert answer.value["output"]["values"] == [float(compiles)]
-    own.close()
 
 
 def test_closing_every_file_costs_one_answer(connection):
@@ -305,36 +301,28 @@ def test_an_answer_that_is_no_tensor_is_named(connection):
     assert answer.value["output"] == {"dtype": "object", "values": None}
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        None,
-        [],
-        {},
-        {"ended": "won"},
-        {"ended": "raised", "type": 3},
-        {"ended": "raised", "type": "E", "text": b"x"},
-        {"ended": "raised", "type": "E", "text": "x", "frames": [["f", "1", "g"]]},
-        {"ended": "raised", "type": "E", "text": "x", "frames": [["f", -1, "g"]]},
-        {"ended": "returned", "absent": [{}]},
-    ],
+RAISED = {"ended": "raised", "type": "E", "text": "x"}
+FORGED = (
+    *(None, [], {}, {"ended": "won"}, {"ended": "returned", "absent": [{}]}),
+    *({"ended": "raised", "type": 3}, RAISED | {"text": b"x"}),
+    *(RAISED | {"frames": [["f", line, "g"]]} for line in ("1", -1)),
 )
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=str)
 def test_a_forged_answer_is_refused(forged):
     with pytest.raises(WireError, match="not an answer"):
         answer_of(forged, {"notes": [], "inputs": NOTHING})
 
 
-@pytest.mark.parametrize("notes", [3, [3], [["operator", "x", "f", 1]], [["code", "x", "f", -1]]])
+@pytest.mark.parametrize("notes", [3, [3], [["won", "x", "f", 1]], [["code", "x", "f", -1]]])
 def test_forged_notes_are_refused(notes):
     with pytest.raises(WireError, match="not an answer"):
         answer_of({"ended": "returned"}, {"notes": notes, "inputs": NOTHING})
 
 
 def test_what_is_noted_is_a_name_or_nothing():
-    notes = [
-        ["forbidden", "100 of 100", "f", 1],
-        ["code", "<b>", "f", 1],
-        ["code", "exec", "", 0],
-    ]
+    said = [("forbidden", "100 of 100"), ("code", "<b>"), ("code", "exec")]
+    notes = [[kind, what, "f", 1] for kind, what in said]
     noted = answer_of({"ended": "returned"}, {"notes": notes, "inputs": NOTHING}).noted
     assert [entry.what for entry in noted] == ["something unknown", "something unknown", "exec"]

@@ -1,6 +1,7 @@
 """The attack on hidden inputs: a submission reads and tells what it can, and learns nothing."""
 
 import base64
+import itertools
 import json
 import random
 import re
@@ -39,7 +40,7 @@ def run_softmax(in_features, dim):
     seen = [torch.initial_seed(), int(np.random.get_state()[1][0]), random.getrandbits(32)]
     words = "SEEN " + " ".join(map(str, [zlib.crc32(values), *seen])) + " ."
     print(words)
-    for kind in ("forbidden", "operator", "code"):
+    for kind in ("forbidden", "code"):
         ledger().write(kind, "SEEN " + words.replace(" ", "_"), words, 7)
     if seen[0] % 2:
         time.sleep(0.02)
@@ -48,35 +49,25 @@ def run_softmax(in_features, dim):
 """
 
 
-def grade(folder, name, source):
-    """Grade one submission with the secret; return its result and its folder of reports."""
-    submission = folder / "in" / name
-    (submission / "tests").mkdir(parents=True)
-    (submission / "tests" / "adapters.py").write_text(source, encoding="utf-8")
-    terms = Terms(
-        tests=ROOT / "tests",
-        tier=choose_tier("process"),
-        secret=SECRET,
-        problems=("softmax",),
-    )
-    out = folder / "out" / name
-    (graded,) = batch.grade([Submission(name, submission)], lambda _: out, terms)
-    assert graded.result is not None, graded.fault
-    return graded.result, out
-
-
 @pytest.fixture(scope="module")
 def attempts(tmp_path_factory):
     """The attack, the same once more as another attempt, and handed in by another student."""
-    folder = tmp_path_factory.mktemp("attempts")
-    return [
-        grade(folder / "first", "ann", ATTACK),
-        grade(folder / "second", "ann", ATTACK + "# another attempt\n"),
-        grade(folder / "first", "bob", ATTACK),
-    ]
+    tests, tier = ROOT / "tests", choose_tier("process")
+    terms = Terms(tests=tests, tier=tier, secret=SECRET, problems=("softmax",))
+    graded = []
+    for more, names in (("", ("ann", "bob")), ("# another attempt\n", ("ann",))):
+        folder = tmp_path_factory.mktemp("attempts")
+        for name in names:
+            (folder / name / "tests").mkdir(parents=True)
+            (folder / name / "tests" / "adapters.py").write_text(ATTACK + more, encoding="utf-8")
+        given = [Submission(name, folder / name) for name in names]
+        out = folder / "out"
+        found = batch.grade(given, lambda one, out=out: out / one.name, terms, jobs=2)
+        graded += [(one.result, out / one.submission.name) for one in found]
+    return graded
 
 
-def numbers_of(result, is_hidden):
+def told_by(result, is_hidden=True):
     """What the attack says it has seen: of each item that told, all numbers."""
     found = {}
     for item in result.items:
@@ -88,15 +79,15 @@ def numbers_of(result, is_hidden):
 
 def test_the_attack_sees_hidden_items_and_reaches_the_instructor(attempts):
     for result, out in attempts:
-        assert len(numbers_of(result, is_hidden=True)) >= 2
+        assert len(told_by(result)) >= 2
         instructor = (out / "instructor.html").read_text(encoding="utf-8")
         assert "SEEN" in instructor
 
 
 def test_nothing_of_it_reaches_the_student(attempts):
     for result, out in attempts:
-        public = {number for seen in numbers_of(result, False).values() for number in seen}
-        secret = {number for seen in numbers_of(result, True).values() for number in seen} - public
+        public = {number for seen in told_by(result, False).values() for number in seen}
+        secret = {number for seen in told_by(result).values() for number in seen} - public
         assert len(secret) >= 6
         for path in out.iterdir():
             if path.name in ("instructor.html", "result.json"):
@@ -119,24 +110,21 @@ def test_no_time_tells_of_hidden_items(attempts):
 
 
 def test_another_attempt_and_another_student_get_other_inputs(attempts):
-    hidden_inputs = [
-        # An input without numbers is the same for all.
-        {seen[0] for seen in numbers_of(result, is_hidden=True).values()} - {zlib.crc32(b"")}
-        for result, _ in attempts
+    # An input without numbers is the same for all.
+    inputs = [
+        {seen[0] for seen in told_by(result).values()} - {zlib.crc32(b"")} for result, _ in attempts
     ]
-    for place, one in enumerate(hidden_inputs):
-        for other in hidden_inputs[place + 1 :]:
-            assert not one & other
-    public = [numbers_of(result, is_hidden=False) for result, _ in attempts]
-    shared = set.intersection(*map(set, public))
-    assert all(public[0][item][0] == public[1][item][0] == public[2][item][0] for item in shared)
+    assert all(one.isdisjoint(other) for one, other in itertools.combinations(inputs, 2))
+    public = [told_by(result, False) for result, _ in attempts]
+    for item in set.intersection(*map(set, public)):
+        assert len({seen[item][0] for seen in public}) == 1
 
 
 def test_seeds_in_the_sandbox_are_unrelated_to_the_inputs(attempts):
     """What a submission could try: all seeds that it sees, as seeds of the generator outside."""
     for result, _ in attempts:
         key = hidden.key_for(SECRET, result.submission, result.key)
-        for item, seen in numbers_of(result, is_hidden=True).items():
+        for item, seen in told_by(result).items():
             seed = [hidden.seed_of_inputs(key, item), zlib.crc32(item.partition("::")[2].encode())]
             # The formula of the examination at home, whose seeds are public.
             assert zlib.crc32(repr(seed).encode()) not in seen
@@ -144,11 +132,8 @@ def test_seeds_in_the_sandbox_are_unrelated_to_the_inputs(attempts):
             # What is refused for its type is asked for once more, in float32.
             draw = random.Random(seen[1]).getrandbits
             assert {draw(32), draw(32)} & set(seen)
-    by_attempt = [
-        {seen[1] for seen in numbers_of(result, is_hidden=True).values()} for result, _ in attempts
-    ]
-    assert not by_attempt[0] & by_attempt[1]
-    assert not by_attempt[0] & by_attempt[2]
+    first, *others = ({seen[1] for seen in told_by(result).values()} for result, _ in attempts)
+    assert all(first.isdisjoint(other) for other in others)
 
 
 def test_public_items_run_before_anything_hidden_is_in_the_sandbox(attempts):

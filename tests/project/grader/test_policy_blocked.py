@@ -1,105 +1,154 @@
 """Forbidden operators raise by every route, and honest work does not notice."""
 
-import json
 import os
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
-from policy_routes import HONEST, MORE_ROUTES, ROOT, ROUTES
+from forked_cases import ROOT, answers_to
 
 from cs_grader.sandbox.forbidden import FORBIDDEN, KERNELS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each route runs in a fork")
 
-SWALLOWED = """
-def f():
-    try:
-        return F.silu(x)
-    except Exception:
-        return x * torch.sigmoid(x)
-"""
-EXCUSED = """
+PREAMBLE = """
+import torch, torch.nn as nn, torch.nn.functional as F
 from cs_grader.sandbox import blocked
-blocked.forbid("silu", print, excused=["silu"])
-def f():
-    return F.silu(x)
+x = torch.randn(3, 4, requires_grad=True)
+w = torch.randn(4, 4)
+ids = torch.tensor([0, 2])
+scripted = torch.jit.script(nn.SiLU())
+def autocast(f):
+    with torch.autocast("cpu", torch.bfloat16):
+        return f()
+old_adamw = torch.optim.AdamW([w])
+old_step = torch.optim.AdamW.step
+old_clip = torch.nn.utils.clip_grad_norm_
 """
-
-
-def run(cases):
-    finished = subprocess.run(
-        [sys.executable, "-W", "ignore", str(Path(__file__).with_name("policy_routes.py"))],
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return json.loads(finished.stdout)
-
-
-def expression(text):
-    return f"def f():\n    return {text}\n"
-
-
-EMPTIED = """
+# A problem, and a way to an operator that does its work.
+ROUTES = """
+silu: F.silu(x)
+silu: torch.ops.aten.silu(x)
+silu: torch._C._nn.silu(x)
+silu: getattr(__import__('importlib').import_module('torch.nn'), 'Si' + 'LU')()(x)
+silu: scripted(x)
+silu: F.silu(x.detach(), inplace=True)
+silu: F.glu(torch.cat([x, x], -1))
+silu: torch.compile(F.silu, backend='eager')(x)
+softmax: x.softmax(-1)
+softmax: torch.softmax(x, -1)
+softmax: F.log_softmax(x, -1)
+softmax: F.scaled_dot_product_attention(x[None], w[None], torch.eye(4)[None], scale=1.0)
+softmax: torch.sparse.softmax(x.detach().to_sparse(), -1)
+softmax: torch.softmax(torch.nested.nested_tensor([x.detach()]), -1)
+softmax: F.softmin(x, -1)
+softmax: torch.distributions.SoftmaxTransform()(x)
+softmax: torch.special.log_softmax(x, -1)
+cross_entropy: F.cross_entropy(x, torch.tensor([0, 1, 2]))
+cross_entropy: x.logsumexp(-1)
+cross_entropy: x.logcumsumexp(-1)[..., -1]
+cross_entropy: F.nll_loss(x, torch.tensor([0, 1, 2]))
+linear: F.linear(x, w)
+linear: nn.Linear(4, 4)(x)
+linear: torch.ops.mkldnn._linear_pointwise(x.detach(), w, None, 'none', [], '')
+linear: torch.conv1d(x[..., None], w[..., None])
+linear: torch.no_grad()(lambda: F.linear(x, w))()
+linear: torch.inference_mode()(lambda: F.linear(x, w))()
+linear: autocast(lambda: F.linear(x, w))
+linear: torch.func.vmap(lambda row: F.linear(row, w))(x)
+linear: torch.func.grad(lambda y: F.linear(y, w).sum())(x)
+embedding: F.embedding(ids, w)
+embedding: nn.Embedding(4, 4)(ids)
+rmsnorm: F.rms_norm(x, (4,))
+rmsnorm: nn.RMSNorm(4)(x)
+rmsnorm: F.layer_norm(x, (4,))
+rmsnorm: torch._native_batch_norm_legit(x[None], None, None, True, 0.1, 1e-5)
+rmsnorm: F.rms_norm(x.bfloat16(), (4,))
+rmsnorm: F.normalize(x, dim=-1)
+rmsnorm: torch._weight_norm(x, w[:3, :1])
+scaled_dot_product_attention: F.scaled_dot_product_attention(x, x, x)
+scaled_dot_product_attention: torch._C._nn.scaled_dot_product_attention(x, x, x)
+scaled_dot_product_attention: \
+torch.func.vmap(lambda y: F.scaled_dot_product_attention(y, y, y))(x[None, None])
+multihead_self_attention: nn.MultiheadAttention(4, 2)(x, x, x)
+adamw: torch.optim.AdamW([w.requires_grad_()]).step()
+adamw: type('Mine', (torch.optim.AdamW,), {})([w])
+adamw: old_adamw.step()
+adamw: old_step(old_adamw)
+gradient_clipping: torch.nn.utils.clip_grad_norm_([w], 1.0)
+gradient_clipping: torch.nn.utils.clip_grad._get_total_norm.__wrapped__([w], 2.0, False, False)
+gradient_clipping: old_clip([w], 1.0)
+learning_rate_schedule: torch.optim.lr_scheduler.LambdaLR(old_adamw, abs)
+""".strip().splitlines()
+HONEST = """
+linear: x @ w.T
+linear: torch.einsum('...i,oi->...o', x, w)
+linear: nn.init.trunc_normal_(w)
+linear: x @ nn.Parameter(w).T
+embedding: w[ids]
+embedding: w.index_select(0, ids)
+silu: x * torch.sigmoid(x)
+silu: torch.softmax(x, -1)
+softmax: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)
+rmsnorm: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
+rmsnorm: x / x.norm(dim=-1, keepdim=True)
+cross_entropy: (x - x.amax()).exp().sum(-1).log()
+transformer_lm: (x @ w.T * torch.sigmoid(x)).sum().backward()
+scaled_dot_product_attention: \
+(lambda s: s / s.sum(-1, keepdim=True))((x @ x.T - (x @ x.T).amax()).exp()) @ x
+adamw: torch._foreach_mul_([w], 0.5)
+checkpointing: old_adamw.step()
+""".strip().splitlines()
+SWALLOWED = """\
+try:
+    F.silu(x)
+except Exception:
+    x * torch.sigmoid(x)
+"""
+EMPTIED = """\
 import gc
 from cs_grader.sandbox import blocked
 for value in list(vars(blocked).values()):
     if isinstance(value, list | dict) and value is not vars(blocked)["__builtins__"]:
         value.clear()
 gc.collect()
-def f():
-    return F.silu(x)
+F.silu(x)
 """
-TAKEN_AWAY = """
+TAKEN_AWAY = """\
 import weakref
 for one in list(weakref.finalize._registry):
     owner = one.peek()[0]
     if type(owner).__name__ == "Library":
         owner._destroy()
-def f():
-    return F.silu(x)
+F.silu(x)
 """
-OTHERS = {
-    "taken away": ("silu", TAKEN_AWAY),
-    "emptied": ("silu", EMPTIED),
-    "swallowed": ("silu", SWALLOWED),
-    "no such problem": (
-        "silu",
-        "from cs_grader.sandbox import blocked\nblocked.forbid('nothing', print)",
-    ),
-    "excused": ("checkpointing", EXCUSED),
-}
 
 
 @pytest.fixture(scope="module")
 def answers():
     """The error and the forbidden calls of every case; one process that imports torch for all."""
-    one_line = ROUTES | MORE_ROUTES | HONEST
-    cases = {name: (problem, expression(text)) for name, (problem, text) in one_line.items()}
-    cases |= OTHERS
-    return dict(zip(cases, run(list(cases.values())), strict=True))
+    cases = {name: name.split(": ", 1) for name in ROUTES + HONEST}
+    cases |= {source: ("silu", source) for source in (SWALLOWED, EMPTIED, TAKEN_AWAY)}
+    told = {name: (f"blocked.forbid({of!r}, tell)", code) for name, (of, code) in cases.items()}
+    told["excused"] = "blocked.forbid('silu', tell, excused=['silu'])", "F.silu(x)"
+    return answers_to(PREAMBLE, told)
 
 
-@pytest.mark.parametrize("name", ROUTES | MORE_ROUTES)
+@pytest.mark.parametrize("name", ROUTES)
 def test_every_route_to_a_forbidden_operator_is_stopped(answers, name):
     error, calls = answers[name]
     assert error
     assert calls, error
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", [*HONEST, "excused"])
 def test_honest_forms_run(answers, name):
     assert answers[name] == ["", []]
 
 
 def test_error_says_operator_file_and_line(answers):
-    error, calls = answers["F.rms_norm"]
+    error, calls = answers["rmsnorm: F.rms_norm(x, (4,))"]
     assert error == (
         "ForbiddenOperator: torch.nn.functional.rms_norm is not allowed here: "
         "write it yourself (solution.py, line 2)"
@@ -108,17 +157,12 @@ def test_error_says_operator_file_and_line(answers):
 
 
 def test_swallowed_error_is_still_recorded(answers):
-    assert answers["swallowed"] == ["", [["torch.nn.functional.silu", "solution.py", 4]]]
+    assert answers[SWALLOWED] == ["", [["torch.nn.functional.silu", "solution.py", 3]]]
 
 
-@pytest.mark.parametrize("name", ["emptied", "taken away"])
+@pytest.mark.parametrize("name", [EMPTIED, TAKEN_AWAY], ids=["emptied", "taken away"])
 def test_what_can_be_found_of_the_block_does_not_end_it(answers, name):
-    error, _ = answers[name]
-    assert error.startswith("ForbiddenOperator: torch.nn.functional.silu")
-
-
-def test_excused_group_is_not_blocked(answers):
-    assert answers["excused"] == ["", []]
+    assert answers[name][0].startswith("ForbiddenOperator: torch.nn.functional.silu")
 
 
 def test_problems_are_those_of_the_rubric_in_its_order():
@@ -160,5 +204,4 @@ for problem, call in CALLS.items():
         else:
             raise SystemExit(problem)
 """
-    finished = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
-    assert finished.returncode == 0
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -1,6 +1,5 @@
 """The source is read by what names stand for, and a call is charged to one problem."""
 
-import json
 import subprocess
 import sys
 import time
@@ -27,10 +26,6 @@ def read(model, adapters="from student.model import *", **more):
     return check_source(files | more, ADAPTERS)
 
 
-def named(policy):
-    return [(finding.problem, finding.operator, finding.line) for finding in policy.named]
-
-
 def reviewed(policy):
     return [(finding.operator, finding.file, finding.line) for finding in policy.review]
 
@@ -38,31 +33,36 @@ def reviewed(policy):
 SILU = "def run_silu(in_features):\n    return "
 
 
+# What is imported, and how SiLU is called then.
+NAMES = """
+import torch | torch.nn.functional.silu(in_features)
+import torch.nn.functional as F | F.silu(in_features)
+from torch.nn import functional | functional.silu(in_features)
+from torch.nn.functional import silu as act | act(in_features)
+from torch.nn.functional import * | silu(in_features)
+import torch; F = torch.nn.functional | F.silu(in_features)
+import torch; act = torch.nn.functional.silu | act(in_features)
+import torch | getattr(torch.nn.functional, 'silu')(in_features)
+import importlib | importlib.import_module('torch.nn').SiLU()(in_features)
+from torch import nn | nn.SiLU()(in_features)
+import torch | torch.ops.aten.silu.default(in_features)
+import torch | torch._C._nn.silu(in_features)
+from torch.nn.modules.activation import SiLU | SiLU()(in_features)
+import torch, functools | functools.partial(torch.nn.functional.silu)(in_features)
+import torch | (lambda: torch.nn.functional.silu)()(in_features)
+""".strip().splitlines()
+
+
 @pytest.mark.parametrize(
-    ("imports", "use"),
+    "line",
     [
-        ("import torch", "torch.nn.functional.silu(in_features)"),
-        ("import torch.nn.functional as F", "F.silu(in_features)"),
-        ("from torch.nn import functional", "functional.silu(in_features)"),
-        ("from torch.nn.functional import silu as act", "act(in_features)"),
-        ("from torch.nn.functional import *", "silu(in_features)"),
-        ("import torch\nF = torch.nn.functional", "F.silu(in_features)"),
-        ("import torch\nact = torch.nn.functional.silu", "act(in_features)"),
-        ("import torch", "getattr(torch.nn.functional, 'silu')(in_features)"),
-        ("import importlib", "importlib.import_module('torch.nn').SiLU()(in_features)"),
-        ("from torch import nn", "nn.SiLU()(in_features)"),
-        ("import torch", "torch.ops.aten.silu.default(in_features)"),
-        ("import torch", "torch._C._nn.silu(in_features)"),
-        ("from torch.nn.modules.activation import SiLU", "SiLU()(in_features)"),
-        ("import torch, functools", "functools.partial(torch.nn.functional.silu)(in_features)"),
-        ("import torch", "(lambda: torch.nn.functional.silu)()(in_features)"),
-        (
-            "try:\n    from torch.nn.functional import silu\nexcept ImportError:\n    silu = None",
-            "silu(in_features)",
-        ),
+        *NAMES,
+        "try:\n    from torch.nn.functional import silu\n"
+        "except ImportError:\n    silu = None | silu(in_features)",
     ],
 )
-def test_every_name_of_a_forbidden_operator_is_found(imports, use):
+def test_every_name_of_a_forbidden_operator_is_found(line):
+    imports, use = line.split(" | ")
     policy = read("", f"{imports}\n\n{SILU}{use}\n")
     assert {finding.problem for finding in policy.named} == {"silu"}
     assert {group_of(finding.operator) for finding in policy.named} == {"silu"}
@@ -113,25 +113,21 @@ def other_attention(q, k, v):
 """
 
 
-def test_call_is_charged_to_the_first_problem_that_leads_to_it():
+@pytest.mark.parametrize(
+    ("called", "charged"),
+    [
+        ("attention", [("softmax", 5)]),
+        ("other_attention", [("softmax", 5), ("scaled_dot_product_attention", 11)]),
+    ],
+    ids=["by what it is built from", "by itself"],
+)
+def test_call_is_charged_to_the_first_problem_that_leads_to_it(called, charged):
     policy = read(
         MODEL,
         "from student import model\n\n\ndef run_softmax(x, dim):\n    model.softmax(x, dim)\n\n\n"
-        "def run_scaled_dot_product_attention(Q, K, V):\n    model.attention(Q, K, V)\n",
+        f"def run_scaled_dot_product_attention(Q, K, V):\n    model.{called}(Q, K, V)\n",
     )
-    assert named(policy) == [("softmax", "torch.softmax", 5)]
-
-
-def test_call_of_its_own_is_named_too():
-    policy = read(
-        MODEL,
-        "from student import model\n\n\ndef run_softmax(x, dim):\n    model.softmax(x, dim)\n\n\n"
-        "def run_scaled_dot_product_attention(Q, K, V):\n    model.other_attention(Q, K, V)\n",
-    )
-    assert [(problem, line) for problem, _, line in named(policy)] == [
-        ("softmax", 5),
-        ("scaled_dot_product_attention", 11),
-    ]
+    assert [(finding.problem, finding.line) for finding in policy.named] == charged
 
 
 def test_method_of_a_tensor_is_not_named():
@@ -144,78 +140,81 @@ def test_method_of_a_tensor_is_not_named():
 def test_tokenizer_of_another_package_is_named_where_an_adapter_leads_to_it():
     model = "import tiktoken\n\n\ndef make():\n    return tiktoken.get_encoding('gpt2')\n"
     adapters = "from student.model import make\n\n\ndef get_tokenizer(**_):\n    return make()\n"
-    assert named(read(model, adapters)) == [("tokenizer", "tiktoken.get_encoding", 5)]
-    assert named(read(model, "from student.model import make\n")) == []
+    (found,) = read(model, adapters).named
+    assert (found.problem, found.operator, found.line) == ("tokenizer", "tiktoken.get_encoding", 5)
+    assert read(model, "from student.model import make\n").named == ()
 
 
-@pytest.mark.parametrize(
-    ("code", "operator"),
-    [
-        ("import gc\ngc.get_objects()", "gc.get_objects"),
-        ("from gc import get_referrers as g\ng(1)", "gc.get_referrers"),
-        ("import torch.library\ntorch.library.Library", "torch.library.Library"),
-        ("import ctypes\nctypes.string_at(0)", "ctypes.string_at"),
-        ("import sys\nsys._getframe()", "sys._getframe"),
-        ("import inspect\ninspect.stack()", "inspect.stack"),
-        ("import sys\nsys.meta_path.pop(0)", "sys.meta_path.pop"),
-        ("import importlib\nimportlib.reload(importlib)", "importlib.reload"),
-        ("import functools\n@functools.cache\ndef f():\n    pass\nf.__wrapped__()", "__wrapped__"),
-        ("exec('1')", "builtins.exec"),
-        ("e = eval\ne('1')", "builtins.eval"),
-        ("compile('1', '', 'exec')", "builtins.compile"),
-        ("__import__('torch')", "builtins.__import__"),
-        ("import importlib\nimportlib.import_module(chr(3))", "importlib.import_module"),
-        ("import torch\ngetattr(torch, chr(3))", "torch"),
-        ("import torch\nvars(torch.library)['Library']", "torch.library"),
-        ("import torch\ntorch.__dict__['library']", "torch.__dict__"),
-        ("import torch\ntorch.nn.functional.silu = None", "torch.nn.functional.silu"),
-        ("import torch\nsetattr(torch, 'softmax', None)", "torch"),
-        ("import math\nmath.isclose = None", "math.isclose"),
-        ("import sys\nsys.modules['torch.nn'] = None", "sys.modules"),
-        ("def f():\n    pass\nf.__code__", "__code__"),
-        ("def g():\n    try:\n        1 / 0\n    except Exception as e:\n"
-         "        return e.__traceback__.tb_frame", "tb_frame"),
-        ("import subprocess\nsubprocess.run(['true'])", "subprocess.run"),
-        ("import dill\ndill.loads(b'')", "dill.loads"),
-        ("import importlib\nimportlib.__import__('tik' + 'token')", "importlib.__import__"),
-        ("import logging\nlogging.sys.modules['torch.nn'] = 1", "logging.sys.modules"),
-        ("import torch.utils.data\ntorch.utils.data.dataloader.torch.library.Library",
-         "torch.utils.data.dataloader.torch.library.Library"),
-        ("import sys\ngetattr(sys, '_get' + 'frame')()", "sys"),
-        ("import pkgutil\npkgutil.resolve_name('tik' + 'token')", "pkgutil.resolve_name"),
-        ("from importlib.machinery import SourceFileLoader as L\nL('x', 'x.txt')",
-         "importlib.machinery.SourceFileLoader"),
-        ("from cs_grader.sandbox import blocked as b\nb._C", "cs_grader.sandbox.blocked._C"),
-        ("import torch\ntorch._decomp.decompositions", "torch._decomp.decompositions"),
-        ("from torch.utils.cpp_extension import load_inline as l\nl()",
-         "torch.utils.cpp_extension.load_inline"),
-    ],
-)  # fmt: skip
-def test_attempts_to_undo_the_block_are_left_for_review(code, operator):
+# What is to be reviewed, and the code.
+ATTEMPTS = """
+gc.get_objects | import gc; gc.get_objects()
+gc.get_referrers | from gc import get_referrers as g; g(1)
+torch.library.Library | import torch.library; torch.library.Library
+ctypes.string_at | import ctypes; ctypes.string_at(0)
+sys._getframe | import sys; sys._getframe()
+inspect.stack | import inspect; inspect.stack()
+sys.meta_path.pop | import sys; sys.meta_path.pop(0)
+importlib.reload | import importlib; importlib.reload(importlib)
+__wrapped__ | import functools; f = functools.cache(len); f.__wrapped__()
+builtins.exec | exec('1')
+builtins.eval | e = eval; e('1')
+builtins.compile | compile('1', '', 'exec')
+builtins.__import__ | __import__('torch')
+importlib.import_module | import importlib; importlib.import_module(chr(3))
+torch | import torch; getattr(torch, chr(3))
+torch.library | import torch; vars(torch.library)['Library']
+torch.__dict__ | import torch; torch.__dict__['library']
+torch.nn.functional.silu | import torch; torch.nn.functional.silu = None
+torch | import torch; setattr(torch, 'softmax', None)
+math.isclose | import math; math.isclose = None
+sys.modules | import sys; sys.modules['torch.nn'] = None
+__code__ | f = lambda: 1; f.__code__
+tb_frame | def g(e): return e.__traceback__.tb_frame
+subprocess.run | import subprocess; subprocess.run(['true'])
+dill.loads | import dill; dill.loads(b'')
+importlib.__import__ | import importlib; importlib.__import__('tik' + 'token')
+logging.sys.modules | import logging; logging.sys.modules['torch.nn'] = 1
+torch.utils.data.dataloader.torch.library.Library | \
+import torch.utils.data; torch.utils.data.dataloader.torch.library.Library
+sys | import sys; getattr(sys, '_get' + 'frame')()
+pkgutil.resolve_name | import pkgutil; pkgutil.resolve_name('tik' + 'token')
+importlib.machinery.SourceFileLoader | \
+from importlib.machinery import SourceFileLoader as L; L('x', 'x.txt')
+cs_grader.sandbox.blocked._C | from cs_grader.sandbox import blocked as b; b._C
+torch._decomp.decompositions | import torch; torch._decomp.decompositions
+torch.utils.cpp_extension.load_inline | \
+from torch.utils.cpp_extension import load_inline as l; l()
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", ATTEMPTS)
+def test_attempts_to_undo_the_block_are_left_for_review(line):
+    operator, code = line.split(" | ")
     policy = read(code + "\n", "import student.model\n")
     assert operator in [name for name, _, _ in reviewed(policy)]
     assert {file for _, file, _ in reviewed(policy)} == {"student/model.py"}
     assert {finding.rule for finding in policy.review} == {"needs review"}
 
 
+ORDINARY = """
+import torch; model = torch.nn.Module(); model.eval(); model.compile()
+import re; PATTERN = re.compile('x')
+import torch; f = torch.compile(len)
+import torch; torch.backends.cuda.matmul.allow_tf32 = True
+import os; os.environ['OMP_NUM_THREADS'] = '1'
+import torch; torch.set_default_dtype(torch.float32)
+import inspect; inspect.signature(len)
+import gc; gc.disable(); gc.collect()
+import pickle; pickle.loads(b'')
+import os; getattr(os, 'O_BINARY', 0); os.path.sep
+import torch; torch._foreach_mul_([], 1)
+import multiprocessing; multiprocessing.cpu_count()
+import importlib.metadata; importlib.metadata.version('student')
+""".strip().splitlines()
+
+
 @pytest.mark.parametrize(
-    "code",
-    [
-        "import torch\nmodel = torch.nn.Module()\nmodel.eval()\nmodel.compile()",
-        "import re\nPATTERN = re.compile('x')",
-        "import torch\nf = torch.compile(len)",
-        "import torch\ntorch.backends.cuda.matmul.allow_tf32 = True",
-        "import os\nos.environ['OMP_NUM_THREADS'] = '1'",
-        "import torch\ntorch.set_default_dtype(torch.float32)",
-        "import inspect\ninspect.signature(len)",
-        "import gc\ngc.disable()\ngc.collect()",
-        "import pickle\npickle.loads(b'')",
-        "import os\ngetattr(os, 'O_BINARY', 0)\nos.path.sep",
-        "import torch\ntorch._foreach_mul_([], 1)",
-        "import multiprocessing\nmultiprocessing.cpu_count()",
-        "import importlib.metadata\nimportlib.metadata.version('student')",
-        "class A:\n    pass\nA.x = 1\ngetattr(A, 'y' + 'z', None)",
-    ],
+    "code", [*ORDINARY, "class A:\n    pass\nA.x = 1\ngetattr(A, 'y' + 'z', None)"]
 )
 def test_ordinary_code_needs_no_review(code):
     assert read(code + "\n", "import student.model\n").review == ()
@@ -447,7 +446,6 @@ def test_source_that_crashes_a_parser_is_survived(text):
 def test_reading_apart_says_the_same():
     files = {"tests/adapters.py": "import torch, gc\n\n\n" + SILU + "torch.nn.SiLU(gc.collect)\n"}
     assert check_apart(files, ADAPTERS) == check_source(files, ADAPTERS)
-    assert json.dumps(sorted(ADAPTERS))
 
 
 def test_reading_that_takes_too_long_is_left_for_review(monkeypatch):

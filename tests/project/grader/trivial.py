@@ -3,6 +3,7 @@
 python tests/project/grader/trivial.py    # writes tests/trivial.toml: the items that they pass
 """
 
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -206,20 +207,11 @@ def main() -> None:
     items = {
         item.item for one in results.values() for item in one.items if item.outcome == "passed"
     }
-    lines = "".join(f"    {toml_string(item)},\n" for item in sorted(items))
+    lines = "".join(f"    {json.dumps(item)},\n" for item in sorted(items))
     FILE.write_text(f"{HEAD}{lines}]\n", encoding="utf-8")
     for kind, result in results.items():
         sys.stdout.write(f"{kind}: {result.score:.2f} points\n")
     sys.stdout.write(f"{len(items)} items\n")
-
-
-def toml_string(text: str) -> str:
-    """Quote a text; the names of items have backslashes, and no quotes of this kind."""
-    return (
-        f"'{text}'"
-        if "'" not in text
-        else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    )
 
 
 if __name__ == "__main__":

@@ -62,22 +62,38 @@ def report(tmp_path):
     return write
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The report of RUNS."""
+    path = tmp_path_factory.mktemp("report")
+    write_report(path, "norms", BASE, RUNS)
+    return path
+
+
+@pytest.fixture
+def markdown(folder):
+    return (folder / "report.md").read_text()
+
+
+@pytest.fixture
+def page(folder):
+    return (folder / "report.html").read_text()
+
+
 def cells(markdown, first):
     """Return the table rows that begin with a name."""
     lines = [line for line in markdown.splitlines() if line.startswith(f"| {first} |")]
     return [[cell.strip() for cell in line.split(" | ")] for line in lines]
 
 
-def test_every_number_of_a_run_stands_in_the_report(report):
-    markdown, page = report(RUNS)
+def test_every_number_of_a_run_stands_in_the_report(markdown, page):
     row = cells(markdown, "rmsnorm, seed 0")[0][1:9]
     assert row == ["0.9876", "2.3456", "7,654", "1,234", "2.01", "876", "43.2", "9.88"]
     for number in row:
         assert f"<td>{number}</td>" in page
 
 
-def test_variants_are_ranked_by_their_mean_and_compared_with_the_base(report):
-    markdown, _ = report(RUNS)
+def test_variants_are_ranked_by_their_mean_and_compared_with_the_base(markdown):
     names = re.findall(r"^\| ([a-z-]+) \|", markdown, re.MULTILINE)
     assert names == ["variant", "rmsnorm", "layernorm", "no-norm", "wild", "run"]
     assert cells(markdown, "rmsnorm")[0][1:4] == ["0.9877", "0.0002", "-"]
@@ -94,8 +110,7 @@ def test_what_all_variants_change_is_no_difference_between_them(report):
     assert cells(markdown, "post")[0][3].startswith("+0.51")
 
 
-def test_neighbours_are_judged_in_sentences(report):
-    markdown, page = report(RUNS)
+def test_neighbours_are_judged_in_sentences(markdown, page):
     near = r"rmsnorm is 0\.0002 bits per byte ahead of layernorm: within noise"
     far = r"layernorm is 0\.5122 bits per byte ahead of no-norm: more than noise"
     for pattern in (near, far, r"standard deviation, pooled", r"below 3\.2 of its standard errors"):
@@ -103,8 +118,7 @@ def test_neighbours_are_judged_in_sentences(report):
         assert re.search(pattern, page)
 
 
-def test_a_diverged_run_is_shown_as_such_and_not_ranked(report):
-    markdown, page = report(RUNS)
+def test_a_diverged_run_is_shown_as_such_and_not_ranked(markdown, page):
     assert cells(markdown, "wild")[0][1] == "-"
     assert cells(markdown, "wild")[0][-1].startswith("diverged at step 77")
     assert "wild is not ranked: diverged at step 77" in markdown
@@ -125,9 +139,8 @@ def test_missing_and_crashed_runs_are_said(report):
     assert "crashed (exit code -9): &lt;killed&gt;" in page
 
 
-def test_the_page_holds_its_picture_and_every_configuration(report, tmp_path):
-    markdown, page = report(RUNS)
-    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+def test_the_page_holds_its_picture_and_every_configuration(markdown, page, folder):
+    assert (folder / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert "](loss.png)" in markdown
     assert page.count("<svg") == 1
     assert not re.search(r" src=|href=\"(?!#)", page)

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from token_files import write_token_file
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
-from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
 from cs_basics.study import ablation_run
 from cs_basics.study.ablation_run import (
@@ -124,11 +124,12 @@ def test_the_largest_activation_is_that_of_the_residual_stream(
     assert all(block.forward.__name__ == "forward" for block in model.layers)
 
 
-def test_unigram_loss_is_the_entropy_of_the_frequencies(tiny_config, shared):
-    run_variant(tiny_config, shared)
-    text = open_token_file(shared.tokens / "valid.bin")
-    ids = text.tokens[1:500].tolist()
-    expected = -sum(math.log(ids.count(i) / len(ids)) for i in ids) / len(ids)
+def test_unigram_loss_is_the_entropy_of_the_frequencies(tmp_path):
+    ids = np.arange(600) ** 2 % 37
+    sizes = {"vocab_size": 300, "tokenizer_checksum": "none"}
+    text = write_token_file(tmp_path / "valid.bin", [(600, ids)], **sizes)
+    counted = ids[1:500].tolist()
+    expected = -sum(math.log(counted.count(i) / len(counted)) for i in counted) / len(counted)
     assert unigram_loss(text, 500) == pytest.approx(expected)
 
 

@@ -7,10 +7,7 @@ import pytest
 import torch
 from models import batch_of, small_model
 
-from cs_basics.fast import accelerate
-from cs_basics.fast.loss import is_chunked
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
@@ -62,12 +59,6 @@ def test_only_the_bias_is_not_decayed(tiny_config, optimizer):
     names = {id(p): name for name, p in model.named_parameters()}
     undecayed = [names[id(p)] for g in groups if not g["weight_decay"] for p in g["params"]]
     assert undecayed == ["lm_head.bias"]
-
-
-@pytest.mark.parametrize("has_bias", [False, True])
-def test_its_loss_is_not_computed_in_chunks_which_know_no_bias(has_bias):
-    config = ModelConfig(vocab_size=19, d_model=16, d_ff=24, num_heads=2, head_bias=has_bias)
-    assert is_chunked(accelerate(Transformer)(config), 1 << 24) is not has_bias
 
 
 def test_a_run_begins_with_the_shares_of_its_text_and_goes_on_with_what_it_learned(

@@ -1,4 +1,4 @@
-"""The relatives of RMSNorm against NumPy in float64, and what each promises beside it."""
+"""All norms against NumPy in float64, and what each promises beside it."""
 
 import math
 
@@ -40,8 +40,17 @@ def opened(gate):
     return gate / (1 + np.exp(-gate))
 
 
-# Each norm with its options, and what it returns of x, its weight and the gate.
+def centred(x):
+    return x - x.mean(-1, keepdims=True)
+
+
+# Each norm with its options, and what it returns of x, its weight, and the gate or its bias.
 NORMS = {
+    "rmsnorm": (RMSNorm, {}, lambda x, w, _: over_root(x, x) * w),
+    "layernorm": (LayerNorm, {}, lambda x, w, bias: over_root(centred(x), centred(x)) * w + bias),
+    "layernorm-no-bias": (
+        LayerNorm, {"bias": False}, lambda x, w, _: over_root(centred(x), centred(x)) * w
+    ),
     "llama": (LlamaRMSNorm, {}, lambda x, w, _: over_root(x, x) * w),
     "gemma": (GemmaRMSNorm, {}, lambda x, w, _: over_root(x, x) * (1 + w)),
     "partial": (PartialRMSNorm, {}, lambda x, w, _: over_root(x, x[..., :2]) * w),
@@ -64,15 +73,17 @@ def build(name, dtype=torch.float64, leading=(5,), **more):
     torch.manual_seed(0)
     kind, options, _ = NORMS[name]
     norm = kind(D_MODEL, dtype=dtype, **options, **more)
-    torch.nn.init.uniform_(norm.weight, 0.5, 2.0)
+    for parameter in norm.parameters():
+        torch.nn.init.uniform_(parameter, 0.5, 2.0)
     return norm, (0.5 + torch.randn(1 + ("gate" in name), *leading, D_MODEL)).to(dtype).unbind()
 
 
 def answer(name, norm, x, gate=None):
-    x, weight, gate = (
-        None if a is None else a.detach().double().numpy() for a in (x, norm.weight, gate)
+    x, weight, other = (
+        None if a is None else a.detach().double().numpy()
+        for a in (x, norm.weight, getattr(norm, "bias", gate))
     )
-    return torch.from_numpy(NORMS[name][2](x, weight, gate))
+    return torch.from_numpy(NORMS[name][2](x, weight, other))
 
 
 def assert_close(found, exact, tolerance):
@@ -99,11 +110,14 @@ def test_a_norm_is_its_definition_in_the_dtype_of_its_input_rounded_once(
 def test_the_gradients_are_those_of_finite_differences(name, leading):
     norm, inputs = build(name, leading=leading)
 
-    def call(weight, *inputs):
-        return torch.func.functional_call(norm, {"weight": weight}, inputs)
+    names, weights = zip(*norm.named_parameters(), strict=True)
 
-    arguments = [norm.weight.detach().clone(), *(x.clone() for x in inputs)]
-    assert torch.autograd.gradcheck(call, [a.requires_grad_() for a in arguments])
+    def call(*given):
+        weights = dict(zip(names, given, strict=False))
+        return torch.func.functional_call(norm, weights, given[len(names) :])
+
+    arguments = [a.detach().clone().requires_grad_() for a in (*weights, *inputs)]
+    assert torch.autograd.gradcheck(call, arguments)
 
 
 @each_norm
@@ -114,7 +128,7 @@ def test_gradients_keep_the_dtype_and_are_rounded_once(name, dtype):
     for to in (dtype, torch.float64):
         leaves = [x.to(to).requires_grad_() for x in inputs]
         result = norm.to(to)(*leaves)
-        found.append(torch.autograd.grad(result, [*leaves, norm.weight], result.detach().sign()))
+        found.append(torch.autograd.grad(result, [*leaves, *norm.parameters()], result.sign()))
     for one, exact in zip(*found, strict=True):
         assert one.dtype == dtype
         # The order of Llama rounds the gradient once more on its way, and so does each sum.
@@ -137,7 +151,8 @@ def test_a_norm_survives_zeros_and_large_values_and_hides_nothing_that_is_not_fi
 def test_a_norm_lives_where_it_is_told_and_refuses_an_eps_below_0(name):
     norm, inputs = build(name, torch.bfloat16, device="meta")
     assert norm(*(x.to("meta") for x in inputs)).device.type == "meta"
-    assert {key: p.dtype for key, p in norm.state_dict().items()} == {"weight": torch.bfloat16}
+    assert {p.dtype for p in norm.state_dict().values()} == {torch.bfloat16}
+    build(name, eps=0.0)
     for eps in (-1e-5, math.nan):
         with pytest.raises(ValueError, match="must be 0 or greater"):
             build(name, eps=eps)

@@ -3,31 +3,31 @@
 import pickle
 
 import pytest
-from awkward import EOT, all_specials, awkward_bytes, awkward_text, closed_specials
+from awkward import (
+    CLOSED,
+    EOT,
+    OPEN,
+    TEXT,
+    all_specials,
+    awkward_bytes,
+    awkward_text,
+    closed_specials,
+    texts_of,
+    train_on_text,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_basics.bpe import train_bpe
 from cs_basics.fast.text import merging, pretoken_table, segments
 from cs_basics.fast.text import tokenizer as tokenizer_module
 from cs_basics.fast.text.pretoken_table import PretokenTable
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.tokenizer import Tokenizer
 
-TEXT = (
-    "#the cat's hat, # the caf\u00e9; we'll see 1984 \u4e2d\u6587 \U0001f642\r\n\r\n  end #version"
-)
-CLOSED = [EOT, EOT + EOT, "\u4e2d\u6587", "'l", "#"]  # without a space
-OPEN = [*CLOSED, "<a b>\n", "\u00e9 \u0120"]
-AWKWARD = [*OPEN, *TEXT, "<|endof", "text|>", "<a", " b>", "\n", "'", "'ll", "  ", "\udcff"]
-texts = st.lists(st.sampled_from(AWKWARD), max_size=30).map("".join) | awkward_text
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text") / "text"
-    path.write_text((TEXT + EOT) * 3, newline="")
-    return train_bpe(path, 300, [EOT])
+    return train_on_text(tmp_path_factory.mktemp("text"))
 
 
 MACHINERY = {
@@ -63,7 +63,7 @@ def both(trained, request, _machinery):
     return book, fast
 
 
-@given(texts)
+@given(texts_of("\udcff"))
 def test_texts_have_the_ids_of_the_book(both, text):
     book, fast = both
     expected = book.encode(text)

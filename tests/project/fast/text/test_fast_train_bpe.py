@@ -1,19 +1,11 @@
-"""Training on large texts: the merges of the book, with any number of processes."""
+"""Training on large texts: the vocabulary of the book (merges: book/test_bpe.py), and progress."""
 
 from awkward import all_specials, awkward_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_basics import bpe
-from cs_basics.fast.text.train_bpe import learn_merges, train_bpe
-
-words = st.lists(st.sampled_from([0, 97, 98, 99, 255]), min_size=1, max_size=12).map(bytes)
-corpora = st.dictionaries(words, st.integers(1, 5), max_size=12)
-
-
-@given(corpora, st.integers(0, 60))
-def test_learned_merges_are_those_of_the_book(corpus, num_merges):
-    assert learn_merges(corpus, num_merges) == bpe.learn_merges(corpus, num_merges)
+from cs_basics.fast.text.train_bpe import train_bpe
 
 
 @given(st.lists(awkward_bytes, min_size=1, max_size=4), all_specials)

@@ -1,146 +1,70 @@
 """Programs behind no wall at all, started within milliseconds: forks of a process that has torch.
 
 To import torch takes more than a second, and thirty entries start a hundred programs. `Forked`
-stands in for subprocess.Popen where a command is Python: a server that has imported what takes
-long, and nothing of this project, forks and runs the program. Everything else is as it is in a new
-process: module path, environment, folder, pipes, session.
+stands in for subprocess.Popen where a command is Python: the server of multiprocessing, which has
+imported what takes long and nothing of this project, forks and runs the program. Everything else is
+as it is in a new process: module path, environment, folder, pipes, session.
 """
 
-import contextlib
-import json
+import multiprocessing
 import os
 import runpy
-import signal
-import socket
-import struct
 import subprocess
 import sys
-import time
-import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
 
-LONG = (
-    *("numpy", "regex", "torch", "torch._dynamo", "einops", "jaxtyping", "tyro"),
-    *("matplotlib.pyplot", "matplotlib.backends.backend_agg"),
-)
-
-
-class Server:
-    """Starts the server; a context manager."""
-
-    def __init__(self, folder):
-        self.address = str(folder / "socket")
-
-    def __enter__(self):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-        environment.pop("PYTHONPATH", None)
-        command = [sys.executable, "-P", "-s", __file__, self.address]
-        self.process = subprocess.Popen(command, env=environment, cwd="/")
-        while not os.path.exists(self.address):  # noqa: PTH110
-            assert self.process.poll() is None
-            time.sleep(0.01)
-        return self
-
-    def __exit__(self, *error):
-        self.process.kill()
-        self.process.wait()
-
-    def popen(self, command, **options):
-        """Start a command like subprocess.Popen."""
-        return Forked(self.address, command, **options)
+TESTS = Path(__file__).parents[3]
+CONTEXT = multiprocessing.get_context("forkserver")
+LONG = """numpy regex torch torch._dynamo einops jaxtyping tyro matplotlib.pyplot
+    matplotlib.backends.backend_agg pytest"""
+CONTEXT.set_forkserver_preload(LONG.split())
 
 
 class Forked:
     """What wall.py uses of subprocess.Popen."""
 
-    def __init__(self, address, command, *, stdin, stdout, stderr, cwd, env, **_others):
+    def __init__(self, command, *, stdin, stdout, stderr, cwd, env, **_others):
         program = next(i for i, word in enumerate(command) if word.endswith(".py"))
-        ours, theirs = {}, []
-        for name, wanted in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
+        ours, theirs = [], []
+        for number, wanted in enumerate((stdin, stdout, stderr)):
+            mine = None
             if wanted == subprocess.PIPE:
-                ends = os.pipe()
-                mine, other = ends[::-1] if name == "stdin" else ends
-                ours[name] = os.fdopen(mine, "wb" if name == "stdin" else "rb")
+                mine, other = os.pipe()[:: 1 if number else -1]
+                mine = os.fdopen(mine, "rb" if number else "wb")
             elif wanted == subprocess.DEVNULL:
                 other = os.open(os.devnull, os.O_RDWR)
             else:
                 other = os.dup(wanted.fileno())
-            theirs.append(other)
-        self.stdin, self.stdout = ours.get("stdin"), ours.get("stdout")
-        self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.connection.connect(address)
-        order = {"argv": command[program:], "cwd": str(cwd), "env": env}
-        socket.send_fds(self.connection, [json.dumps(order).encode()], theirs)
-        for other in theirs:
-            os.close(other)
-        (self.pid,) = struct.unpack("i", self.connection.recv(4))
-        self.returncode = None
+            ours.append(mine)
+            theirs.append(Connection(other))  # Only these are sent to the server.
+        self.stdin, self.stdout, _ = ours
+        self.process = CONTEXT.Process(target=become, args=(command[program:], cwd, env, theirs))
+        self.process.start()
+        self.pid = self.process.pid
+        for end in theirs:
+            end.close()
 
     def poll(self):
-        return self.wait(socket.MSG_DONTWAIT)
+        return self.process.exitcode
 
-    def wait(self, flags=0):
-        if self.returncode is None:
-            with contextlib.suppress(BlockingIOError):
-                (self.returncode,) = struct.unpack("i", self.connection.recv(4, flags))
-                self.connection.close()
-        return self.returncode
+    def wait(self):
+        self.process.join()
+        return self.process.exitcode
 
 
-def serve(address):
-    for name in LONG:
-        __import__(name)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(f"{address}.tmp")
-    listener.listen()
-    os.rename(f"{address}.tmp", address)  # noqa: PTH104
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        connection, _ = listener.accept()
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            mind(connection)
-            os._exit(0)
-        connection.close()
-
-
-def mind(connection):
-    """Start one program, say its id, and say how it ended."""
-    message, handles, _, _ = socket.recv_fds(connection, 1 << 20, 3)
-    pid = os.fork()
-    if pid == 0:
-        connection.close()
-        os._exit(become(json.loads(message), handles))
-    for handle in handles:
-        os.close(handle)
-    connection.send(struct.pack("i", pid))
-    _, status = os.waitpid(pid, 0)
-    connection.send(struct.pack("i", os.waitstatus_to_exitcode(status)))
-
-
-def become(order, handles):
-    """Run a program as a new process would, and return its exit code."""
+def become(argv, cwd, env, ends):
+    """Run a program as a new process would."""
     os.setsid()
-    for number, handle in enumerate(handles):
-        os.dup2(handle, number)
-        os.close(handle)
-    os.chdir(order["cwd"])
+    for number, end in enumerate(ends):
+        os.dup2(end.fileno(), number)
+        end.close()
+    sys.stdin = os.fdopen(0, closefd=False)
+    os.chdir(cwd)
     os.environ.clear()
-    os.environ.update(order["env"])
-    sys.path[:0] = order["env"]["PYTHONPATH"].split(os.pathsep)
-    sys.argv[:] = order["argv"]
-    code = 0
-    try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else int(bool(stop.code))
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
-    sys.stderr.flush()
-    return code
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1])
+    os.environ.update(env)
+    sys.modules["torch"].set_num_threads(int(env["OMP_NUM_THREADS"]))
+    others = [path for path in sys.path if not Path(path).is_relative_to(TESTS)]
+    sys.path[:] = [*env["PYTHONPATH"].split(os.pathsep), *others]
+    sys.argv[:] = argv
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -6,8 +6,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from cheats import CHEATS, Place, planted_code
-from forked import Server
+from cheats import CHEATS, planted_code
+from forked import Forked
 from tiny import COMMAND, Recipe, Texts, Workshop, copied, write
 
 from cs_basics.run.folder import RunFolder
@@ -21,19 +21,12 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def popen(tmp_path_factory):
-    with Server(tmp_path_factory.mktemp("server")) as server:
-        patch = pytest.MonkeyPatch()
-        pipes = {"PIPE": subprocess.PIPE, "DEVNULL": subprocess.DEVNULL}
-        patch.setattr(wall, "subprocess", SimpleNamespace(Popen=server.popen, **pipes))
+def shop(tmp_path_factory):
+    pipes = {"PIPE": subprocess.PIPE, "DEVNULL": subprocess.DEVNULL}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wall, "subprocess", SimpleNamespace(Popen=Forked, **pipes))
         patch.setattr(rerun, "START_S", 2.0)
-        yield server.popen
-        patch.undo()
-
-
-@pytest.fixture(scope="module")
-def shop(popen, tmp_path_factory):
-    return Workshop(tmp_path_factory.mktemp("shop"), popen)
+        yield Workshop(tmp_path_factory.mktemp("shop"), Forked)
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +40,28 @@ def honest(shop):
 SILU = ("    return x * torch.sigmoid(x)\n", "    return x * torch.sigmoid(1.702 * x)\n")
 
 
-def made(more="", **recipe):
-    return lambda shop: shop.make("entry", Recipe(command=f"{COMMAND} {more}".strip(), **recipe))
+def with_other_settings(shop, _honest):
+    more = "--norm layernorm --tie-embeddings --num-kv-heads 2 --qk-norm --order epochs"
+    return shop.make("other-settings", Recipe(command=f"{COMMAND} {more}", seed=7))
 
 
-def resumed(shop):
+def with_changed_code_and_half_precision(shop, _honest):
+    code = {"functional.py": planted_code("functional.py", *SILU)}
+    more = "--vocab-size 350 --dtype bfloat16"
+    return shop.make("half-precision", Recipe(command=f"{COMMAND} {more}", code=code))
+
+
+def stopped_and_resumed(shop, honest):
     """A run that was killed after its first checkpoint, and went on."""
-    entry = shop.make("resumed")
-    folder = RunFolder(entry / "run")
-    folder.checkpoint_of(60).unlink()
+    entry = copied(honest, "resumed")
+    RunFolder(entry / "run").checkpoint_of(60).unlink()
     shop.train(entry / "run", Recipe(), "--resume")
     return entry
 
 
-def of_the_student_edition(shop):
+def of_the_student_edition(_shop, honest):
     """An entry of the edition, which fixes some settings: config.json does not have them."""
-    entry = shop.make("entry")
+    entry = copied(honest, "edition")
     path = entry / "run" / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     for settings in config["settings"].values():
@@ -73,39 +72,30 @@ def of_the_student_edition(shop):
     return entry
 
 
-HONEST = {
-    "another seed": made(seed=7),
-    "another norm and tied embeddings": made("--norm layernorm --tie-embeddings"),
-    "grouped heads": made("--num-kv-heads 2 --qk-norm"),
-    "epochs": made("--order epochs"),
-    "another vocabulary": made("--vocab-size 350"),
-    "bfloat16": made("--dtype bfloat16"),
-    "changed code": made(code={"functional.py": planted_code("functional.py", SILU)}),
-    "stopped and resumed": resumed,
-    "of the student edition": of_the_student_edition,
-}
+HONEST = (
+    with_other_settings,
+    with_changed_code_and_half_precision,
+    stopped_and_resumed,
+    of_the_student_edition,
+)
 
 
-@pytest.mark.parametrize("name", HONEST)
-def test_an_honest_entry_is_accepted(shop, name):
-    shop = shop.beside(name)
-    assert_accepted(shop.examine(HONEST[name](shop)))
+@pytest.mark.parametrize("make", HONEST)
+def test_an_honest_entry_is_accepted(shop, honest, make):
+    assert_accepted(shop.examine(make(shop, honest)))
 
 
-def strange(texts):
-    """Texts with letters of several bytes, and bytes that are no UTF-8."""
+def strange(text):
+    """Letters of several bytes, and bytes that are no UTF-8."""
     exchanged = {b"e": "\u00e9".encode(), b"Mom": "\u6bcd".encode(), b"dog": b"d\xffg"}
-
-    def made(text):
-        for before, after in exchanged.items():
-            text = text.replace(before, after)
-        return text.replace("<|\u00e9ndoft\u00e9xt|>".encode(), b"<|endoftext|>")
-
-    return Texts(train=made(texts.train), valid=made(texts.valid))
+    for before, after in exchanged.items():
+        text = text.replace(before, after)
+    return text.replace("<|\u00e9ndoft\u00e9xt|>".encode(), b"<|endoftext|>")
 
 
-def test_an_honest_entry_on_strange_text_is_accepted(shop):
-    shop = shop.beside("strange", strange(shop.texts))
+def test_an_honest_entry_on_strange_text_is_accepted(shop, tmp_path):
+    texts = Texts(train=strange(shop.texts.train), valid=strange(shop.texts.valid))
+    shop = Workshop(tmp_path, Forked, texts)
     assert_accepted(shop.examine(shop.make("entry")))
 
 
@@ -113,9 +103,8 @@ def assert_accepted(case):
     findings = list(judge(case))
     assert [finding.verdict for finding in findings] == ["ok"] * len(CHECKS), findings
     assert is_accepted(findings)
-    assert abs(case.reading.bits_per_byte - case.entry.bits_per_byte) < 1e-4 + (
-        1e-3 if case.files.settings["run"]["dtype"] == "bfloat16" else 0
-    )
+    rounding = 1e-3 if case.files.settings["run"]["dtype"] == "bfloat16" else 0
+    assert abs(case.reading.bits_per_byte - case.entry.bits_per_byte) < 1e-4 + rounding
 
 
 # --- entries that cheat ---
@@ -126,7 +115,8 @@ def test_a_cheat_is_refused_for_its_reason(shop, honest, name):
     cheat = CHEATS[name]
     # What the honest entry has in common with it is not computed again.
     list(judge(shop.examine(honest)))
-    case = shop.examine(cheat.plant(Place(shop, copied(honest, name))), minutes=cheat.minutes)
+    entry = copied(honest, name)
+    case = shop.examine(cheat.plant(shop, entry) or entry, minutes=cheat.minutes)
     findings = list(judge(case))
     refused = [finding.check for finding in findings if finding.verdict == "refused"]
     assert cheat.check in refused, findings
@@ -181,29 +171,27 @@ def test_the_first_refusal_is_the_reason(verify, shop, honest):
     assert result.out.splitlines()[-1].startswith("refused: bits per byte: the checkpoint ")
 
 
-def a_link(run, shop):
+def a_link(run):
     (run / "corpus").mkdir()
-    (run / "corpus" / "train.txt").symlink_to(shop.paths["valid"])
+    (run / "corpus" / "train.txt").symlink_to("/etc/passwd")
     return "run/corpus/train.txt: a link"
 
 
-def a_terabyte(run, shop):
-    del shop
+def a_terabyte(run):
     with (run / "tokens" / "valid.bin").open("r+b") as file:
         file.truncate(1 << 40)
     return "run/tokens/valid.bin: larger than 512 MB"
 
 
-def a_pickle(run, shop):
-    del shop
-    (run / "checkpoints" / "moments.pkl").write_bytes(b"")
+def a_pickle(run):
+    (run / "checkpoints" / "moments.pkl").touch()
     return "run/checkpoints/moments.pkl: no file of a run folder"
 
 
-@pytest.mark.parametrize("plant", [a_link, a_terabyte, a_pickle], ids=lambda p: p.__name__)
-def test_a_folder_with_other_files_is_no_entry(verify, shop, honest, plant):
+@pytest.mark.parametrize("plant", [a_link, a_terabyte, a_pickle])
+def test_a_folder_with_other_files_is_no_entry(verify, honest, plant):
     entry = copied(honest, plant.__name__)
-    said = plant(entry / "run", shop)
+    said = plant(entry / "run")
     result = verify(entry)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert result.err.endswith(f"is no entry: {said}\n")

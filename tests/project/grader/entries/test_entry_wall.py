@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 
 import pytest
-from cheats import planted_code
+from cheats import plant_code
 from tiny import ROOT, Workshop, write
 
 from cs_grader.entries import wall
@@ -24,8 +24,7 @@ def test_behind_the_wall_the_validation_text_is_nowhere(script, tmp_path):
     shop = Workshop(tmp_path, subprocess.Popen)
     entry = shop.make("honest")
     look = LOOK.format(valid=str(shop.paths["valid"]))
-    source = planted_code("run/corpus.py", ("\n    if config.data.train_text is not None", look))
-    write(entry / "code" / "cs_basics" / "run" / "corpus.py", source)
+    plant_code(entry, "run/corpus.py", "\n    if config.data.train_text is not None", look)
     texts = [f"--{role}-text={path}" for role, path in shop.paths.items()]
     result = script("instructor/verify", entry, *texts, "--leaderboard", tmp_path / "board.md")
     assert result.code == 0, result.out + result.err

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cs_basics.run.tokenizer_folder import to_printable
 from cs_grader.entries import checks, model
 from cs_grader.entries.checks import judge
 from cs_grader.entries.entry import arguments_of
@@ -28,8 +29,6 @@ from cs_grader.entries.overlap import PIECE_BYTES, Overlap, pieces
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.rerun import STAND_IN_BYTES, stand_in
 from cs_grader.entries.run_files import BYTE_OF, MAX_TEXT_BYTES, RunFiles
-
-STORY = b"Once upon a time.<|endoftext|>\n"
 
 # --- leaderboard ---
 
@@ -102,8 +101,8 @@ def test_windows_predict_every_id_but_the_first_once(num_ids, context_length):
 class Model:
     """Logits that depend on the earlier ids of a window; `leak` adds the ids after some places."""
 
-    def __init__(self, leaks=lambda ids: np.zeros(ids.shape, bool), sizes=(7, 8)):
-        self.files = SimpleNamespace(sizes=sizes, lengths=np.ones(sizes[0], np.int64))
+    def __init__(self, leaks):
+        self.files = SimpleNamespace(sizes=(7, 8), lengths=np.ones(7, np.int64))
         self.leaks = leaks
 
     @contextlib.contextmanager
@@ -126,28 +125,24 @@ def leak_of(columns):
 
 
 @pytest.mark.parametrize(
-    ("num_ids", "leaks", "is_seen"),
+    ("num_ids", "leaks"),
     [
-        (803, leak_of([]), False),
-        (5, leak_of([]), False),
-        (2, leak_of([]), False),
-        (803, leak_of([3]), True),
-        (803, leak_of([7]), True),  # The first id of the next row.
-        (7, leak_of([4]), True),
-        (5001, lambda ids: (np.cumsum(ids, -1) % 97 == 5) & leak_of([*range(7)])(ids), True),
+        *((num_ids, None) for num_ids in (803, 5, 2)),
+        (803, leak_of([3])),
+        (803, leak_of([7])),  # The first id of the next row.
+        (7, leak_of([4])),  # In the only window.
+        (5001, lambda ids: (np.cumsum(ids, -1) % 97 == 5) & leak_of([*range(7)])(ids)),
     ],
-    ids=["none", "one window", "two ids", "a column", "the next row", "the last window", "a few"],
 )
-def test_a_model_that_looks_ahead_is_seen(num_ids, leaks, is_seen):
-    model = Model(leaks)
+def test_a_model_that_looks_ahead_is_seen(num_ids, leaks):
+    model = Model(leaks or leak_of([]))
     ids = np.random.default_rng(1).integers(7, size=num_ids).astype(np.int32)
     with model.asked() as ask:
         reading = read(model, b"x" * num_ids, ids, ask, lambda *_: None)
     assert len(reading.places) == len(reading.probes) == min(num_ids - 1, 1000)
     assert reading.places.max() < num_ids - 1
     shift = largest_shift(model, reading)
-    assert (shift > 0.1) == is_seen
-    assert is_seen or shift < 1e-6
+    assert shift > 0.1 if leaks else shift < 1e-6
 
 
 def run_of(folder, vocab_size=300, context_length=32, vocabulary=()):
@@ -192,23 +187,21 @@ def test_the_time_for_answers_is_that_of_all_together(monkeypatch):
         assert time.monotonic() - start < 0.3
 
 
-def finding_of(monkeypatch, error):
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MemoryError("too much"), "MemoryError: too much"),
+        # One line, without commands for a terminal.
+        (RefusedError("code/\x1b[2J\naccepted"), "code/ accepted"),
+    ],
+)
+def test_an_error_of_any_kind_is_the_entry_s_verdict(monkeypatch, error, reason):
     def check(_case):
         raise error
 
     monkeypatch.setattr(checks, "CHECKS", {"future": check})
     (finding,) = judge(None)
-    return finding.verdict, finding.reason
-
-
-def test_an_error_of_any_kind_is_the_entry_s_verdict(monkeypatch):
-    found = finding_of(monkeypatch, MemoryError("too much"))
-    assert found == ("refused", "MemoryError: too much")
-
-
-def test_a_reason_is_one_line_without_commands_for_a_terminal(monkeypatch):
-    found = finding_of(monkeypatch, RefusedError("code/\x1b[2J\naccepted"))
-    assert found == ("refused", "code/ accepted")
+    assert (finding.verdict, finding.reason) == ("refused", reason)
 
 
 def test_logits_are_normalised_by_the_verifier():
@@ -233,28 +226,26 @@ def test_stories_are_the_whole_text_and_the_stand_in_is_its_end():
 
 
 def test_bytes_have_the_names_of_gpt2():
-    from cs_basics.run.tokenizer_folder import to_printable
-
     assert {to_printable(bytes([byte])): byte for byte in range(256)} == BYTE_OF
 
 
-@pytest.mark.parametrize(
-    ("command", "reason"),
-    [
-        ("", "begins with a preset"),
-        ("--lr 1", "begins with a preset"),
-        ("stories --run_dir=/tmp/x", "--run-dir is set by the verifier"),
-        ("stories --train-text x", "--train-text is set by the verifier"),
-        ("stories ; touch x", "';' is neither a flag nor a plain value"),
-        ("stories --lr ../x", "'../x' is neither a flag nor a plain value"),
-        ("stories 'unclosed", "cannot be split"),
-    ],
-)
-def test_a_command_is_a_preset_with_flags(command, reason):
-    with pytest.raises(RefusedError, match=reason):
+COMMANDS = {
+    "": "begins with a preset",
+    "--lr 1": "begins with a preset",
+    "stories --run_dir=/tmp/x": "--run-dir is set by the verifier",
+    "stories --train-text x": "--train-text is set by the verifier",
+    "stories ; touch x": "';' is neither a flag nor a plain value",
+    "stories --lr ../x": "'../x' is neither a flag nor a plain value",
+    "stories 'unclosed": "cannot be split",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_is_a_preset_with_flags(command):
+    with pytest.raises(RefusedError, match=COMMANDS[command]):
         arguments_of(command)
 
 
 def test_an_honest_command_is_split():
-    words = ["stories", "--lr", "3e-3", "--max-minutes=10", "--tie-embeddings", "--norm", "rmsnorm"]
-    assert arguments_of(" ".join(words)) == words
+    command = "stories --lr 3e-3 --max-minutes=10 --tie-embeddings --norm rmsnorm"
+    assert arguments_of(command) == command.split()

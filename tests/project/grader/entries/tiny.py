@@ -49,12 +49,6 @@ class Workshop:
             path.write_bytes(getattr(self.texts, role))
         self.known = {}
 
-    def beside(self, name, texts=None):
-        """Return another workshop, with the same texts or others."""
-        folder = self.folder / name
-        folder.mkdir()
-        return Workshop(folder, self.popen, texts or self.texts)
-
     def make(self, name, recipe=None):
         """Train as a recipe says and hand in what comes out."""
         recipe = recipe or Recipe()
@@ -62,8 +56,7 @@ class Workshop:
         for place, text in recipe.code.items():
             write(entry / "code" / "cs_basics" / place, text)
         self.train(entry / "run", recipe)
-        claimed = rows_of(entry)[-1]["final/bits_per_byte"]
-        self.sign(entry, recipe, claimed)
+        self.sign(entry, recipe, claimed(entry))
         return entry
 
     def train(self, run, recipe, *more, texts=("train", "valid")):
@@ -94,18 +87,18 @@ class Workshop:
             output.seek(0)
             assert code == 0, output.read().decode()
 
-    def sign(self, entry, recipe, claimed):
+    def sign(self, entry, recipe, figure):
         """Write entry.toml."""
         said = {"name": entry.name, "author": "A. Student", "class": "ten-minutes"}
-        said |= {"command": recipe.command, "bits_per_byte": claimed, "seed": recipe.seed}
+        said |= {"command": recipe.command, "bits_per_byte": figure, "seed": recipe.seed}
         lines = [f"{key} = {json.dumps(value)}\n" for key, value in said.items()]
         write(entry / "entry.toml", "".join(lines))
 
-    def examine(self, entry, **terms):
+    def examine(self, entry, minutes=10.0):
         """Return the case of an entry; what equals an earlier case is taken from there."""
         scratch = Path(tempfile.mkdtemp(dir=self.folder))
-        classes = {"ten-minutes": terms.pop("minutes", 10.0)}
-        asked = Terms(repository=ROOT, tier="process", threads=1, classes=classes, **terms)
+        classes = {"ten-minutes": minutes}
+        asked = Terms(repository=ROOT, tier="process", threads=1, classes=classes)
         read = read_entry(entry, scratch / "entry", classes)
         case = Case(read, self.texts, asked, scratch, lambda *_: None)
         self.share(case, self.key_of(read, "run", "code"), SHARED)
@@ -142,17 +135,16 @@ def grammar_texts(folder):
     return Texts(train=read[0], valid=read[1])
 
 
-def rows_of(entry):
-    """Return the rows of metrics of an entry that have the final result."""
+def claimed(entry):
+    """Return the figure that the run of an entry ended with."""
     lines = (entry / "run" / "metrics.jsonl").read_text().splitlines()
-    return [row for row in map(json.loads, lines) if "final/bits_per_byte" in row]
+    figures = [json.loads(line).get("final/bits_per_byte") for line in lines]
+    return [*filter(None, figures)][-1]
 
 
 def copied(entry, name):
     """Copy an entry, to plant something in it."""
-    copy = entry.parent / name
-    shutil.copytree(entry, copy)
-    return copy
+    return shutil.copytree(entry, entry.with_name(name))
 
 
 def write(path, text):

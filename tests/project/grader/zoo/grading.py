@@ -1,19 +1,17 @@
 """Grades animals with scripts/instructor/grade.py and says what is not as it should be."""
 
-import functools
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build, define_softmax
+from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build
 
 SECRET = "the secret of the whole zoo"
 # A wall is needed: these would kill and read what they can.
@@ -46,29 +44,23 @@ def hand_in(animals: Sequence[Animal], folder: Path) -> None:
             shutil.rmtree(made)
 
 
-def grade(submissions: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run scripts/instructor/grade.py over a folder of submissions."""
-    return subprocess.run(
-        command(submissions, out, *options),
+def graded(animals: Sequence[Animal], submissions: Path, out: Path):
+    """Grade animals that are handed in; return the finished command and the results by title.
+
+    It needs a wall, and draws the same hidden inputs always.
+    """
+    only = [word for problem in PROBLEMS for word in ("--only", problem)]
+    fixed = ["--exam-seed", SECRET, "--require-isolation", LEAST_ISOLATION]
+    more = ["--jobs", os.environ.get("ZOO_JOBS", "2")]
+    script = ROOT / "scripts" / "instructor" / "grade.py"
+    finished = subprocess.run(
+        [sys.executable, script, submissions, "--out", out, *only, *fixed, *more],
         capture_output=True,
         text=True,
         env=os.environ | {"ZOO_SECRET": "1", "OMP_NUM_THREADS": "1"},
         check=False,
     )
-
-
-def graded(animals: Sequence[Animal], submissions: Path, out: Path):
-    """Grade animals that are handed in; return the finished command and the results by title."""
-    finished = grade(submissions, out, "--jobs", os.environ.get("ZOO_JOBS", "2"))
     return finished, results(animals, out)
-
-
-def command(submissions: Path, out: Path, *options: str) -> list[str]:
-    """The command that grades these; it needs a wall, and draws the same hidden inputs always."""
-    only = [word for problem in PROBLEMS for word in ("--only", problem)]
-    fixed = ["--exam-seed", SECRET, "--require-isolation", LEAST_ISOLATION]
-    script = str(ROOT / "scripts" / "instructor" / "grade.py")
-    return [sys.executable, script, str(submissions), "--out", str(out), *only, *fixed, *options]
 
 
 def results(animals: Sequence[Animal], out: Path) -> dict[str, Graded]:
@@ -140,46 +132,3 @@ def word_complaints(expected: Expected, result: dict[str, Any]) -> Iterator[str]
             yield f"no finding has {pattern!r}; there are {findings[:6]}"
     if findings and not expected.policy and not expected.any_policy:
         yield f"the policy has {findings[:6]}, where there is nothing to find"
-
-
-@functools.cache
-def public_inputs() -> tuple[int, ...]:
-    """Checksums of every input of run_softmax that the public examination draws."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder, seen = Path(scratch) / "recorder", Path(scratch) / "seen"
-        recorder = Animal(18, "recorder", record(seen), Expected())
-        build(recorder, folder)
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(ROOT / "tests")),
-                *(f"--submission={folder}", "--problem=softmax"),
-            ],
-            cwd=ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            check=False,
-        )
-        return tuple(sorted({int(line) for line in seen.read_text().split()}))
-
-
-def record(seen: Path):
-    def change(folder):
-        define_softmax(
-            folder,
-            f"with open({str(seen)!r}, 'a') as file:\n"
-            "    print(form(in_features, dim), file=file)\nreturn softmax(in_features, dim)",
-            FORM,
-        )
-
-    return change
-
-
-# What a table of known inputs is looked up by.
-FORM = """
-import zlib
-
-
-def form(x, dim):
-    values = x.detach().double().contiguous().numpy().tobytes()
-    return zlib.crc32(values + str((tuple(x.shape), dim)).encode())
-"""

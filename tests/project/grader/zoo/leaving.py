@@ -1,4 +1,7 @@
-"""Submissions that leave, hang, crash or fill the machine."""
+"""Submissions that leave, hang, crash or fill the machine.
+
+How each single call can end is asked of a sandbox (hostile.py); here, what it costs whole.
+"""
 
 import os
 import time
@@ -21,22 +24,8 @@ def exits_during_import(folder):
     path.write_text("import os\n\nos._exit(0)\n" + path.read_text())
 
 
-for how, message in (
-    ("import os\nos._exit(0)", "exited with status 0"),
-    ("import sys\nsys.exit(0)", "sys.exit|exited"),
-    ("raise SystemExit", "sys.exit|exited"),
-):
-    softmax_does(
-        2,
-        f"ends by {how.splitlines()[-1].split('(')[0]}",
-        how,
-        lost=("softmax",),
-        message=message,
-    )
+softmax_does(2, "ends", "import os\nos._exit(0)", lost=("softmax",), message="exited with status 0")
 
-softmax_does(
-    3, "loops", f"{ONCE}\n    while True:\n        pass\n{RIGHT}", **ONE_ITEM, message="s of CPU"
-)
 softmax_does(
     4,
     "loops and catches everything",
@@ -67,20 +56,12 @@ softmax_does(
 )
 softmax_does(
     6,
-    "sleeps",
-    f"{ONCE}\n    import time\n    time.sleep(1e9)\n{RIGHT}",
-    **ONE_ITEM,
-    message="no answer",
-)
-softmax_does(
-    6,
     "deadlocks",
     f"{ONCE}\n    import threading\n    lock = threading.Lock()\n    lock.acquire()\n"
     f"    lock.acquire()\n{RIGHT}",
     **ONE_ITEM,
     message="no answer",
 )
-softmax_does(6, "asks for input", f"input()\n{RIGHT}", lost=("softmax",), message="EOF")
 # Ten generations and not without end: should the wall not hold, the machine survives.
 softmax_does(
     7,
@@ -103,13 +84,6 @@ softmax_does(
     message="over [0-9.]+ GB",
 )
 softmax_does(
-    8,
-    "asks for 50 GB in lists",
-    f"{ONCE}\n    held = []\n    while True:\n        held.append(bytearray(2**24))\n{RIGHT}",
-    **ONE_ITEM,
-    message="over [0-9.]+ GB",
-)
-softmax_does(
     9,
     "leaks with every call",
     f"HELD.append(torch.ones(50_000_000))\n{RIGHT}",
@@ -122,13 +96,6 @@ softmax_does(
     **ONE_ITEM,
     message="crashed with SIGSEGV",
     policy=("needs review ctypes",),
-)
-softmax_does(
-    10,
-    "aborts",
-    f"{ONCE}\n    import os\n    os.abort()\n{RIGHT}",
-    **ONE_ITEM,
-    message="crashed with SIGABRT",
 )
 softmax_does(
     10,
@@ -185,49 +152,9 @@ import os, sys
     policy=("needs review os.execv",),
     check=nothing_is_left,
 )
-for target in ("0", "-1", "os.getppid()"):
-    softmax_does(
-        24,
-        f"kills {target.strip('()')}",
-        # It must not run as whoever grades: -1 is every process of that user.
-        f"import os, signal\nassert os.getuid() != {os.getuid()}\n"
-        f"{ONCE}\n    os.kill({target}, signal.SIGKILL)\n{RIGHT}",
-        **ONE_ITEM,
-    )
-softmax_does(
-    4,
-    "stops the server of the sandbox",
-    "import os, signal, time\nabove = open(f'/proc/{os.getppid()}/stat').read().rpartition(')')\n"
-    "os.kill(int(above[2].split()[1]), signal.SIGSTOP)\ntime.sleep(1e6)",
-    lost=("softmax",),
-    message="waited for 12 s without computing anything",
-    seconds=120,
-)
-softmax_does(
-    8,
-    "hoards memory without a name",
-    "import os\nfor _ in range(14):\n    HOARD.append(os.memfd_create('hoard'))\n"
-    f"    os.write(HOARD[-1], bytes(200 * 2**20))\n{RIGHT}",
-    at_import="HOARD = []",
-    lost=("softmax",),
-    message="PermissionError",
-)
 softmax_does(
     9,
     "leaves a large temporary file at each call",
     "import tempfile\nwith tempfile.NamedTemporaryFile(delete=False) as file:\n"
     f"    file.write(bytes(40 * 2**20))\n{RIGHT}",
-)
-softmax_does(
-    23,
-    "starts a thread at import",
-    RIGHT,
-    at_import="import threading, time\n"
-    "threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()",
-)
-softmax_does(
-    23,
-    "computes with threads at import",
-    RIGHT,
-    at_import="torch.set_num_threads(2)\ntorch.randn(700, 700) @ torch.randn(700, 700)",
 )

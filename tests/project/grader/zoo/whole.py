@@ -4,19 +4,14 @@ Not among the tests of `make test`, where a fifth of the rows has to do: it take
 hour.
 """
 
-import os
-import signal
-import subprocess
-import time
-
 import pytest
 import table
 import trivial
 from test_policy_variants import TITLES, check_variants
 
 from cs_grader.trusted.examination import rubric_of
-from zoo.animal import Animal, Expected, load
-from zoo.grading import command, complaints, grade, graded, hand_in
+from zoo.animal import load
+from zoo.grading import complaints, graded, hand_in
 
 ANIMALS = load()
 pytestmark = pytest.mark.needs("bwrap")
@@ -47,28 +42,6 @@ def test_animal_is_graded_rightly_and_the_same_again(twice, which):
 def test_every_animal_gets_a_verdict(twice):
     for finished, _ in twice:
         assert finished.returncode == 0, finished.stderr
-
-
-def test_grader_that_is_killed_goes_on_to_the_same_gradebook(tmp_path):
-    """Row 50."""
-    right = [Animal(50, f"right {number}", lambda _: None, Expected()) for number in range(3)]
-    hand_in(right, tmp_path / "in")
-    assert grade(tmp_path / "in", tmp_path / "whole").returncode == 0
-    killed = tmp_path / "killed"
-    process = subprocess.Popen(
-        command(tmp_path / "in", killed),
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while process.poll() is None and not list(killed.glob("*/result.json")):
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert len(list(killed.glob("*/result.json"))) < 3, "it was not killed midway"
-    assert grade(tmp_path / "in", killed, "--resume").returncode == 0
-    first, resumed = (tmp_path / "whole" / "gradebook.csv", killed / "gradebook.csv")
-    assert first.read_text() == resumed.read_text()
 
 
 def test_trivial_answers_to_all_problems_earn_nothing(tmp_path):

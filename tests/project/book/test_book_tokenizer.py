@@ -1,0 +1,60 @@
+"""The tokenizer: any text there and back, by the ids of the definition, and what it refuses."""
+
+import pytest
+from awkward import EOT, OPEN, texts_of, train_on_text
+from hypothesis import given
+from oracles import text as oracles
+
+from cs_basics.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    return Tokenizer(*train_on_text(tmp_path_factory.mktemp("text")), OPEN)
+
+
+@given(texts_of())
+def test_ids_are_those_of_applying_each_merge_in_turn_and_decode_to_the_text(tokenizer, text):
+    given = {"vocab": tokenizer.vocab, "merges": tokenizer.merges, "special_tokens": OPEN}
+    ids = tokenizer.encode(text)
+    assert ids == oracles.encode(text, given)
+    assert tokenizer.decode(ids) == text
+    ids.append(0)  # The caller's own list.
+    assert tokenizer.encode(text) == ids[:-1]
+
+
+def test_surrogates_are_the_bytes_that_they_stand_for_or_refused(tokenizer):
+    assert tokenizer.encode("\udcff\udcc3") == [0xFF, 0xC3]
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        tokenizer.encode("a\ud83d")
+
+
+def test_of_repeated_merges_the_first_counts_and_of_equal_tokens_the_lowest_id():
+    vocab = {0: b"a", 1: b"b", 2: b"c", 3: b"ab", 4: b"bc", 5: b"a"}
+    merges = [(b"a", b"b"), (b"b", b"c"), (b"a", b"b")]
+    tokenizer = Tokenizer(vocab, merges, ["<new>"])
+    assert tokenizer.encode("abc a".replace(" ", "<new>")) == [3, 2, 6, 0]
+    assert tokenizer.decode([0, 5, 6]) == "aa<new>"
+    assert (len(vocab), tokenizer.vocab_size) == (6, 7)
+
+
+def test_unfit_vocabularies_are_refused():
+    vocab = {0: b"a", 1: b"b"}
+    with pytest.raises(ValueError, match="needs b'ab'"):
+        Tokenizer(vocab, [(b"a", b"b")])
+    with pytest.raises(ValueError, match="needs b'c'"):
+        Tokenizer(vocab, [(b"a", b"c")])
+    with pytest.raises(ValueError, match="negative token id -1"):
+        Tokenizer({-1: b"a"}, [])
+    with pytest.raises(TypeError, match=r"int to bytes|Mapping"):
+        Tokenizer({"a": 0}, [])
+    with pytest.raises(ValueError, match="more than once"):
+        Tokenizer(vocab, [], [EOT, EOT])
+    with pytest.raises(ValueError, match="no token for byte b'c'"):
+        Tokenizer(vocab, []).encode("abc")
+
+
+@pytest.mark.parametrize("token_id", [-1, 10_000])
+def test_unknown_ids_are_refused(tokenizer, token_id):
+    with pytest.raises(ValueError, match=f"token id {token_id} is not in the vocabulary"):
+        tokenizer.decode([token_id])
