@@ -69,7 +69,7 @@ NOT_PLAIN = (
 )
 
 
-@pytest.mark.parametrize("value", NOT_PLAIN, ids=repr)
+@pytest.mark.parametrize("value", NOT_PLAIN)
 def test_what_is_not_plain_is_not_sent(value):
     with pytest.raises(TypeError, match="not plain data"):
         encode([value])
