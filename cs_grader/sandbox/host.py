@@ -305,6 +305,8 @@ def last_words() -> Generator[None]:
     """End a forked process here, whatever happens: it must not go on in its parent's place."""
     try:
         yield
+    except BrokenPipeError:
+        EXIT(0)  # The server is at its end: nobody asks any more.
     except BaseException as error:
         with contextlib.suppress(BaseException):
             sys.stderr.write(f"{type(error).__name__}: {error}\n")

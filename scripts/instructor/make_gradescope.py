@@ -80,6 +80,8 @@ def main(
     unknown = [problem for problem in only if problem not in problems]
     if unknown:
         raise ValueError(f"--only {' '.join(unknown)}: the problems are {', '.join(problems)}")
+    if packages is not None and not packages.is_file():
+        raise ValueError(f"--packages {packages} is not a file")
     check_can_write(out)
     requirements = _requirements(packages)
     shlex.split(pip_options)

@@ -123,7 +123,7 @@ def test_a_bad_option_is_one_line_and_no_zip(script, tmp_path, monkeypatch, opti
     (tmp_path / "afile").touch()
     finished = script("instructor/make_gradescope", "--out", "a.zip", *options.split())
     assert (finished.code, len(finished.err.splitlines())) == (2, 1)
-    said = {"--packages nowhere.txt": "nowhere.txt", "--out afile/x/y.zip": "afile"}
+    said = {"--packages nowhere.txt": "nowhere.txt is not a file", "--out afile/x/y.zip": "afile"}
     assert said.get(options, options) in finished.err
     assert [path.name for path in tmp_path.iterdir()] == ["afile"]
 
