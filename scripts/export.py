@@ -21,7 +21,7 @@ WITH_TRANSFORMERS = """load it with transformers (pip install transformers):
 WITH_LLAMA_CPP = """open it with llama.cpp, here from Python (make llama_cpp):
 
     from llama_cpp import Llama
-    write = Llama("{out}", verbose=False)
+    write = Llama("{out}", n_ctx=0, verbose=False)
     print(write("<|endoftext|>\\nOnce upon a time", max_tokens=200)["choices"][0]["text"])"""
 
 

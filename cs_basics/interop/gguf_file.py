@@ -4,8 +4,10 @@ Weights and settings are those of a Llama folder (llama.py) under other names. O
 rotated rows differs: llama.cpp turns the pairs of its architecture llama as the book does, and
 those of qwen3 as such a folder does.
 
-llama.cpp's pre-tokenizer "gpt-2" is GPT-2's pattern, as ours is. It knows letters and numbers by
-tables of its own, of an older Unicode.
+llama.cpp's pre-tokenizer "gpt-2" is GPT-2's pattern, as ours is, and gives our ids. Letters and
+numbers that are newer than Unicode 15.1 are the exception: llama-cpp-python 0.3.36, which we tested
+with, does not know them. Its function llama_detokenize closes up spaces before punctuation, as for
+GPT-2 itself; tokens one by one, as programs write them, give back every byte.
 """
 
 from pathlib import Path
