@@ -18,7 +18,7 @@ WITH_TRANSFORMERS = """load it with transformers (pip install transformers):
     from transformers import pipeline
     write = pipeline("text-generation", model="{out}")
     print(write("Once upon a time")[0]["generated_text"])"""
-WITH_LLAMA_CPP = """open it with llama.cpp, here from Python (make llama_cpp):
+WITH_LLAMA_CPP = """open it with llama.cpp, here from Python (pip install llama-cpp-python):
 
     from llama_cpp import Llama
     write = Llama("{out}", n_ctx=0, verbose=False)
@@ -51,7 +51,7 @@ def main(
         try:
             from cs_basics.interop.gguf_file import export_gguf
         except ModuleNotFoundError as error:
-            raise ValueError(f"{error.name} is not installed: pip install -e '.[gguf]'") from None
+            raise ValueError(f"{error.name} is not installed: pip install gguf") from None
         num_parameters, how = (
             export_gguf(RunFolder(run_dir), out, checkpoint, dtype),
             WITH_LLAMA_CPP,
