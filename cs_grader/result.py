@@ -38,7 +38,8 @@ class Problem:
 class Fingerprint:
     """What identifies a wrong answer: submissions that agree on it have answered alike.
 
-    Taken by the examination (tests/fingerprint.py), which compared the answer with the right one.
+    Taken by the examination (tests/exam/fingerprint.py), which compared the answer with the right
+    one.
     """
 
     form: str

@@ -9,4 +9,4 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-sys.path += [str(ROOT / folder) for folder in ("scripts", "tests", "tests/project")]
+sys.path += [str(ROOT / folder) for folder in ("scripts", "tests/exam", "tests/project")]

@@ -29,7 +29,7 @@ from cs_basics.run.progress import OnProgress
 TERMINAL_INTERVAL_S = 0.1
 FILE_INTERVAL_S = 10.0
 ROOT = Path(__file__).parents[1]
-IS_EDITION = (ROOT / "tests" / "stored.py").is_file()
+IS_EDITION = (ROOT / "tests" / "exam/stored.py").is_file()
 """Whether this is a student edition, which has stored answers."""
 GIVEN = tuple(f"cs_basics/{folder}" for folder in ("interop", "run", "stories", "study"))
 """Folders of the edition's cs_basics that are not the student's."""

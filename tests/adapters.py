@@ -2,6 +2,7 @@
 
 Point these 21 functions at your own code. One that is not written yet raises NotImplementedError
 and is reported as "not started"; everything else about your code, names included, is up to you.
+If your edition has a folder docs/contract, its pages go before what is said here.
 """
 
 from collections.abc import Iterable, Iterator

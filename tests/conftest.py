@@ -1,4 +1,16 @@
-"""The examination's fixtures and options: where a probe runs, and what becomes of its answers."""
+"""The examination's fixtures: where a probe runs, and what becomes of its answers.
+
+Each problem of rubric.toml has one file, test_PROBLEM.py. What these files import lies in exam/,
+which is on the import path (pyproject.toml):
+
+    probes/, oracles/, mistakes/    what is done, what is right, what known mistakes answer
+    adapter.py, alike.py            what an adapter is asked; what many adapters are asked alike
+    cases.py, texts.py, fresh.py, difficulties.py, initialisation.py    what it is asked with
+    compare.py, trials.py, fingerprint.py    whether an answer is right, and if not, why
+    asked.py, failure.py, lacking.py, debugger.py    what a failure shows
+    points.py, report.py, record.py, progress.py, page.py    what becomes of it in the end
+    options.py, submission.py, guard.py    the command line, the adapters, the limits
+"""
 
 import random
 import time
@@ -37,15 +49,6 @@ ASKED = pytest.StashKey[dict[str, Any]]()
 """The inputs of the last question."""
 SPENT = pytest.StashKey[dict[str | None, float]]()
 """CPU seconds that the questions of each problem have taken."""
-ASKED_OF_MANY = (
-    "test_devices",
-    "test_initialisation",
-    "test_long_sequences",
-    "test_norm_eps",
-    "test_other_dtypes",
-    "test_repeated_calls",
-)
-
 LEFT_BEHIND = (
     "ResourceWarning",
     "pytest.PytestUnraisableExceptionWarning",
@@ -75,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.verbose = -1  # A dot for each item, and no line for each file.
     if not hasattr(config, "workerinput"):
         # Progress is kept where the work goes on: in a student edition.
-        is_kept = (TESTS / "stored.py").is_file() and not submission
+        is_kept = (TESTS / "exam/stored.py").is_file() and not submission
         kept = TESTS.parent / ".progress.json" if is_kept else None
         config.pluginmanager.register(Record(*files.values(), kept))
 
@@ -100,31 +103,36 @@ def is_examination(config: pytest.Config) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == TESTS:
+            item.add_marker(pytest.mark.problem(problem_in(item)))
     only = config.getoption("--problem")
     if only:
         others = [item for item in items if problem_of(item) not in only]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if problem_of(item) in only]
     items.sort(key=place_of)
-    for item in items:
-        if item.path.parent != TESTS:
-            continue
-        if problem_of(item) not in report.RUBRIC:
-            msg = f"{item.nodeid}: no problem {problem_of(item)!r} in {report.RUBRIC_FILE.name}"
-            raise pytest.UsageError(msg)
 
 
-def place_of(item: pytest.Item) -> tuple[bool, int, bool]:
+def problem_in(item: pytest.Item) -> str:
+    """Name the problem that a file examines: test_rmsnorm.py examines rmsnorm."""
+    problem = item.path.stem.removeprefix("test_")
+    if problem not in report.RUBRIC:
+        msg = f"{item.nodeid}: no problem {problem!r} in {report.RUBRIC_FILE.name}"
+        raise pytest.UsageError(msg)
+    return problem
+
+
+def place_of(item: pytest.Item) -> tuple[bool, int]:
     """Where an item stands in the order of the run.
 
     Long items come first, so that a process that runs out of work takes short ones from another.
-    Then problems follow the rubric's order. In each, the items that are asked of many problems come
-    last: the first failure should be the one that says most.
+    Then problems follow the rubric's order.
     """
     problems = list(report.RUBRIC)
     problem = problem_of(item)
     order = problems.index(problem) if problem in problems else len(problems)
-    return item.get_closest_marker("slow") is None, order, item.path.stem in ASKED_OF_MANY
+    return item.get_closest_marker("slow") is None, order
 
 
 def problem_of(item: pytest.Item) -> str | None:

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from compare import expect, expect_close, noting
 from mistakes import training as mistakes
+from oracles import CHOSEN
 from oracles import training as oracles
+from probes.devices import step_elsewhere
 from probes.training import closure_step, optimize, takes_float64
 from trials import ask, once, possible
-
-pytestmark = pytest.mark.problem("adamw")
 
 # Decay before or after the update and either placement of eps stay below 1e-5 with these.
 OPTIONS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.3}
 TOLERANCE = 1e-5
+SHOWN = {"lr": 0.03} if "decay_last" in CHOSEN else {}
+"""What shows the order of decay and update, where a contract asks for one."""
 HARDLY_ANY = 1e-7
 """A decay that does not show: of 0 another item asks."""
 
@@ -74,7 +76,7 @@ def trials(observe):
 
     for label, given in [
         question("one step", [(4,), (2, 3)], 1, {}),
-        question("six steps", [(4,), (2, 3)], 6, {}),
+        question("six steps", [(4,), (2, 3)], 6, SHOWN),
         question(
             "betas (0.8, 0.95)",
             [(6,)],
@@ -225,7 +227,7 @@ def restarts(groups, options, gradients, restart_after):
 def test_adamw_follows_the_algorithm(observe, rng, betas):
     # A model has many parameters: what is right for a single one only is not the algorithm.
     parameters, gradients = draw(rng, [(3, 4), (5,)], steps=6)
-    examine(observe, [{"params": parameters}], {**OPTIONS, "betas": betas}, gradients)
+    examine(observe, [{"params": parameters}], {**OPTIONS, **SHOWN, "betas": betas}, gradients)
 
 
 @pytest.mark.parametrize("option", [{"betas": (0.0, 0.9)}, {"weight_decay": 0.0}], ids=str)
@@ -242,7 +244,7 @@ def test_adamw_takes_an_option_of_zero(observe, rng, option):
 @pytest.mark.parametrize("weight_decay", [0.01, 1.0])
 def test_adamw_decays_weights_apart_from_the_gradient(observe, rng, weight_decay):
     parameters, gradients = draw(rng, [(5,), (2, 2)], steps=4)
-    options = {**OPTIONS, "lr": 5e-4, "weight_decay": weight_decay}
+    options = {**OPTIONS, "lr": 5e-4, **SHOWN, "weight_decay": weight_decay}
     examine(observe, [{"params": parameters}], options, gradients)
 
 
@@ -422,3 +424,14 @@ def test_adamw_forgets_large_gradients(observe, rng):
     gradients = [[far_from_zero(g * 0.3**step)] for step, (g,) in enumerate(gradients)]
     options = {**OPTIONS, "lr": 0.02, "betas": (0.5, 0.8), "weight_decay": HARDLY_ANY}
     examine(observe, [{"params": parameters}], options, gradients)
+
+
+def test_adamw_keeps_its_state_on_the_device_of_the_parameter(observe):
+    options = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.1}
+    complaint = observe(step_elsewhere, options=options)
+    expect(
+        complaint == "",
+        f"AdamW: its parameter is on another device, and something is not ({complaint})\n"
+        "  torch.zeros(p.shape) is made on the CPU: use torch.zeros_like(p).",
+        "something-stays-behind",
+    )

@@ -7,8 +7,6 @@ from oracles import training as oracles
 from oracles.model import rounded
 from probes.training import OTHER_DECAY, checkpoint, checkpoint_of_frozen
 
-pytestmark = pytest.mark.problem("checkpointing")
-
 RATES = FIRST_LR, LATER_LR = 1e-2, 3e-2
 PARTS = ("weight", "bias", "buffer")
 
@@ -72,7 +70,8 @@ def expected_after(parameters, gradients, steps, save_after=5):
     """PyTorch's AdamW with its defaults, the rate being raised at the save."""
     options = {"lr": FIRST_LR, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
     rates = [FIRST_LR if step < save_after else LATER_LR for step in range(steps)]
-    trail = oracles.adamw([{"params": parameters}], options, gradients[:steps], rates)
+    groups = [{"params": parameters}]
+    trail = oracles.adamw(groups, options, gradients[:steps], rates, is_decay_last=False)
     return [*trail[-1], np.array([float(steps)])]
 
 
@@ -136,7 +135,8 @@ def test_resuming_equals_never_having_stopped(observe, rng):
 def expected_after_cold_restart(parameters, gradients, save_after, lr=FIRST_LR, weight_decay=0.01):
     *middle, _ = expected_after(parameters, gradients, save_after)
     options = {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": weight_decay}
-    trail = oracles.adamw([{"params": middle}], options, gradients[save_after:])
+    groups = [{"params": middle}]
+    trail = oracles.adamw(groups, options, gradients[save_after:], is_decay_last=False)
     return [*trail[-1], np.array([float(len(gradients))])]
 
 

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from adapter import Adapter
+from alike import as_number, same_each_time
+from cases import normal
 from compare import (
     AT_LEAST_FLOAT32,
     expect_close,
@@ -17,8 +20,6 @@ from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward, forward_if_supported
 from trials import ask, once
-
-pytestmark = pytest.mark.problem("cross_entropy")
 
 
 @once
@@ -52,19 +53,12 @@ def trials(observe):
         )
 
 
-def normal(rng, *shape):
-    return (2 * rng.standard_normal(shape)).astype(np.float32)
+def logits_of(rng, *shape):
+    return 2 * normal(rng, *shape)
 
 
 def some_targets(rng, *shape):
     return rng.integers(1, 4, shape)  # The first and the last class have an item of their own.
-
-
-def as_number(output):
-    """The loss as a tensor without axes; which shape it has is examined by itself."""
-    values = output["values"]
-    is_number = values is not None and values.size == 1
-    return output | {"values": values.reshape(())} if is_number else output
 
 
 def flat(logits, targets):
@@ -102,14 +96,14 @@ def examine(observe, logits, targets, **options):
 
 def test_cross_entropy_is_the_mean_over_all_positions(observe, rng):
     for shape in [(2, 3), (4, 2)]:
-        examine(observe, normal(rng, *shape, 5), some_targets(rng, *shape))
+        examine(observe, logits_of(rng, *shape, 5), some_targets(rng, *shape))
 
 
 @pytest.mark.parametrize("leading", [(), (6,), (3, 4), (2, 3, 2)], ids=str)
 def test_cross_entropy_takes_any_number_of_axes(observe, rng, leading):
-    logits, targets = normal(rng, 2, 3, 5), some_targets(rng, 2, 3)
+    logits, targets = logits_of(rng, 2, 3, 5), some_targets(rng, 2, 3)
     examine(observe, logits, targets)
-    logits, targets = normal(rng, *leading, 5), np.asarray(some_targets(rng, *leading))
+    logits, targets = logits_of(rng, *leading, 5), np.asarray(some_targets(rng, *leading))
     with noting("with another number of leading axes; there may be any, also none"):
         ask_exactly(
             observe,
@@ -121,13 +115,13 @@ def test_cross_entropy_takes_any_number_of_axes(observe, rng, leading):
 
 
 def test_cross_entropy_returns_a_number_without_axes(observe, rng):
-    case = examine(observe, normal(rng, 2, 3, 5), some_targets(rng, 2, 3))
+    case = examine(observe, logits_of(rng, 2, 3, 5), some_targets(rng, 2, 3))
     seen = observe(forward, function="run_cross_entropy", arguments=case)["output"]
     expect_tensor(seen, (), "run_cross_entropy", AT_LEAST_FLOAT32)
 
 
 def test_cross_entropy_reaches_the_first_and_the_last_class(observe, rng):
-    examine(observe, normal(rng, 2, 2, 5), [[0, 4], [4, 0]])
+    examine(observe, logits_of(rng, 2, 2, 5), [[0, 4], [4, 0]])
 
 
 @pytest.mark.parametrize("offset", [-1e4, 200.0, 1e4])
@@ -137,7 +131,7 @@ def test_cross_entropy_does_not_overflow(observe, rng, offset):
 
 
 def test_cross_entropy_is_finite_for_a_target_that_is_all_but_impossible(observe, rng):
-    logits = normal(rng, 2, 3, 5)
+    logits = logits_of(rng, 2, 3, 5)
     logits[..., 2] += 500
     examine(observe, logits, [[1, 1, 3]] * 2)
 
@@ -164,7 +158,7 @@ def test_cross_entropy_takes_extreme_logits(observe, row, target):
 
 
 def test_cross_entropy_takes_inputs_that_are_not_contiguous(observe, rng):
-    logits, targets = normal(rng, 2, 3, 5), some_targets(rng, 2, 3)
+    logits, targets = logits_of(rng, 2, 3, 5), some_targets(rng, 2, 3)
     expected = oracles.cross_entropy(logits, targets)
     case = examine(observe, logits, targets)
     with noting(CONTIGUOUS):
@@ -175,7 +169,7 @@ def test_cross_entropy_takes_inputs_that_are_not_contiguous(observe, rng):
     ("dtype", "tolerance"), [("float64", 1e-6), ("bfloat16", 2e-2), ("float16", 3e-3)]
 )
 def test_cross_entropy_takes_other_dtypes(observe, rng, dtype, tolerance):
-    logits = oracles.rounded(normal(rng, 2, 3, 6), dtype)
+    logits = oracles.rounded(logits_of(rng, 2, 3, 6), dtype)
     examine(
         observe,
         logits,
@@ -222,15 +216,27 @@ def examine_gradient(observe, logits, targets, tolerance=1e-5):
 
 @pytest.mark.parametrize("offset", [0.0, 300.0])
 def test_cross_entropy_has_the_right_gradient(observe, rng, offset):
-    logits = normal(rng, 2, 3, 5) + np.float32(offset)
+    logits = logits_of(rng, 2, 3, 5) + np.float32(offset)
     # A float32 of 300 is exact to 2e-5, and a gradient may be an exponential of it.
     tolerance = 1e-4 if offset else 1e-5
     examine_gradient(observe, logits, some_targets(rng, 2, 3), tolerance)
 
 
 def test_cross_entropy_has_the_right_gradient_at_ties_for_the_maximum(observe, rng):
-    logits, targets = normal(rng, 2, 3, 5), some_targets(rng, 2, 3)
+    logits, targets = logits_of(rng, 2, 3, 5), some_targets(rng, 2, 3)
     examine_gradient(observe, logits, targets)
     logits[..., [0, 2]] = np.float32(6)
     with noting("where no two logits share the maximum; here two do"):
         examine_gradient(observe, logits, targets)
+
+
+CROSS_ENTROPY = Adapter(
+    "run_cross_entropy",
+    lambda rng: {"inputs": logits_of(rng, 2, 3, 5), "targets": some_targets(rng, 2, 3)},
+    lambda case: oracles.cross_entropy(*case.values()),
+)
+
+
+test_output_is_the_same_each_time = same_each_time(
+    CROSS_ENTROPY, lambda case, expected: [flat(*case.values()), expected]
+)

@@ -11,8 +11,6 @@ from probes.training import (
     refused_batch,
 )
 
-pytestmark = pytest.mark.problem("data_loading")
-
 NAME = "run_get_batch"
 
 

@@ -8,8 +8,6 @@ from oracles import training as oracles
 from probes.training import clip, takes_float64
 from trials import ask, once
 
-pytestmark = pytest.mark.problem("gradient_clipping")
-
 NAME = "run_gradient_clipping"
 
 

@@ -2,21 +2,21 @@
 
 import numpy as np
 import pytest
+from adapter import Adapter
+from alike import follows_its_device, same_each_time
+from cases import gain
 from compare import (
+    expect,
     expect_close,
     expect_gradients,
     expect_learned,
-    expect_unchanged,
-    noting,
     report,
 )
-from difficulties import CONTIGUOUS, NOT_EMPTY, TWO_AXES
+from difficulties import NOT_EMPTY, TWO_AXES
+from initialisation import fresh_weights, in_model, is_left_open
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward, forward_if_supported
-from trials import ask, once
-
-pytestmark = pytest.mark.problem("rmsnorm")
 
 
 def rmsnorm_case(rng, leading=(2, 3), d_model=8, eps=1e-5, scale=10.0, shift=0.5):
@@ -25,15 +25,13 @@ def rmsnorm_case(rng, leading=(2, 3), d_model=8, eps=1e-5, scale=10.0, shift=0.5
     return {
         "d_model": d_model,
         "eps": eps,
-        "weights": rng.uniform(0.5, 2.0, d_model).astype(np.float32),
+        "weights": gain(rng, d_model),
         "in_features": (scale * x).astype(np.float32),
     }
 
 
-@once
-def trials(observe):
-    rng = np.random.default_rng(0)
-    for label, case in {
+def cases(rng):
+    return {
         "one vector": rmsnorm_case(rng, (), scale=1.0),
         "a batch of 4": rmsnorm_case(rng, (4,), scale=1.0),
         "as many rows as coordinates": rmsnorm_case(rng, (8,), scale=1.0),
@@ -43,83 +41,63 @@ def trials(observe):
         "eps=1e-5, mean square 1e-5": rmsnorm_case(rng, (3,), eps=1e-5, scale=3e-3),
         "eps=1e-7, mean square 1e-7": rmsnorm_case(rng, (3,), eps=1e-7, scale=3e-4),
         "large inputs": rmsnorm_case(rng, (3,), scale=1e3),
-    }.items():
-        arguments = case["in_features"], case["weights"], case["eps"]
-        yield ask(
-            observe,
-            label,
-            oracles.rmsnorm(*arguments),
-            mistakes.rms_norm(*arguments),
-            probe=forward,
-            function="run_rmsnorm",
-            arguments=case,
-        )
+    }
 
 
-def examine(observe, case, strided=(), **options):
-    arguments = case["in_features"], case["weights"], case["eps"]
-    seen = observe(forward, function="run_rmsnorm", arguments=case, strided=strided)
-    expect_close(
-        seen["output"],
-        oracles.rmsnorm(*arguments),
-        "run_rmsnorm",
-        mistakes=lambda: mistakes.rms_norm(*arguments),
-        trials=lambda: trials(observe),
-        **options,
-    )
-    expect_unchanged(seen["changed"], "run_rmsnorm")
+RMSNORM = Adapter(
+    "run_rmsnorm",
+    rmsnorm_case,
+    lambda case: oracles.rmsnorm(case["in_features"], case["weights"], case["eps"]),
+    lambda case: mistakes.rms_norm(case["in_features"], case["weights"], case["eps"]),
+    cases,
+)
 
 
 @pytest.mark.parametrize("leading", [(2, 3), (4, 5), (8, 8)], ids=str)
 def test_rmsnorm_divides_by_the_root_mean_square(observe, rng, leading):
-    examine(observe, rmsnorm_case(rng, leading))
+    RMSNORM.examine(observe, rmsnorm_case(rng, leading))
 
 
 @pytest.mark.parametrize("leading", [(), (4,), (2, 4, 3, 2)], ids=str)
 def test_rmsnorm_takes_any_number_of_axes(observe, rng, leading):
-    examine(observe, rmsnorm_case(rng))
-    with noting(TWO_AXES):
-        examine(observe, rmsnorm_case(rng, leading))
+    plain, case = rmsnorm_case(rng), rmsnorm_case(rng, leading)
+    RMSNORM.examine_beyond(observe, plain, TWO_AXES, case)
 
 
 def test_rmsnorm_takes_an_empty_batch(observe, rng):
-    examine(observe, rmsnorm_case(rng))
-    with noting(NOT_EMPTY):
-        examine(observe, rmsnorm_case(rng, (0, 3)))
+    plain, case = rmsnorm_case(rng), rmsnorm_case(rng, (0, 3))
+    RMSNORM.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 @pytest.mark.parametrize("eps", [1e-2, 1e-5, 1e-6, 1e-8])
 def test_rmsnorm_adds_the_given_eps_inside_the_root(observe, rng, eps):
     scale = eps**0.5  # The mean square and eps are equally large: any other place of eps shows.
-    examine(observe, rmsnorm_case(rng, eps=eps, scale=scale), hint="Is eps in its place?")
+    RMSNORM.examine(observe, rmsnorm_case(rng, eps=eps, scale=scale), hint="Is eps in its place?")
 
 
 def test_rmsnorm_keeps_a_zero_vector_at_zero(observe, rng):
     case = rmsnorm_case(rng)
     case["in_features"][1, 1] = 0
-    examine(observe, case)
+    RMSNORM.examine(observe, case)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3, 1e6])
 def test_rmsnorm_is_exact_for_inputs_of_any_size(observe, rng, scale):
-    examine(observe, rmsnorm_case(rng, scale=scale))
+    RMSNORM.examine(observe, rmsnorm_case(rng, scale=scale))
 
 
 def test_rmsnorm_of_each_vector_is_its_own(observe, rng):
     case = rmsnorm_case(rng, (4, 3), scale=1.0)
     case["in_features"] *= np.array([1, 100, 0.01, 10], np.float32)[:, None, None]
-    examine(observe, case)
+    RMSNORM.examine(observe, case)
 
 
 def test_rmsnorm_of_one_coordinate_is_nearly_its_sign(observe, rng):
-    examine(observe, rmsnorm_case(rng, d_model=1, scale=1.0))
+    RMSNORM.examine(observe, rmsnorm_case(rng, d_model=1, scale=1.0))
 
 
 def test_rmsnorm_takes_inputs_that_are_not_contiguous(observe, rng):
-    case = rmsnorm_case(rng)
-    examine(observe, case)
-    with noting(CONTIGUOUS):
-        examine(observe, case, strided=["in_features"])
+    RMSNORM.examine_strided(observe, rmsnorm_case(rng), "in_features")
 
 
 @pytest.mark.parametrize("weights_dtype", ["float32", "same"])
@@ -134,7 +112,7 @@ def test_rmsnorm_computes_in_float32_and_returns_the_dtype_of_its_input(
     if weights_dtype == "same":
         dtypes["weights"] = dtype
     seen = observe(forward, function="run_rmsnorm", arguments=case, dtypes=dtypes)["output"]
-    expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
+    expected = RMSNORM.right(case)
     one_rounding = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
     # Gain before or after the cast: two roundings.
     expect_close(seen, expected, "run_rmsnorm", dtypes=dtype, tolerance=2 * one_rounding)
@@ -147,7 +125,7 @@ def test_rmsnorm_computes_in_float32_and_returns_the_dtype_of_its_input(
             "squares, their mean or its root are kept in low precision: compute in float32 and cast"
             " only the result back"
         )
-        is_right_in_float32 = all(trial.is_right for trial in trials(observe))
+        is_right_in_float32 = all(trial.is_right for trial in RMSNORM.trials(observe))
         report(finding, [cause] if is_right_in_float32 else [], "")
 
 
@@ -158,7 +136,7 @@ def test_rmsnorm_keeps_the_dtype(observe, rng, dtype):
     seen = observe(forward_if_supported, function="run_rmsnorm", arguments=case, dtypes=dtypes)
     if seen is None:
         return
-    expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
+    expected = RMSNORM.right(case)
     expect_close(seen["output"], expected, "run_rmsnorm", dtypes=dtype, tolerance=1e-5)
 
 
@@ -171,7 +149,7 @@ def test_rmsnorm_does_not_overflow_in_float16(observe, rng):
         arguments=case,
         dtypes={"in_features": "float16"},
     )["output"]
-    expected = oracles.rmsnorm(case["in_features"], case["weights"], case["eps"])
+    expected = RMSNORM.right(case)
     expect_close(
         seen,
         expected,
@@ -204,8 +182,10 @@ def test_rmsnorm_passes_gradients_to_input_and_gain(observe, rng, scale):
         seen,
         {"in_features": by_x, "weights": by_weight},
         "run_rmsnorm",
-        mistakes=lambda: {"the root mean square is detached": cotangent * weight / root},
-        trials=lambda: trials(observe),
+        mistakes=lambda: {
+            "the root mean square is detached": cotangent * oracles.gain(weight) / root
+        },
+        trials=lambda: RMSNORM.trials(observe),
         tolerance=2e-5,
     )
 
@@ -213,3 +193,21 @@ def test_rmsnorm_passes_gradients_to_input_and_gain(observe, rng, scale):
 def scale_free_gradient(x, weight, eps, cotangent):
     """Differentiate at a size that suits differences: norm(s x, s^2 eps) = norm(x, eps)."""
     return oracles.gradient(lambda z: oracles.rmsnorm(z, weight, eps), x, cotangent)
+
+
+def test_rmsnorm_starts_from_a_gain_of_one(observe, rng):
+    case = rmsnorm_case(rng, d_model=48)
+    fresh = fresh_weights(observe, "run_rmsnorm", case, [(48,)], [case["weights"]])
+    if is_left_open(fresh):
+        fresh = in_model(observe, rng, "run_rmsnorm", (96,))
+    for weight in fresh:
+        expect(
+            bool(np.all(weight == oracles.fresh_weight())),
+            f"run_rmsnorm: a fresh weight is {weight[:3].tolist()} ..., expected"
+            f" {oracles.fresh_weight():g}",
+            "wrong-initialisation",
+        )
+
+
+test_output_is_the_same_each_time = same_each_time(RMSNORM)
+test_module_goes_to_another_device_as_a_whole = follows_its_device(RMSNORM)

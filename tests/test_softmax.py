@@ -2,57 +2,51 @@
 
 import numpy as np
 import pytest
-from compare import expect_close, expect_gradients, expect_unchanged, noting
-from difficulties import CONTIGUOUS, NOT_EMPTY
+from adapter import Adapter
+from alike import same_each_time
+from cases import normal
+from compare import expect_close
+from difficulties import NOT_EMPTY
 from mistakes import functions as mistakes
 from oracles import model as oracles
-from probes.model import backward, forward, forward_if_supported
-from trials import ask, once
-
-pytestmark = pytest.mark.problem("softmax")
+from probes.model import forward, forward_if_supported
 
 
-@once
-def trials(observe):
-    rng = np.random.default_rng(0)
-    for label, x, dim in [
-        ("one axis", 2 * rng.standard_normal(6), 0),
-        ("the last of two axes", 3 * rng.standard_normal((3, 5)), -1),
-        ("the first of two axes", 3 * rng.standard_normal((4, 5)), 0),
-        ("the middle of three axes", 2 * rng.standard_normal((3, 4, 2)), 1),
-        ("a square, dim=-1", 2 * rng.standard_normal((4, 4)), -1),
-        ("inputs up to 40", np.array([[40, 3, -40, 38], [1, 2, 3, 4]]), -1),
-        ("inputs near 300", 300 + rng.integers(-3, 4, (3, 5)), -1),
-        ("rows of very different size", np.array([[500, 501, 499], [1, 2, 3], [-400, -402, 0]]), 1),
-    ]:
-        x = x.astype(np.float32)
-        yield ask(
-            observe,
-            label,
-            oracles.softmax(x, dim),
-            mistakes.softmax_values(x, dim),
-            probe=forward,
-            function="run_softmax",
-            arguments={"in_features": x, "dim": dim},
-        )
+def softmax_case(x, dim=-1):
+    return {"in_features": x.astype(np.float32), "dim": dim}
 
 
-def normal(rng, *shape):
-    return rng.standard_normal(shape).astype(np.float32)
+def cases(rng):
+    return {
+        label: softmax_case(x, dim)
+        for label, x, dim in [
+            ("one axis", 2 * rng.standard_normal(6), 0),
+            ("the last of two axes", 3 * rng.standard_normal((3, 5)), -1),
+            ("the first of two axes", 3 * rng.standard_normal((4, 5)), 0),
+            ("the middle of three axes", 2 * rng.standard_normal((3, 4, 2)), 1),
+            ("a square, dim=-1", 2 * rng.standard_normal((4, 4)), -1),
+            ("inputs up to 40", np.array([[40, 3, -40, 38], [1, 2, 3, 4]]), -1),
+            ("inputs near 300", 300 + rng.integers(-3, 4, (3, 5)), -1),
+            (
+                "rows of very different size",
+                np.array([[500, 501, 499], [1, 2, 3], [-400, -402, 0]]),
+                1,
+            ),
+        ]
+    }
 
 
-def examine(observe, x, dim, strided=(), **options):
-    case = {"in_features": x, "dim": dim}
-    seen = observe(forward, function="run_softmax", arguments=case, strided=strided)
-    expect_close(
-        seen["output"],
-        oracles.softmax(x, dim),
-        "run_softmax",
-        mistakes=lambda: mistakes.softmax_values(x, dim),
-        trials=lambda: trials(observe),
-        **options,
-    )
-    expect_unchanged(seen["changed"], "run_softmax")
+SOFTMAX = Adapter(
+    "run_softmax",
+    lambda rng: softmax_case(normal(rng, 3, 4, 5)),
+    lambda case: oracles.softmax(*case.values()),
+    lambda case: mistakes.softmax_values(*case.values()),
+    cases,
+)
+
+
+def examine(observe, x, dim, **options):
+    SOFTMAX.examine(observe, softmax_case(x, dim), **options)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -1, -2, -3])
@@ -66,15 +60,13 @@ def test_softmax_divides_each_slice_of_a_cube_by_its_own_sum(observe, rng):
 
 @pytest.mark.parametrize("shape", [(6,), (3, 4), (2, 3, 4, 5)])
 def test_softmax_takes_any_number_of_axes(observe, rng, shape):
-    examine(observe, normal(rng, 3, 4, 5), -1)
-    with noting("with three axes; there may be any number"):
-        examine(observe, normal(rng, *shape), -1)
+    plain, case = SOFTMAX.draw(rng), softmax_case(normal(rng, *shape))
+    SOFTMAX.examine_beyond(observe, plain, "with three axes; there may be any number", case)
 
 
 def test_softmax_takes_an_empty_batch(observe, rng):
-    examine(observe, normal(rng, 3, 4, 5), -1)
-    with noting(NOT_EMPTY):
-        examine(observe, normal(rng, 0, 4, 5), -1)
+    plain, case = SOFTMAX.draw(rng), softmax_case(normal(rng, 0, 4, 5))
+    SOFTMAX.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 def test_softmax_of_one_score_or_two_equal_ones_is_exact(observe, rng):
@@ -119,10 +111,7 @@ def test_softmax_takes_extreme_scores(observe, row):
 
 
 def test_softmax_takes_inputs_that_are_not_contiguous(observe, rng):
-    x = normal(rng, 2, 3, 4)
-    examine(observe, x, 1)
-    with noting(CONTIGUOUS):
-        examine(observe, x, 1, strided=["in_features"])
+    SOFTMAX.examine_strided(observe, softmax_case(normal(rng, 2, 3, 4), 1), "in_features")
 
 
 @pytest.mark.parametrize(
@@ -147,20 +136,16 @@ def test_softmax_keeps_the_dtype(observe, rng, dtype, tolerance):
 @pytest.mark.parametrize("dim", [1, -1])
 def test_softmax_has_the_right_gradient(observe, rng, dim):
     x, cotangent = normal(rng, 2, 3, 4), normal(rng, 2, 3, 4)
-    seen = observe(
-        backward,
-        function="run_softmax",
-        arguments={"in_features": x, "dim": dim},
-        cotangent=cotangent,
-        inputs=["in_features"],
-    )["gradients"]
     weighted = oracles.softmax(x, dim) * cotangent
     of_maximum = np.where(x == x.max(dim, keepdims=True), weighted.sum(dim, keepdims=True), 0)
-    expected = oracles.gradient(lambda z: oracles.softmax(z, dim), x, cotangent)
-    expect_gradients(
-        seen,
-        {"in_features": expected},
-        "run_softmax",
+    SOFTMAX.examine_gradients(
+        observe,
+        softmax_case(x, dim),
+        cotangent,
+        ["in_features"],
         mistakes=lambda: {"the denominator is detached": [weighted, weighted - of_maximum]},
-        trials=lambda: trials(observe),
+        trials=lambda: SOFTMAX.trials(observe),
     )
+
+
+test_output_is_the_same_each_time = same_each_time(SOFTMAX)

@@ -22,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from cs_basics.interop.conventions import SIZES, check_conventions
 from cs_basics.run.json_file import read_json
 from cs_basics.run.model_config import ModelConfig
 
@@ -76,10 +77,10 @@ def llama_weights(config: ModelConfig) -> Iterator[Weight]:
 
 
 def check_names(state: dict[str, Tensor], config: ModelConfig) -> None:
-    """Refuse the weights of a model that names or shapes them otherwise than the book does.
+    """Refuse the weights of a model that names, shapes or uses them otherwise than the book does.
 
     Raises:
-        ValueError: A weight is missing or of another shape.
+        ValueError: A weight is missing or of another shape, or the code has other conventions.
     """
     where = "export and page want those of docs/learn.md: rename yours, or let state_dict() do it"
     for name, shape in ((weight.name, weight.shape) for weight in llama_weights(config)):
@@ -91,6 +92,7 @@ def check_names(state: dict[str, Tensor], config: ModelConfig) -> None:
             raise ValueError(
                 f"{name} has the shape {tuple(state[name].shape)}, not {shape}: {where}"
             )
+    check_conventions([weight.name for weight in llama_weights(SIZES)])
 
 
 def to_half_split(weight: Float[Tensor, "rows ..."], num_heads: int) -> Float[Tensor, "rows ..."]:

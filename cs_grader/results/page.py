@@ -16,7 +16,7 @@ from cs_grader.results import reading
 from cs_grader.results.plain_text import OUTPUT_CHARS, one_line, plain
 
 # The style is that of the examination's page.
-FOLDERS = (Path(__file__).parent, Path(__file__).parents[2] / "tests")
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[2] / "tests/exam")
 
 
 def render(name: str, **content: object) -> str:

@@ -295,7 +295,7 @@ def frames_of(error: BaseException, settings: Settings) -> list[tuple[str, int, 
 
 def shown(file: str, settings: Settings) -> str:
     """Return a path as its author knows it."""
-    for root, name in ((settings.submission, ""), (settings.examination, "tests/")):
+    for root, name in ((settings.submission, ""), (settings.examination, "tests/exam/")):
         if file.startswith(f"{root}/"):
             return name + file.removeprefix(f"{root}/")
     _, library, rest = file.rpartition("site-packages/")

@@ -65,7 +65,7 @@ def check_tests(tests: Path) -> None:
     """
     if not (tests / "rubric.toml").is_file():
         raise ValueError(f"--tests {tests}: there is no rubric.toml in it")
-    if (tests / "stored.py").exists():
+    if (tests / "exam/stored.py").exists():
         raise ValueError(
             f"--tests {tests} is of a student edition, whose answers are stored and judge no other "
             "inputs: give the tests/ that make_starter.py --solution writes, or leave it out"

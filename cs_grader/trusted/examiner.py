@@ -356,6 +356,7 @@ def code_of(frame: Frame, is_innermost: bool) -> Any:  # noqa: ANN401  # No type
 
 def put_stand_ins(tests: Path, adapters: RemoteAdapters) -> None:
     """Have the examination import stand-ins instead of what would run a submission here."""
+    sys.path.insert(0, str(tests / "exam"))
     submission = ModuleType("submission")
     submission.__dict__["load_adapters"] = adapters.load
     torch = ModuleType("torch")
@@ -365,7 +366,7 @@ def put_stand_ins(tests: Path, adapters: RemoteAdapters) -> None:
     probes = ModuleType("probes")
     probes.__path__ = []
     sys.modules |= {"submission": submission, "torch": torch, "probes": probes}
-    for file in sorted((tests / "probes").glob("*.py")):
+    for file in sorted((tests / "exam/probes").glob("*.py")):
         module = ModuleType(f"probes.{file.stem}")
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):

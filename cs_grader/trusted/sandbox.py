@@ -63,7 +63,7 @@ class Stage:
     @property
     def examination(self) -> Path:
         """Probes, and what imports the adapters; no oracle, no rubric."""
-        return self.root / "examination"
+        return self.root / "examination/exam"
 
     @property
     def scratch(self) -> Path:
@@ -82,8 +82,8 @@ def set_the_stage(root: Path, tests: Path) -> Stage:
     root.chmod(0o755)
     copy_inside(root)
     (stage.examination / "probes").mkdir(parents=True)
-    shutil.copyfile(tests / "submission.py", stage.examination / "submission.py")
-    for probe in sorted((tests / "probes").glob("*.py")):
+    shutil.copyfile(tests / "exam/submission.py", stage.examination / "submission.py")
+    for probe in sorted((tests / "exam/probes").glob("*.py")):
         shutil.copyfile(probe, stage.examination / "probes" / probe.name)
     stage.scratch.mkdir()
     return stage

@@ -3,7 +3,7 @@
 A probe says what was changed in place, but it runs in the submission's process. The server sends
 the bytes as they are after the call; here they are compared with those that the tensors had, and a
 change is added to the probe's report. Tensors lie in memory in the order of the probe's arguments
-(tests/probes/model.py, `tensors`; sandbox/inputs.py).
+(tests/exam/probes/model.py, `tensors`; sandbox/inputs.py).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -126,9 +126,9 @@ def trivial_items(tests: Path) -> frozenset[str]:
 @functools.cache
 def _points_of(tests: Path) -> Callable[..., float]:
     """Load how an examination turns outcomes into points: the student's report does the same."""
-    spec = importlib.util.spec_from_file_location("examination_points", tests / "points.py")
+    spec = importlib.util.spec_from_file_location("examination_points", tests / "exam/points.py")
     if spec is None or spec.loader is None:
-        raise FileNotFoundError(f"{tests / 'points.py'}: not there")
+        raise FileNotFoundError(f"{tests / 'exam/points.py'}: not there")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.points

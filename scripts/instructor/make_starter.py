@@ -2,7 +2,8 @@
 
 The edition is a copy: each file that GIVEN names is in it byte for byte, in its own place. Only the
 modules in which students write have blanks (BLANK), oracles and mistakes look up what they answered
-to the reference, and what starter/edition holds is the edition's own.
+to the reference, and what starter/edition holds is the edition's own. Of docs/contract/ it has the
+conventions that tests/contract.toml names (docs/teach.md), and the reference is patched to them.
 """
 
 import ast
@@ -14,13 +15,14 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
+ROOT = Path(__file__).parents[2]
+sys.path += [str(ROOT / folder) for folder in ("scripts", "tests", "tests/exam", "tests/project")]
 
+from bank.patches import apply, read
 from cli import check_can_write, run
 from starter.blank import blank
-from starter.edition.tests.stored import COMPUTED
+from starter.edition.tests.exam.stored import COMPUTED
 
-ROOT = Path(__file__).parents[2]
 STARTER = Path(__file__).with_name("starter")
 OWN = STARTER / "edition"
 """Files of the edition that are not the repository's, each in its place."""
@@ -48,9 +50,9 @@ GIVEN = (
     # The from-scratch rule, so that it is told before the grading.
     "cs_grader/result.py", "cs_grader/rules/*.py",
     *(f"cs_grader/sandbox/{name}.py" for name in ("blocked", "forbidden", "libraries", "places")),
-    "tests/*.*", "tests/probes/*", "tests/*/__init__.py", "scripts/*.py",
-    "docs/learn.md", "docs/pictures/block.svg", "data/README.md", "LICENSE", "constraints.txt",
-    ".gitignore",
+    "tests/*.*", "tests/exam/*.*", "tests/exam/probes/*", "tests/exam/*/__init__.py",
+    "scripts/*.py", "docs/learn.md", "docs/pictures/block.svg", "data/README.md", "LICENSE",
+    "constraints.txt", ".gitignore",
 )  # fmt: skip
 """What is copied as it is; folders of a folder are not, unless they are named."""
 LEFT_OUT = (
@@ -80,11 +82,12 @@ def main(out: Path, solution: Path | None = None) -> None:
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
         folder = Path(scratch) / out.name
         build(folder)
+        filled = Path(scratch) / "solution"
+        fill_in(filled, folder)
         print("asking the oracles: the reference sits the whole examination, a minute or two")
-        record_answers(folder / "tests" / "stored_answers.npz")
+        record_answers(folder / "tests" / "exam/stored_answers.npz", filled)
         if solution:
-            fill_in(Path(scratch) / "solution", folder)
-            shutil.move(Path(scratch) / "solution", solution)
+            shutil.move(filled, solution)
         folder.replace(out)
     for made in filter(None, (out, solution)):
         sizes = [path.stat().st_size for path in made.rglob("*") if path.is_file()]
@@ -95,11 +98,12 @@ def build(folder: Path) -> None:
     """Write all of the edition except the stored answers."""
     for path in given():
         write(folder / path.relative_to(ROOT), path.read_bytes())
+    write_reference(folder)
     for module, names in BLANK.items():
-        path = ROOT / "cs_basics" / f"{module}.py"
+        path = folder / "cs_basics" / f"{module}.py"
         source = path.read_text(encoding="utf-8")
         text = blank(source, names, KEPT.get(module, ()), heading_of(module, source))
-        write(folder / path.relative_to(ROOT), text.encode())
+        write(path, text.encode())
     for path in answering():
         write(folder / path.relative_to(ROOT), answers(path).encode())
     unread = shutil.ignore_patterns("__pycache__", ".*")
@@ -109,13 +113,34 @@ def build(folder: Path) -> None:
 def given() -> list[Path]:
     """List the files that are copied."""
     paths = {path for pattern in GIVEN for path in ROOT.glob(pattern) if path.is_file()}
+    paths |= {ROOT / "docs" / "contract" / f"{name}.md" for name in chosen()}
     return sorted(paths - {ROOT / name for name in LEFT_OUT})
+
+
+def chosen() -> set[str]:
+    """Return the conventions of this class.
+
+    Raises:
+        ValueError: There is no such convention.
+    """
+    from oracles import CHOSEN
+
+    return CHOSEN
+
+
+def write_reference(folder: Path) -> None:
+    """Write the modules that students complete, by the conventions of this class."""
+    for module in BLANK:
+        place = Path("cs_basics", f"{module}.py")
+        shutil.copyfile(ROOT / place, folder / place)
+    for patch in read(ROOT / "tests" / "project" / "bank" / "contract.txt"):
+        if patch.kind in chosen() and patch.style == "book":
+            apply(patch.places, folder)
 
 
 def answering() -> list[Path]:
     """List the modules that know the answers."""
-    paths = [*ROOT.glob("tests/oracles/*.py"), *ROOT.glob("tests/mistakes/*.py")]
-    return [path for path in paths if path.stem != "__init__"]
+    return [*ROOT.glob("tests/exam/oracles/[!_]*.py"), *ROOT.glob("tests/exam/mistakes/[!_]*.py")]
 
 
 def fill_in(folder: Path, edition: Path) -> None:
@@ -124,8 +149,9 @@ def fill_in(folder: Path, edition: Path) -> None:
     shutil.copytree(edition, folder, ignore=stored)
     # With oracles any seed will do, and a grader that takes these tests keeps the rule by itself.
     (folder / "conftest.py").unlink()
-    for path in [*answering(), *(ROOT / "cs_basics" / f"{module}.py" for module in BLANK)]:
+    for path in answering():
         shutil.copyfile(path, folder / path.relative_to(ROOT))
+    write_reference(folder)
 
 
 def write(path: Path, content: bytes) -> None:
@@ -169,25 +195,28 @@ def answers(path: Path) -> str:
     return "\n".join([*lines, *below, *lookups, ""])
 
 
-def record_answers(path: Path) -> None:
+def record_answers(path: Path, solution: Path = ROOT) -> None:
     """Let the reference sit the examination and store the answers of oracles and mistakes.
 
     Args:
         path: The file to write.
+        solution: The repository of the reference.
 
     Raises:
         ValueError: The reference does not pass.
     """
-    places = [str(STARTER), str(OWN / "tests"), os.environ.get("PYTHONPATH", "")]
+    places = [str(STARTER), str(OWN / "tests/exam"), os.environ.get("PYTHONPATH", "")]
     command = [
         sys.executable, "-m", "pytest", "tests", "--ignore", "tests/project", "--quiet",
         "-p", "record_answers", "--record-answers", str(path.resolve()),
+        f"--submission={solution.resolve()}",
         f"--gpt2-files={ROOT.parent / 'shared' / 'data' / 'gpt2'}",
     ]  # fmt: skip
     finished = subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+        | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -8,8 +8,9 @@ import json
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
+
+from waiting import until
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
@@ -122,8 +123,6 @@ class Browser:
     def log_entries(self, kind):
         return self.call("POST", "/se/log", {"type": kind})
 
-    def wait(self, condition, seconds=10):
-        limit = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < limit, "the page did not get there"
-            time.sleep(0.05)
+    def wait(self, condition):
+        """Wait until an expression of JavaScript, or a function, says so; return what it says."""
+        return until(condition if callable(condition) else lambda: self.run(f"return {condition}"))

@@ -1,6 +1,7 @@
 """Fixtures for everything that is not examined: scripts, runs, files."""
 
 import fcntl
+import gc
 import logging
 import os
 import runpy
@@ -15,7 +16,10 @@ import pytest
 import torch
 from hypothesis import settings
 
+from cs_basics.bpe import train_bpe
+from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.presets import PRESETS
+from cs_basics.run.training_run import train_run
 from cs_basics.stories.grammar import write_stories
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +36,11 @@ def pytest_itemcollected(item):
         item.add_marker(pytest.mark.needs("chromium", "chromedriver"))
 
 
+def pytest_collection_finish():
+    """Spare the collector what all tests have imported: each report of a run calls it."""
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     for marker in item.iter_markers("needs"):
@@ -42,7 +51,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(scope="module")
 def chromium():
-    """A browser without a window."""
+    """A browser without a window. Not for the whole session: tests of the grader end processes."""
     with browser.Browser() as opened:
         yield opened
 
@@ -85,6 +94,21 @@ def script(monkeypatch, capfd):
     return call
 
 
+@pytest.fixture
+def refused(script):
+    """Run a script that has to end with one line about an error, and return that line."""
+
+    def call(name, *arguments):
+        done = script(name, *arguments)
+        assert done.code == 2, done
+        assert "Traceback" not in done.err
+        (line,) = (line for line in done.err.splitlines() if "error: " in line)
+        assert done.err.endswith(f"{line}\n")
+        return line
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory):
     """Return a folder by its name, which the first process of the session that asks makes."""
@@ -116,8 +140,14 @@ def texts(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def bpe(texts):
+    """A vocabulary of 400 tokens and its merges."""
+    return train_bpe(texts[0], 400, [END_OF_TEXT])
+
+
+@pytest.fixture(scope="session")
 def make_tiny_config(texts):
-    """Say what a run of twenty updates is, by its folder; it takes about a second."""
+    """Say what a run of twenty updates is, by its folder."""
 
     def make(run_dir):
         return PRESETS["debug"][1].replace(
@@ -132,6 +162,7 @@ def make_tiny_config(texts):
             max_steps=20,
             warmup_steps=3,
             eval_every=5,
+            num_samples=0,
             device="cpu",
             dtype="float32",
         )
@@ -139,7 +170,28 @@ def make_tiny_config(texts):
     return make
 
 
+@pytest.fixture(scope="session")
+def finished(make_tiny_config, tmp_path_factory):
+    """The configuration of a run that has made its twenty updates. Do not change its folder."""
+    config = make_tiny_config(tmp_path_factory.mktemp("finished") / "run").replace(num_samples=1)
+    train_run(config)
+    return config
+
+
 @pytest.fixture
-def tiny_config(make_tiny_config, tmp_path):
-    """A run of twenty updates that takes about a second."""
+def no_pictures(monkeypatch):
+    """Let runs draw nothing, which takes most of the time of so short a one."""
+    monkeypatch.setattr("cs_basics.run.training_run.plot_losses", lambda *_, **__: None)
+    monkeypatch.setattr("cs_basics.run.report._draw", lambda _: "")
+
+
+@pytest.fixture
+def trained(finished, no_pictures, tmp_path):  # noqa: ARG001
+    """A copy of that run's folder."""
+    return shutil.copytree(finished.run.run_dir, tmp_path / "run")
+
+
+@pytest.fixture
+def tiny_config(make_tiny_config, no_pictures, tmp_path):  # noqa: ARG001
+    """A run of twenty updates, without samples and pictures."""
     return make_tiny_config(tmp_path / "run")

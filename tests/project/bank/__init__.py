@@ -6,6 +6,7 @@
     returned.txt     what is right in another form, and goes all the way (edition/test_bank.py)
     programs.txt     whole programs in other people's styles (edition/test_programs.py, too)
     downstream.txt   what breaks what comes later, each named by the rehearsal
+    contract.txt     the reference by each convention that a class may choose (docs/teach.md)
 
     independent/     an implementation in classes, written without sight of the book
     compact.py       one in plain functions, in a single file; the third is the book itself

@@ -13,7 +13,7 @@ from pathlib import Path
 # One thread, before torch starts: a fork takes no others along.
 os.environ["OMP_NUM_THREADS"] = "1"
 ROOT = Path(__file__).parents[3]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/exam")]
 
 from bank.limits import Cost, examine, load  # noqa: E402
 

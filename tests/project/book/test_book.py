@@ -37,7 +37,7 @@ def test_every_file_that_is_named_is_there():
 
 MAPPED = [
     path.parent.relative_to(ROOT)
-    for name in (*PACKAGES, "tests/mistakes", "tests/oracles", "tests/probes")
+    for name in (*PACKAGES, "tests/exam/mistakes", "tests/exam/oracles", "tests/exam/probes")
     for path in sorted((ROOT / name).rglob("__init__.py"))
 ]
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 
 # The tokenizer and its training hold no tensors.
-WITHOUT_TENSORS = ("test_encoding", "test_train_bpe")
+WITHOUT_TENSORS = ("test_tokenizer", "test_train_bpe")
 EXAMINED = [
     str(path)
     for path in sorted((ROOT / "tests").glob("test_*.py"))

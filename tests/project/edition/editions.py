@@ -23,7 +23,7 @@ def plain_environment():
 
 def with_answers(folder, answers):
     """Put the stored answers into an edition."""
-    stored = folder / "tests" / "stored_answers.npz"
+    stored = folder / "tests" / "exam/stored_answers.npz"
     with contextlib.suppress(FileExistsError):
         stored.symlink_to(answers / stored.name)
     return folder

@@ -88,14 +88,6 @@ def test_another_seed_is_refused(edition):
     assert "public seed only" in finished.stderr
 
 
-def test_an_existing_folder_is_left_alone(tmp_path):
-    (tmp_path / "mine.txt").write_text("mine")
-    finished = run(ROOT, "scripts/instructor/make_starter.py", "--out", str(tmp_path))
-    assert (finished.returncode, finished.stdout) == (2, "")
-    assert len(finished.stderr.splitlines()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
 def test_blanking_keeps_what_is_listed_and_nothing_else():
     source = '''"""A module."""
 

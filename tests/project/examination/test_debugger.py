@@ -14,7 +14,7 @@ def test_the_debugger_stops_at_the_call_and_steps_into_it(tmp_path):
     finished = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-p", "no:xdist", "-x", "--pdb"),
-            *("tests/test_layers.py", "--problem", "silu", f"--submission={tmp_path}"),
+            *("tests/test_silu.py", f"--submission={tmp_path}"),
         ],
         cwd=ROOT,
         input="step\nstep\nquit\n",

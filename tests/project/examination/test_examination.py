@@ -19,7 +19,10 @@ from probes.training import takes_float64
 from submission import distribution_of
 
 TESTS = Path(__file__).parents[2]
-ITEMS = ["test_layers.py", "test_learning_rate_schedule.py", "test_softmax.py"]
+PROBLEMS = (
+    *("linear", "embedding", "silu", "positionwise_feedforward", "softmax"),
+    "learning_rate_schedule",
+)
 
 # A repository of other names than this one, whose own files are called like the examination's.
 SUBMISSION = {
@@ -99,7 +102,9 @@ def examine(folder, seed, *arguments):
     root = write_files(folder / "their repository", SUBMISSION)
     file = folder / "report.json"
     options = ["--submission", root, "--exam-report", file, "--exam-seed", seed, "-v"]
-    finished = run_pytest(*(TESTS / name for name in ITEMS), *options, *arguments, folder=folder)
+    finished = run_pytest(
+        *(TESTS / f"test_{name}.py" for name in PROBLEMS), *options, *arguments, folder=folder
+    )
     assert finished.returncode == 1, finished.stdout + finished.stderr
     rows = json.loads(file.read_text(encoding="utf-8"))
     assert list(folder.glob(".*")) == []
@@ -135,13 +140,10 @@ def conftest(pytestconfig):
     return pytestconfig.pluginmanager.get_plugin(str(TESTS / "conftest.py"))
 
 
-def test_an_item_of_an_unknown_problem_is_an_error(pytestconfig, conftest):
-    for arguments in (["rmsnrom"], []):
-        marker = SimpleNamespace(args=arguments)
-        item = SimpleNamespace(path=TESTS / "test_x.py", nodeid="test_x.py::test_y")
-        item.get_closest_marker = lambda _, marker=marker: marker
-        with pytest.raises(pytest.UsageError, match=r"test_x.py::test_y: no problem .* in rubric"):
-            conftest.pytest_collection_modifyitems(pytestconfig, [item])
+def test_an_item_of_an_unknown_problem_is_an_error(conftest):
+    item = SimpleNamespace(path=TESTS / "test_x.py", nodeid="test_x.py::test_y")
+    with pytest.raises(pytest.UsageError, match=r"test_x.py::test_y: no problem 'x' in rubric"):
+        conftest.problem_in(item)
 
 
 def test_report_has_a_row_for_each_item_and_tells_its_outcomes_apart(examined):
@@ -209,9 +211,7 @@ def test_table_of_problems_ends_the_run(run, request):
     start = next(i for i, line in enumerate(lines) if " examination " in line)
     shown = lines[start + 1 :]
     assert all(len(line) <= 80 for line in lines[start : start + 12])
-    problems = ["linear", "embedding", "silu", "positionwise_feedforward", "softmax"]
-    problems.append("learning_rate_schedule")
-    titles = [report.RUBRIC[problem]["title"] for problem in problems]
+    titles = [report.RUBRIC[problem]["title"] for problem in PROBLEMS]
     assert [line[:34].strip() for line in shown[1:7]] == titles
     assert shown[6].endswith("3.0 of 3")
     assert shown[7].startswith("Together")
@@ -259,8 +259,7 @@ def test_every_message_says_what_was_asked(tmp_path):
 def test_a_run_with_many_failures_ends_with_the_table_and_what_to_do(tmp_path):
     root = write_files(tmp_path / "theirs", {"tests/adapters.py": ALL_WRONG})
     file = tmp_path / "page.html"
-    names = ["test_layers.py", "test_softmax.py", "test_rope.py", "test_cross_entropy.py"]
-    items = [TESTS / name for name in names]
+    items = [TESTS / f"test_{name}.py" for name in (*PROBLEMS[:5], "rope", "cross_entropy")]
     file.write_text("the page of the run before")  # In one word, so that it is no folder of tests.
     finished = run_pytest(*items, f"--submission={root}", f"--exam-page={file}", folder=tmp_path)
     lines = finished.stdout.splitlines()
@@ -343,16 +342,6 @@ def test_adapters_that_cannot_be_imported_are_one_message_and_the_end(tmp_path, 
     assert "Repair next" not in told
 
 
-def test_what_is_asked_of_many_problems_alike_comes_last_of_each(pytestconfig, conftest):
-    of_rope = {"problem": SimpleNamespace(args=["rope"])}.get
-    many, own = (
-        SimpleNamespace(path=TESTS / file, get_closest_marker=of_rope)
-        for file in ("test_other_dtypes.py", "test_rope.py")
-    )
-    conftest.pytest_collection_modifyitems(pytestconfig, items := [many, own])
-    assert items == [own, many]
-
-
 def test_a_package_without_pyproject_can_ask_for_its_version(tmp_path):
     write_files(tmp_path, {"student_basics/__init__.py": "", "data/words.txt": ""})
     (found,) = importlib.metadata.distributions(path=[distribution_of(tmp_path)])
@@ -433,8 +422,7 @@ def run_silu(in_features):
 
 def test_what_only_a_gpu_has_costs_nothing(tmp_path):
     root = write_files(tmp_path / "theirs", {"tests/adapters.py": SPEAKS_TO_A_GPU})
-    options = [f"--submission={root}", "--problem", "silu"]
-    done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
+    done = run_pytest(TESTS / "test_silu.py", f"--submission={root}", folder=tmp_path)
     assert done.returncode == 0, done.stdout
 
 
@@ -462,8 +450,8 @@ def run_linear(inputs):
 def test_what_a_submission_leaves_behind_and_prints_costs_no_other_item(tmp_path):
     root = write_files(tmp_path / "theirs", {"tests/adapters.py": UNTIDY})
     file = tmp_path / "report.json"
-    options = [f"--submission={root}", "--exam-report", file, "-k", "silu or linear or embedding"]
-    done = run_pytest(TESTS / "test_layers.py", *options, folder=tmp_path)
+    items = [TESTS / f"test_{name}.py" for name in ("linear", "embedding", "silu")]
+    done = run_pytest(*items, f"--submission={root}", "--exam-report", file, folder=tmp_path)
     assert "of the submission" not in done.stdout
     assert "another" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

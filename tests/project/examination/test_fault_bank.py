@@ -76,7 +76,7 @@ def test_a_sample_is_caught_and_named_and_accepted():
     finished = subprocess.run(
         [sys.executable, "-c", EXAMINE, *SAMPLE],
         cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "tests:tests/project"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "tests:tests/exam:tests/project"},
         capture_output=True,
         text=True,
         check=True,

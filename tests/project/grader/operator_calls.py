@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-sys.path[:0] = [str(HERE.parent), str(ROOT / "tests"), str(ROOT)]
+sys.path[:0] = [str(HERE.parent), str(ROOT / "tests/exam"), str(ROOT / "tests"), str(ROOT)]
 TEXT = ("train_bpe", "tokenizer")
 AS_IT_IS = ": as it is"
 

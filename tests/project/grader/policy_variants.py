@@ -17,7 +17,8 @@ HERE = Path(__file__).parent
 
 
 def main(titles) -> None:
-    sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
+    tests = HERE.parents[1]
+    sys.path[:0] = [str(HERE), str(HERE.parent), str(tests), str(tests / "exam")]
     from bank.cases import load
     from bank.run import examine
 

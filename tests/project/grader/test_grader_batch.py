@@ -312,7 +312,8 @@ def test_bad_usage_is_one_line(class_folder, tmp_path, monkeypatch, arguments, w
 def test_the_tests_of_a_student_edition_judge_nobody(tmp_path):
     (tmp_path / "rubric.toml").touch()
     check_tests(tmp_path)
-    (tmp_path / "stored.py").touch()
+    (tmp_path / "exam").mkdir()
+    (tmp_path / "exam/stored.py").touch()
     with pytest.raises(ValueError, match="is of a student edition"):
         check_tests(tmp_path)
 
@@ -454,7 +455,7 @@ def test_an_exception_in_any_stage_costs_nobody_else_anything(tmp_path, monkeypa
 
 
 def test_the_examination_needs_torch_for_probes_only():
-    folders = ("", "oracles", "mistakes")
+    folders = ("", "exam", "exam/oracles", "exam/mistakes")
     for path in (path for folder in folders for path in (TESTS / folder).glob("*.py")):
         if path.name not in ("adapters.py", "conftest.py"):
             text = path.read_text(encoding="utf-8")

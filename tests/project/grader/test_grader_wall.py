@@ -125,5 +125,5 @@ def test_the_sandbox_shows_no_answer(tmp_path):
         word in name for name in shown for word in ("oracle", "mistake", "test_", "conftest")
     )
     assert sys.executable
-    assert "examination/probes/model.py" in shown
-    assert "examination/submission.py" in shown
+    assert "examination/exam/probes/model.py" in shown
+    assert "examination/exam/submission.py" in shown

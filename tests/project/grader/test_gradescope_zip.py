@@ -200,7 +200,11 @@ def test_a_container_that_allows_less_isolation_marks_nothing(container):
 def test_answers_are_closed_to_other_users(container):
     base = container("--only", "silu")
     run(base)
-    for path in (base / "source", base / "source" / "tests" / "compare.py", base / "results"):
+    for path in (
+        base / "source",
+        base / "source" / "tests" / "exam/compare.py",
+        base / "results",
+    ):
         assert path.stat().st_mode & 0o077 == 0
 
 

@@ -12,14 +12,14 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the ledger is f
 
 def test_what_a_forked_process_writes_is_there_even_if_it_is_killed():
     ledger = Ledger()
-    if os.fork() == 0:
+    if (pid := os.fork()) == 0:
         ledger.write("operator", "aten::erf", "/a/b c.py", 3)
         if os.fork() == 0:
             ledger.write("code", "exec", "", 0)
             os.kill(os.getpid(), signal.SIGKILL)
         os.wait()
         os.kill(os.getpid(), signal.SIGKILL)
-    os.wait()
+    os.waitpid(pid, 0)
     assert ledger.take() == [
         Entry("operator", "aten::erf", "/a/b c.py", 3),
         Entry("code", "exec", "", 0),

@@ -1,62 +1,49 @@
-"""Small models of every form and their pages, for the tests of a page."""
+"""Small runs of every form and their pages, for the tests of pages and servers."""
 
 import json
-from pathlib import Path
 
-import torch
-from torch import nn
+import models
+from token_files import write_token_file
 
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.tokenizer_folder import save_tokenizer
-from cs_basics.variants.model import Transformer
 
-SIZES = {
-    "context_length": 48, "d_model": 32, "d_ff": 48, "num_layers": 2, "num_heads": 4,
-}  # fmt: skip
-
-FORMS = {
-    "book": {},
-    "grouped": {"num_kv_heads": 2, "qk_norm": True, "norm_eps": 1e-3},
-    "tied": {"tie_embeddings": True, "ffn": "silu", "norm": "partial-rmsnorm"},
-    "post": {"placement": "post", "norm": "layernorm", "positions": "none"},
-    "sandwich": {"placement": "sandwich", "norm": "group-rmsnorm", "rope_theta": 500.0},
-    "no norms": {"placement": "none", "num_kv_heads": 1},
-    "llama": {"norm": "rmsnorm-llama", "d_model": 36, "num_heads": 6},
+FORMS = models.FORMS | {
+    "part of a norm": {"norm": "partial-rmsnorm", "rope_theta": 500.0},
     "no bias": {"norm": "layernorm-no-bias"},
-    "gemma": {
-        "norm": "rmsnorm-gemma", "placement": "sandwich", "head_dim": 6,
-        "ffn": "gelu", "num_kv_heads": 2, "qk_norm": True,
-    },
-    "relu": {"ffn": "relu"},
-    "value residual": {
-        "value_residual": True, "head_bias": True, "tie_embeddings": True, "num_layers": 3,
-    },
-    "mixed grouped values": {
-        "value_residual": True, "num_kv_heads": 2, "head_bias": True, "num_layers": 3,
-    },
-    "relu squared": {"ffn": "relu-squared"},
-}  # fmt: skip
+}
+MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 
 
-def make_run(folder: Path, tokenizer, **choices) -> RunFolder:
+def make_run(folder, tokenizer, **choices):
     """Write a run with random weights that are all far from what they are at the start."""
-    config = PRESETS["debug"][1]
-    sizes = {**SIZES, "vocab_size": tokenizer.vocab_size, **choices}
-    config = config.replace(run_dir=folder, device="cpu", dtype="float32", **sizes)
-    torch.manual_seed(3)
-    model = Transformer(config.model)
-    for parameter in model.parameters():
-        if parameter.ndim == 1:
-            nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
+    sizes = {"context_length": 48, "vocab_size": tokenizer.vocab_size, **choices}
+    model = models.small_model(seed=3, **sizes)
+    config = PRESETS["debug"][1].replace(
+        run_dir=folder, device="cpu", dtype="float32", **models.SIZES | sizes
+    )
     run = RunFolder(folder)
     run.write_config(config)
     save_tokenizer(tokenizer, run.tokenizer)
     run.checkpoints.mkdir()
-    write_checkpoint(run.checkpoint_of(0), model, make_optimizer(model, config), 0)
+    save(run, model, 0)
     return run
+
+
+def save(run, model, step):
+    write_checkpoint(run.checkpoint_of(step), model, make_optimizer(model, run.read_config()), step)
+
+
+def write_valid_tokens(run, text):
+    """Give a run the beginning of a validation text."""
+    tokenizer = run.load_tokenizer()
+    write_token_file(
+        run.tokens / "valid.bin", [(300, tokenizer.encode(text.read_text())[:100])],
+        vocab_size=tokenizer.vocab_size, tokenizer_checksum="",
+    )  # fmt: skip
 
 
 def ask(browser, name, **request):
@@ -72,23 +59,24 @@ def ask(browser, name, **request):
     return answer, news
 
 
-def open_page(browser, path: Path):
+def visit(browser, url):
     """Open a page and wait for its model."""
-    browser.open(path)
+    browser.call("POST", "/url", {"url": str(url)})
     browser.run("return glass.opened.then(() => true)")
 
 
-def without(model, name):
-    """Switch off in PyTorch what an operation of that name switches off in the page."""
-    place, _, part = name.rpartition(".")
-    block = model.get_submodule(place.removesuffix(".attn.heads") or "")
-    with torch.no_grad():
-        if ".heads" in place:
-            width = block.attn.d_head
-            block.attn.output_proj.weight[:, int(part) * width : (int(part) + 1) * width] = 0
-        elif part == "ffn":
-            block.ffn.w2.weight.zero_()
-        elif part == "rope":
-            block.rope = None
-        else:
-            setattr(block, part, nn.Sequential())
+def shown(page, selector):
+    return page.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+
+
+def fill(page, **values):
+    for name, value in values.items():
+        page.run("document.getElementById(arguments[0]).value = arguments[1]", name, value)
+
+
+def write(page, **values):
+    """Let the page write, and return the story."""
+    fill(page, **values)
+    page.click("#start")
+    page.wait(lambda: "per second" in shown(page, "#write .status"))
+    return shown(page, "#story")

@@ -5,9 +5,9 @@ import http.client
 import json
 import socket
 import threading
-import time
 
 import uvicorn
+from waiting import until
 
 from cs_basics.interop.serve.app import Server, make_app
 
@@ -67,10 +67,3 @@ class Served:
 
     def is_idle(self):
         return not self.batch.waiting and not any(self.batch.places)
-
-
-def until(condition, seconds=10):
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "it never came to that"
-        time.sleep(0.01)

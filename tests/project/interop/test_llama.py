@@ -2,40 +2,24 @@
 
 import dataclasses
 import json
-import shutil
 from pathlib import Path
 
+import page_cases
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from cs_basics.bpe import train_bpe
 from cs_basics.fast.decoding import generate
 from cs_basics.interop.llama import export_llama, import_llama
 from cs_basics.interop.tokenizer_files import save_tokenizer_json
-from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.optimizer import make_optimizer
-from cs_basics.run.presets import PRESETS
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import tokenizer_checksum
-from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.run.training_run import train_run
 from cs_basics.tokenizer import Tokenizer
-from cs_basics.variants.model import Transformer
 
 CONTEXT = 128
-SIZES = {
-    "vocab_size": 300,
-    "context_length": CONTEXT,
-    "d_model": 32,
-    "d_ff": 64,
-    "num_layers": 2,
-    "num_heads": 4,
-    "device": "cpu",
-    "dtype": "float32",
-}
 MODELS = {
     "plain": {},
     "llama norm, tied": {"norm": "rmsnorm-llama", "tie_embeddings": True},
@@ -56,9 +40,8 @@ def llama():
 
 
 @pytest.fixture(scope="module")
-def tokenizer(texts):
-    vocab, merges = train_bpe(texts[0], SIZES["vocab_size"], [END_OF_TEXT])
-    return Tokenizer(vocab, merges, [END_OF_TEXT])
+def tokenizer(bpe):
+    return Tokenizer(*bpe, [END_OF_TEXT])
 
 
 @pytest.fixture
@@ -66,40 +49,9 @@ def make_run(tokenizer, tmp_path):
     """Write the folder of a run with random weights and random gains."""
 
     def make(**choices):
-        config = PRESETS["debug"][1].replace(**SIZES | choices)
-        run = RunFolder(tmp_path / "run")
-        run.write_config(config)
-        save_tokenizer(tokenizer, run.tokenizer)
-        torch.manual_seed(0)
-        model = Transformer(config.model)
-        for name, parameter in model.named_parameters():
-            if "ln" in name or "norm" in name:
-                torch.nn.init.trunc_normal_(parameter, mean=1.0, std=0.3)
-        run.checkpoints.mkdir()
-        write_checkpoint(run.checkpoint_of(7), model, make_optimizer(model, config), 7)
-        return run
+        return page_cases.make_run(tmp_path / "run", tokenizer, context_length=CONTEXT, **choices)
 
     return make
-
-
-@pytest.fixture(scope="module")
-def trained_run(texts, tmp_path_factory):
-    """A run of some updates, whose weights have the sizes that training gives them."""
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    config = PRESETS["debug"][1].replace(
-        **SIZES,
-        train_text=texts[0],
-        valid_text=texts[1],
-        run_dir=folder,
-        batch_size=4,
-        max_steps=30,
-        eval_every=10,
-        num_samples=0,
-        num_kv_heads=2,
-        tie_embeddings=True,
-    )
-    train_run(config)
-    return RunFolder(folder)
 
 
 @pytest.fixture
@@ -111,7 +63,8 @@ def exported(make_run, tmp_path):
 
 
 def assert_same_logits(ours, theirs):
-    ids = torch.randint(SIZES["vocab_size"], (2, CONTEXT), generator=torch.Generator())
+    length = ours.context_length
+    ids = torch.randint(ours.vocab_size, (2, length), generator=torch.Generator())
     with torch.no_grad():
         torch.testing.assert_close(ours(ids), theirs(ids).logits, rtol=0, atol=1e-5)
 
@@ -170,7 +123,7 @@ def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
     num_heads = choices.get("num_heads", 4)
     theirs = getattr(llama, f"{kind}ForCausalLM")(
         getattr(llama, f"{kind}Config")(
-            vocab_size=300,
+            vocab_size=tokenizer.vocab_size,
             hidden_size=32,
             intermediate_size=64,
             num_hidden_layers=2,
@@ -197,49 +150,26 @@ def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
         assert_same_tokens(ours, theirs)
 
 
-def test_a_trained_model_travels_there_and_back(llama, trained_run, tmp_path):
-    export_llama(trained_run, tmp_path / "llama")
-    theirs = read(llama, tmp_path / "llama")
-    assert_same_tokens(trained_run.load_model(), theirs)
-    import_llama(tmp_path / "llama", tmp_path / "back")
-    assert_same_logits(RunFolder(tmp_path / "back").load_model(), theirs)
-
-
 def test_the_folder_that_one_is_in_has_a_name(exported, tmp_path, monkeypatch):
     monkeypatch.chdir(exported)
     import_llama(Path(), tmp_path / "back")
     assert RunFolder(tmp_path / "back").imported_from() == exported.name
 
 
-def test_the_best_checkpoint_can_be_exported(script, trained_run, tmp_path):
-    run = RunFolder(shutil.copytree(trained_run.path, tmp_path / "run"))
-    run.best.write_text('{"checkpoint": "step-00000020.pt", "validation_loss": 1.0}')
-    tables = {}
-    for which in ("latest", "best"):
-        out = tmp_path / which
-        result = script("export", run.path, "--out", out, "--checkpoint", which)
-        assert (result.code, result.err) == (0, "")
-        tables[which] = load_file(out / "model.safetensors")["model.embed_tokens.weight"]
-        assert torch.equal(tables[which], run.load_model(which=which).token_embeddings.weight)
-    assert not torch.equal(*tables.values())
-
-
-def test_the_pipeline_of_transformers_reads_the_folder_and_writes_with_our_tokens(
-    llama, trained_run, tmp_path
-):
-    export_llama(trained_run, tmp_path / "llama")
+def test_a_trained_model_writes_the_same_in_transformers_and_comes_back(llama, finished, tmp_path):
+    run = RunFolder(finished.run.run_dir)
+    export_llama(run, tmp_path / "llama")
+    import_llama(tmp_path / "llama", tmp_path / "back")
+    model, tokenizer = run.load_model(), run.load_tokenizer()
     write = llama.pipeline("text-generation", model=str(tmp_path / "llama"), device="cpu")
-    tokenizer = trained_run.load_tokenizer()
+    assert_same_logits(model, write.model)
+    assert_same_logits(RunFolder(tmp_path / "back").load_model(), write.model)
     text = f"{END_OF_TEXT}\nOnce there was a girl called Zoë."
     assert write.tokenizer(text)["input_ids"] == tokenizer.encode(text)
-    prompt = "Once upon a time"
-    story = write(prompt, do_sample=False, max_new_tokens=30)[0]["generated_text"]
-    tokens = generate(
-        trained_run.load_model(),
-        tokenizer.encode(prompt),
-        30,
-        stop_ids=tokenizer.encode(END_OF_TEXT),
-    )
+    prompt = "Once"
+    story = write(prompt, do_sample=False, max_new_tokens=20)[0]["generated_text"]
+    stop_ids = tokenizer.encode(END_OF_TEXT)
+    tokens = generate(model, tokenizer.encode(prompt), 20, stop_ids=stop_ids)
     assert story == prompt + tokenizer.decode(tokens)
     settings = write.model.generation_config
     assert settings.do_sample
@@ -267,7 +197,7 @@ def test_the_scripts_export_import_write_measure_and_train_on(script, make_run, 
 def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further(
     make_run, texts, tmp_path
 ):
-    export_llama(make_run(vocab_size=320), tmp_path / "llama")
+    export_llama(make_run(vocab_size=420), tmp_path / "llama")
     import_llama(
         tmp_path / "llama", tmp_path / "back", train_text=texts[0], valid_text=texts[1],
         max_steps=3, num_samples=0, device="cpu", dtype="float32", fast="off",
@@ -275,7 +205,7 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
     back = RunFolder(tmp_path / "back")
     train_run(back.read_config(), resume=True)
     assert back.all_checkpoints()[-1] == back.checkpoint_of(3)
-    assert len(back.load_model().lm_head.weight) == 320
+    assert len(back.load_model().lm_head.weight) == 420
 
 
 @pytest.mark.parametrize(
@@ -293,17 +223,9 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
         ),
     ],
 )
-def test_what_has_no_llama_form_is_refused_in_one_line(script, make_run, tmp_path, choices, word):
-    result = script("export", make_run(**choices).path, "--out", tmp_path / "llama")
-    assert_refused(result, tmp_path / "llama", word)
-
-
-def assert_refused(result, out, *words):
-    assert result.code == 2
-    assert len(result.err.splitlines()) == 1
-    for word in words:
-        assert word in result.err
-    assert not list(out.parent.glob(f"{out.name}*"))
+def test_what_has_no_llama_form_is_refused(refused, make_run, tmp_path, choices, word):
+    assert word in refused("export", make_run(**choices).path, "--out", tmp_path / "llama")
+    assert not list(tmp_path.glob("llama*"))
 
 
 def change_config(**changes):
@@ -381,19 +303,15 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_folder_is_refused_in_one_line(script, exported, tmp_path, name):
+def test_a_damaged_folder_is_refused_in_one_line(refused, exported, tmp_path, name):
     damage, words = DAMAGE[name]
     damage(exported)
-    assert_refused(
-        script("import_llama", exported, "--out", tmp_path / "back"), tmp_path / "back", *words
-    )
+    line = refused("import_llama", exported, "--out", tmp_path / "back")
+    assert all(word in line for word in words)
+    assert not list(tmp_path.glob("back*"))
 
 
-def test_what_exists_is_not_replaced(script, exported, tmp_path):
+def test_what_exists_is_not_replaced(refused, exported, tmp_path):
     (tmp_path / "there").mkdir()
-    for name, source in (("import_llama", exported), ("export", tmp_path / "run")):
-        result = script(name, source, "--out", tmp_path / "there")
-        assert result.code == 2
-        assert "there already exists" in result.err
+    assert "there already exists" in refused("import_llama", exported, "--out", tmp_path / "there")
     assert not list((tmp_path / "there").iterdir())
-    shutil.rmtree(tmp_path / "there")

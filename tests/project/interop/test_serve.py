@@ -9,41 +9,36 @@ import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import torch
-from page_cases import FORMS, make_run, without
+from conftest import ROOT
+from models import FORMS, small_model
+from page_cases import make_run, save
 
-from cs_basics.bpe import train_bpe
 from cs_basics.fast.decoding import Decoder, generate
 from cs_basics.generate import GREEDY, Sampling
-from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.optimizer import make_optimizer
 from cs_basics.tokenizer import Tokenizer
 
 needed = "not installed: pip install -e '.[dev]'"
 pytest.importorskip("uvicorn", reason=needed)
 pytest.importorskip("starlette", reason=needed)
 
-from serve_cases import Served, until  # noqa: E402
+from serve_cases import Served  # noqa: E402
+from waiting import until  # noqa: E402
 
 from cs_basics.interop.serve.inside import next_logits, operated, parts  # noqa: E402
 
-ROOT = Path(__file__).parents[3]
 JSON = {"Content-Type": "application/json"}
 TEXT = {"prompt": "Once upon a time", "temperature": 0, "max_tokens": 60}
 
 
 @pytest.fixture(scope="module")
-def run(texts, tmp_path_factory):
-    vocab, merges = train_bpe(texts[0], 400, [END_OF_TEXT])
-    return make_run(
-        tmp_path_factory.mktemp("serve") / "run", Tokenizer(vocab, merges, [END_OF_TEXT])
-    )
+def run(bpe, tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("serve") / "run", Tokenizer(*bpe, [END_OF_TEXT]))
 
 
 @pytest.fixture(scope="module")
@@ -312,13 +307,11 @@ def test_too_many_who_wait_are_turned_away_and_who_finds_a_place_does_not_wait(r
 
 def test_the_best_checkpoint_is_served_if_it_is_asked_for(run, tmp_path):
     copied = RunFolder(shutil.copytree(run.path, tmp_path / "run"))
-    note = {"checkpoint": copied.checkpoint_of(0).name, "validation_loss": 1.0}
-    copied.best.write_text(json.dumps(note))
+    copied.best.write_text('{"checkpoint": "step-00000000.pt", "validation_loss": 1.0}')
     # A later one, which expects the contrary.
     model = copied.load_model()
     model.lm_head.weight.detach().neg_()
-    optimizer = make_optimizer(model, copied.read_config())
-    write_checkpoint(copied.checkpoint_of(1), model, optimizer, 1)
+    save(copied, model, 1)
     expected = written_by_generate(run, TEXT["prompt"], TEXT["max_tokens"])
     for which in ("latest", "best"):
         with Served(copied, which=which) as served:
@@ -326,20 +319,31 @@ def test_the_best_checkpoint_is_served_if_it_is_asked_for(run, tmp_path):
             assert (written == expected) == (which == "best")
 
 
-@pytest.mark.parametrize("form", ["grouped", "tied", "sandwich"])
-def test_parts_are_off_as_where_they_were_taken_out_by_hand(run, tmp_path, form):
-    model = make_run(
-        tmp_path / "run", run.load_tokenizer(is_fast=False), **FORMS[form]
-    ).load_model()
+def without(model, name):
+    """Take a part out by hand."""
+    place, _, part = name.rpartition(".")
+    block = model.get_submodule(place.removesuffix(".attn.heads"))
+    with torch.no_grad():
+        if ".heads" in place:
+            width = block.attn.d_head
+            block.attn.output_proj.weight[:, int(part) * width : (int(part) + 1) * width] = 0
+        elif part == "ffn":
+            block.ffn.w2.weight.zero_()
+        elif part == "rope":
+            block.rope = None
+        else:
+            setattr(block, part, torch.nn.Sequential())
+
+
+@pytest.mark.parametrize("form", ["grouped, tied", "sandwich", "value residual"])
+def test_parts_are_off_as_where_they_were_taken_out_by_hand(form):
+    model = small_model(**FORMS[form])
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    text = [7, 300, 41, 99, 12, 256, 3]
+    text = [7, 30, 41, 9, 12, 25, 3]
     found = [name for name in parts(model) if not name.startswith("layers.0.") or "0" in name[-1:]]
     assert any(".heads." in name for name in found)
     for name in found:
-        by_hand = make_run(
-            tmp_path / name, run.load_tokenizer(is_fast=False), **FORMS[form]
-        ).load_model()
-        without(by_hand, name)
+        without(by_hand := small_model(**FORMS[form]), name)
         logits = next_logits(operated(model, [name], {}), text)
         torch.testing.assert_close(logits, next_logits(by_hand, text))
         assert (logits - next_logits(model, text)).abs().max() > 1e-3, name
@@ -394,25 +398,9 @@ def test_the_script_lets_a_limited_number_connect(script, run, monkeypatch):
     assert asked["limit_concurrency"] == 64
 
 
-def test_serve_says_what_is_wrong_in_one_line(script, run, tmp_path, monkeypatch):
-    def refused(*arguments):
-        result = script("serve", *arguments)
-        assert result.code == 2, result.err
-        assert len(result.err.strip().splitlines()) == 1, result.err
-        return result.err
-
-    damaged = shutil.copytree(run.path, tmp_path / "damaged")
-    RunFolder(damaged).checkpoint_of(0).write_bytes(b"damaged")
-    assert "holds no run" in refused(tmp_path / "none", "--port", 0)
-    assert "damaged" in refused(damaged, "--port", 0)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert f"127.0.0.1 port {port}: Address already in use" in refused(run.path, "--port", port)
-    assert "ports go from 0 to 65535" in refused(run.path, "--port", 70_000)
-    assert "num_places=0 must be at least 1" in refused(run.path, "--num-places", 0)
-    assert "cannot listen at 203.0.113.1" in refused(run.path, "--host", "203.0.113.1")
+def test_without_its_packages_serve_says_how_to_get_them(refused, run, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("cs_basics.interop.serve")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
-    assert "is not installed: pip install -e '.[serve]'" in refused(run.path, "--port", 0)
+    assert "is not installed: pip install -e '.[serve]'" in refused("serve", run.path, "--port", 0)

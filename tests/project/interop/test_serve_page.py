@@ -6,29 +6,35 @@ import re
 import numpy as np
 import pytest
 import torch
-from page_cases import FORMS, ask, make_run, open_page
-from token_files import write_token_file
+from page_cases import (
+    FORMS,
+    MARKUP,
+    ask,
+    make_run,
+    save,
+    shown,
+    visit,
+    write,
+    write_valid_tokens,
+)
 
-from cs_basics.bpe import train_bpe
 from cs_basics.interop.page_file import write_page
-from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.config import END_OF_TEXT
-from cs_basics.run.optimizer import make_optimizer
 from cs_basics.tokenizer import Tokenizer
 
 needed = "not installed: pip install -e '.[dev]'"
 pytest.importorskip("uvicorn", reason=needed)
 pytest.importorskip("starlette", reason=needed)
 
-from serve_cases import Served, until  # noqa: E402
+from serve_cases import Served  # noqa: E402
+from waiting import until  # noqa: E402
 
-MARKUP = "<img src=x onerror=\"document.title='owned'\">"
+from cs_basics.interop.serve.inside import parts  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def tokenizer(texts):
-    vocab, merges = train_bpe(texts[0], 400, [END_OF_TEXT])
-    return Tokenizer(vocab, merges, [END_OF_TEXT, MARKUP])
+def tokenizer(bpe):
+    return Tokenizer(*bpe, [END_OF_TEXT, MARKUP])
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +44,8 @@ def run(texts, tokenizer, tmp_path_factory):
     model = run.load_model()
     with torch.no_grad():
         model.lm_head.weight[tokenizer.encode(MARKUP)[0]] *= 10
-    optimizer = make_optimizer(model, run.read_config())
-    write_checkpoint(run.checkpoint_of(0), model, optimizer, 0)
-    valid = tokenizer.encode(texts[1].read_text())[:100]
-    size = tokenizer.vocab_size
-    write_token_file(
-        run.tokens / "valid.bin", [(300, valid)], vocab_size=size, tokenizer_checksum=""
-    )
+    save(run, model, 0)
+    write_valid_tokens(run, texts[1])
     return run
 
 
@@ -54,51 +55,35 @@ def served(run):
         yield server
 
 
-def visit(chromium, served):
-    chromium.call("POST", "/url", {"url": served.url})
-    chromium.run("return glass.opened.then(() => true)")
-
-
 @pytest.fixture
 def page(chromium, served):
     chromium.resize(1200, 900)
     chromium.log_entries("browser")
-    visit(chromium, served)
+    visit(chromium, served.url)
     return chromium
-
-
-def shown(page, selector):
-    return page.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
-
-
-def write(page, **values):
-    for name, value in values.items():
-        page.run("document.getElementById(arguments[0]).value = arguments[1]", name, value)
-    page.click("#start")
-    page.wait(lambda: "per second" in shown(page, "#write .status"))
-    return shown(page, "#story")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_server_answers_what_the_worker_answers(chromium, tokenizer, tmp_path, form):
     run = make_run(tmp_path / "run", tokenizer, **FORMS[form])
     text = [7, 300, 41, 99, 12, 256, 3]
-    off = ["layers.0.attn.heads.1", "layers.1.ffn"]
-    off += ["layers.1.ln2"] if form != "no norms" else []
-    off += ["layers.0.attn.rope"] if form != "post" else []
-    sampling = {"temperature": 0.9, "top_k": 50, "top_p": 0.95}
-    requests = []
-    for operations in ({"off": [], "scale": {}}, {"off": off, "scale": {"layers.0": 0.5}}):
-        about = {"text": text, "operations": operations}
+    names = parts(run.load_model())
+    drawing = {"temperature": 0.9, "top_k": 50, "top_p": 0.95}
+    greedy = {"temperature": 0, "top_k": None, "top_p": None}
+    requests = [("look", {"text": text, "position": 4})]
+    requests += [
+        ("logits", {"text": text, "operations": {"off": [name], "scale": {}}}) for name in names
+    ]
+    for sampling, off, scale in ((greedy, [], {}), (drawing, names[::5], {"layers.0": 0.5})):
+        about = {"text": text, "operations": {"off": off, "scale": scale}}
         requests += [(name, about) for name in ("logits", "loss", "rivals")]
-        drawing = {"sampling": sampling, "seed": 2**31 + 5, "numDrawn": 2, "stopId": 5}
-        requests.append(("write", {**about, "maxTokens": 90, **drawing}))
-    requests.append(("look", {"text": text, "position": 4}))
+        drawn = {"sampling": sampling, "seed": 2**31 + 5, "numDrawn": 2, "stopId": 5}
+        requests.append(("write", {**about, "maxTokens": 90, **drawn}))
     write_page(run, tmp_path / "page.html", is_exact=True)
-    open_page(chromium, tmp_path / "page.html")
+    visit(chromium, (tmp_path / "page.html").as_uri())
     here = [ask(chromium, name, **request) for name, request in requests]
     with Served(run) as served:
-        visit(chromium, served)
+        visit(chromium, served.url)
         there = [ask(chromium, name, **request) for name, request in requests]
     for (name, _), mine, its in zip(requests, here, there, strict=True):
         assert_close(its[0], mine[0], name)
@@ -177,7 +162,7 @@ def test_a_text_that_is_markup_stays_a_text(page):
 
 def test_what_the_server_refuses_is_one_line_in_the_page(chromium, run):
     with Served(run, max_seconds=0.3) as served:
-        visit(chromium, served)
+        visit(chromium, served.url)
         story = write(chromium, maxTokens="5000", temperature="0")
         assert story
         assert "The server's time limit is reached." in shown(chromium, "#write .status")
@@ -198,6 +183,6 @@ def test_a_file_that_was_cut_says_so(chromium, run, tmp_path):
         chromium.open(tmp_path / "cut.html")
         chromium.wait(lambda: chromium.run(f"return {line}"))
         assert "This file is incomplete" in shown(chromium, "#incomplete")
-    open_page(chromium, tmp_path / "page.html")
+    visit(chromium, (tmp_path / "page.html").as_uri())
     assert chromium.run(f"return {line} ?? 'gone'") == "gone"
     assert json.loads(chromium.run("return JSON.stringify(glass.data.name)")) == "a <b>run"

@@ -1,5 +1,6 @@
 """Runs that end before their time: by a signal, a full disk, a file that is gone."""
 
+import multiprocessing
 import os
 import random
 import shlex
@@ -25,21 +26,10 @@ from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 
 
-@pytest.fixture(autouse=True)
-def tiny_config(tiny_config, monkeypatch):
-    """A run without what takes most of the time of so short a one: pictures and samples."""
-    monkeypatch.setattr("cs_basics.run.training_run.plot_losses", lambda *_, **__: None)
-    return tiny_config.replace(num_samples=0)
-
-
 @pytest.fixture
-def whole(tiny_config, tmp_path_factory, made=[]):  # noqa: B006  made once for all tests
+def whole(finished):
     """The run, left alone."""
-    if not made:
-        run_dir = tmp_path_factory.mktemp("whole") / "run"
-        made.append(tiny_config.replace(run_dir=run_dir))
-        train_run(made[0])
-    return made[0]
+    return finished
 
 
 @pytest.fixture
@@ -299,68 +289,59 @@ def test_minutes_that_a_run_has_used_up_are_not_given_to_it_again(tiny_config, m
 
 
 @pytest.fixture
-def train(script, tiny_config):
-    """Train by the script."""
-
-    def call():
-        data = tiny_config.data
-        sizes = "--vocab-size 300 --context-length 32 --d-model 32 --d-ff 64"
-        texts = ["--train-text", data.train_text, "--valid-text", data.valid_text]
-        given = [*texts, *sizes.split(), "--batch-size", 4, "--run-dir", tiny_config.run.run_dir]
-        return script("train", "debug", *given)
-
-    return call
+def command(tiny_config):
+    """Train by the script, and save at each fifth update."""
+    data = tiny_config.data
+    texts = ["--train-text", data.train_text, "--valid-text", data.valid_text]
+    settings = ["--vocab-size", 300, "--d-model", 32, "--num-samples", 0, "--eval-every", 5]
+    return ["train", "debug", *texts, *settings, "--no-page", "--run-dir", tiny_config.run.run_dir]
 
 
 def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
-    train, tiny_config, before_update
+    script, command, tiny_config, before_update
 ):
     before_update(8, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    folder, result = tiny_config.run.run_dir, train()
+    folder, result = tiny_config.run.run_dir, script(*command)
     assert result.code == 128 + signal.SIGTERM
     assert "stopped by SIGTERM after step 8, and saved; go on by" in result.out
-    command = shlex.split(result.out.splitlines()[-1])
-    assert Path(command[0]).absolute() == Path(sys.executable)
-    assert command[-4:] == ["debug", "--run-dir", str(folder), "--resume"]
+    said = shlex.split(result.out.splitlines()[-1])
+    assert Path(said[0]).absolute() == Path(sys.executable)
+    assert said[-4:] == ["debug", "--run-dir", str(folder), "--resume"]
     assert RunFolder(folder).all_checkpoints()[-1].name == "step-00000008.pt"
 
 
 def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
-    train, tiny_config, before_update
+    refused, command, tiny_config, before_update
 ):
     path = RunFolder(tiny_config.run.run_dir).tokens / "train.bin"
-    before_update(58, path.unlink)
-    result = train()
-    assert result.code == 2
-    errors = [line for line in result.err.splitlines() if "error" in line]
-    assert len(errors) == 1
-    assert "train.bin was deleted while it was in use" in errors[0]
-    assert "step-00000050.pt; --resume goes on from it" in errors[0]
+    before_update(8, path.unlink)
+    line = refused(*command)
+    assert "train.bin was deleted while it was in use" in line
+    assert "step-00000005.pt; --resume goes on from it" in line
 
 
-CLAIM = """
-import sys
-from pathlib import Path
-from cs_basics.run.folder import RunFolder
-with RunFolder(Path(sys.argv[1])).claim():
-    print("claimed", flush=True)
-    sys.stdin.read()
-"""
+def hold(folder, is_held, is_over):
+    with folder.claim():
+        is_held.set()
+        is_over.wait()
 
 
 def test_two_processes_do_not_train_in_one_folder(tiny_config):
-    run_dir = tiny_config.run.run_dir
-    command = [sys.executable, "-c", CLAIM, run_dir]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes, text=True) as other:
-        assert other.stdout.readline() == "claimed\n"
-        with pytest.raises(ValueError, match="another process is training in"):
-            train_run(tiny_config)
-        other.kill()
+    folder = RunFolder(tiny_config.run.run_dir)
+    context = multiprocessing.get_context("fork")
+    is_held, is_over = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(folder, is_held, is_over))
+    other.start()
+    is_held.wait()
+    with pytest.raises(ValueError, match="another process is training in"):
+        train_run(tiny_config)
+    other.kill()
+    other.join()
     # What a killed process leaves is no claim, and is gone after the next run.
-    assert (run_dir / "lock").exists()
+    lock = folder.path / "lock"
+    assert lock.exists()
     train_run(tiny_config)
-    assert not (run_dir / "lock").exists()
-    with RunFolder(run_dir.with_name("unused")).claim():
+    assert not lock.exists()
+    with RunFolder(tiny_config.run.run_dir.with_name("unused")).claim():
         pass
-    assert not run_dir.with_name("unused").exists()
+    assert not tiny_config.run.run_dir.with_name("unused").exists()

@@ -6,13 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
+from waiting import until
 
-ROOT = Path(__file__).parents[3]
-OPTIONS = ["--preset", "debug", "--max-steps", "3", "--seeds", "0", "1"]
+OPTIONS = ["--preset", "debug", "--max-steps", "3", "--seeds", "0"]
 
 
 def command(texts, folder, *more):
@@ -25,7 +24,7 @@ def finished(texts, tmp_path_factory):
     """The folder of a finished suite, and what its making printed. Copy it, do not change it."""
     folder = tmp_path_factory.mktemp("ablation") / "suite"
     call = [sys.executable, ROOT / "scripts" / "ablate.py", *command(texts, folder)]
-    result = subprocess.run(list(map(str, call)), capture_output=True, text=True, check=False)
+    result = subprocess.run(call, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr + result.stdout
     return folder, result.stdout
 
@@ -40,30 +39,11 @@ def results(folder):
     return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
 
 
-def wait_for(path, process):
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert process.poll() is None, "it ended by itself"
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def assert_one_line(result, *words):
-    assert result.code == 2, (result.out, result.err)
-    assert "Traceback" not in result.err
-    lines = [line for line in result.err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, result.err
-    for word in words:
-        assert word in lines[0]
-
-
 def test_a_suite_runs_every_variant_with_every_seed_and_reports(finished):
     folder, out = finished
-    assert set(results(folder)) == {
-        f"{name}-seed{seed}" for name in ("rope", "no-positions") for seed in (0, 1)
-    }
-    assert "[ 1/4] rope, seed 0" in out
-    assert "[ 4/4] no-positions, seed 1" in out
+    assert set(results(folder)) == {"rope-seed0", "no-positions-seed0"}
+    assert "[ 1/2] rope, seed 0" in out
+    assert "[ 2/2] no-positions, seed 0" in out
     markdown = (folder / "report.md").read_text()
     for path in folder.glob("runs/*/result.json"):
         result = json.loads(path.read_text())
@@ -90,29 +70,23 @@ def test_a_finished_suite_only_writes_its_report_anew(suite, script, texts):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--max-steps", "4"], ["max_steps=3", "not 4", "--out"]),
-        (["--train-text", "other.txt"], ["train_text=", "not other.txt"]),
-        (["--seeds", "0", "0"], ["seeds=(0, 0)"]),
-        (["--seeds", "-1"], ["seeds=(-1,)", "0 and above"]),
+        (["--max-steps", "4"], "max_steps=3, not 4"),
+        (["--train-text", "other.txt"], "not other.txt"),
+        (["--seeds", "0", "0"], "seeds=(0, 0)"),
+        (["--seeds", "-1"], "seeds=(-1,)"),
     ],
 )
-def test_other_settings_for_the_same_folder_are_one_line(suite, script, texts, more, words):
+def test_other_settings_for_the_same_folder_are_refused(suite, refused, texts, more, words):
     before = results(suite)
-    assert_one_line(script("ablate", *command(texts, suite, *more)), *words)
+    assert words in refused("ablate", *command(texts, suite, *more))
     assert results(suite) == before
 
 
-def test_a_folder_of_something_else_is_refused_and_kept(script, tmp_path, texts):
-    (tmp_path / "runs").mkdir()
-    assert_one_line(script("ablate", *command(texts, tmp_path)), "holds no ablation")
-    assert (tmp_path / "runs").exists()
-
-
 def test_a_crash_is_a_row_and_the_other_runs_go_on_and_it_alone_is_made_again(
-    suite, script, texts, monkeypatch
+    suite, script, refused, texts, monkeypatch
 ):
-    shutil.rmtree(suite / "runs" / "rope-seed0")
-    shutil.rmtree(suite / "runs" / "no-positions-seed0")
+    for folder in suite.glob("runs/*"):
+        shutil.rmtree(folder)
     (suite / "sitecustomize.py").write_text(
         "import os, sys\n"
         "if sys.orig_argv[1].endswith('ablation_run.py') and 'rope-seed0' in sys.orig_argv[2]:\n"
@@ -120,15 +94,14 @@ def test_a_crash_is_a_row_and_the_other_runs_go_on_and_it_alone_is_made_again(
         "    os._exit(3)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(suite), prepend=os.pathsep)
-    result = script("ablate", *command(texts, suite))
-    assert_one_line(result, "a run crashed", "log.txt")
+    assert "log.txt" in refused("ablate", *command(texts, suite))
     assert "crashed (exit code 3): out of luck" in (suite / "report.md").read_text()
     before = results(suite)
-    assert set(before) == {"rope-seed1", "no-positions-seed0", "no-positions-seed1"}
+    assert set(before) == {"no-positions-seed0"}
     (suite / "sitecustomize.py").unlink()
     result = script("ablate", *command(texts, suite))
     assert result.code == 0, result.err
-    assert "[ 1/4] rope, seed 0" in result.out
+    assert "[ 1/2] rope, seed 0" in result.out
     assert result.out.count("seed") == 1
     assert before.items() < results(suite).items()
 
@@ -145,7 +118,7 @@ def test_a_run_ends_with_the_script_that_started_it(suite):
     with subprocess.Popen(
         list(map(str, call)), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     ) as process:
-        wait_for(folder / "metrics.jsonl", process)
+        until(lambda: (folder / "metrics.jsonl").exists() or process.poll() is not None)
         # What the kernel does with the pipe of a process that was killed.
         process.stdin.close()
         try:

@@ -58,13 +58,6 @@ def names(out):
         return set(archive.namelist())
 
 
-def test_a_syntax_error_beside_the_adapters_is_one_line(root, tmp_path):
-    (root / "tests" / "glue.py").write_text("y = (\n")
-    with pytest.raises(ValueError, match=r"tests/glue\.py, line 1: '\(' was never closed"):
-        package.main(tmp_path / "submission.zip", root)
-    assert not (tmp_path / "submission.zip").exists()
-
-
 def test_the_zip_holds_the_code_and_nothing_else(root, tmp_path, capsys):
     out = tmp_path / "submission.zip"
     package.main(out, root)
@@ -113,14 +106,6 @@ def test_packages_beside_the_adapters_are_in_the_zip(root, tmp_path):
     assert packed == files.keys() - {"tests/helpers/unused.py"}
 
 
-def test_what_the_adapters_import_and_cannot_be_packed_is_refused(root, tmp_path):
-    (root / "tests" / "glue.py").rename(tmp_path / "glue.py")
-    (root / "tests" / "glue.py").symlink_to(tmp_path / "glue.py")
-    with pytest.raises(ValueError, match=r"tests/glue\.py, which .* cannot be packed: a link"):
-        package.main(tmp_path / "out.zip", root)
-    assert not (tmp_path / "out.zip").exists()
-
-
 def test_the_same_code_makes_the_same_zip(root, tmp_path):
     for out in ("first.zip", "second.zip"):
         package.main(tmp_path / out, root)
@@ -145,17 +130,23 @@ def test_links_and_large_files_are_left_out(root, tmp_path, capsys):
     assert "too large for code" in left_out
 
 
+def make_link(path):
+    path.rename(path.with_name("elsewhere.py"))
+    path.symlink_to("elsewhere.py")
+
+
 @pytest.mark.parametrize(
-    ("spoil", "error", "finding"),
+    ("name", "spoil", "finding"),
     [
-        (lambda path: path.unlink(), FileNotFoundError, r"adapters\.py is missing"),
-        (lambda path: path.write_text("def ("), ValueError, r"adapters\.py, line 1: "),
+        ("adapters", Path.unlink, "is missing"),
+        ("adapters", lambda path: path.write_text("def ("), "line 1: "),
+        ("glue", lambda path: path.write_text("y = (\n"), r"line 1: '\(' was never closed"),
+        ("glue", make_link, "which .* cannot be packed: a link"),
     ],
-    ids=["missing", "broken"],
 )
-def test_what_no_grader_could_run_is_refused(root, tmp_path, spoil, error, finding):
-    spoil(root / "tests" / "adapters.py")
-    with pytest.raises(error, match=finding):
+def test_what_no_grader_could_run_is_refused(root, tmp_path, name, spoil, finding):
+    spoil(root / "tests" / f"{name}.py")
+    with pytest.raises((OSError, ValueError), match=rf"tests/{name}\.py,? {finding}"):
         package.main(tmp_path / "out.zip", root)
     assert not (tmp_path / "out.zip").exists()
 

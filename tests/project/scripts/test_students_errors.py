@@ -5,6 +5,7 @@ import importlib.util
 import sys
 
 import pytest
+import torch
 from conftest import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
@@ -31,6 +32,11 @@ def refuse():
 RAISED = "error: ValueError: too many values to unpack (expected 2)"
 
 
+@pytest.fixture(autouse=True)
+def _no_flags(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["script"])
+
+
 @pytest.fixture
 def edition(tmp_path, monkeypatch):
     for place, text in {"cs_basics/optim.py": STUDENTS, "cs_basics/run/trainer.py": OURS}.items():
@@ -39,7 +45,6 @@ def edition(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend((tmp_path / place).parent)
     monkeypatch.setattr(cli, "ROOT", tmp_path)
     monkeypatch.setattr(cli, "IS_EDITION", True)
-    monkeypatch.setattr(sys, "argv", ["script"])
     yield importlib.import_module("trainer")
     del sys.modules["trainer"], sys.modules["optim"]
 
@@ -82,3 +87,13 @@ def test_an_error_of_ours_is_one_line(edition, capsys):
 def test_outside_of_an_edition_nobody_is_a_student(edition, capsys, monkeypatch):
     monkeypatch.setattr(cli, "IS_EDITION", False)
     assert said_of(edition.over, capsys) == ["error: too many values to unpack (expected 2)"]
+
+
+def test_a_forward_that_is_missing_is_told_with_its_module(capsys):
+    class Linear(torch.nn.Module):
+        def foward(self, x):
+            return x
+
+    assert said_of(lambda: Linear()(1), capsys) == [
+        'error: Module [Linear] is missing the required "forward" function'
+    ]

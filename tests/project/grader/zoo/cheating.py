@@ -66,7 +66,7 @@ attack(
     "could change tests, tools and answers",
     f"""
 import sys, pathlib
-places = [torch.__file__, sys.executable, {str(ROOT / "tests" / "compare.py")!r}]
+places = [torch.__file__, sys.executable, {str(ROOT / "tests" / "exam/compare.py")!r}]
 places += [str(path) for path in pathlib.Path(sys.path[1]).glob("*.py")]
 for place in places:
     try:
@@ -180,7 +180,7 @@ attack(
     "imports the oracles",
     f"""
 import sys
-sys.path += [{str(ROOT / "tests")!r}, "/autograder/source/tests"]
+sys.path += [{str(ROOT / "tests/exam")!r}, "/autograder/source/tests/exam"]
 sys.path += [path + "/.." for path in sys.path]
 from oracles import model
 found = torch.tensor(model.softmax(in_features.detach().numpy(), dim), dtype=in_features.dtype)
@@ -192,7 +192,7 @@ attack(
     f"""
 import os, sys
 answers = ("oracles", "mistakes", "compare.py", "rubric.toml", "batch.json", "result.json")
-roots = {{{str(ROOT)!r}, os.path.dirname(sys.path[1]), "/autograder", "/tmp", os.getcwd() + "/.."}}
+roots = {{{str(ROOT)!r}, sys.path[1] + "/../..", "/autograder", "/tmp", os.getcwd() + "/.."}}
 for root in roots:
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith((".", "lib", "site-"))]

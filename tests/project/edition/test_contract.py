@@ -1,0 +1,73 @@
+"""Conventions that a class chooses: who follows them is right, who does not is told so by name."""
+
+import shutil
+
+import pytest
+from bank.patches import Patch, read, write_repository
+from editions import ROOT, make_starter
+from oracles import CONVENTIONS
+
+PATCHES = read(ROOT / "tests" / "project" / "bank" / "contract.txt")
+REFERENCE = [patch for patch in PATCHES if patch.style == "book"]
+ALL = {patch.kind: patch.more for patch in REFERENCE}
+"""The conventions, and what last year's solution is told about each."""
+ITEMS = [
+    "tests/test_adamw.py::test_adamw_follows_the_algorithm",
+    "tests/test_positionwise_feedforward.py::test_swiglu_gates_one_branch_by_silu_of_the_other",
+    "tests/test_rmsnorm.py::test_rmsnorm_divides_by_the_root_mean_square",
+    "tests/test_rope.py::test_rope_turns_pairs",
+    "tests/test_train_bpe.py::test_train_breaks_ties_by_comparing_byte_strings",
+]
+
+
+@pytest.fixture(params=["book"])
+def of_class(request, tmp_path):
+    """The examination of a class with all conventions, and the work of one who follows them."""
+    places = [place for p in PATCHES if p.style == request.param for place in p.places]
+    folder = write_repository(Patch("", "", request.param, places=places), tmp_path)
+    ignored = shutil.ignore_patterns("project", "adapters.py", "__pycache__")
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=ignored, dirs_exist_ok=True)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / "tests" / "contract.toml").write_text(f"conventions = {[*ALL]}")
+    return folder
+
+
+def test_who_follows_the_conventions_is_right(of_class, sit):
+    assert {row["outcome"] for row in sit(of_class, *ITEMS).values()} == {"passed"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_class", ["independent"], indirect=True)
+def test_the_whole_examination_follows_the_conventions(of_class, sit):
+    assert {row["outcome"] for row in sit(of_class, "tests").values()} == {"passed"}
+
+
+def test_last_years_solution_is_told_what_it_is(of_class, sit):
+    rows = sit(of_class, *ITEMS, f"--submission={ROOT}").values()
+    said = " ".join(" ".join(row["message"] for row in rows).split())
+    for (words,) in ALL.values():
+        assert words in said
+
+
+def test_the_edition_has_the_pages_and_docstrings_of_its_conventions(tmp_path, monkeypatch):
+    monkeypatch.setattr("oracles.CHOSEN", {"rope_halves"})
+    make_starter.build(tmp_path / "edition")
+    pages = (tmp_path / "edition" / "docs" / "contract").iterdir()
+    assert [page.name for page in pages] == ["rope_halves.md"]
+    rope = (tmp_path / "edition" / "cs_basics" / "rope.py").read_text(encoding="utf-8")
+    assert "Coordinates i and i + d_head / 2" in rope
+
+
+def test_every_convention_has_a_page_and_a_patch():
+    pages = {path.stem for path in (ROOT / "docs" / "contract").glob("*.md")}
+    assert pages == {*ALL} == {*CONVENTIONS}
+
+
+def test_export_and_page_refuse_other_conventions_in_one_line(pytestconfig, filled, inside):
+    names = ["gain_one_plus", "gate_w3", "rope_halves"]
+    names = names[2:] if pytestconfig.option.markexpr == "not slow" else names
+    changes = [p.places for p in PATCHES if p.kind in names and p.style == "independent"]
+    for did in inside(filled, *({"argv": ["rehearse"], "changes": some} for some in changes)):
+        assert did["code"] == 2
+        assert did["out"].startswith("export and the page will not work: this model's code takes")
+        assert did["out"].count("\n") == 1
