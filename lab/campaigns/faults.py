@@ -77,7 +77,9 @@ def main(
     print(table(results), *remarkable(results), sep="\n")
     if not only and not problem:
         lists, today = "\n".join(remarkable(results)), datetime.datetime.now().astimezone().date()
-        page = ABOUT.format(today=today, seeds=", ".join(map(str, seeds)), table=table(results), lists=lists)
+        page = ABOUT.format(
+            today=today, seeds=", ".join(map(str, seeds)), table=table(results), lists=lists
+        )
         write_atomically(REPORT, page.encode())
     if not all(result.is_right for result in results):
         sys.exit(1)
