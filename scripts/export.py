@@ -52,12 +52,11 @@ def main(
             from cs_basics.interop.gguf_file import export_gguf
         except ModuleNotFoundError as error:
             raise ValueError(f"{error.name} is not installed: pip install gguf") from None
-        num_parameters, how = (
-            export_gguf(RunFolder(run_dir), out, checkpoint, dtype),
-            WITH_LLAMA_CPP,
-        )
+        num_parameters = export_gguf(RunFolder(run_dir), out, checkpoint, dtype)
+        how = WITH_LLAMA_CPP
     elif dtype == "float32":
-        num_parameters, how = export_llama(RunFolder(run_dir), out, checkpoint), WITH_TRANSFORMERS
+        num_parameters = export_llama(RunFolder(run_dir), out, checkpoint)
+        how = WITH_TRANSFORMERS
     else:
         raise ValueError(f"--dtype {dtype} needs --format gguf: a Llama folder is in float32")
     print(f"{out}: {num_parameters:,} parameters in {dtype}\n\n{how.format(out=out)}")

@@ -53,8 +53,6 @@ MIN_ROWS = 5
 least MIN_ROWS between two validation losses, if there are as many updates."""
 MAX_UNSAVED_S = 60.0
 """What a kill may cost, whatever eval_every says."""
-SHOWN = 120
-"""Characters of each sample that the terminal shows; the report has all of it."""
 MUCH = 0.5
 """From this share of a run's time on, it is said that preparing took it."""
 
@@ -411,5 +409,3 @@ class Trainer:
                 self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
             )
             log.log_sample(self.step, text)
-            shown = " ".join(text.split())[:SHOWN] or "(white space)"
-            logger.info("step %6d | writes: %s", self.step, shown)

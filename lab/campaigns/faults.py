@@ -24,6 +24,8 @@ COLUMNS = (
     *("faults", "caught", "named rightly", "wrongly", "not", "variants", "accepted"),
     *("limits", "charged rightly"),
 )
+MOST_COMPLAINTS = 3
+"""That a line has of a case: one broken limit can fail a hundred items."""
 ABOUT = """# What the examination catches
 
 Written by `python -m lab.campaigns.faults` on {today}, with seeds {seeds}.
@@ -112,7 +114,7 @@ def remarkable(results: list[Result]) -> list[str]:
     for result in results:
         if not result.is_right:
             said_of = {"faults": "missed", "honest": "variant failed"}
-            what = said_of.get(result.case.kind) or "; ".join(result.complaints)
+            what = said_of.get(result.case.kind) or "; ".join(result.complaints[:MOST_COMPLAINTS])
         elif result.case.is_fault and result.case.diagnosis and result.naming != "rightly":
             what = f"named {result.naming}"
         else:
