@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lab import ROOT
 from lab.claims.interval import interval_of
-from lab.claims.results import Result, Results, verdict
+from lab.claims.results import Result, Results, is_decided, verdict
 from lab.claims.rules import Figures
 from lab.claims.sentences import HERE, Claim
 
@@ -84,7 +84,7 @@ def row_of(claim: Claim, results: Sequence[Result], machines: Sequence[str]) -> 
 
 def verdict_of(claim: Claim, results: Sequence[Result]) -> str:
     """Return the verdict with its limits."""
-    if not results:
+    if not is_decided(claim, results):  # An ended run may have left a seed or two.
         return UNMEASURED + (f": needs {claim.needs}" if claim.needs else "")
     word = verdict(claim, [result["figures"] for result in results])
     return word + (f" ({claim.limits})" if claim.limits else "")
@@ -121,7 +121,7 @@ def norms_page(claims: Mapping[str, Claim], results: Results, page: str) -> str:
             name: interval_of([figures[name] for figures in found]).mean
             for name in (found[0] if found else ())
         }
-        figure = claim.taught.format(**means) if found else "-"
+        figure = claim.taught.format(**means) if is_decided(claim, results[claim.name]) else "-"
         bold = f"**{told}**" if told == "false" else told
         return f"{match[1]} | [{bold}](../lab/claims/claims.md#{claim.name}) | {figure} | "
 
