@@ -21,7 +21,7 @@ def test_norms_are_measured(monkeypatch, capsys):
 
 
 def test_a_table_takes_its_place_and_leaves_the_rest(tmp_path, monkeypatch):
-    page = tmp_path / "page.md"
+    page = tmp_path / "performance.md"
     page.write_text("above\n<!-- python -m lab.bench training -->\nold\n<!-- end -->\nbelow\n")
     monkeypatch.setattr(measuring, "PAGE", page)
     write_table("training", [Row("speed", 3000.0, "tokens/s", 2000.0), Row("alone", 1.0, "s")])
