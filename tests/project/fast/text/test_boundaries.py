@@ -39,15 +39,6 @@ def test_text_that_ends_in_white_space_is_open(text):
     assert not is_open(text + "a")
 
 
-@given(awkward_bytes, encoded_specials, st.integers(0, 80), st.integers(9, 30))
-def test_next_boundary_of_a_file_changes_no_token(data, special_tokens, at, window_bytes):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boundaries, "_WINDOW_BYTES", window_bytes)
-        place = next_boundary(data, at, special_tokens)
-    assert min(at, len(data)) <= place <= len(data)
-    assert_cut_well(data, [data[:place], data[place:]], special_tokens)
-
-
 @pytest.mark.parametrize("window_bytes", range(9, 17))
 @pytest.mark.parametrize(
     "text", ["a" + "\u4e2d" * 12, "a\u3000 b" * 6, "\u3000" * 9 + " b", "\U0001f642\xa0 " * 6]
@@ -62,12 +53,16 @@ def test_a_window_that_begins_or_ends_in_a_character_changes_no_cut(
         assert_cut_well(data, [data[:place], data[place:]], [])
 
 
-@given(awkward_bytes, encoded_specials, st.integers(1, 20), st.integers(1, 5))
-def test_spans_and_shares_are_the_whole_and_change_no_token(data, specials, span_bytes, num_shares):
-    parts = [data[a:b] for a, b in spans(data, Span(0, len(data)), span_bytes, specials)]
+@given(awkward_bytes, encoded_specials, st.integers(1, 20), st.integers(1, 5), st.integers(9, 30))
+def test_spans_and_shares_are_the_whole_and_change_no_token(
+    data, specials, span_bytes, num_shares, window_bytes
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boundaries, "_WINDOW_BYTES", window_bytes)
+        parts = [data[a:b] for a, b in spans(data, Span(0, len(data)), span_bytes, specials)]
+        shares = [share_of(data, rank, num_shares, specials) for rank in range(num_shares)]
     assert all(parts)
     assert_cut_well(data, parts, specials)
-    shares = [share_of(data, rank, num_shares, specials) for rank in range(num_shares)]
     assert_cut_well(data, [data[start:end] for start, end in shares], specials)
 
 
