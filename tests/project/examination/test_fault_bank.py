@@ -2,19 +2,16 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from bank.cases import Case, load
 from bank.patches import Patch, apply, read
 from bank.verdict import CONTROL, Result, naming
 from compare import EXPLANATION
+from processes import python
 from report import RUBRIC
 
-ROOT = Path(__file__).parents[3]
 SAMPLE = {
     "rmsnorm: eps is missing": "rightly",
     "rmsnorm: eps missing (independent)": "rightly",
@@ -88,14 +85,9 @@ def test_lines_that_are_missing_or_not_alone_are_refused(tmp_path, source):
 def test_a_sample_is_judged_as_the_bank_says(pytestconfig):
     """All limits where slow tests run; the whole bank: python -m lab.campaigns.faults."""
     limits = LIMITS if pytestconfig.option.markexpr == "not slow" else ()
-    finished = subprocess.run(
-        [sys.executable, "-c", EXAMINE, json.dumps([*SAMPLE]), json.dumps(limits)],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "tests:tests/exam:tests/project"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    path = {"OMP_NUM_THREADS": "1", "PYTHONPATH": "tests:tests/exam:tests/project"}
+    asked = [json.dumps([*SAMPLE]), json.dumps(limits)]
+    finished = python("-c", EXAMINE, *asked, env=os.environ | path, check=True)
     titles = limits or [case.title for case in CASES if case.kind == "limits"]
     assert dict(json.loads(finished.stdout)) == SAMPLE | dict.fromkeys(titles, "right")
 

@@ -1,14 +1,12 @@
 """The C++ kernel of attention rotates and attends as the definitions do, on any processor."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from attention_checks import definition, results
-from conftest import ROOT
 from models import batch_of, loss_and_gradients
+from processes import python
 
 from cs_basics.fast import accelerate
 from cs_basics.fast.attention import rotate_half_split
@@ -262,9 +260,7 @@ def test_what_was_compiled_before_is_loaded_without_a_compiler():
         "attention_kernel.rotated_causal_attention(qkv, None, None, 1, 1).sum().backward()\n"
         "print('torch._dynamo' in sys.modules)\n"
     )
-    command = [sys.executable, "-c", program]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
-    assert finished.stdout == "False\n"
+    assert python("-c", program, check=True).stdout == "False\n"
 
 
 def test_a_model_that_was_compiled_with_it_says_so_where_it_is_missing(monkeypatch):
