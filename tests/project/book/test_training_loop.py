@@ -4,24 +4,11 @@ import math
 
 import pytest
 import torch
+from models import batches_of_ids, book_model
 
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import AdamW, clip_grad_norm
 from cs_basics.training import TrainingDivergedError, Update, train
-from cs_basics.transformer import TransformerLM
-
-VOCAB_SIZE = 20
-
-
-def make_model():
-    torch.manual_seed(0)
-    return TransformerLM(VOCAB_SIZE, 8, 16, 1, 2, 24, dtype=torch.float64)
-
-
-def make_batches(count):
-    generator = torch.Generator().manual_seed(0)
-    ids = [torch.randint(VOCAB_SIZE, (4, 9), generator=generator) for _ in range(count)]
-    return [(part[:, :-1], part[:, 1:]) for part in ids]
 
 
 def weights(model):
@@ -30,8 +17,8 @@ def weights(model):
 
 @pytest.mark.parametrize("max_grad_norm", [0.1, 1e9])
 def test_two_updates_are_the_calls_of_the_parts_that_are_examined(max_grad_norm):
-    lrs, batches, updates = {1: 1e-2, 2: 3e-2}, make_batches(2), []
-    model, by_hand = make_model(), make_model()
+    lrs, batches, updates = {1: 1e-2, 2: 3e-2}, batches_of_ids(2), []
+    model, by_hand = book_model(), book_model()
     optimizer, other = (AdamW(one.parameters(), weight_decay=0.1) for one in (model, by_hand))
     settings = {"max_grad_norm": max_grad_norm, "on_update": updates.append}
     train(model, optimizer, batches, lrs.__getitem__, **settings)
@@ -49,7 +36,7 @@ def test_two_updates_are_the_calls_of_the_parts_that_are_examined(max_grad_norm)
 
 @pytest.mark.parametrize("diverged", ["loss", "gradient"])
 def test_a_loss_or_gradient_that_is_not_finite_stops_before_the_update(diverged):
-    model, seen = make_model(), []
+    model, seen = book_model(), []
 
     def spoil(_module, _inputs, logits):
         seen.append(weights(model))
@@ -61,7 +48,7 @@ def test_a_loss_or_gradient_that_is_not_finite_stops_before_the_update(diverged)
     model.register_forward_hook(spoil)
     optimizer, updates = AdamW(model.parameters()), []
     with pytest.raises(TrainingDivergedError, match=r"step 2: loss .* the update was not made"):
-        train(model, optimizer, make_batches(3), lambda _: 1e-2, on_update=updates.append)
+        train(model, optimizer, batches_of_ids(3), lambda _: 1e-2, on_update=updates.append)
     assert [update.step for update in updates] == [1]
     assert all(map(torch.equal, weights(model), seen[1]))
     assert not torch.equal(seen[0][0], seen[1][0])
