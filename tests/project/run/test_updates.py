@@ -5,7 +5,6 @@ import torch
 from models import batches_of_ids, book_model
 
 from cs_basics.functional import cross_entropy
-from cs_basics.layers import Linear
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
 from cs_basics.run.updates import make_updates
 from cs_basics.training import TrainingDivergedError
@@ -49,20 +48,14 @@ def test_the_gradients_of_parts_add_up_to_those_of_the_batch(num_parts):
 
 
 def test_a_group_multiplies_the_rate_by_its_ratio():
-    layer, other, rates = Linear(3, 3), torch.nn.Parameter(torch.ones(3)), []
-    groups = [{"params": layer.parameters()}, {"params": [other], "lr_ratio": 10.0}]
-    optimizer = AdamW(groups, lr=77.0)
-
-    def loss_of(inputs, targets):
-        return (layer(inputs) * other - targets).square().mean()
-
-    def keep_rates(update):
-        rates.append([update.lr, *(group["lr"] for group in optimizer.param_groups)])
-
-    batch = (torch.randn(4, 3), torch.randn(4, 3))
-    rate_of = {1: 0.1, 2: 0.05}.__getitem__
-    make_updates(optimizer, [batch] * 2, rate_of, loss_of, lambda: 0.0, on_update=keep_rates)
-    assert rates == [[0.1, 0.1, 1.0], [0.05, 0.05, 0.5]]
+    model, rates = book_model(), []
+    first, *others = model.parameters()
+    optimizer = AdamW([{"params": others}, {"params": [first], "lr_ratio": 10.0}], lr=77.0)
+    optimizer.register_step_post_hook(
+        lambda *_: rates.append([group["lr"] for group in optimizer.param_groups])
+    )
+    updates = updates_of(model, optimizer, batches_of_ids(2))
+    assert rates == [[update.lr, 10 * update.lr] for update in updates]
 
 
 def test_an_update_that_is_not_finite_is_not_made():
