@@ -133,16 +133,6 @@ def test_any_number_of_threads_gives_the_same_bits():
         assert all(torch.equal(*pair) for pair in zip(found[0], other, strict=True))
 
 
-def test_the_operators_say_of_themselves_what_is_true():
-    qkv, _ = case(2, 70, 2, 1, 32)
-    rope = TabledRoPE(10_000.0, 32, 300)
-    for angles in ((None, None), (rope.cos, rope.sin)):
-        torch.library.opcheck(
-            torch.ops.cs_basics.rotated_causal_attention.default,
-            (qkv.requires_grad_(), *angles, 2, 1),
-        )
-
-
 @pytest.mark.parametrize("strided", ["qkv", "grad"])
 def test_tensors_with_other_strides_are_read_as_they_are(strided):
     qkv, grad = case(2, 70, 2, 2, 32)
