@@ -5,6 +5,8 @@ own, which this file, run as a script, is the program of.
 """
 
 import os
+import subprocess
+import sys
 from unittest import mock
 
 import pytest
@@ -15,7 +17,6 @@ from attention_checks import (
     check_that_heads_are_apart,
     check_views,
 )
-from processes import python
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cs_basics.fast import flash_attention
@@ -42,7 +43,9 @@ def check_everything(**on):
 @needs_triton
 def test_the_kernels_agree_with_the_definition_in_the_interpreter():
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    finished = python(__file__, env=environment)
+    finished = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
+    )
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout == "kernels launched: 51\n"
 
