@@ -124,6 +124,19 @@ def test_a_stop_token_ends_its_row_only_and_steps_end_with_the_last_text(model):
     assert len(steps) < 12
 
 
+def test_is_end_is_told_every_token_and_ends_its_row(model):
+    told = []
+
+    def third_of_row_one(row, token):
+        told.append((row, token))
+        return row == 1 and sum(r == 1 for r, _ in told) == 3
+
+    texts = texts_of(generate_batch(model, PROMPTS, 6, is_end=third_of_row_one), len(PROMPTS))
+    assert [len(text) for text in texts] == [6, 3, 6, 6]
+    for row, text in enumerate(texts):
+        assert [token for r, token in told if r == row] == text
+
+
 @pytest.mark.parametrize("places", [1, 5, 16])
 def test_places_behind_the_longest_text_are_not_read(model, monkeypatch, places):
     monkeypatch.setattr(decoding, "PLACES", places)

@@ -9,7 +9,7 @@ import pytest
 from cs_basics.stories import grammar
 from cs_basics.stories.grammar import iterate_stories, write_stories
 from cs_basics.stories.plots import read_plots, spell
-from cs_basics.stories.words import PRONOUNS, Word, read_words
+from cs_basics.stories.words import PRONOUNS, Word, read_words, with_article
 
 KINDS = read_words()
 PLOTS = {plot.name: plot for plot in read_plots()}
@@ -208,6 +208,14 @@ def test_a_mistake_in_the_plots_is_reported_with_its_line(tmp_path, text, line, 
 def test_a_mistake_in_the_words_is_reported_with_its_line(tmp_path, text, line, complaint):
     with pytest.raises(ValueError, match=rf"mistaken\.txt, line {line}: .*{re.escape(complaint)}"):
         read_text(read_words, tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"), [("ball", "a ball"), ("old hat", "an old hat"), ("hour", "an hour")]
+)
+def test_article_is_chosen_by_sound(phrase, expected):
+    assert with_article(phrase) == expected
+    assert expected.capitalize() == Word(phrase).A
 
 
 # Seeds and files

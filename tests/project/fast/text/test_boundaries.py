@@ -53,16 +53,12 @@ def test_a_window_that_begins_or_ends_in_a_character_changes_no_cut(
         assert_cut_well(data, [data[:place], data[place:]], [])
 
 
-@given(awkward_bytes, encoded_specials, st.integers(1, 20), st.integers(1, 5), st.integers(9, 30))
-def test_spans_and_shares_are_the_whole_and_change_no_token(
-    data, specials, span_bytes, num_shares, window_bytes
-):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boundaries, "_WINDOW_BYTES", window_bytes)
-        parts = [data[a:b] for a, b in spans(data, Span(0, len(data)), span_bytes, specials)]
-        shares = [share_of(data, rank, num_shares, specials) for rank in range(num_shares)]
+@given(awkward_bytes, encoded_specials, st.integers(1, 20), st.integers(1, 5))
+def test_spans_and_shares_are_the_whole_and_change_no_token(data, specials, span_bytes, num_shares):
+    parts = [data[a:b] for a, b in spans(data, Span(0, len(data)), span_bytes, specials)]
     assert all(parts)
     assert_cut_well(data, parts, specials)
+    shares = [share_of(data, rank, num_shares, specials) for rank in range(num_shares)]
     assert_cut_well(data, [data[start:end] for start, end in shares], specials)
 
 
