@@ -95,6 +95,18 @@ def script(monkeypatch, capfd):
 
 
 @pytest.fixture
+def succeeds(script):
+    """Run a script that has to do what it is told, and return how it ended."""
+
+    def call(name, *arguments):
+        done = script(name, *arguments)
+        assert done.code == 0, done
+        return done
+
+    return call
+
+
+@pytest.fixture
 def refused(script):
     """Run a script that has to end with one line about an error, and return that line."""
 

@@ -6,6 +6,7 @@ from torch import nn
 from cs_basics.fast import accelerate
 from cs_basics.functional import cross_entropy
 from cs_basics.run.model_config import ModelConfig
+from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import Transformer
 
 SIZES = {
@@ -36,6 +37,18 @@ FORMS = {
     },
 }  # fmt: skip
 """Every part in which models differ, at least once."""
+
+
+def book_model():
+    """Build a very small model of the book, in float64."""
+    torch.manual_seed(0)
+    return TransformerLM(20, 8, 16, 1, 2, 24, dtype=torch.float64)
+
+
+def batches_of_ids(count):
+    """Return as many batches for it, each of ids and targets."""
+    ids = torch.randint(20, (count, 4, 9), generator=torch.Generator().manual_seed(0))
+    return [(part[:, :-1], part[:, 1:]) for part in ids]
 
 
 def small_model(dtype=None, seed=0, **choices):

@@ -5,12 +5,11 @@ tests therefore run in the pass without it. Here the examination runs once more 
 """
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from processes import python
 
 # The tokenizer and its training hold no tensors.
 WITHOUT_TENSORS = ("test_tokenizer", "test_train_bpe")
@@ -30,12 +29,5 @@ def test_examination_passes_with_shapes_and_types_checked():
         "PYTEST_ADDOPTS": "",
         "PYTHONPATH": str(Path(__file__).parents[1]),
     }
-    finished = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, checker, *EXAMINED],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    finished = python("-m", "pytest", *options, checker, *EXAMINED, env=os.environ | environment)
     assert finished.returncode == 0, finished.stdout[-4000:] + finished.stderr[-2000:]

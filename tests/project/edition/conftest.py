@@ -3,8 +3,6 @@
 import contextlib
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 from editions import (
@@ -14,6 +12,7 @@ from editions import (
     make_starter,
     plain_environment,
 )
+from processes import python
 
 
 @pytest.fixture(scope="session")
@@ -52,14 +51,8 @@ def inside(tmp_path):
     """Do jobs inside an edition (inside.py); return what came of each."""
 
     def do(edition, *jobs):
-        finished = subprocess.run(
-            [sys.executable, HERE / "inside.py", edition, tmp_path / "jobs"],
-            input=json.dumps(jobs),
-            env=plain_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        program = (HERE / "inside.py", edition, tmp_path / "jobs")
+        finished = python(*program, input=json.dumps(jobs), env=plain_environment())
         with contextlib.suppress(ValueError):
             return json.loads(finished.stdout)
         raise AssertionError(finished.stdout + finished.stderr)
@@ -75,14 +68,8 @@ def sit(tmp_path):
         report_file = tmp_path / "report.json"
         report_file.unlink(missing_ok=True)
         options = ["-p", "no:randomly", "-p", "no:xdist", "--quiet", "--exam-report", report_file]
-        finished = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *arguments],
-            cwd=folder,
-            env={**plain_environment(), "PYTHONPATH": str(folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        environment = {**plain_environment(), "PYTHONPATH": str(folder)}
+        finished = python("-m", "pytest", *options, *arguments, cwd=folder, env=environment)
         assert report_file.exists(), finished.stdout + finished.stderr
         return {row["item"]: row for row in json.loads(report_file.read_text(encoding="utf-8"))}
 

@@ -2,12 +2,11 @@
 
 import importlib
 import runpy
-import subprocess
-import sys
 
 import pytest
 from editions import ROOT, make_starter, plain_environment, with_answers
 from file_names import leading_nowhere
+from processes import python
 
 GIVEN_FOLDERS = importlib.import_module("cli").GIVEN
 
@@ -41,14 +40,7 @@ def test_every_file_that_is_named_is_there(edition):
 
 def run(folder, *arguments):
     environment = {**plain_environment(), "PYTHONPATH": str(folder)}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python(*arguments, cwd=folder, env=environment)
 
 
 def test_every_module_can_be_imported_and_is_clean(edition, tmp_path):

@@ -1,12 +1,11 @@
 """The edition tells the from-scratch rule as the grader keeps it, before anything is handed in."""
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 import report
 from editions import plain_environment, with_answers
+from processes import python
 
 TESTS = (
     "tests/test_softmax.py",
@@ -50,10 +49,7 @@ def test_a_softmax_that_is_torchs_is_named_and_earns_what_the_grader_gives(cheat
 
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_the_rule_is_read_first_and_alone(cheated):
-    finished = subprocess.run(
-        [sys.executable, "-m", "cs_grader.rules", "cs_basics"],
-        cwd=cheated, env=plain_environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    finished = python("-m", "cs_grader.rules", "cs_basics", cwd=cheated, env=plain_environment())
     assert finished.returncode == 1
     assert finished.stderr == (
         "cs_basics/functional.py:36: torch.Tensor.softmax is not allowed in this problem: "

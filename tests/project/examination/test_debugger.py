@@ -1,9 +1,6 @@
 """--pdb stops where a student can look: at the call of the function that was wrong."""
 
-import subprocess
-import sys
-
-from conftest import ROOT
+from processes import python
 
 WRONG = "def run_silu(in_features):\n    return in_features\n"
 
@@ -11,17 +8,9 @@ WRONG = "def run_silu(in_features):\n    return in_features\n"
 def test_the_debugger_stops_at_the_call_and_steps_into_it(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "adapters.py").write_text(WRONG)
-    finished = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "no:xdist", "-x", "--pdb"),
-            *("tests/test_silu.py", f"--submission={tmp_path}"),
-        ],
-        cwd=ROOT,
-        input="step\nstep\nquit\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ("-p", "no:xdist", "-x", "--pdb", f"--submission={tmp_path}")
+    commands = "step\nstep\nquit\n"
+    finished = python("-m", "pytest", "tests/test_silu.py", *options, input=commands)
     before, *stops = finished.stdout.split("(Pdb) ")
     assert "asked for run_silu(" in before
     assert before.endswith("-> return function(*given, **named)\n")

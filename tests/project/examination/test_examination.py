@@ -3,8 +3,6 @@
 import importlib.metadata
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +14,7 @@ import torch
 from compare import id_of
 from probes.model import forward_if_supported
 from probes.training import takes_float64
+from processes import python
 from submission import distribution_of
 
 TESTS = Path(__file__).parents[2]
@@ -89,12 +88,9 @@ def write_files(folder, files):
 
 def run_pytest(*arguments, folder):
     """Run pytest in a process of its own, somewhere else than in this repository."""
-    options = ["-c", str(TESTS.parent / "pyproject.toml"), "--rootdir", str(TESTS.parent)]
-    command = [sys.executable, "-m", "pytest", *options, *map(str, arguments)]
+    options = ["-c", TESTS.parent / "pyproject.toml", "--rootdir", TESTS.parent]
     environment = {**os.environ, "COLUMNS": "80"}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return python("-m", "pytest", *options, *arguments, cwd=folder, env=environment)
 
 
 def examine(folder, seed, *arguments):

@@ -1,12 +1,12 @@
 """The examination where other people run it: their packages, their Python, their repositories."""
 
 import json
-import subprocess
 import sys
 import warnings
 
 import programs
 import pytest
+from processes import python
 from test_examination import TESTS, run_pytest, write_files
 
 SILU = "def run_silu(in_features):\n    return in_features * in_features.sigmoid()\n"
@@ -35,8 +35,7 @@ def test_nothing_of_a_submission_is_run_but_its_adapters(tmp_path, is_one_word):
 def test_a_folder_that_pytest_takes_for_its_own_is_refused_before_its_conftest(tmp_path):
     files = dict.fromkeys(("conftest.py", "tests/conftest.py"), RAISES) | {"pytest.ini": "[pytest]"}
     root = write_files(tmp_path, {**files, "tests/adapters.py": SILU})
-    command = [sys.executable, "-m", "pytest", "--submission", root]
-    finished = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True)
+    finished = python("-m", "pytest", "--submission", root)
     said = "ERROR: pytest takes the folder after --submission for its own: say --submission=DIR"
     assert (finished.returncode, finished.stderr.strip()) == (4, said)
 

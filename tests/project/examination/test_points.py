@@ -1,12 +1,11 @@
 """Claims earn the points, and the grader counts like the student's report."""
 
 import itertools
-import subprocess
-import sys
 
 import pytest
 import report
 from points import MAIN, claim_of, points
+from processes import python
 
 from cs_grader.trusted.examination import Examination, Terms
 from cs_grader.trusted.verdict import result_of, trivial_items
@@ -59,15 +58,9 @@ sys.exit(pytest.main(
 
 
 @pytest.fixture(scope="module")
-def items_of(request):
+def items_of():
     """Of each problem the items that a run of the examination collects."""
-    done = subprocess.run(
-        [sys.executable, "-c", COLLECT],
-        cwd=request.config.rootpath,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-c", COLLECT, check=True)
     items = {problem: [] for problem in report.RUBRIC}
     for line in done.stdout.splitlines():
         if line.startswith("item "):

@@ -4,11 +4,11 @@ import dataclasses
 import json
 import shutil
 import subprocess
-import sys
 
 import pytest
 import torch
 from conftest import ROOT
+from processes import python
 
 from cs_basics.fast import accelerate, compile_training
 from cs_basics.fast import training as fast_training
@@ -150,14 +150,7 @@ class TestCompiled:
 
 
 def output_of(program):
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        input=json.dumps(dataclasses.asdict(CONFIG)),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    finished = python("-c", program, input=json.dumps(dataclasses.asdict(CONFIG)), check=True)
     return finished.stdout.strip()
 
 

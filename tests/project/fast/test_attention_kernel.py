@@ -1,14 +1,12 @@
 """The C++ kernel of attention rotates and attends as the definitions do, on any processor."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from attention_checks import definition, results
-from conftest import ROOT
 from models import batch_of, loss_and_gradients
+from processes import python
 
 from cs_basics.fast import accelerate
 from cs_basics.fast.attention import rotate_half_split
@@ -135,16 +133,6 @@ def test_any_number_of_threads_gives_the_same_bits():
         assert all(torch.equal(*pair) for pair in zip(found[0], other, strict=True))
 
 
-def test_the_operators_say_of_themselves_what_is_true():
-    qkv, _ = case(2, 70, 2, 1, 32)
-    rope = TabledRoPE(10_000.0, 32, 300)
-    for angles in ((None, None), (rope.cos, rope.sin)):
-        torch.library.opcheck(
-            torch.ops.cs_basics.rotated_causal_attention.default,
-            (qkv.requires_grad_(), *angles, 2, 1),
-        )
-
-
 @pytest.mark.parametrize("strided", ["qkv", "grad"])
 def test_tensors_with_other_strides_are_read_as_they_are(strided):
     qkv, grad = case(2, 70, 2, 2, 32)
@@ -262,9 +250,7 @@ def test_what_was_compiled_before_is_loaded_without_a_compiler():
         "attention_kernel.rotated_causal_attention(qkv, None, None, 1, 1).sum().backward()\n"
         "print('torch._dynamo' in sys.modules)\n"
     )
-    command = [sys.executable, "-c", program]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
-    assert finished.stdout == "False\n"
+    assert python("-c", program, check=True).stdout == "False\n"
 
 
 def test_a_model_that_was_compiled_with_it_says_so_where_it_is_missing(monkeypatch):

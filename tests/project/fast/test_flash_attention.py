@@ -16,7 +16,6 @@ from attention_checks import (
 )
 
 from cs_basics.fast import flash_attention
-from cs_basics.fast.attention import to_half_split
 from cs_basics.fast.flash_attention import flash_causal_attention
 
 
@@ -58,11 +57,6 @@ def test_what_is_kept_for_the_backward_grows_with_the_length_and_not_with_its_sq
             flash_causal_attention(q, k, v)
         kept[seq] = sum(sizes)
     assert kept[128] == 2 * kept[64]
-
-
-def test_half_split_order_keeps_heads_apart():
-    rows = torch.arange(8.0).unsqueeze(1)
-    assert to_half_split(rows, 2).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
 def test_what_does_not_fit_is_refused():

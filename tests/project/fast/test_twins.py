@@ -3,8 +3,6 @@
 More of the single twins: the other files here.
 """
 
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 import torch
 from conftest import ROOT
 from models import FORMS, assert_same, batch_of, fast_twin, loss_and_gradients, small_model
+from processes import python
 from torch import nn
 
 from cs_basics import attention, layers, optim, tokenizer
@@ -175,4 +174,4 @@ import cs_basics.run.encoding, cs_basics.run.tokenizer_folder
 assert "torch" not in sys.modules
 """
     environment = {"PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
+    python("-c", code, check=True, env=environment)

@@ -4,10 +4,9 @@ Tokenizers look a text up whatever the vocabulary is, so that nothing is lost by
 """
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+from processes import python
 from zoo.animal import ROOT, Animal, Expected, adapters_of, build
 
 from cs_grader.trusted import batch
@@ -130,17 +129,9 @@ def grade_table(folder: Path, *problems: str, secret: str = SECRET):
     reference = file.read_text(encoding="utf-8")
     file.write_text(reference + LOOKING_UP + RECORDING, encoding="utf-8")
     for problem in problems:
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(ROOT / "tests")),
-                *(f"--submission={submission}", f"--problem={problem}"),
-            ],
-            cwd=ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            # To record takes more memory than some item allows; what was recorded has to be there.
-            check=False,
-        )
+        options = [f"--submission={submission}", f"--problem={problem}", "-q", "-p", "no:xdist"]
+        # To record takes more memory than some item allows; what was recorded has to be there.
+        python("-m", "pytest", "tests", *options, env=os.environ | {"OMP_NUM_THREADS": "1"})
         known = file.with_name("known.pickle")
         known.rename(file.with_name(f"{problem}.pickle"))
     lines = [f"KNOWN |= pickle.loads(FILE.with_name('{p}.pickle').read_bytes())" for p in problems]

@@ -222,13 +222,6 @@ def test_a_bad_file_is_one_line(tmp_path, text, words):
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_no_file_is_no_names_and_a_good_one_is_read(tmp_path):
-    assert read_names(tmp_path) == []
-    (tmp_path / FILE).write_text(ENTRY)
-    name = ClusterName(problem="rmsnorm", like="bob", name="the gain is squared")
-    assert read_names(tmp_path) == [name]
-
-
 def test_two_hundred_are_put_together_quickly():
     """The worst case: all fail everything, each in a way of their own."""
     rng = np.random.default_rng(0)

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from processes import run
 
 from cs_grader.result import Result
 from cs_grader.sandbox.processes import descendants
@@ -66,7 +67,7 @@ def command(*arguments):
 
 
 def grade(*arguments):
-    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+    return run(*command(*arguments))
 
 
 def started(*arguments, **pipes):

@@ -2,8 +2,6 @@
 
 import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,6 +12,7 @@ from fuzz_wire import framed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
+from processes import python
 
 from cs_grader.sandbox import wire
 from cs_grader.sandbox.wire import MAGIC, PREFIX, WireError, decode, encode
@@ -145,8 +144,7 @@ def test_a_malformed_frame_is_refused(frame):
 
 def test_no_frame_costs_much_memory_or_time():
     """Mutated and grown frames under limits of memory and time."""
-    program = [sys.executable, str(Path(__file__).with_name("fuzz_wire.py")), "3000"]
-    finished = subprocess.run(program, capture_output=True, text=True, check=False)
+    finished = python(Path(__file__).with_name("fuzz_wire.py"), 3000)
     assert finished.returncode == 0, finished.stdout + finished.stderr[-2000:]
     refused, accepted = map(int, re.findall(r"(\d+) (?:refused|accepted)", finished.stdout))
     assert refused > 1000

@@ -22,13 +22,12 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is no
 
 
 @pytest.fixture
-def make(script, tmp_path):
+def make(succeeds, tmp_path):
     """Make the zip by the script."""
 
     def call(*options):
         out = tmp_path / "autograder.zip"
-        finished = script("instructor/make_gradescope", "--out", out, *options)
-        assert finished.code == 0, finished.err
+        finished = succeeds("instructor/make_gradescope", "--out", out, *options)
         return out, finished.out
 
     return call

@@ -2,13 +2,13 @@
 
 import importlib
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from probes import model, text, training
+from processes import python
 
 from cs_grader.sandbox.absent import Absent, refuse, stand_in_for
 from cs_grader.sandbox.inputs import Inputs
@@ -36,9 +36,7 @@ print(moved_kb, all(set(one) == {number % 255 + 1} for number, one in enumerate(
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has such pages")
 def test_memory_lies_in_huge_pages_and_is_the_same():
-    finished = subprocess.run(
-        [sys.executable, "-c", ASK_FOR_HUGE_PAGES], capture_output=True, text=True, check=True
-    )
+    finished = python("-c", ASK_FOR_HUGE_PAGES, check=True)
     moved_kb, is_same = finished.stdout.split()
     assert is_same == "True"
     if moved_kb == "0":
@@ -135,9 +133,7 @@ BY_ANOTHER_NAME = """
 def test_compiled_code_of_a_ready_made_package_is_refused_without_a_finder(package, said, load):
     pytest.importorskip("tokenizers")
     program = READY_MADE.format(package=repr([package]), load=load)
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    run = python("-c", program, check=True)
     assert run.stdout.strip() == said
 
 
@@ -162,9 +158,7 @@ def test_no_two_graders_have_the_same_user():
     mine = own_uid()
     claim = "from cs_grader.trusted import sandbox\n"
     claim += f"sandbox.os.getpid = lambda: {mine - sandbox.FIRST_UID}\nprint(sandbox.own_uid())"
-    other = subprocess.run(
-        [sys.executable, "-c", claim], capture_output=True, text=True, check=True
-    )
+    other = python("-c", claim, check=True)
     assert int(other.stdout) == mine + 1
 
 

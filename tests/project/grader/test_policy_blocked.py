@@ -1,12 +1,11 @@
 """Forbidden operators raise by every route, and honest work does not notice."""
 
 import os
-import subprocess
-import sys
 import tomllib
 
 import pytest
 from forked_cases import ROOT, answers_to
+from processes import python
 
 from cs_grader.sandbox.forbidden import FORBIDDEN, KERNELS
 
@@ -204,4 +203,4 @@ for problem, call in CALLS.items():
         else:
             raise SystemExit(problem)
 """
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    python("-c", code, check=True)

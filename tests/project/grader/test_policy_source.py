@@ -1,12 +1,11 @@
 """The source is read by what names stand for, and a call is charged to one problem."""
 
-import subprocess
-import sys
 import time
 import tomllib
 from pathlib import Path
 
 import pytest
+from processes import python
 
 from cs_grader.rules.check import check_apart, check_source
 from cs_grader.rules.copies import copies, originals, runs_of_names
@@ -388,13 +387,7 @@ def test_reference_passes_its_own_policy():
 
 
 def check(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "cs_grader.rules", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python("-m", "cs_grader.rules", *arguments)
 
 
 def test_library_follows_the_rule_but_for_kernels_and_microscope():

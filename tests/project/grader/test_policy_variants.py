@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from bank.cases import load
+from processes import python
 
 # Right by their numbers, and made of the very operators that the problem is about.
 NOT_FROM_SCRATCH = """
@@ -32,13 +31,9 @@ def test_variants_pass_unless_they_are_made_of_forbidden_operators():
 
 def check_variants(titles):
     """Run these variants with everything forbidden blocked, and judge what becomes of them."""
-    program = str(Path(__file__).with_name("blocked_variants.py"))
-    finished = subprocess.run(
-        [sys.executable, "-W", "ignore", program, *titles],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=True,
-    )
+    program = Path(__file__).with_name("blocked_variants.py")
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    finished = python("-W", "ignore", program, *titles, env=environment, check=True)
     rows = json.loads(finished.stdout.splitlines()[-1])
     assert len(rows) > len(titles) / 2
     for title, wrong in rows:

@@ -281,10 +281,9 @@ def test_a_model_too_large_for_a_page_is_refused_in_one_line():
         check_size(MAX_PARAMETERS, is_exact=True)
 
 
-def test_share_shows_the_code_if_it_is_asked_for(script, run, tmp_path):
+def test_share_shows_the_code_if_it_is_asked_for(script, succeeds, run, tmp_path):
     out = tmp_path / "page.html"
-    result = script("share", run.path, "--out", out)
-    assert result.code == 0, result.err
+    result = succeeds("share", run.path, "--out", out)
     assert f"{out}: {out.stat().st_size / 1e6:.1f} MB" in result.out
     assert "no Python (--with-code adds it)" in result.out
     assert "def forward" not in out.read_text(encoding="utf-8")
@@ -310,13 +309,12 @@ def test_modules_that_would_not_join_are_refused(tmp_path):
         joined_script("a", tmp_path)
 
 
-def test_a_run_ends_with_its_page_unless_told_otherwise(script, trained, monkeypatch):
+def test_a_run_ends_with_its_page_unless_told_otherwise(succeeds, trained, monkeypatch):
     page, report = trained / "page.html", trained / "report.html"
 
     def train_on(max_steps, *flags):
         resume = ("--run-dir", trained, "--resume", "--num-samples", 0, "--max-steps", max_steps)
-        done = script("train", "debug", *resume, *flags)
-        assert done.code == 0, done.err
+        done = succeeds("train", "debug", *resume, *flags)
         assert page.exists() == ('href="page.html"' in report.read_text())
         return done.out
 

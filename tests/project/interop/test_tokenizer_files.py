@@ -207,13 +207,12 @@ def test_damaged_ranks_are_refused(tmp_path, content):
         load_tiktoken(tmp_path / "ranks")
 
 
-def test_the_script_converts_there_and_back(script, refused, trained, tmp_path):
+def test_the_script_converts_there_and_back(succeeds, refused, trained, tmp_path):
     ordinary = Tokenizer(trained.vocab, trained.merges, [EOT])
     save_tokenizer(ordinary, tmp_path / "tokenizer")
     names = ["tokenizer", "tokenizer.json", "again"]
     for source, target in pairwise(names):
-        done = script("convert_tokenizer", tmp_path / source, "--out", tmp_path / target)
-        assert done.code == 0, done.err
+        succeeds("convert_tokenizer", tmp_path / source, "--out", tmp_path / target)
     assert tokenizer_checksum(load_tokenizer(tmp_path / "again")) == tokenizer_checksum(ordinary)
     # It has tokens that are neither special nor made by a merge: the others of the fixture.
     refused("convert_tokenizer", tmp_path / "again", "--out", tmp_path / "ranks.tiktoken")

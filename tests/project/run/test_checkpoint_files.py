@@ -71,11 +71,6 @@ def test_whatever_a_student_saves_is_kept_whole_and_loaded_by_their_own_function
     other_optimizer = AdamW(other.parameters())
     assert checkpoint.load_into(other, other_optimizer) == 9
     assert other.weight.equal(model.weight)
-    content = bytearray(path.read_bytes())
-    content[10] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="checksum does not fit"):
-        read_checkpoint(path)
 
 
 def test_what_a_students_function_raises_is_told_in_one_line(path, model, optimizer, monkeypatch):

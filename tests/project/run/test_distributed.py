@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import ROOT
+from processes import run
 from waiting import until
 
 from cs_basics.run.config import SECTION_OF
@@ -64,7 +65,7 @@ def assert_same_curve(folder, wanted):
 @pytest.mark.slow
 def test_two_processes_give_the_curve_of_one_which_goes_on_where_they_stopped(config, alone):
     other = config.replace(run_dir=config.run.run_dir.with_name("ddp"), grad_accum_steps=2)
-    result = subprocess.run(command(other), capture_output=True, text=True, check=False)
+    result = run(*command(other))
     assert result.returncode == 0, result.stderr
     assert "2 processes (ddp)" in result.stdout
     assert result.stdout.count("step     49") == 1, "one process speaks for all"
@@ -117,14 +118,14 @@ def test_without_a_folder_torchrun_is_refused(refused, monkeypatch, num_processe
 
 @pytest.mark.parametrize("run_id", ["mine", "another", "none"])
 def test_a_restart_goes_on_with_the_run_that_torchrun_began_and_with_no_other(
-    script, config, monkeypatch, run_id
+    script, succeeds, config, monkeypatch, run_id
 ):
     folder = config.run.run_dir.with_name(f"begun-{run_id}")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none" if run_id == "none" else "mine")
     given = ["--train-text", config.data.train_text, "--valid-text", config.data.valid_text]
     given += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 16, "--no-page"]
     given += ["--num-samples", 0]
-    assert script("train", "debug", *given, "--max-steps", 3).code == 0
+    succeeds("train", "debug", *given, "--max-steps", 3)
     # It is restarted, or another is started there, refused, and then restarted.
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", run_id)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")

@@ -106,20 +106,19 @@ def test_the_script_says_what_to_do_offline(script, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_script_fetches_what_is_not_there_yet(script, server, tmp_path):
+def test_the_script_fetches_what_is_not_there_yet(succeeds, server, tmp_path):
     (tmp_path / "TinyStoriesV2-GPT4-train.txt").write_text("mine")
-    result = script("download", "tinystories", "--out", tmp_path, "--mirror", server.url)
-    assert result.code == 0, result.err
+    result = succeeds("download", "tinystories", "--out", tmp_path, "--mirror", server.url)
     assert "is there already" in result.out
     assert (tmp_path / "TinyStoriesV2-GPT4-train.txt").read_text() == "mine"
     assert (tmp_path / "TinyStoriesV2-GPT4-valid.txt").read_bytes() == CONTENT
 
 
-def test_an_archive_that_was_put_there_by_hand_is_unpacked(script, tmp_path):
+def test_an_archive_that_was_put_there_by_hand_is_unpacked(script, succeeds, tmp_path):
     for name in ("train", "valid"):
         (tmp_path / f"owt_{name}.txt.gz").write_bytes(gzip.compress(name.encode()))
     offline = ("download", "owt", "--out", tmp_path, "--mirror", "http://127.0.0.1:9/nothing")
-    assert script(*offline).code == 0
+    succeeds(*offline)
     assert (tmp_path / "owt_valid.txt").read_text() == "valid"
     (tmp_path / "owt_train.txt").unlink()
     (tmp_path / "owt_train.txt.gz").write_bytes(gzip.compress(CONTENT)[:-20])

@@ -3,11 +3,10 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 from conftest import ROOT
+from processes import python
 
 ROOMS = ("variants", "fast", "study", "run/parallel", "interop/serve")
 TRAIN = """
@@ -41,15 +40,9 @@ def alone(tmp_path_factory):
 
 def said_of(folder, *configs):
     """Train in a process of its own; return its last lines, one of each configuration."""
-    done = subprocess.run(
-        [sys.executable, "-c", TRAIN],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        input=json.dumps([config.to_json() for config in configs]),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    given = json.dumps([config.to_json() for config in configs])
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = python("-c", TRAIN, cwd=folder, env=environment, input=given)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-len(configs) :]
 

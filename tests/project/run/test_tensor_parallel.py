@@ -1,12 +1,12 @@
 """Tensor parallelism: processes that share out every matrix compute what one process computes."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import ROOT
+from processes import python
 
 from cs_basics.functional import cross_entropy
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
@@ -82,15 +82,9 @@ def updated(name: str, world: World, checkpoint: Path | None = None) -> dict[str
 
 @pytest.mark.slow
 def test_processes_compute_losses_norms_and_updates_of_one(tmp_path):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [*torchrun, "--nproc-per-node", 4, __file__, tmp_path]
-    result = subprocess.run(
-        list(map(str, command)),
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": f"{ROOT}:{Path(__file__).parents[1]}", "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 4)
+    environment = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parents[1]}", "OMP_NUM_THREADS": "1"}
+    result = python(*torchrun, __file__, tmp_path, env=environment)
     assert result.returncode == 0, result.stderr
     for name in MODELS:
         wanted = updated(name, ALONE)

@@ -2,26 +2,12 @@
 
 import pytest
 import torch
+from models import batches_of_ids, book_model
 
 from cs_basics.functional import cross_entropy
-from cs_basics.layers import Linear
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
 from cs_basics.run.updates import make_updates
 from cs_basics.training import TrainingDivergedError
-from cs_basics.transformer import TransformerLM
-
-VOCAB_SIZE = 20
-
-
-def make_model():
-    torch.manual_seed(0)
-    return TransformerLM(VOCAB_SIZE, 8, 16, 1, 2, 24, dtype=torch.float64)
-
-
-def make_batches(count):
-    generator = torch.Generator().manual_seed(0)
-    ids = [torch.randint(VOCAB_SIZE, (4, 9), generator=generator) for _ in range(count)]
-    return [(part[:, :-1], part[:, 1:]) for part in ids]
 
 
 def lr_at(step):
@@ -50,10 +36,10 @@ def assert_same_weights(model, other, **tolerances):
 
 @pytest.mark.parametrize("num_parts", [4])
 def test_the_gradients_of_parts_add_up_to_those_of_the_batch(num_parts):
-    whole, model, sizes = make_model(), make_model(), []
-    expected = updates_of(whole, AdamW(whole.parameters()), make_batches(3))
+    whole, model, sizes = book_model(), book_model(), []
+    expected = updates_of(whole, AdamW(whole.parameters()), batches_of_ids(3))
     model.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
-    found = updates_of(model, AdamW(model.parameters()), make_batches(3), num_parts=num_parts)
+    found = updates_of(model, AdamW(model.parameters()), batches_of_ids(3), num_parts=num_parts)
     assert sizes == [4 // num_parts] * 3 * num_parts
     for one, other in zip(expected, found, strict=True):
         assert other.loss == pytest.approx(one.loss, rel=1e-12)
@@ -62,29 +48,23 @@ def test_the_gradients_of_parts_add_up_to_those_of_the_batch(num_parts):
 
 
 def test_a_group_multiplies_the_rate_by_its_ratio():
-    layer, other, rates = Linear(3, 3), torch.nn.Parameter(torch.ones(3)), []
-    groups = [{"params": layer.parameters()}, {"params": [other], "lr_ratio": 10.0}]
-    optimizer = AdamW(groups, lr=77.0)
-
-    def loss_of(inputs, targets):
-        return (layer(inputs) * other - targets).square().mean()
-
-    def keep_rates(update):
-        rates.append([update.lr, *(group["lr"] for group in optimizer.param_groups)])
-
-    batch = (torch.randn(4, 3), torch.randn(4, 3))
-    rate_of = {1: 0.1, 2: 0.05}.__getitem__
-    make_updates(optimizer, [batch] * 2, rate_of, loss_of, lambda: 0.0, on_update=keep_rates)
-    assert rates == [[0.1, 0.1, 1.0], [0.05, 0.05, 0.5]]
+    model, rates = book_model(), []
+    first, *others = model.parameters()
+    optimizer = AdamW([{"params": others}, {"params": [first], "lr_ratio": 10.0}], lr=77.0)
+    optimizer.register_step_post_hook(
+        lambda *_: rates.append([group["lr"] for group in optimizer.param_groups])
+    )
+    updates = updates_of(model, optimizer, batches_of_ids(2))
+    assert rates == [[update.lr, 10 * update.lr] for update in updates]
 
 
 def test_an_update_that_is_not_finite_is_not_made():
-    model, updates = make_model(), []
+    model, updates = book_model(), []
     loss_of = lambda inputs, _: 0 * model(inputs).sum()  # noqa: E731
     optimizer = AdamW(model.parameters())
     with pytest.raises(TrainingDivergedError, match="step 7: loss 0, gradient norm nan"):
         make_updates(
-            optimizer, make_batches(1), lr_at, loss_of, lambda: float("nan"),
+            optimizer, batches_of_ids(1), lr_at, loss_of, lambda: float("nan"),
             first_step=7, on_update=updates.append,
         )  # fmt: skip
     assert not updates

@@ -47,17 +47,6 @@ def test_a_large_spike_does_not_hide_a_smaller_one_after_it():
     assert spikes_of(losses, SpikeDetector()) == [500, 520]
 
 
-def test_a_detector_goes_on_from_its_state():
-    losses = usual_losses(1000)
-    losses[700] += 3
-    one, before = SpikeDetector(), SpikeDetector()
-    spikes_of(losses, one)
-    spikes_of(losses[:500], before)
-    other = SpikeDetector(**before.state())
-    assert spikes_of(losses[500:], other) == [200]
-    assert other == one
-
-
 def test_a_spike_is_in_the_metrics_and_on_the_console_once(tiny_config, monkeypatch, caplog):
     after = Trainer.after
 

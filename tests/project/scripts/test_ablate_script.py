@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from conftest import ROOT
+from processes import python
 from waiting import until
 
 OPTIONS = ["--preset", "debug", "--max-steps", "3", "--seeds", "0"]
@@ -23,8 +24,7 @@ def command(texts, folder, *more):
 def finished(texts, tmp_path_factory):
     """The folder of a finished suite, and what its making printed. Copy it, do not change it."""
     folder = tmp_path_factory.mktemp("ablation") / "suite"
-    call = [sys.executable, ROOT / "scripts" / "ablate.py", *command(texts, folder)]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
+    result = python("scripts/ablate.py", *command(texts, folder))
     assert result.returncode == 0, result.stderr + result.stdout
     return folder, result.stdout
 
@@ -56,11 +56,10 @@ def test_a_suite_runs_every_variant_with_every_seed_and_reports(finished):
     assert not list(folder.glob("**/*.pt"))
 
 
-def test_a_finished_suite_only_writes_its_report_anew(suite, script, texts):
+def test_a_finished_suite_only_writes_its_report_anew(suite, succeeds, texts):
     before = results(suite)
     (suite / "report.md").unlink()
-    result = script("ablate", *command(texts, suite))
-    assert result.code == 0, result.err
+    result = succeeds("ablate", *command(texts, suite))
     assert "every run is done" in result.out
     assert re.search(r"^rope +\d\.\d{4} bits per byte", result.out, re.MULTILINE)
     assert results(suite) == before
@@ -83,7 +82,7 @@ def test_other_settings_for_the_same_folder_are_refused(suite, refused, texts, m
 
 
 def test_a_crash_is_a_row_and_the_other_runs_go_on_and_it_alone_is_made_again(
-    suite, script, refused, texts, monkeypatch
+    suite, succeeds, refused, texts, monkeypatch
 ):
     for folder in suite.glob("runs/*"):
         shutil.rmtree(folder)
@@ -99,8 +98,7 @@ def test_a_crash_is_a_row_and_the_other_runs_go_on_and_it_alone_is_made_again(
     before = results(suite)
     assert set(before) == {"no-positions-seed0"}
     (suite / "sitecustomize.py").unlink()
-    result = script("ablate", *command(texts, suite))
-    assert result.code == 0, result.err
+    result = succeeds("ablate", *command(texts, suite))
     assert "[ 1/2] rope, seed 0" in result.out
     assert result.out.count("seed") == 1
     assert before.items() < results(suite).items()

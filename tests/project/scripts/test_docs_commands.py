@@ -4,11 +4,11 @@ import importlib
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 
 import pytest
 from conftest import ROOT
+from processes import run
 
 from cs_basics.run import corpus
 
@@ -60,14 +60,13 @@ def test_every_target_of_a_page_can_be_made(page):
     targets = {t for code in code_of(page) for t in re.findall(r"^make ([a-z]\w*)", code, re.M)}
     is_of_students = page in {"docs/learn", "docs/teach"}
     folder = "scripts/instructor/starter/edition" if is_of_students else "."
-    command = ["make", "--dry-run", "--makefile", f"{folder}/Makefile", *targets]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    made = run("make", "--dry-run", "--makefile", f"{folder}/Makefile", *targets)
     assert made.returncode == 0, made.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["README", "docs/learn", "docs/train"])
-def test_quick_commands_run_in_the_order_of_the_page(page, script, texts, tmp_path, monkeypatch):
+def test_quick_commands_run_in_the_order_of_the_page(page, succeeds, texts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(corpus, "VALID_BYTES", 20_000)
     for path in texts:
@@ -76,5 +75,4 @@ def test_quick_commands_run_in_the_order_of_the_page(page, script, texts, tmp_pa
     for name, _, flags in [make_train, *commands_of(page)]:
         if name in QUICK and "tinystories" not in flags:  # It has its texts to be downloaded.
             more = [*TINY, "--corpus-megabytes", "0.1"] if name == "train" else []
-            done = script(name, *flags, *more)
-            assert done.code == 0, (name, flags, done.err)
+            succeeds(name, *flags, *more)

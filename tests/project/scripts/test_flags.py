@@ -3,10 +3,10 @@
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from conftest import ROOT
+from processes import python
 
 PRINT = "import cli\ndef main():\n    print('caf\\u00e9')\ncli.run(main)\n"
 LOG = PRINT.replace("    print", "    cli.log_to_stdout()\n    cli.logging.info('step')\n    print")
@@ -16,22 +16,16 @@ LOG = PRINT.replace("    print", "    cli.log_to_stdout()\n    cli.logging.info(
 def test_where_the_reader_is_gone_printing_ends_and_logging_goes_on_quietly(program, code):
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT / "scripts",
-        stdout=writing,
-        stderr=subprocess.PIPE,
-    )
+    pipes = {"capture_output": False, "stdout": writing, "stderr": subprocess.PIPE}
+    done = python("-c", program, cwd=ROOT / "scripts", **pipes)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (code, b"")
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 def test_a_letter_that_stdout_does_not_have_is_escaped():
-    done = subprocess.run(
-        [sys.executable, "-c", PRINT], cwd=ROOT / "scripts", capture_output=True,
-        env=os.environ | {"PYTHONIOENCODING": "ascii"},
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"caf\\xe9\n", b"")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = python("-c", PRINT, cwd=ROOT / "scripts", env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "caf\\xe9\n", "")
 
 
 def test_a_script_uses_the_package_beside_it_whatever_is_installed(tmp_path):
@@ -44,5 +38,5 @@ def test_a_script_uses_the_package_beside_it_whatever_is_installed(tmp_path):
     shutil.copy(ROOT / "scripts" / "cli.py", tmp_path / "scripts")
     script = tmp_path / "scripts" / "where.py"
     script.write_text("import cli\nimport cs_basics\nprint(cs_basics.__file__)\n")
-    found = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    found = python(script, check=True)
     assert found.stdout.strip() == str(tmp_path / "cs_basics" / "__init__.py")

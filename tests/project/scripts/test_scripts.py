@@ -1,16 +1,16 @@
 """The command lines: what they print and leave behind (bad input: test_refused.py)."""
 
+import functools
 import json
 import os
 import random
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import python
 
 from cs_basics.fast.attention import FlashAttention
 from cs_basics.fast.text.tokenizer import FastTokenizer
@@ -36,23 +36,23 @@ TINY = shlex.split("""
 
 
 @pytest.fixture
-def train(script, texts, no_pictures, tmp_path):  # noqa: ARG001
-    """Train the tiny model by the script."""
+def tiny(texts, no_pictures, tmp_path):  # noqa: ARG001
+    """How the tiny model is trained by the script."""
+    given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
+    return ["train", "debug", *given, *TINY]
 
-    def call(*arguments):
-        folder = tmp_path / "run"
-        given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", folder]
-        return script("train", "debug", *given, *TINY, *arguments)
 
-    return call
+@pytest.fixture
+def train(succeeds, tiny):
+    """Train the tiny model."""
+    return functools.partial(succeeds, *tiny)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_help_explains_every_option(script, name, monkeypatch):
+def test_help_explains_every_option(succeeds, name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")  # In a wider terminal there are two boxes in a line.
     arguments = ["debug", "--help"] if name == "train" else ["--help"]
-    result = script(name, *arguments)
-    assert result.code == 0
+    result = succeeds(name, *arguments)
     options = re.split(r"^[│ ] (?=--\w)", result.out, flags=re.MULTILINE)[1:]
     assert options or name == "rehearse"  # It takes none.
     for option in options:
@@ -61,35 +61,31 @@ def test_help_explains_every_option(script, name, monkeypatch):
         assert not explanation.startswith("("), invocation
 
 
-def test_train_generate_evaluate(train, script, texts, tmp_path):
+def test_train_generate_evaluate(train, succeeds, texts, tmp_path):
     folder = tmp_path / "run"
     result = train()
-    assert result.code == 0, result.err
     for expected in ("bits per byte", str(folder / "loss.png"), "scripts/generate.py"):
         assert expected in result.out
     assert "step     20" in result.out
     assert "overfitted" not in result.out
 
-    written = script("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
-    assert written.code == 0, written.err
+    written = succeeds("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
     assert written.out.startswith("Once upon a time")
     asked = ["--prompt", "One day", "The", "--num-samples", "2", "--max-tokens", "9", "--seed", "5"]
-    alone = script("generate", folder, *asked)
-    together = script("generate", folder, *asked, "--batch-size", "3")
-    assert together.code == 0, together.err
+    alone = succeeds("generate", folder, *asked)
+    together = succeeds("generate", folder, *asked, "--batch-size", "3")
     assert together.out == alone.out
     assert together.out.count("---") == 8
-    stopped = script("generate", folder, "--stop-strings", "e", "a", "--max-tokens", "60").out
+    stopped = succeeds("generate", folder, "--stop-strings", "e", "a", "--max-tokens", "60").out
     assert not set("ea") & set(stopped)
 
-    measured = script("evaluate", folder, "--text", texts[1], "--json", "--dtype", "float32")
-    assert measured.code == 0, measured.err
+    measured = succeeds("evaluate", folder, "--text", texts[1], "--json", "--dtype", "float32")
     row = json.loads(measured.out)
     last = read_metrics(folder / "metrics.jsonl")[-1]
     assert row["loss"] == pytest.approx(last["final/loss"], rel=1e-5)
     assert row["bits_per_byte"] == pytest.approx(last["final/bits_per_byte"], rel=1e-5)
     assert row["tokens_per_s"] > 0
-    for_people = script("evaluate", folder, "--text", texts[1], "--dtype", "float32")
+    for_people = succeeds("evaluate", folder, "--text", texts[1], "--dtype", "float32")
     assert f"bits per byte  {row['bits_per_byte']:.4f}" in for_people.out
 
 
@@ -97,22 +93,20 @@ def test_a_run_that_was_better_before_its_end_says_so(train, trained):
     note = {"checkpoint": "step-00000015.pt", "validation_loss": 0.5}
     RunFolder(trained).best.write_text(json.dumps(note))
     result = train("--resume")
-    assert result.code == 0, result.err
     assert "overfitted: at step 15 the loss was 0.5000" in result.out
 
 
-def test_the_best_checkpoint_is_taken_if_it_is_asked_for(script, trained, texts, tmp_path):
+def test_the_best_checkpoint_is_taken_if_it_is_asked_for(succeeds, trained, texts, tmp_path):
     folder = RunFolder(trained)
 
     def results(*flags):
         asked = ["--temperature", "0", "--max-tokens", "8"]
-        written = script("generate", trained, *asked, *flags)
+        written = succeeds("generate", trained, *asked, *flags)
         asked = ["--text", texts[1], "--json", "--dtype", "float32"]
-        measured = script("evaluate", trained, *asked, *flags)
-        shared = script("share", trained, "--out", tmp_path / "page.html", *flags)
+        measured = succeeds("evaluate", trained, *asked, *flags)
+        succeeds("share", trained, "--out", tmp_path / "page.html", *flags)
         shutil.rmtree(tmp_path / "llama", ignore_errors=True)
-        exported = script("export", trained, "--out", tmp_path / "llama", *flags)
-        assert (written.code, measured.code, shared.code, exported.code) == (0, 0, 0, 0)
+        succeeds("export", trained, "--out", tmp_path / "llama", *flags)
         page = (tmp_path / "page.html").read_text()
         return {
             "generate": written.out,
@@ -143,7 +137,6 @@ def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(
     mixed = tmp_path / "mixed.txt"
     mixed.write_text(Path(texts[1]).read_text() + noise)
     result = train("--valid-text", mixed, "--lr", "0.02")
-    assert result.code == 0, result.err
     rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
     parts = [row["val/loss"] for row in rows if "val/loss" in row]
     assert parts == sorted(parts, reverse=True)
@@ -151,18 +144,17 @@ def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(
     assert "overfitted" not in result.out
 
 
-def test_a_run_is_resumed_with_its_own_settings(train, script, trained):
+def test_a_run_is_resumed_with_its_own_settings(train, succeeds, trained):
     assert "vocab_size=8192: the run keeps its tokenizer, of 300" in (
         train("--resume", "--vocab-size", "8192").out
     )
     more = ("--max-steps", "23", "--device", "cpu", "--num-samples", "2")
-    result = script("train", "debug", "--run-dir", trained, *more, "--resume")
-    assert result.code == 0, result.err
+    succeeds("train", "debug", "--run-dir", trained, *more, "--resume")
     assert RunFolder(trained).all_checkpoints()[-1].name == "step-00000023.pt"
     # A flag that is given counts, even if its value is that of the preset.
     assert RunFolder(trained).read_config().run.num_samples == 2
     as_in_preset = str(PRESETS["debug"][1].run.num_samples)
-    assert train("--resume", "--num-samples", as_in_preset).code == 0
+    train("--resume", "--num-samples", as_in_preset)
     assert RunFolder(trained).read_config().run.num_samples == int(as_in_preset)
 
 
@@ -173,29 +165,27 @@ def test_a_prompt_may_hold_any_bytes(script, trained):
 
 
 def test_a_run_goes_on_with_texts_that_have_moved_and_not_with_others(
-    script, refused, trained, texts, tmp_path
+    succeeds, refused, trained, texts, tmp_path
 ):
     moved = [tmp_path / f"moved-{path.name}" for path in texts]
     for old, new in zip(texts, moved, strict=True):
         new.write_bytes(old.read_bytes())
     given = ("--train-text", moved[0], "--valid-text", moved[1], "--run-dir", trained, "--resume")
-    result = script("train", "debug", *given, "--max-steps", "21")
-    assert result.code == 0, result.err
+    succeeds("train", "debug", *given, "--max-steps", "21")
     moved[0].write_bytes(texts[0].read_bytes() + b"More.")
     assert "was encoded from" in refused("train", "debug", *given)
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_without_a_folder_the_next_free_one_is_taken(script, texts, tmp_path, monkeypatch):
+def test_without_a_folder_the_next_free_one_is_taken(succeeds, texts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = ["--train-text", texts[0], "--valid-text", texts[1], *TINY, "--max-steps", 1]
     for _ in range(2):
-        assert script("train", "debug", *given).code == 0
+        succeeds("train", "debug", *given)
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["debug", "debug-2"]
     # The newest is resumed, wherever it stands in the numbering.
     Path("runs/debug-2").rename("runs/debug-4")
-    result = script("train", "debug", *given, "--resume", "--max-steps", 2)
-    assert result.code == 0, result.err
+    succeeds("train", "debug", *given, "--resume", "--max-steps", 2)
     assert RunFolder(Path("runs/debug-4")).all_checkpoints()[-1].name == "step-00000002.pt"
 
 
@@ -214,30 +204,27 @@ def test_what_is_odd_about_a_text_is_said_before_training(train, texts, tmp_path
     (small := tmp_path / "small.txt").write_bytes(texts[0].read_bytes()[:900])
     given = ["--train-text", small, "--valid-text", odd, "--batch-size", "64", "--max-steps", "1"]
     result = train(*given, *flags)
-    assert result.code == 0, result.err
     for told in (r"odd.txt: no <\|endoftext\|>", r"small.txt: \d+ tokens, but one batch has"):
         assert (re.search(told, result.out) is not None) == (not flags)
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_corpus_is_written_where_no_text_is_given(script, tmp_path, monkeypatch):
+def test_the_corpus_is_written_where_no_text_is_given(succeeds, tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "VALID_BYTES", 20_000)  # All is evaluated at the end.
     folder = tmp_path / "run"
     sizes = ["--corpus-megabytes", "0.1"]
-    result = script("train", "debug", "--run-dir", folder, *TINY, *sizes, "--max-steps", 1)
-    assert result.code == 0, result.err
+    succeeds("train", "debug", "--run-dir", folder, *TINY, *sizes, "--max-steps", 1)
     assert (folder / "corpus" / "train.txt").stat().st_size >= 100_000
     assert 20_000 <= (folder / "corpus" / "valid.txt").stat().st_size < 100_000
 
 
 def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    result = train("--max-steps", 1, "--wandb", "offline")
-    assert result.code == 0, result.err
+    train("--max-steps", 1, "--wandb", "offline")
     assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
 
 
-def test_ctrl_c_while_the_text_is_prepared_leaves_nothing(train, tmp_path, monkeypatch):
+def test_ctrl_c_while_the_text_is_prepared_leaves_nothing(script, tiny, tmp_path, monkeypatch):
     encode_file = corpus.encode_file
 
     def interrupted(tokenizer, text, out, **options):
@@ -246,24 +233,23 @@ def test_ctrl_c_while_the_text_is_prepared_leaves_nothing(train, tmp_path, monke
         return encode_file(tokenizer, text, out, **options)
 
     monkeypatch.setattr(corpus, "encode_file", interrupted)
-    result = train()
+    result = script(*tiny)
     assert result.code == 130
     assert result.err.splitlines()[-1] == "interrupted"
     assert not list((tmp_path / "run").glob("*"))
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(script, refused, tmp_path):
+def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(succeeds, refused, tmp_path):
     text = tmp_path / "same.txt"
     text.write_text("ab " * 400)
     (other := tmp_path / "other.txt").write_text("ab " * 399)
     command = ["train", "debug", "--train-text", text, "--valid-text", other, *TINY]
     command += ["--run-dir", tmp_path / "run", "--max-steps", 1]
-    result = script(*command)
-    assert result.code == 0, result.err
+    result = succeeds(*command)
     assert RunFolder(tmp_path / "run").read_config().model.vocab_size < 300
     assert "300" in result.out + result.err
-    assert script(*command, "--resume").code == 0
+    succeeds(*command, "--resume")
     assert "vocab_size=257" in refused(*command, "--vocab-size", "257", "--resume")
 
 
@@ -283,19 +269,18 @@ def test_a_checkpoint_of_another_shape_is_one_line(refused, trained):
     assert re.search(r"ffn.w1.weight.*\[64, 32\].*\[96, 32\]", refused("generate", trained))
 
 
-def test_with_fast_off_the_book_writes_and_evaluates(script, trained, texts, monkeypatch):
+def test_with_fast_off_the_book_writes_and_evaluates(succeeds, trained, texts, monkeypatch):
     commands = (
         ("generate", trained, "--seed", "1", "--max-tokens", "8", "--num-samples", "2"),
         ("evaluate", trained, "--text", texts[1], "--json", "--dtype", "float32"),
     )
-    fast = [script(*command).out for command in commands]
+    fast = [succeeds(*command).out for command in commands]
     monkeypatch.setattr("cs_basics.fast.batch_generator", None)
     monkeypatch.setattr(FlashAttention, "forward", None)
     monkeypatch.setattr(FastTokenizer, "encode", None)
-    book = [script(*command, "--fast", "off") for command in commands]
-    assert [finished.code for finished in book] == [0, 0], book
-    assert book[0].out == fast[0]
-    losses = [json.loads(out)["loss"] for out in (book[1].out, fast[1])]
+    book = [succeeds(*command, "--fast", "off").out for command in commands]
+    assert book[0] == fast[0]
+    losses = [json.loads(out)["loss"] for out in (book[1], fast[1])]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
@@ -306,10 +291,7 @@ def test_without_a_compiler_the_run_goes_on_uncompiled_and_says_so(texts, tmp_pa
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
     }
     given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
-    command = [sys.executable, ROOT / "scripts/train.py", "debug", *given, *TINY, "--fast", "auto"]
-    result = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, env=environment, check=False
-    )
+    result = python("scripts/train.py", "debug", *given, *TINY, "--fast", "auto", env=environment)
     assert result.returncode == 0, result.stderr
     assert "torch.compile does not work here, so the run is not compiled" in result.stdout
     assert "Traceback" not in result.stderr

@@ -27,11 +27,10 @@ def tokenizer(tmp_path):
 
 
 def test_a_trained_tokenizer_is_that_of_the_library_and_is_replaced_if_told_to(
-    script, tmp_path, text
+    succeeds, tmp_path, text
 ):
     flags = ("--text", text, "--vocab-size", 262, "--out", tmp_path / "tok")
-    done = script("train_tokenizer", *flags)
-    assert done.code == 0, done.err
+    done = succeeds("train_tokenizer", *flags)
     vocab, merges = train_bpe(text, 262, [EOT])
     loaded = load_tokenizer(tmp_path / "tok")
     assert (loaded.vocab, loaded.merges, loaded.special_tokens) == (vocab, merges, [EOT])
@@ -40,8 +39,7 @@ def test_a_trained_tokenizer_is_that_of_the_library_and_is_replaced_if_told_to(
         assert line in done.out
     assert "merging: 5 of 5 merges (100%)" in done.err
     for names in (["<a>", "b c"], []):
-        done = script("train_tokenizer", *flags, "--overwrite", "--special-tokens", *names)
-        assert done.code == 0, done.err
+        done = succeeds("train_tokenizer", *flags, "--overwrite", "--special-tokens", *names)
         assert load_tokenizer(tmp_path / "tok").special_tokens == names
 
 
@@ -55,13 +53,15 @@ def test_a_read_only_folder_is_refused_before_the_work(script, tmp_path, text, m
     assert f"{out} is read-only" in done.err
 
 
-def test_of_several_texts_those_that_are_finished_are_left_as_they_are(script, tmp_path, tokenizer):
+def test_of_several_texts_those_that_are_finished_are_left_as_they_are(
+    script, succeeds, tmp_path, tokenizer
+):
     texts = [tmp_path / f"part{number}.txt" for number in range(2)]
     for path in texts:
         path.write_text("some text")
     out = tmp_path / "tokens"
     command = ("encode", "--tokenizer", tokenizer, "--text", *texts, "--out", out)
-    assert script(*command).code == 0
+    succeeds(*command)
     (out / "part1.bin").unlink()
     before = (out / "part0.bin").stat().st_mtime_ns
     assert "finished before" in script(*command).out
@@ -73,7 +73,9 @@ def test_of_several_texts_those_that_are_finished_are_left_as_they_are(script, t
     assert "part0.bin is not of" in done.err
 
 
-def test_shares_of_one_text_are_joined_to_its_ids(script, tmp_path, text, tokenizer, monkeypatch):
+def test_shares_of_one_text_are_joined_to_its_ids(
+    script, succeeds, tmp_path, text, tokenizer, monkeypatch
+):
     command = ("encode", "--tokenizer", tokenizer, "--text", text, "--out")
     whole = tmp_path / "new" / "whole"
     done = script(*command, whole)
@@ -93,7 +95,7 @@ def test_shares_of_one_text_are_joined_to_its_ids(script, tmp_path, text, tokeni
     assert ["finished before" in done.out for done in said] == [False] * 3 + [True]
     shards = sorted(tmp_path.glob("tokens.*-of-00003"))
     join = ("join_tokens", *shards, "--out", tmp_path / "joined")
-    assert script(*join).code == 0
+    succeeds(*join)
     assert (tmp_path / "joined").read_bytes() == whole.read_bytes()
     again = script(*join)
     assert (again.code, again.err.count("\n")) == (2, 1)

@@ -257,8 +257,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_script_writes_the_file(script, tmp_path):
-    result = script("write_stories", "--megabytes", 0.02, "--out", tmp_path / "s.txt", "--seed", 4)
-    assert result.code == 0, result.err
+def test_script_writes_the_file(succeeds, tmp_path):
+    succeeds("write_stories", "--megabytes", 0.02, "--out", tmp_path / "s.txt", "--seed", 4)
     write_stories(tmp_path / "same.txt", 20_000, 4)
     assert (tmp_path / "s.txt").read_bytes() == (tmp_path / "same.txt").read_bytes()

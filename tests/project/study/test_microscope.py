@@ -109,20 +109,13 @@ def test_a_walk_stops_at_every_part_with_its_line(model):
 # --- of a run ---
 
 
-@pytest.fixture(scope="module")
-def finished(make_tiny_config, tmp_path_factory):
-    """A run with one checkpoint left of four. Copy it, do not change it."""
-    folder = RunFolder(tmp_path_factory.mktemp("finished") / "run")
-    train_run(make_tiny_config(folder.path))
+@pytest.fixture
+def folder(trained):
+    """A run with one checkpoint left of four."""
+    folder = RunFolder(trained)
     for path in folder.all_checkpoints()[:-1]:
         path.unlink()
-    return folder.path
-
-
-@pytest.fixture
-def folder(finished, tmp_path):
-    """A copy of that run."""
-    return RunFolder(shutil.copytree(finished, tmp_path / "run"))
+    return folder
 
 
 def test_readings_outlive_their_checkpoints(folder):
@@ -163,14 +156,13 @@ def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder, tmp_pa
     assert [reading.step for reading in history.in_order()] == [20, 25]
 
 
-def test_the_script_draws_follows_and_walks(script, folder):
-    finished = script("microscope", folder.path, "--follow", "--num-windows", 2)
-    assert finished.code == 0, finished.err
+def test_the_script_draws_follows_and_walks(succeeds, folder):
+    finished = succeeds("microscope", folder.path, "--follow", "--num-windows", 2)
     picture = folder.path / "microscope.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"2 steps of {folder.path}, drawn in {picture}" in finished.out
     assert "2.ln1" in finished.out
-    finished = script("microscope", folder.path, "--walk", "--sentence", "Once")
+    finished = succeeds("microscope", folder.path, "--walk", "--sentence", "Once")
     assert "x = x + self.attn(self.ln1(x))" in finished.out
 
 

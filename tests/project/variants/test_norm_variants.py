@@ -187,13 +187,6 @@ def test_partial_rmsnorm_measures_its_fraction_rounded_up(fraction, d_model, num
     assert PartialRMSNorm(d_model, fraction=fraction).num_measured == num_measured
 
 
-def test_of_one_group_or_all_of_the_vector_it_is_rmsnorm():
-    x = torch.randn(5, D_MODEL)
-    expected = RMSNorm(D_MODEL)(x)
-    assert torch.equal(PartialRMSNorm(D_MODEL, fraction=1.0)(x), expected)
-    assert torch.equal(GroupRMSNorm(D_MODEL, num_groups=1)(x), expected)
-
-
 @pytest.mark.parametrize(
     ("kind", "type_", "printed"),
     [

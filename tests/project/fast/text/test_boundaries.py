@@ -39,15 +39,6 @@ def test_text_that_ends_in_white_space_is_open(text):
     assert not is_open(text + "a")
 
 
-@given(awkward_bytes, encoded_specials, st.integers(0, 80), st.integers(9, 30))
-def test_next_boundary_of_a_file_changes_no_token(data, special_tokens, at, window_bytes):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boundaries, "_WINDOW_BYTES", window_bytes)
-        place = next_boundary(data, at, special_tokens)
-    assert min(at, len(data)) <= place <= len(data)
-    assert_cut_well(data, [data[:place], data[place:]], special_tokens)
-
-
 @pytest.mark.parametrize("window_bytes", range(9, 17))
 @pytest.mark.parametrize(
     "text", ["a" + "\u4e2d" * 12, "a\u3000 b" * 6, "\u3000" * 9 + " b", "\U0001f642\xa0 " * 6]

@@ -1,7 +1,6 @@
 """Counting by segments: the same as in the book, for any text and any special tokens."""
 
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 from awkward import AWKWARD, EOT, all_specials, awkward_bytes, closed_specials
@@ -49,16 +48,3 @@ def test_counts_do_not_depend_on_workers_or_blocks(
     monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 3 * chunk_bytes)
     for workers in (1, 2, 3):
         assert count_pretokens_of_file(path, special_tokens, workers) == whole
-
-
-def test_progress_ends_at_the_size_of_the_file(tmp_path, monkeypatch):
-    path = tmp_path / "text"
-    path.write_bytes(b"some words\r\n" * 100_000)
-    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 100_000)
-    seen = []
-    count_pretokens_of_file(path, [], 1, lambda *fields: seen.append(fields))
-    done = [fields[2] for fields in seen]
-    assert len(seen) > 10
-    assert done[-1] == 1_200_000
-    assert all(earlier < later for earlier, later in pairwise(done))
-    assert {fields[3] for fields in seen} == {1_200_000}

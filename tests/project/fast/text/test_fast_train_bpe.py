@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_basics import bpe
+from cs_basics.fast.text import counting
 from cs_basics.fast.text.train_bpe import train_bpe
 
 
@@ -16,14 +17,15 @@ def test_a_vocabulary_is_that_of_the_book(tmp_path_factory, parts, special_token
     assert train_bpe(path, 290, special_tokens) == expected
 
 
-def test_progress_of_both_stages_is_reported(tmp_path):
+def test_progress_of_both_stages_is_reported(tmp_path, monkeypatch):
     path = tmp_path / "text"
-    path.write_text(" ".join(f"w{i}" for i in range(2000)))
-    size, seen = path.stat().st_size, []
+    path.write_text("".join(f"w{i:04} " for i in range(2000)))
+    monkeypatch.setattr(counting, "MIN_BLOCK_BYTES", 7_001)
+    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 7_001)
+    seen = []
     train_bpe(path, 256 + 100, [], on_progress=lambda *values: seen.append(values))
     assert seen == [
-        ("counting pre-tokens", "bytes", 0, size),
-        ("counting pre-tokens", "bytes", size, size),
+        *(("counting pre-tokens", "bytes", done, 12_000) for done in (0, 7_001, 12_000)),
         ("merging", "merges", 0, 100),
         ("merging", "merges", 64, 100),
         ("merging", "merges", 100, 100),

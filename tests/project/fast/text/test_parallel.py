@@ -1,11 +1,10 @@
 """Work shared out among processes: in order, a little ahead, errors included."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 from conftest import ROOT
+from processes import python
 
 from cs_basics.fast.text.parallel import MIN_BYTES_PER_WORKER, default_num_workers, map_in_order
 
@@ -40,10 +39,7 @@ GUARDED = UNGUARDED.replace("print", 'if __name__ == "__main__": print')
 )
 def test_a_script_that_workers_import_needs_a_main_guard(tmp_path, program, said):
     (tmp_path / "script.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "script.py"],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    done = python(tmp_path / "script.py", env={**os.environ, "PYTHONPATH": str(ROOT)})
     # Not always the last line: Python's resource tracker, a process of its own, may speak after it.
     assert said in done.stdout + done.stderr
 

@@ -1,13 +1,9 @@
 """Numbered segments: their texts are the text, cut where no token crosses."""
 
 import pytest
-from awkward import awkward_bytes
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cs_basics.fast.text import segments
 from cs_basics.fast.text.segments import SegmentTable
-from cs_basics.pretokenize import PRETOKEN
 
 
 def texts_of(table, data):
@@ -21,20 +17,6 @@ def texts_of(table, data):
     return [texts[number] for number in numbers]
 
 
-@pytest.mark.parametrize("slot_bits", [2, 18])
-@given(st.lists(awkward_bytes, min_size=1, max_size=6))
-def test_texts_of_the_numbers_are_the_text_and_share_no_pretoken(slot_bits, blocks):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "_SLOT_BITS", slot_bits)
-        table = SegmentTable()
-        for data in blocks * 2:  # the second time all are known
-            text = data.decode("utf-8", "surrogateescape")
-            found = texts_of(table, data)
-            assert "".join(found) == text
-            each = [pretoken for part in found for pretoken in PRETOKEN.findall(part)]
-            assert each == PRETOKEN.findall(text)
-
-
 @pytest.mark.parametrize("slot_bits", [1, 18])
 @pytest.mark.parametrize("size", range(1, 20))
 def test_segments_that_differ_in_one_byte_or_in_length_are_told_apart(size, slot_bits, monkeypatch):
@@ -45,37 +27,6 @@ def test_segments_that_differ_in_one_byte_or_in_length_are_told_apart(size, slot
     table = SegmentTable()
     for _ in range(2):
         assert "".join(texts_of(table, data)).encode("utf-8", "surrogateescape") == data
-
-
-def test_equal_segments_have_one_number():
-    table = SegmentTable()
-    numbers = table.number(b"x one two one two x").tolist()
-    assert numbers[1:5] == numbers[1:3] * 2
-    again = table.number(b"x two one x").tolist()
-    assert again[1:3] == [numbers[2], numbers[1]]
-    assert len(table.texts) == len(set(table.texts))
-
-
-@pytest.mark.parametrize("space", ["\n", "\t", "\u3000", "\xa0", "\x1c"])
-def test_what_follows_white_space_is_not_cut_off(space):
-    table = SegmentTable()
-    for _ in range(2):
-        assert texts_of(table, f"x a{space} b c".encode()) == ["x", f" a{space} b", "", " c"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "texts"),
-    [
-        ("x one two", "one one two", ["one", " one", " two"]),  # known with a space before it
-        ("", "x a    b c", ["x", " a", "    b", "", "", "", " c"]),
-        ("x end\n", "x end\n a", ["x", " end\n a", ""]),  # an open end is no segment of the next
-        ("x b x", "x a\n b c", ["x", " a\n b", "", " c"]),  # a known one belongs to an open one
-    ],
-)
-def test_a_segment_is_cut_off_where_nothing_before_or_after_belongs_to_it(first, second, texts):
-    table = SegmentTable()
-    texts_of(table, first.encode())
-    assert texts_of(table, second.encode()) == texts
 
 
 def test_a_full_table_says_so_and_begins_anew(monkeypatch):

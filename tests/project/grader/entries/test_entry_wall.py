@@ -19,15 +19,14 @@ LOOK = """
 
 @pytest.mark.slow
 @pytest.mark.needs("bwrap")
-def test_behind_the_wall_the_validation_text_is_nowhere(script, tmp_path):
+def test_behind_the_wall_the_validation_text_is_nowhere(succeeds, tmp_path):
     """Code that trains on it if it finds it leads to the figure of honest code."""
     shop = Workshop(tmp_path, subprocess.Popen)
     entry = shop.make("honest")
     look = LOOK.format(valid=str(shop.paths["valid"]))
     plant_code(entry, "run/corpus.py", "\n    if config.data.train_text is not None", look)
     texts = [f"--{role}-text={path}" for role, path in shop.paths.items()]
-    result = script("instructor/verify", entry, *texts, "--leaderboard", tmp_path / "board.md")
-    assert result.code == 0, result.out + result.err
+    result = succeeds("instructor/verify", entry, *texts, "--leaderboard", tmp_path / "board.md")
     claimed = shop.examine(entry).entry.bits_per_byte
     assert f"ok          re-run            {claimed:.4f} when run again" in result.out
 

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cs_basics.run.tokenizer_folder import to_printable
 from cs_grader.entries import checks, model
 from cs_grader.entries.checks import judge
 from cs_grader.entries.entry import arguments_of
@@ -28,7 +27,7 @@ from cs_grader.entries.leaderboard import HEADER, Verified, add
 from cs_grader.entries.overlap import PIECE_BYTES, Overlap, pieces
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.rerun import STAND_IN_BYTES, stand_in
-from cs_grader.entries.run_files import BYTE_OF, MAX_TEXT_BYTES, RunFiles
+from cs_grader.entries.run_files import MAX_TEXT_BYTES, RunFiles
 
 # --- leaderboard ---
 
@@ -223,10 +222,6 @@ def test_stories_are_the_whole_text_and_the_stand_in_is_its_end():
     assert STAND_IN_BYTES <= len(stand_in(text)) < STAND_IN_BYTES + 100
     assert stand_in(b"One.<|endoftext|>Two.") == b"Two."
     assert stand_in(b"single") == b"gle"
-
-
-def test_bytes_have_the_names_of_gpt2():
-    assert {to_printable(bytes([byte])): byte for byte in range(256)} == BYTE_OF
 
 
 COMMANDS = {

@@ -4,12 +4,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from processes import python
 
 from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build
 
@@ -53,13 +53,8 @@ def graded(animals: Sequence[Animal], submissions: Path, out: Path):
     fixed = ["--exam-seed", SECRET, "--require-isolation", LEAST_ISOLATION]
     more = ["--jobs", os.environ.get("ZOO_JOBS", "2")]
     script = ROOT / "scripts" / "instructor" / "grade.py"
-    finished = subprocess.run(
-        [sys.executable, script, submissions, "--out", out, *only, *fixed, *more],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"ZOO_SECRET": "1", "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+    environment = os.environ | {"ZOO_SECRET": "1", "OMP_NUM_THREADS": "1"}
+    finished = python(script, submissions, "--out", out, *only, *fixed, *more, env=environment)
     return finished, results(animals, out)
 
 

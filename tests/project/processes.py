@@ -1,0 +1,18 @@
+"""Programs in a process of their own, from the root of this repository."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*command, **options):
+    """Run a program to its end; return how it ended and what it said, as text."""
+    usual = {"capture_output": True, "text": True, "check": False, "cwd": ROOT}
+    return subprocess.run([*map(str, command)], **usual | options)
+
+
+def python(*arguments, **options):
+    """Run Python likewise."""
+    return run(sys.executable, *arguments, **options)
