@@ -39,7 +39,8 @@ class Claim:
     by: str = ""
     """The measuring function: MODULE.NAME in measures/."""
     given: Mapping[str, Any] = field(default_factory=dict)
-    """Its arguments."""
+    """Its arguments. `each`: things measured one by one, whose names begin those of the figures (a
+    figure without a name has theirs)."""
     trains: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Small trainings that it compares, by name: settings that differ from the base's."""
     program: str = ""
@@ -95,7 +96,14 @@ class Claim:
             exec(program, names)
             return {n: float(torch.as_tensor(v).item()) for n, v in names["figures"].items()}
         first = {name: trained(run, seed) for name, run in self.trains.items()} or seed
-        return self.function(first, **{**self.given, **(exchange or {})})
+        given = {**self.given, **(exchange or {})}
+        if "each" not in given:
+            return self.function(first, **given)
+        return {
+            f"{name}_{figure}".rstrip("_"): value
+            for name, one in given.pop("each").items()
+            for figure, value in self.function(first, one, **given).items()
+        }
 
 
 def sources_of(module: str, name: str, seen: set[tuple[str, str]]) -> list[str]:
@@ -122,14 +130,16 @@ def names_of(module: str) -> tuple[dict[str, ast.stmt], dict[str, tuple[str, str
     defined: dict[str, ast.stmt] = {}
     imported: dict[str, tuple[str, str]] = {}
     for node in ast.parse((HERE / "measures" / f"{module}.py").read_text("utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            defined[node.name] = node
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                defined[name] = node
+            case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
                 defined |= {n.id: node for n in ast.walk(target) if isinstance(n, ast.Name)}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(MEASURES):
-            source = str(node.module).removeprefix(MEASURES)
-            imported |= {alias.name: (source, alias.name) for alias in node.names}
+            case ast.ImportFrom(module=str(source)) if source.startswith(MEASURES):
+                source = source.removeprefix(MEASURES)
+                imported |= {alias.name: (source, alias.name) for alias in node.names}
+            case _:
+                pass
     return defined, imported
 
 
