@@ -3,9 +3,11 @@
 A sentence is data: an entry of a file in sentences/, which is a chapter of the page. It says who
 says it, what measures it, and by which rule its figures are judged. What measures is a function in
 measures/ that returns numbers and no verdict, called with the entry's arguments, or a program of a
-few lines that a reader can run. Rules are of few forms, in one table. Every entry also has what
-must turn its verdict: other arguments (`contrary`: the thing measured is exchanged, and the
-measurement run again), or figures (`otherwise`), where a measurement takes minutes.
+few lines that a reader can run. What the function measures stands in the entry as well: a norm by
+its name or as a formula ("x / (mean_square(x).sqrt() + eps) * gain"), a change as a statement
+("x[:, 1:] *= 7"). Rules are of few forms, in one table. Every entry also has what must turn its
+verdict: other arguments (`contrary`: the thing measured is exchanged, and the measurement run
+again), or figures (`otherwise`), where a measurement takes minutes.
 
 Raw figures of every seed lie in results.jsonl with a checksum of what measured them. The runner
 measures what is missing or stale and writes claims.md and the table of docs/norms.md; a verdict can
@@ -17,8 +19,8 @@ results.py     results.jsonl, verdicts, and what a claim may need
 page.py        claims.md, and the rows of docs/norms.md
 texts.toml     the sentences of five texts, and which claims judge each
 
-measures/forms.py has all that is said to be a norm by its name; comparison.py compares two of them.
-changes, gradients, smoothness, weights, depth: functions and fresh models; operations, compiled,
-times: costs; add_and_norm; partial, batch_norm, toys, regularisation: neighbours; trainings, swaps,
-trained: small trainings; examined: tests of the project, run on a copy with a fault.
+measures/forms.py makes a norm of its name or its formula; comparison.py compares two of them.
+changes, gradients, weights, depth: functions and fresh models; operations, compiled, times: costs;
+carried: the norm that adds first; batch_norm, toys: neighbours; trainings, swaps, trained: small
+trainings; examined: tests of the project, run on a copy with a fault.
 """

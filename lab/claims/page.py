@@ -3,6 +3,8 @@
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from statistics import fmean
+from string import ascii_uppercase
 
 from lab import ROOT
 from lab.claims.interval import interval_of
@@ -24,17 +26,16 @@ UNMEASURED = "not measured"
 
 def page_of(claims: Mapping[str, Claim], results: Results) -> str:
     """Return claims.md."""
-    machines = list(dict.fromkeys(r["machine"] for each in results.values() for r in each))
+    machines = dict.fromkeys(r["machine"] for each in results.values() for r in each)
+    letters = dict(zip(machines, ascii_uppercase, strict=False))
     told = [verdict_of(claim, results[name]) for name, claim in claims.items()]
-    counts = {
-        word: sum(verdict.startswith(word) for verdict in told)
-        for word in ("true", "false", "not seen", UNMEASURED)
-    }
-    lines = [HEAD, ", ".join(f"{number} {word}" for word, number in counts.items()) + "."]
+    words = ("true", "false", "not seen", UNMEASURED)
+    counts = (f"{sum(verdict.startswith(word) for verdict in told)} {word}" for word in words)
+    lines = [HEAD, ", ".join(counts) + "."]
     for chapter in dict.fromkeys(claim.chapter for claim in claims.values()):
         entries = [claim for claim in claims.values() if claim.chapter == chapter]
         lines += ["", f"## {chapter}", "", *table(COLUMNS)]
-        lines += [row_of(claim, results[claim.name], machines) for claim in entries]
+        lines += [row_of(claim, results[claim.name], letters) for claim in entries]
         for claim in entries:
             if claim.program:
                 lines += ["", f'"{escaped(claim.sentence)}" {escaped(claim.why)}'.rstrip(), ""]
@@ -49,7 +50,7 @@ def page_of(claims: Mapping[str, Claim], results: Results) -> str:
         links = [f"[{name}](#{name})" if name in claims else name for name in judges.split()]
         lines.append(f"| {number} | {escaped(words)} | {' '.join(links)} |")
     lines += ["", "## Machines", ""]
-    lines += [f"- {letter_of(machine, machines)}: {escaped(machine)}" for machine in machines]
+    lines += [f"- {letter}: {escaped(machine)}" for machine, letter in letters.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -64,15 +65,15 @@ def table(columns: str) -> list[str]:
     return [f"| {columns} |", "|" + " :-- |" * len(columns.split("|"))]
 
 
-def row_of(claim: Claim, results: Sequence[Result], machines: Sequence[str]) -> str:
+def row_of(claim: Claim, results: Sequence[Result], letters: Mapping[str, str]) -> str:
     """Return a claim's row of the page."""
     rule = claim.rule + (f"; true {claim.words}: {claim.where}" if claim.where else "")
     when = "-"
     if results:
         seeds = len(results)
-        letters = sorted({letter_of(result["machine"], machines) for result in results})
+        where = " ".join(sorted({letters[result["machine"]] for result in results}))
         day = max(result["date"] for result in results)
-        when = f"{day}, {' '.join(letters)}, {seeds} seed{'s' * (seeds > 1)}"
+        when = f"{day}, {where}, {seeds} seed{'s' * (seeds > 1)}"
     found = [result["figures"] for result in results]
     cells = (
         verdict_of(claim, results), "; ".join(f"{n}: {w}" for n, w in shown(claim, found).items()),
@@ -100,11 +101,6 @@ def shown(claim: Claim, found: Sequence[Figures]) -> dict[str, str]:
     }
 
 
-def letter_of(machine: str, machines: Sequence[str]) -> str:
-    """Return the letter by which the page calls a machine."""
-    return chr(ord("A") + machines.index(machine))
-
-
 def escaped(text: str) -> str:
     """Return text as a cell of a table shows it."""
     return re.sub(r"([\\|_*\[\]])", r"\\\1", text)
@@ -117,11 +113,10 @@ def norms_page(claims: Mapping[str, Claim], results: Results, page: str) -> str:
         claim = claims[match[2]]
         found = [result["figures"] for result in results[claim.name]]
         told = re.sub(r"^(not \w+|\w+).*", r"\1", verdict_of(claim, results[claim.name]))
-        means = {
-            name: interval_of([figures[name] for figures in found]).mean
-            for name in (found[0] if found else ())
-        }
-        figure = claim.taught.format(**means) if is_decided(claim, results[claim.name]) else "-"
+        figure = "-"
+        if is_decided(claim, results[claim.name]):
+            means = {name: fmean(figures[name] for figures in found) for name in found[0]}
+            figure = claim.taught.format(**means)
         bold = f"**{told}**" if told == "false" else told
         return f"{match[1]} | [{bold}](../lab/claims/claims.md#{claim.name}) | {figure} | "
 

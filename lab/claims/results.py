@@ -82,7 +82,7 @@ def verdict(claim: Claim, figures: Sequence[Figures]) -> str:
 
 def contrary_verdict(claim: Claim) -> str:
     """Judge the figures that turn the verdict, after measuring them if they are an exchange."""
-    figures = [claim.otherwise] if claim.otherwise else []
+    figures = 2 * [claim.otherwise]
     if claim.contrary:
         figures = [claim.measure(seed, claim.contrary) for seed in (0, 1)]
-    return verdict(claim, 2 * figures)
+    return verdict(claim, figures)

@@ -8,7 +8,7 @@ import hashlib
 import importlib
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -39,7 +39,8 @@ class Claim:
     by: str = ""
     """The measuring function: MODULE.NAME in measures/."""
     given: Mapping[str, Any] = field(default_factory=dict)
-    """Its arguments."""
+    """Its arguments. `each`: things measured one by one, whose names begin those of the figures (a
+    figure without a name has theirs)."""
     trains: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Small trainings that it compares, by name: settings that differ from the base's."""
     program: str = ""
@@ -72,18 +73,14 @@ class Claim:
     def code(self) -> str:
         """Checksum of what measures it; a result of another code is stale."""
         parts = [self.program, json.dumps([self.given, self.trains], sort_keys=True)]
+        for module, name in names_in(self.program)[1].values():
+            parts += sources_of(module, name, set())
         if self.by:
             module, name = self.by.split(".")
             parts += sources_of(module, name, set())
         if self.trains:
             parts += sources_of("trainings", "BASE", set())
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
-
-    @property
-    def function(self) -> Callable[..., Figures]:
-        """The measuring function."""
-        module, name = self.by.split(".")
-        return getattr(importlib.import_module(MEASURES + module), name)
 
     def measure(self, seed: int, exchange: Mapping[str, Any] | None = None) -> Figures:
         """Measure with one seed, with or without an exchange of what is measured."""
@@ -95,7 +92,16 @@ class Claim:
             exec(program, names)
             return {n: float(torch.as_tensor(v).item()) for n, v in names["figures"].items()}
         first = {name: trained(run, seed) for name, run in self.trains.items()} or seed
-        return self.function(first, **{**self.given, **(exchange or {})})
+        module, name = self.by.split(".")
+        function = getattr(importlib.import_module(MEASURES + module), name)
+        given = {**self.given, **(exchange or {})}
+        if "each" not in given:
+            return function(first, **given)
+        return {
+            f"{name}_{figure}".rstrip("_"): value
+            for name, one in given.pop("each").items()
+            for figure, value in function(first, one, **given).items()
+        }
 
 
 def sources_of(module: str, name: str, seen: set[tuple[str, str]]) -> list[str]:
@@ -118,18 +124,25 @@ def sources_of(module: str, name: str, seen: set[tuple[str, str]]) -> list[str]:
 
 @cache
 def names_of(module: str) -> tuple[dict[str, ast.stmt], dict[str, tuple[str, str]]]:
-    """Return what a module defines, and what it imports from others in measures/."""
+    """Return what a module in measures/ defines, and what it imports from others there."""
+    return names_in((HERE / "measures" / f"{module}.py").read_text("utf-8"))
+
+
+def names_in(source: str) -> tuple[dict[str, ast.stmt], dict[str, tuple[str, str]]]:
+    """Return what source code defines, and what it imports from measures/."""
     defined: dict[str, ast.stmt] = {}
     imported: dict[str, tuple[str, str]] = {}
-    for node in ast.parse((HERE / "measures" / f"{module}.py").read_text("utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            defined[node.name] = node
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+    for node in ast.parse(source).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                defined[name] = node
+            case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
                 defined |= {n.id: node for n in ast.walk(target) if isinstance(n, ast.Name)}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(MEASURES):
-            source = str(node.module).removeprefix(MEASURES)
-            imported |= {alias.name: (source, alias.name) for alias in node.names}
+            case ast.ImportFrom(module=str(path)) if path.startswith(MEASURES):
+                module = path.removeprefix(MEASURES)
+                imported |= {alias.name: (module, alias.name) for alias in node.names}
+            case _:
+                pass
     return defined, imported
 
 

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
+from cs_basics.norms import RMSNorm
 from lab.claims.measures.draws import largest, normal, rms
-from lab.claims.measures.forms import FORMS
+from lab.claims.measures.forms import form
 from lab.claims.rules import Figures
 
 
@@ -17,18 +18,9 @@ def gains(seed: int, kind: str, d: int) -> Tensor:
     return torch.ones(d, dtype=torch.float64)
 
 
-def vectors(seed: int, inputs: str, d: int, size: float, shift: float) -> Tensor:
-    """Return 100 vectors of a kind, (100, d)."""
-    x = normal(seed, 100, d)
-    if inputs == "centred":
-        x = x - x.mean(-1, keepdim=True)
-    elif inputs == "signs":
-        x = x.sign()
-    elif inputs == "one coordinate":
-        x[:, 1:] = 0
-    elif inputs == "an outlier":
-        x[:, -1] *= 50
-    return shift + size * x
+def joined(results: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+    """Return one result as it is, and two as one."""
+    return results if isinstance(results, Tensor) else torch.stack(results)
 
 
 @torch.no_grad()
@@ -38,26 +30,49 @@ def compare(
     one: str,
     other: str,
     right: str = "RMSNorm",
-    inputs: str = "normal",
+    inputs: str = "x",
+    stream: str = "z",
     gain: str = "ones",
     dtype: str = "float64",
     gain_dtype: str = "",
     eps: float = 1e-5,
-    size: float = 1.0,
-    shift: float = 0.0,
+    rows: int = 100,
     d: int = 512,
+    compiled: bool = False,
 ) -> Figures:
-    """Compute both forms in a dtype, and beside them the right one in float64."""
+    """Compute both forms in a dtype, and beside them the right one in float64.
+
+    Args:
+        seed: Decides the vectors.
+        one: A form, which may also name `norm`, an RMSNorm of gain 1, and `residual`.
+        other: Another.
+        right: What both should be.
+        inputs: The vectors, an expression over x, random numbers.
+        stream: The residual stream, an expression over z, others.
+        gain: Kind of gains.
+        dtype: Of the vectors and of the stream.
+        gain_dtype: Of the gains, if it is another.
+        eps: The norms' eps.
+        rows: Number of vectors.
+        d: Their length.
+        compiled: Compile the other form.
+    """
     kind = getattr(torch, dtype)
-    x = vectors(seed, inputs, d, size, shift).to(kind)
+    x = eval(inputs, {"torch": torch, "x": normal(seed, rows, d)}).to(kind)
+    residual = eval(stream, {"z": normal(seed + 1, rows, d)}).to(kind)
     weight = gains(seed, gain, d).to(getattr(torch, gain_dtype) if gain_dtype else kind)
-    first, second = (FORMS[form](x, weight, eps) for form in (one, other))
-    exact = FORMS[right](x.double(), weight.double(), eps)
+    first, second = (form(each, norm=RMSNorm(d), residual=residual) for each in (one, other))
+    if compiled:
+        torch.compiler.reset()
+        second = torch.compile(second, fullgraph=True)
+    exactly = form(right, norm=RMSNorm(d).double(), residual=residual.double())
+    exact = joined(exactly(x.double(), weight.double(), eps))
+    results = {"one": joined(first(x, weight, eps)), "other": joined(second(x, weight, eps))}
     figures = {
-        "difference": largest(first.double() - second.double()),
-        "differ_percent": 100 * (first != second).double().mean().item(),
+        "difference": largest(results["one"].double() - results["other"].double()),
+        "differ_percent": 100 * (results["one"] != results["other"]).double().mean().item(),
     }
-    for name, found in (("one", first), ("other", second)):
+    for name, found in results.items():
         figures |= {
             f"size_{name}": rms(found.double()),
             f"largest_{name}": largest(found),

@@ -1,7 +1,7 @@
 """What the compiler makes of a norm on a CPU, read from the code that it generates."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,29 +13,14 @@ from torch._inductor.utils import run_and_get_code
 from cs_basics.norms import RMSNorm
 from lab.claims.measures.counting import traffic
 from lab.claims.measures.draws import normal
-from lab.claims.measures.forms import FORMS
 from lab.claims.rules import Figures
 from lab.norms.add_rms_norm import add_rms_norm
 
 ROWS, D = 256, 512
 Function = Callable[[Tensor, Tensor], Any]
-
-
-def norm_of(x: Tensor, form: str) -> Tensor:
-    """Return a form with gain 1."""
-    return FORMS[form](x, torch.ones(D), 1e-5)
-
-
 NORM = RMSNorm(D)
-WHAT: Mapping[str, Function] = {
-    "add": lambda x, residual: residual + x,
-    "norm": lambda x, _: NORM(x),
-    "norm of a matrix product": lambda x, _: NORM(x @ x.T @ x),
-    "norm + the same norm": lambda x, _: NORM(x) + NORM(x),
-    "norm + norm of another": lambda x, residual: NORM(x) + NORM(residual),
-    "add and norm": lambda x, residual: add_rms_norm(NORM, x, residual),
-    "norm without gain": lambda x, _: norm_of(x, "x / sqrt(m)"),
-}
+NAMES = {"norm": NORM, "add_rms_norm": add_rms_norm}
+"""What compiled code may name, beside x and residual."""
 
 
 def code_of(function: Function, *, trains: bool) -> str:
@@ -64,24 +49,25 @@ def of_x(code: str) -> list[str]:
     return found
 
 
-def generated(_seed: int, *, what: Mapping[str, str], trains: bool = False) -> Figures:
-    """Count kernels, sweeps over a tensor of x's size, its allocations and sums along rows."""
-    figures: dict[str, float] = {}
-    for name, key in what.items():
-        x, residual = torch.randn(2, ROWS, D).unbind()
-        code = code_of(WHAT[key], trains=trains)
-        with torch.no_grad():
-            eager = traffic(partial(WHAT[key], x, residual), x.numel())
-        sweeps = of_x(code)
-        figures |= {
-            f"{name}_kernels": code.count("cpp_pybinding("),
-            f"{name}_sweeps": len(sweeps),
-            f"{name}_least": len({*sweeps}),
-            f"{name}_allocated": len(re.findall(rf"empty_strided_cpu\(\({ROWS}, {D}\)", code)),
-            f"{name}_reductions": len(re.findall("vec_reduce_all<", code)),
-            f"{name}_eager_operations": eager.num_operations,
-            f"{name}_eager_passes": round(eager.num_bytes / x.nbytes, 1),
-            f"{name}_eager_allocated": eager.num_allocated,
-            f"{name}_eager_reductions": eager.num_reductions,
-        }
-    return figures
+def generated(_seed: int, text: str, *, trains: bool = False) -> Figures:
+    """Count kernels, sweeps over a tensor of x's size, its allocations and sums along rows.
+
+    Args:
+        _seed: Plays no part.
+        text: What is compiled, an expression over x, residual and NAMES.
+        trains: With the backward.
+    """
+    function: Function = eval(f"lambda x, residual: {text}", NAMES)
+    x, residual = torch.randn(2, ROWS, D).unbind()
+    code = code_of(function, trains=trains)
+    with torch.no_grad():
+        eager = traffic(partial(function, x, residual), x)
+    sweeps = of_x(code)
+    return {
+        "kernels": code.count("cpp_pybinding("),
+        "sweeps": len(sweeps),
+        "least": len({*sweeps}),
+        "allocated": len(re.findall(rf"empty_strided_cpu\(\({ROWS}, {D}\)", code)),
+        "reductions": len(re.findall("vec_reduce_all<", code)),
+        **{f"eager_{figure}": number for figure, number in eager.items()},
+    }

@@ -1,12 +1,16 @@
 """Counters of uncompiled code: operations, passes over memory, bytes kept for the backward."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from lab.claims.rules import Figures
 
 
 class Traffic(TorchDispatchMode):
@@ -15,26 +19,14 @@ class Traffic(TorchDispatchMode):
     Views cost nothing and are left out; an axis that is only repeated counts once.
 
     Args:
-        size: Numbers in x; operations that read or write a tensor of this size are also counted by
-            themselves.
+        size: Numbers in x. over_x: operations that read or write a tensor of this size; reductions:
+            of these, the ones whose result is smaller; allocated: results of this size that are
+            not written over something.
     """
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
-        self.size = size
-        self.num_operations = 0
-        self.num_whole = 0
-        """Operations that go over all of x."""
-        self.num_reductions = 0
-        """Of these, the ones whose result is smaller than x."""
-        self.num_allocated = 0
-        """Results of the size of x that are not written over something."""
-        self.num_bytes = 0
-
-    @property
-    def num_passes(self) -> float:
-        """Reads and writes of a float32 tensor of this size."""
-        return self.num_bytes / (4 * self.size)
+        self.size, self.counts = size, Counter[str]()
 
     def __torch_dispatch__(
         self,
@@ -45,34 +37,36 @@ class Traffic(TorchDispatchMode):
     ) -> Any:  # noqa: ANN401
         result = func(*args, **(kwargs or {}))
         if not func.is_view:
-            read = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
-            written = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-            self.num_operations += 1
-            if not func._schema.is_mutable:
-                self.num_allocated += sum(tensor.numel() == self.size for tensor in written)
-            self.num_bytes += sum(map(distinct_bytes, [*read, *written]))
+            read, written = (
+                [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+                for tree in (args, result)
+            )
+            made = sum(tensor.numel() == self.size for tensor in written)
             is_whole = any(tensor.numel() == self.size for tensor in [*read, *written])
-            self.num_whole += is_whole
-            self.num_reductions += is_whole and all(t.numel() < self.size for t in written)
+            self.counts.update(
+                operations=1,
+                over_x=is_whole,
+                reductions=is_whole and all(tensor.numel() < self.size for tensor in written),
+                allocated=0 if func._schema.is_mutable else made,
+                bytes=sum(map(distinct_bytes, [*read, *written])),
+            )
         return result
 
 
 def distinct_bytes(tensor: Tensor) -> int:
     """Return the bytes of a tensor, leaving out axes that only repeat its numbers."""
-    num_bytes = tensor.element_size()
-    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        num_bytes *= size if stride else 1
-    return num_bytes
+    axes = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.element_size() * prod(size for size, stride in axes if stride)
 
 
-def traffic(function: Callable[[], object], size: int = 0) -> Traffic:
-    """Run an eager function and return what it did."""
-    with Traffic(size) as counted:
+def traffic(function: Callable[[], object], x: Tensor) -> Figures:
+    """Run an eager function of x and return what it did; a pass reads or writes all of x."""
+    with Traffic(x.numel()) as counted:
         function()
-    return counted
+    return {**counted.counts, "passes": round(counted.counts["bytes"] / x.nbytes, 1)}
 
 
-def kept_bytes(function: Callable[[], Tensor], parameters: list[nn.Parameter]) -> int:
+def kept_bytes(function: Callable[[], Tensor], parameters: Sequence[Tensor]) -> int:
     """Return the bytes that autograd keeps between the forward and the backward of a function.
 
     Storage that several operations keep counts once; parameters, which are there anyway, do not.

@@ -11,8 +11,6 @@ from pathlib import Path
 from lab import ROOT
 from lab.claims.rules import Figures
 
-FOLDERS = ("cs_basics", "cs_grader", "lab", "scripts", "tests", "docs")
-
 
 def outcomes(
     _seed: int, *, tests: Sequence[str], file: str = "", old: str = "", new: str = ""
@@ -27,11 +25,8 @@ def outcomes(
         new: What stands there instead.
     """
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        for name in FOLDERS:
-            shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for path in (*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *ROOT.glob("*.txt")):
-            shutil.copy(path, place)
+        unread = shutil.ignore_patterns(".*", "data", "runs", "__pycache__")
+        place = shutil.copytree(ROOT, Path(folder) / "copy", ignore=unread)
         if old:
             text = (place / file).read_text(encoding="utf-8")
             assert text.count(old) == 1, f"{file} holds {old!r} {text.count(old)} times"

@@ -13,31 +13,19 @@ import cs_basics.run.model
 import cs_basics.variants.model
 from cs_basics.layers import Linear
 from cs_basics.norms import RMSNorm
-from lab.claims.measures.forms import FORMS, KINDS
+from lab.claims.measures.forms import KINDS, form
 
 
-class WithoutGain(RMSNorm):
-    """RMSNorm whose gain is never learned."""
+class Formed(RMSNorm):
+    """Compute a form in the place of RMSNorm."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the normalised x."""
-        return FORMS["RMSNorm"](x, self.weight.detach(), self.eps)
-
-
-class CentredAlone(RMSNorm):
-    """Take the mean away and apply the gain; divide by nothing."""
+    def __init__(self, *arguments: Any, computes: str) -> None:  # noqa: ANN401
+        super().__init__(*arguments)
+        self.function = form(computes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the centred x times the gain."""
-        return (x - x.mean(-1, keepdim=True)) * self.weight
-
-
-class GainAlone(RMSNorm):
-    """Apply the gain and nothing else."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return x times the gain."""
-        return x * self.weight
+        """Return what the form gives."""
+        return self.function(x, self.weight, self.eps)
 
 
 class Recurrent(nn.Module):
@@ -64,9 +52,9 @@ class Recurrent(nn.Module):
 
 
 SWAPS: dict[str, tuple[str, Any]] = {
-    "no gain": ("NORMS", {"rmsnorm": WithoutGain}),
-    "centring alone": ("NORMS", {"rmsnorm": CentredAlone}),
-    "gain alone": ("NORMS", {"rmsnorm": GainAlone}),
+    "no gain": ("NORMS", {"rmsnorm": partial(Formed, computes="rms_norm(x, gain.detach(), eps)")}),
+    "centring alone": ("NORMS", {"rmsnorm": partial(Formed, computes="centred(x) * gain")}),
+    "gain alone": ("NORMS", {"rmsnorm": partial(Formed, computes="x * gain")}),
     "recurrent": ("CausalSelfAttention", partial(Recurrent, kind="RMSNorm")),
     "recurrent, LayerNorm": ("CausalSelfAttention", partial(Recurrent, kind="LayerNorm")),
     "recurrent, no norm": ("CausalSelfAttention", partial(Recurrent, kind="none")),

@@ -6,7 +6,6 @@ from functools import partial
 import torch
 
 from cs_basics.fast import accelerate
-from cs_basics.norms import RMSNorm
 from cs_basics.optim import AdamW, clip_grad_norm
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
@@ -16,7 +15,6 @@ from cs_basics.variants.model import Transformer
 from lab.claims.measures.draws import normal
 from lab.claims.measures.operations import calls_of
 from lab.claims.rules import Figures
-from lab.norms.add_rms_norm import add_rms_norm
 from lab.timing import alternating_times
 
 CONFIG = PRESETS["own-text"][1].replace(tie_embeddings=False, head_bias=False, value_residual=False)
@@ -39,27 +37,12 @@ def layers(
     ratios: dict[str, float] = {}
     for d in widths:
         x = normal(seed, rows, d).float().to(device).requires_grad_()
-        torch.compiler.reset()
-        calls = [calls_of(form, x, compiled=c) for form, c in zip((one, other), how, strict=True)]
+        calls = [calls_of(norm, x, compiled=c) for norm, c in zip((one, other), how, strict=True)]
         for direction in calls[0]:
             functions = [directions[direction] for directions in calls]
             first, second = alternating_times(functions, 51, device=torch.device(device))
             ratios[f"{direction}_{d}"] = first / second
     return ratios
-
-
-def add_and_norm(seed: int) -> Figures:
-    """Time of addition and norm compiled as one, relative to both compiled separately."""
-    x, residual = (normal(seed + i, 4096, 2048).float() for i in range(2))
-    torch.compiler.reset()
-    norm = RMSNorm(2048)
-    alone, add = torch.compile(norm, fullgraph=True), torch.compile(torch.add, fullgraph=True)
-    fused = torch.compile(add_rms_norm, fullgraph=True)
-    with torch.no_grad():
-        one, other = alternating_times(
-            [lambda: fused(norm, x, residual), lambda: alone(add(x, residual))], 31
-        )
-    return {"together": one / other}
 
 
 def step_of(config: TrainConfig, seed: int, compiled: bool) -> Callable[[], None]:

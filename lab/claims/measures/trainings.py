@@ -16,7 +16,7 @@ from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.token_file import open_token_file, tokenizer_checksum
+from cs_basics.run.token_file import TokenFile
 from cs_basics.study.ablation_run import RunResult, read_result, run_variant
 from cs_basics.transformer import TransformerLM
 from lab.claims.measures.swaps import swapped
@@ -52,7 +52,7 @@ class Trained:
     config: TrainConfig
     result: RunResult
     folder: RunFolder
-    shared: RunFolder
+    valid: TokenFile
     swap: str
 
     @property
@@ -68,10 +68,9 @@ class Trained:
 
     def sequences(self) -> Tensor:
         """Return validation sequences, (EVALUATED, context_length + 1)."""
-        checksum = tokenizer_checksum(self.shared.load_tokenizer())
-        tokens = open_token_file(self.shared.tokens / "valid.bin", checksum).tokens
         length = self.config.model.context_length + 1
-        return torch.from_numpy(tokens[: EVALUATED * length].astype(np.int64)).view(-1, length)
+        tokens = self.valid.tokens[: EVALUATED * length].astype(np.int64)
+        return torch.from_numpy(tokens).view(-1, length)
 
     @torch.no_grad()
     def loss_of(self, model: TransformerLM) -> float:
@@ -107,7 +106,7 @@ def trained(settings: Mapping[str, Any], seed: int) -> Trained:
     config = BASE.replace(**options, seed=seed, run_dir=folder.path)
     with one_at_a_time("shared"):
         # Of the base, so that the texts do not depend on which seed is trained first.
-        prepare_corpus(BASE, shared, is_fast=False)
+        corpus = prepare_corpus(BASE, shared, is_fast=False)
     with one_at_a_time(folder.path.name):
         result = read_result(folder)
         if result is None:
@@ -117,4 +116,4 @@ def trained(settings: Mapping[str, Any], seed: int) -> Trained:
                 result = run_variant(config, shared, keep_weights=True)
     if folder.read_config().replace(run_dir=folder.path) != config:
         raise ValueError(f"{folder.path} had other settings: delete it, and it is made again")
-    return Trained(config, result, folder, shared, swap)
+    return Trained(config, result, folder, corpus.valid, swap)
