@@ -1,0 +1,277 @@
+"""What is seen of a loop while it runs: its calls of the loss, its batches, its optimizer's steps."""
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cs_basics.run.random_state import random_states, restore_random_states
+from cs_basics.study.doctor.subject import Subject, caller, first_of, parts_of, undisturbed
+
+FIRST = 4
+"""The updates that are recomputed: this many from the first on, then each power of two."""
+MOST_S = 20.0
+"""Seconds after which no more of them are."""
+MOST_ROWS = 4096
+"""Rows of batches that are kept."""
+
+
+@dataclass
+class Part:
+    """One call of the loss that was followed by backward."""
+
+    batch: Any
+    random: dict[str, Any]
+    """The generators before the call."""
+    loss: float
+    is_training: bool
+    upstream: float | None = None
+    """The gradient with which backward began: 1, or what the loss was multiplied by."""
+
+
+@dataclass
+class Change:
+    """What a step did to all parameters together."""
+
+    size: float
+    """Norm of the change, as a share of that of the weights."""
+    moved: float
+    """Share of the numbers with a gradient that have changed."""
+    uphill: float
+    """Cosine of the change and the gradient: negative for a descent."""
+    shrunk: float
+    """Share of the change of matrices that only makes them smaller; negative: larger."""
+
+
+@dataclass
+class Update:
+    """One update of the weights."""
+
+    parts: int
+    loss: float
+    is_training: bool
+    upstream: float
+    """Sum over the parts."""
+    rates: list[float]
+    norm: float
+    """Joint norm of the gradients at the step."""
+    largest: float
+    """Largest part of a gradient, and at how many places it stands."""
+    num_largest: int
+    place: str | None
+    is_first: bool
+    """Whether the optimizer had no state."""
+    fit: "Fit | None" = None
+    change: Change | None = None
+
+
+@dataclass
+class Fit:
+    """The gradient at a step, as a multiple of the right one and one of what was left before it."""
+
+    right: float
+    left: float
+    error: float
+    """What neither explains, as a share."""
+    cosine: float
+    """Of the gradient and the right one."""
+    right_norm: float
+
+
+class Watch:
+    """Sees a loop through its loss, its batches and the hooks of its optimizer."""
+
+    def __init__(self, s: Subject, batches: Any) -> None:  # noqa: ANN401
+        self.s, self.batches = s, Batches(batches, self)
+        self.updates: list[Update] = []
+        self.parts: list[Part] = []
+        self.num_calls = self.num_empty_steps = 0
+        self.rows: list[tuple[Any, Any]] = []
+        """Inputs and last targets of batches."""
+        self.hashes: list[int] = []
+        self.reached: set[int] = set()
+        self.loud: set[int] = set()
+        """Parameters that have had any gradient, and one that is not 0."""
+        self.spent_s = 0.0
+        self.is_off = False
+        self._left: list[Tensor] | None = None
+        self._before: list[Tensor] | None = None
+        self._mode: bool | None = None
+        s.bare.register_forward_pre_hook(self._note_mode)
+        s.optimizer.register_step_pre_hook(self._before_step)
+        s.optimizer.register_step_post_hook(self._after_step)
+
+    def _note_mode(self, module: Any, _: Any) -> None:  # noqa: ANN401
+        self._mode = module.training
+
+    def loss_of(self, model: Any, batch: Any) -> Tensor:  # noqa: ANN401
+        """Call the program's loss, and keep what is needed to compute it again."""
+        random, self._mode = random_states(), None
+        loss = self.s.loss_of(model, batch)
+        if self.is_off or not loss.requires_grad:
+            return loss
+        self.num_calls += 1
+        mode = self.s.bare.training if self._mode is None else self._mode
+        part = Part(batch, random, loss.item(), mode)
+
+        def note(gradient: Tensor) -> None:
+            part.upstream = gradient.item()
+            self.parts.append(part)
+
+        loss.register_hook(note)
+        return loss
+
+    def is_watched(self, step: int) -> bool:
+        """Tell whether an update is recomputed."""
+        return self.spent_s < MOST_S and (step <= FIRST or math.log2(step).is_integer())
+
+    def _before_step(self, optimizer: Any, *_: Any) -> None:  # noqa: ANN401
+        if self.is_off:
+            return
+        parts, self.parts = self.parts, []
+        if not parts:
+            self.num_empty_steps += 1
+            return
+        held, began = self.s.held(), time.monotonic()
+        grads = [p.grad for p in held if p.grad is not None]
+        norms = [grad.float().square().sum() for grad in grads]
+        largest = max((grad.abs().max().item() for grad in grads), default=0.0)
+        update = Update(
+            parts=len(parts),
+            loss=sum(part.loss for part in parts) / len(parts),
+            is_training=all(part.is_training for part in parts),
+            upstream=sum(part.upstream or 0.0 for part in parts),
+            rates=[float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
+            norm=torch.stack(norms).sum().sqrt().item() if norms else 0.0,
+            largest=largest,
+            num_largest=0,
+            place=caller(),
+            is_first=not optimizer.state,
+        )
+        self.updates.append(update)
+        if self.is_watched(len(self.updates)):
+            update.num_largest = sum(int((g.abs() >= 0.999 * largest).sum()) for g in grads)
+            self.reached |= {id(p) for p in held if p.grad is not None}
+            self.loud |= {id(p) for p in held if p.grad is not None and p.grad.any()}
+            self._before = [p.detach().clone() for p in held]
+            update.fit = self._fit(held, parts)
+        self.spent_s += time.monotonic() - began
+
+    def _fit(self, held: list[Tensor], parts: list[Part]) -> Fit | None:
+        """Compute the gradient of the parts anew; None if they do not give the same losses."""
+        if self.s.options.get("world_size", 1) > 1:
+            return None  # The gradients of the others are in it, too.
+        wanted = [p for p in {id(p): p for p in held}.values() if p.requires_grad]
+        right = [torch.zeros_like(p) for p in wanted]
+        found = [torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in wanted]
+        with undisturbed(self.s.bare), torch.enable_grad(), self.off():
+            for part in parts:
+                restore_random_states(part.random)
+                self.s.bare.training = part.is_training or self.s.bare.training
+                loss = self.s.loss(part.batch)
+                if not abs(loss.item() - part.loss) <= 1e-4 * abs(part.loss):
+                    return None
+                grads = torch.autograd.grad(loss, wanted, allow_unused=True)
+                for total, grad in zip(right, grads, strict=True):
+                    if grad is not None:
+                        total += grad / len(parts)
+        left = self._left or [torch.zeros_like(p) for p in wanted]
+        rr, rl, ll, fr, fl, ff = (
+            sum((a.double() * b.double()).sum().item() for a, b in zip(x, y, strict=True))
+            for x, y in (
+                *((right, right), (right, left), (left, left)),
+                *((found, right), (found, left), (found, found)),
+            )
+        )
+        if not (math.isfinite(ff + rr) and ff and rr):
+            return None
+        determinant = rr * ll - rl * rl
+        a, b = fr / rr, 0.0
+        if ll and determinant > 1e-6 * rr * ll:
+            a, b = (fr * ll - fl * rl) / determinant, (fl * rr - fr * rl) / determinant
+        missed = ff - a * fr - b * fl
+        return Fit(a, b, max(0.0, missed / ff), fr / math.sqrt(ff * rr), math.sqrt(rr))
+
+    def _after_step(self, optimizer: Any, *_: Any) -> None:  # noqa: ANN401, ARG002
+        if self.is_off or not self.updates:
+            return
+        began, held = time.monotonic(), self.s.held()
+        if self._before is not None:
+            self.updates[-1].change = change_of(self._before, held)
+            self._before = None
+        self._left = None
+        if self.is_watched(len(self.updates) + 1):
+            wanted = [p for p in {id(p): p for p in held}.values() if p.requires_grad]
+            self._left = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in wanted]
+        self.spent_s += time.monotonic() - began
+
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """Look away: what happens is the doctor's own."""
+        was, self.is_off = self.is_off, True
+        try:
+            yield
+        finally:
+            self.is_off = was
+
+    def drawn(self, batch: Any) -> None:  # noqa: ANN401
+        """Keep the rows of a batch that the loop has drawn."""
+        if self.is_off:
+            return
+        inputs, targets = (part.detach().cpu().numpy() for part in parts_of(batch))
+        self.hashes.append(hash(inputs.tobytes()))
+        if len(self.rows) * len(inputs) < MOST_ROWS:
+            self.rows.append((inputs.copy(), targets.copy()))
+
+
+class Batches:
+    """The program's batches, which are noted when they are drawn."""
+
+    def __init__(self, batches: Any, watch: Watch) -> None:  # noqa: ANN401
+        self.batches, self.watch = batches, watch
+        self._iterator: Iterator[Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches:
+            self.watch.drawn(batch)
+            yield batch
+
+    def __next__(self) -> Any:  # noqa: ANN401
+        self._iterator = self._iterator or iter(self)
+        return next(self._iterator)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self.batches, name)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def change_of(before: list[Tensor], now: list[Tensor]) -> Change:
+    """Compare parameters before and after a step."""
+    old = size = uphill = grads = moved = counted = shrink = matrix = 0.0
+    for was, p in zip(before, now, strict=True):
+        was, change = was.double(), p.detach().double() - was.double()
+        old += was.square().sum().item()
+        size += change.square().sum().item()
+        if p.grad is not None:
+            has = p.grad != 0
+            counted += has.sum().item()
+            moved += (has & (change != 0)).sum().item()
+            uphill += (change * p.grad.double()).sum().item()
+            grads += p.grad.double().square().sum().item()
+        if p.dim() > 1 and was.any():
+            along = -(change * was).sum().item() / was.norm().item()
+            shrink += along * abs(along)
+            matrix += change.square().sum().item()
+    return Change(
+        math.sqrt(size / old) if old else 0.0,
+        moved / counted if counted else 1.0,
+        uphill / math.sqrt(size * grads) if size and grads else 0.0,
+        shrink / matrix if matrix else 0.0,
+    )
