@@ -39,11 +39,15 @@ def overfitting(
         )
 
 
-def divergence(train: Sequence[tuple[int, float]], num_tokens: int | None = None) -> Iterator[Finding]:
+def divergence(
+    train: Sequence[tuple[int, float]], num_tokens: int | None = None
+) -> Iterator[Finding]:
     """See whether the training loss ends much higher than it was, or is not finite."""
     for step, loss in train:
         if not math.isfinite(loss):
-            yield Finding("not-finite", f"the loss of step {step} is {loss}", "finite losses", RETRY)
+            yield Finding(
+                "not-finite", f"the loss of step {step} is {loss}", "finite losses", RETRY
+            )
             return
     if len(train) < 8:
         return

@@ -105,7 +105,10 @@ class Doctor:
             self.could_not.append(f"{check.__name__}: {type(error).__name__}: {error}")
 
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
-        evaluate, planned = self.subject.options.get("evaluate"), self.subject.options.get("updates")
+        evaluate, planned = (
+            self.subject.options.get("evaluate"),
+            self.subject.options.get("updates"),
+        )
         step = len(self.watch.updates)
         if self.watch.is_off or evaluate is None or not planned or step % max(1, planned // 6):
             return

@@ -54,7 +54,9 @@ def targets(s: Subject) -> Iterator[Finding]:
         matches[shift] = (same & counted).sum().item() / max(1, counted.sum().item())
     best = max(matches, key=matches.__getitem__)
     ends = reading.targets[:, -1] == inputs[:, 0]
-    is_rolled = len(ends) > 3 and bool((ends & used[:, -1]).all()) and bool((inputs != inputs[:, :1]).any())
+    is_rolled = (
+        len(ends) > 3 and bool((ends & used[:, -1]).all()) and bool((inputs != inputs[:, :1]).any())
+    )
     if matches[1] > 0.5 and not is_rolled:
         return
     seen = f"the targets are the inputs {best} later"
@@ -83,7 +85,11 @@ def mean(s: Subject) -> Iterator[Finding]:
     unused = ~used & (given >= 0)
     # A model that shifts by itself has no target for the last position, a padded one a single id.
     unused[:, -1] = False
-    is_padding = unused.any() and len(reading.targets[:, :-1][unused[:, :-1]].unique()) >= 0 and len(given[unused].unique()) == 1
+    is_padding = (
+        unused.any()
+        and len(reading.targets[:, :-1][unused[:, :-1]].unique()) >= 0
+        and len(given[unused].unique()) == 1
+    )
     padding = _padding(ids) & used
     if total > 1.5 or total < 0.67:
         seen = f"the weights of all positions add up to {total:.3g}" + (
@@ -118,7 +124,10 @@ def _is_dull(s: Subject) -> bool:
     """Tell whether the text itself repeats a token often, so that a run of it is no padding."""
     tokens = s.options.get("tokens")
     text = s.inputs if tokens is None else torch.as_tensor(tokens[:50_000]).view(1, -1)
-    return bool((text[:, 2:] == text[:, 1:-1]).logical_and(text[:, 2:] == text[:, :-2]).any()) and tokens is not None
+    return (
+        bool((text[:, 2:] == text[:, 1:-1]).logical_and(text[:, 2:] == text[:, :-2]).any())
+        and tokens is not None
+    )
 
 
 def precision(s: Subject) -> Iterator[Finding]:

@@ -49,7 +49,9 @@ class Ranks:
         if len(set(data)) < self.size:
             seen = f"of {self.size} processes {len(set(data))} have different batches"
         elif any(max(t) - min(t) > 1e-6 * max(t) for t in zip(*totals, strict=True)):
-            seen = f"the weights differ between processes: their sizes add up to {totals[0][-1]:.6g} "
+            seen = (
+                f"the weights differ between processes: their sizes add up to {totals[0][-1]:.6g} "
+            )
             seen += f"and {totals[1][-1]:.6g}"
         if seen:
             yield Finding(

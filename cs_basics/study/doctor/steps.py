@@ -102,7 +102,9 @@ def _accumulation(
         )
 
 
-def _clipping(s: Subject, fits: list[tuple[Update, Fit]], updates: list[Update]) -> Iterator[Finding]:
+def _clipping(
+    s: Subject, fits: list[tuple[Update, Fit]], updates: list[Update]
+) -> Iterator[Finding]:
     clip, seen, place = s.options.get("clip"), None, None
     if clip:
         for u in updates:
@@ -113,11 +115,24 @@ def _clipping(s: Subject, fits: list[tuple[Update, Fit]], updates: list[Update])
     for u, f in fits:
         scale = u.upstream if u.upstream > 8 * u.parts else 1.0
         if u.num_largest > 3 and u.num_largest > 0.001 and f.cosine < 0.999 and u.num_largest >= 8:
-            odd.append((u, f"{u.num_largest} numbers of the gradient are {u.largest:.3g}: cut one by one"))
+            odd.append(
+                (u, f"{u.num_largest} numbers of the gradient are {u.largest:.3g}: cut one by one")
+            )
         elif f.cosine < 0.98 and f.error > 0.05 and f.left < 0.3 * abs(f.right):
-            odd.append((u, f"the gradient at the step has the cosine {f.cosine:.2f} with the right one"))
-        elif clip and u.norm < 0.8 * min(clip, f.right_norm) and not abs(u.upstream * max(u.parts, 1) - 1) < 0.05:
-            odd.append((u, f"the norm at the step is {u.norm:.3g}, of {f.right_norm:.3g} before, scaled {scale:.3g}"))
+            odd.append(
+                (u, f"the gradient at the step has the cosine {f.cosine:.2f} with the right one")
+            )
+        elif (
+            clip
+            and u.norm < 0.8 * min(clip, f.right_norm)
+            and not abs(u.upstream * max(u.parts, 1) - 1) < 0.05
+        ):
+            odd.append(
+                (
+                    u,
+                    f"the norm at the step is {u.norm:.3g}, of {f.right_norm:.3g} before, scaled {scale:.3g}",
+                )
+            )
     if seen is None and len(odd) >= min(FEW, max(1, len(fits))):
         place, seen = odd[-1][0].place, odd[-1][1]
     if seen:
@@ -191,7 +206,9 @@ def optimizer(s: Subject, watch: Watch) -> Iterator[Finding]:
         elif betas and betas[0] ** 2 >= betas[1]:
             seen = f"betas={tuple(betas)}: beta1^2 is not below beta2"
         elif betas and len(updates) > 0 and betas[0] >= 0.995:
-            seen = f"betas={tuple(betas)}: the first moment remembers {1 / (1 - betas[0]):.0f} updates"
+            seen = (
+                f"betas={tuple(betas)}: the first moment remembers {1 / (1 - betas[0]):.0f} updates"
+            )
         elif momentum >= 0.999:
             seen = f"momentum={momentum}"
         elif betas and eps and typical and eps > typical and eps >= 1e-4:
@@ -213,7 +230,11 @@ def changes(s: Subject, watch: Watch) -> Iterator[Finding]:
     """See what the steps did to the weights: how much was decay, and how much was lost."""
     watched = [u for u in watch.updates if u.change and u.change.size]
     half = [p for p in s.held() if p.dtype.itemsize < 4]
-    lost = [u for u in watch.updates if u.change and 0 < u.norm and u.change.moved < 0.5 and any(u.rates)]
+    lost = [
+        u
+        for u in watch.updates
+        if u.change and 0 < u.norm and u.change.moved < 0.5 and any(u.rates)
+    ]
     if half and len(lost) >= FEW:
         yield Finding(
             "precision",
@@ -225,9 +246,13 @@ def changes(s: Subject, watch: Watch) -> Iterator[Finding]:
         )
     shares = [u.change.shrunk for u in watched if u.change]
     if len(shares) >= FEW and statistics.median(shares) > 0.5:
-        yield _decay(f"{statistics.median(shares):.0%} of a step only makes weights smaller", watched)
+        yield _decay(
+            f"{statistics.median(shares):.0%} of a step only makes weights smaller", watched
+        )
     elif len(shares) >= FEW and statistics.median(shares) < -0.5:
-        yield _decay(f"{-statistics.median(shares):.0%} of a step only makes weights larger", watched)
+        yield _decay(
+            f"{-statistics.median(shares):.0%} of a step only makes weights larger", watched
+        )
 
 
 def _decay(seen: str, watched: list[Update]) -> Finding:

@@ -159,7 +159,11 @@ def line_of(thing: Any) -> str | None:  # noqa: ANN401
         thing = type(thing).forward
     thing = getattr(thing, "__func__", getattr(thing, "func", thing))
     code = getattr(inspect.unwrap(thing) if callable(thing) else thing, "__code__", None)
-    code = code or getattr(thing, "gi_code", None) or getattr(type(thing).__iter__, "__code__", None) if thing is not None else None
+    code = (
+        code or getattr(thing, "gi_code", None) or getattr(type(thing).__iter__, "__code__", None)
+        if thing is not None
+        else None
+    )
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 

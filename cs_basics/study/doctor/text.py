@@ -23,7 +23,7 @@ def vocabulary(s: Subject, _: Watch) -> Iterator[Finding]:
         return
     tokens = np.asarray(tokens[:1_000_000])
     vocab, seen = s.options["vocab"], None
-    halves = [len(np.unique(tokens[i : 20_000 : 2])) for i in (0, 1)]
+    halves = [len(np.unique(tokens[i:20_000:2])) for i in (0, 1)]
     if tokens.min() < 0 or tokens.max() >= vocab:
         seen = f"ids from {tokens.min()} to {tokens.max()}, of a model with {vocab}"
     elif max(halves) > 8 and min(halves) * 4 < max(halves):
@@ -83,7 +83,10 @@ class Places:
     def find(self, window: Tokens) -> int | None:
         """Return the first place of a window; None if it is nowhere."""
         key = self._hashes(window[: self.key])[0]
-        first, last = np.searchsorted(self.sorted, key, "left"), np.searchsorted(self.sorted, key, "right")
+        first, last = (
+            np.searchsorted(self.sorted, key, "left"),
+            np.searchsorted(self.sorted, key, "right"),
+        )
         for at in self.order[first : min(last, first + 2000)]:
             if np.array_equal(self.tokens[at : at + len(window)], window):
                 return int(at)
@@ -102,7 +105,9 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
     if tokens is not None and time >= 4 and len(tokens) > time:
         places = Places(np.asarray(tokens[:3_000_000]), min(KEY, time))
         is_varied, is_whole = places.is_varied, len(tokens) <= 3_000_000
-        found = [places.find(_unpadded(row, target)) for row, target in zip(inputs, targets, strict=True)]
+        found = [
+            places.find(_unpadded(row, target)) for row, target in zip(inputs, targets, strict=True)
+        ]
         lost = [i for i, at in enumerate(found) if at is None]
         if lost and is_whole:
             yield Finding(
@@ -116,7 +121,11 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
         elif is_varied and is_whole:
             yield from _coverage([at for at in found if at is not None], time, len(tokens), place)
             yield from _last_targets(s, inputs, targets, places)
-    equal = [batch for batch, _ in watch.rows if len(batch) > 1 and len(np.unique(batch, axis=0)) <= max(1, len(batch) // 2)]
+    equal = [
+        batch
+        for batch, _ in watch.rows
+        if len(batch) > 1 and len(np.unique(batch, axis=0)) <= max(1, len(batch) // 2)
+    ]
     if is_varied and len(equal) > len(watch.rows) / 2:
         yield Finding(
             "batches-wrong",
@@ -126,7 +135,9 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
             place,
         )
     distinct, total = len(set(watch.hashes)), len(watch.hashes)
-    epoch = len(tokens) / max(1, inputs[0].size * len(watch.rows[0][0])) if tokens is not None else 8
+    epoch = (
+        len(tokens) / max(1, inputs[0].size * len(watch.rows[0][0])) if tokens is not None else 8
+    )
     if is_varied and total > 4 and distinct < 0.5 * min(total, epoch):
         yield _repeats(f"{total} batches of which {distinct} differ", place)
 
@@ -153,7 +164,9 @@ def _coverage(found: list[int], time: int, size: int, place: str | None) -> Iter
     share = (np.cumsum(covered)[:size] > 0).mean()
     expected = 1 - np.exp(-len(found) * time / size)
     if len(found) > 16 and share < 0.5 * expected:
-        yield _repeats(f"{len(found)} rows cover {share:.1%} of the text", place, f"about {expected:.1%}")
+        yield _repeats(
+            f"{len(found)} rows cover {share:.1%} of the text", place, f"about {expected:.1%}"
+        )
 
 
 def _repeats(seen: str, place: str | None, expected: str = "nearly all") -> Finding:
@@ -168,7 +181,9 @@ def _repeats(seen: str, place: str | None, expected: str = "nearly all") -> Find
 
 def _last_targets(s: Subject, inputs: Any, targets: Any, places: Places) -> Iterator[Finding]:  # noqa: ANN401
     """See that the last target, which no input shows, is the next token of the text, too."""
-    windows = [(i, t) for i, t in zip(inputs, targets, strict=True) if np.array_equal(i[1:], t[:-1])]
+    windows = [
+        (i, t) for i, t in zip(inputs, targets, strict=True) if np.array_equal(i[1:], t[:-1])
+    ]
     wrong = [i for i, t in windows if t[-1] >= 0 and places.find(np.append(i, t[-1])) is None]
     if len(wrong) > len(windows) / 2 and len(windows) > 2:
         yield Finding(

@@ -95,7 +95,14 @@ def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
     trial = Trial(s, watch, start)
     own, low = trial.losses(1.0), trial.losses(0.1)
     end, low_end = _end(own), _end(low)
-    if not (end < 0.85 * own[0]) and (end > 1.1 * low_end) and low_end < 0.97 * own[0] or is_broken and low_end < 0.97 * own[0] and not end < 0.9 * own[0]:
+    if (
+        not (end < 0.85 * own[0])
+        and (end > 1.1 * low_end)
+        and low_end < 0.97 * own[0]
+        or is_broken
+        and low_end < 0.97 * own[0]
+        and not end < 0.9 * own[0]
+    ):
         yield Finding(
             "rate-too-high",
             f"one batch, learnt at the rate {max(trial.rates):.2g}, has the loss {end:.3g} after "
@@ -138,7 +145,11 @@ def unigram_entropy(s: Subject, watch: Watch) -> float:
     """Return the entropy of single tokens of the text, in nats."""
     tokens = s.options.get("tokens")
     rows = [torch.as_tensor(batch).flatten() for batch, _ in watch.rows]
-    ids = torch.as_tensor(tokens[:1_000_000]).long() if tokens is not None else torch.cat(rows or [s.inputs.flatten()])
+    ids = (
+        torch.as_tensor(tokens[:1_000_000]).long()
+        if tokens is not None
+        else torch.cat(rows or [s.inputs.flatten()])
+    )
     share = torch.bincount(ids.clamp(min=0)).double() / len(ids)
     share = share[share > 0]
     return -(share * share.log()).sum().item()
@@ -174,7 +185,9 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:
             hook.remove()
         if not all(torch.equal(a, b) for a, b in zip(before, tensors, strict=True)):
             seen = "evaluation changes the weights"
-        elif any(p.requires_grad and (p.grad is None or bool((p.grad != 1).any())) for p in tensors):
+        elif any(
+            p.requires_grad and (p.grad is None or bool((p.grad != 1).any())) for p in tensors
+        ):
             seen = "evaluation changes the gradients"
         elif torch.equal(*ends):
             seen = "evaluation seeds the global generator, so that training draws the same again"
@@ -236,7 +249,9 @@ def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
     if seen is None:
         model = getattr(model, "module", model)
         mine, theirs = (dict(m.state_dict()) for m in (s.bare, model))
-        wrong = [k for k in mine if k not in theirs or not torch.equal(mine[k].cpu(), theirs[k].cpu())]
+        wrong = [
+            k for k in mine if k not in theirs or not torch.equal(mine[k].cpu(), theirs[k].cpu())
+        ]
         held = [[p for g in o.param_groups for p in g["params"]] for o in (s.optimizer, optimizer)]
         if wrong:
             seen = f"{len(wrong)} of {len(mine)} tensors of the model differ, such as {wrong[0]}"
@@ -248,10 +263,27 @@ def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
             seen = "weights that were tied are two after reading back"
         else:
             pairs = zip(*held, strict=True)
-            seen = next(filter(None, (_differs(s.optimizer.state.get(a, {}), optimizer.state.get(b, {})) for a, b in pairs)), None)
+            seen = next(
+                filter(
+                    None,
+                    (
+                        _differs(s.optimizer.state.get(a, {}), optimizer.state.get(b, {}))
+                        for a, b in pairs
+                    ),
+                ),
+                None,
+            )
             for one, two in zip(s.optimizer.param_groups, optimizer.param_groups, strict=True):
-                names = [k for k in one if k != "params" and isinstance(one[k], (int, float)) and one[k] != two.get(k)]
-                seen = seen or (f"{names[0]} of the optimizer is {two.get(names[0])}, not {one[names[0]]}" if names else None)
+                names = [
+                    k
+                    for k in one
+                    if k != "params" and isinstance(one[k], (int, float)) and one[k] != two.get(k)
+                ]
+                seen = seen or (
+                    f"{names[0]} of the optimizer is {two.get(names[0])}, not {one[names[0]]}"
+                    if names
+                    else None
+                )
     if seen:
         yield Finding(
             "checkpoint",
@@ -267,7 +299,9 @@ def _differs(mine: dict[str, Any], theirs: dict[str, Any]) -> str | None:
     for name, value in mine.items():
         other = theirs.get(name)
         if isinstance(value, Tensor):
-            same = isinstance(other, Tensor) and torch.equal(value.cpu(), other.cpu().to(value.dtype))
+            same = isinstance(other, Tensor) and torch.equal(
+                value.cpu(), other.cpu().to(value.dtype)
+            )
         else:
             same = value == other or not isinstance(value, (int, float))
         if not same:
@@ -288,7 +322,12 @@ def ending(s: Subject, watch: Watch) -> Iterator[Finding]:
 
     def note(module: Any, args: Any, output: Any) -> None:  # noqa: ANN401
         for x in (args[0] if args else None, output):
-            if isinstance(x, Tensor) and x.is_floating_point() and x.dim() == 3 and x.shape[-1] >= 8:
+            if (
+                isinstance(x, Tensor)
+                and x.is_floating_point()
+                and x.dim() == 3
+                and x.shape[-1] >= 8
+            ):
                 spread, size = x.float().flatten(0, 1).std(0), x.float().abs().mean() + 1e-12
                 share = (spread < 1e-5 * size).float().mean().item()
                 worst[names[module]] = max(share, worst.get(names[module], 0.0))

@@ -81,7 +81,11 @@ def sharing(s: Subject) -> Iterator[Finding]:
     shared = [n for n in shared if vocab not in dict(named)[n[0]].shape]
     used_again = _called_again(s)
     if shared or used_again:
-        seen = f"{_list(shared[0])} are one parameter" if shared else f"{used_again} is called again in one forward pass"
+        seen = (
+            f"{_list(shared[0])} are one parameter"
+            if shared
+            else f"{used_again} is called again in one forward pass"
+        )
         yield Finding(
             "shared-weights",
             seen,
@@ -132,7 +136,9 @@ def _called_again(s: Subject) -> str | None:
     """Return the name of a module with weights that one forward pass calls again."""
     counts: dict[str, int] = {}
     hooks = [
-        module.register_forward_pre_hook(lambda *_, n=name: counts.update({n: counts.get(n, 0) + 1}))
+        module.register_forward_pre_hook(
+            lambda *_, n=name: counts.update({n: counts.get(n, 0) + 1})
+        )
         for name, module in s.bare.named_modules()
         if any(s.options["vocab"] not in p.shape for p in module.parameters(recurse=False))
     ]
