@@ -1,0 +1,117 @@
+"""Run the doctor on the bank, beside three alarms, and write doctor.md."""
+
+import math
+import multiprocessing
+from pathlib import Path
+from statistics import mean, median
+
+import torch
+from cli import progress_printer, run
+
+from cs_basics.run.atomic import write_atomically
+from lab.doctor.cases import Case, load, run_case
+
+COLUMNS = "faults | noticed | named first | healthy | called ill | doctor | loss | norm | NaN"
+ABOUT = """# What the doctor notices
+
+Written by `python -m lab.doctor --half {half}`. Noticed, named first: of the faults, how many have
+findings, and how many have the right cause as their first. Called ill: healthy runs with findings.
+Then balanced accuracy, the mean of the shares of faults and of healthy runs judged rightly: of the
+doctor, and of three alarms: a final loss above 1.1 times the unchanged program's, a gradient norm
+above 10 times the median of those before, a number that is not finite. The doctor's thresholds are
+constants with reasons, fitted to no program: the row of a program is what they give there. Whoever
+wrote the blind half had not seen the doctor's code.
+
+{table}
+
+{lists}
+"""
+
+
+def main(half: str = "all", program: str = "", jobs: int = 2) -> None:
+    """Run each case in a process of its own, and print and write what came of them.
+
+    A run of everything, or of a half, writes doctor.md.
+
+    Args:
+        half: dev, blind or all.
+        program: The only program, such as notebook (none: all).
+        jobs: Processes at a time.
+    """
+    halves = ("", half) if half != "all" else ("", "dev", "blind")
+    cases = [c for c in load() if c.half in halves and program in ("", c.program)]
+    if not cases:
+        raise ValueError(f"no case of --half {half} --program {program}")
+    torch.set_num_threads(1)  # as many processes as cores; forked, they need not import it
+    done, show = list[Case](), progress_printer()
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
+        for case in pool.imap(run_case, cases):
+            done.append(case)
+            show("doctor", "cases", len(done), len(cases))
+    text = table(done), "\n".join(remarkable(done))
+    print(*text, sep="\n\n")
+    if not program:
+        page = ABOUT.format(half=half, table=text[0], lists=text[1])
+        write_atomically(Path(__file__).with_name("doctor.md"), page.encode())
+
+
+def table(cases: list[Case]) -> str:
+    """Return a table in Markdown: a row for each program, each half, and all."""
+    final = {c.program: final_loss(c) for c in cases if not c.half}
+
+    def is_worse(case: Case) -> bool:
+        return not final_loss(case) <= 1.1 * final[case.program]
+
+    lines = [f"| of | {COLUMNS} |", f"|---{'|--:' * 9}|"]
+    for name in [*final, "dev", "blind", "all"]:
+        some = [c for c in cases if name in (c.program, c.half, "all")]
+        ill, well = ([c for c in some if c.is_ill is wanted] for wanted in (True, False))
+        if not ill or not well:
+            continue
+        cells: list[object] = [name, len(ill), sum(map(is_noticed, ill)), sum(map(is_named, ill))]
+        cells += [len(well), sum(map(is_noticed, well))]
+        for alarm in (is_noticed, is_worse, has_spike, is_not_finite):
+            right = (mean(map(alarm, ill)) + 1 - mean(map(alarm, well))) / 2
+            cells.append(f"{right:.2f}")
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def final_loss(case: Case) -> float:
+    """Return the mean of the last five losses."""
+    return mean(case.curves[0][-5:] or [math.nan])
+
+
+def has_spike(case: Case) -> bool:
+    """Say whether a gradient norm was above 10 times the median of those before."""
+    norms = case.curves[1]
+    return any(norms[i] > 10 * median(norms[:i]) for i in range(1, len(norms)))
+
+
+def is_not_finite(case: Case) -> bool:
+    """Say whether a loss or a norm is NaN or infinite."""
+    return not math.isfinite(sum(map(sum, case.curves)))
+
+
+def is_noticed(case: Case) -> bool:
+    """Say whether the doctor has findings."""
+    return bool(case.findings)
+
+
+def is_named(case: Case) -> bool:
+    """Say whether the first finding has the right cause."""
+    return case.findings[:1] != [] and case.findings[0]["cause"] in case.patch.kind.split(" or ")
+
+
+def remarkable(cases: list[Case]) -> list[str]:
+    """Return a line for each case of which the doctor says something else than the bank."""
+    return [
+        f"- {c.program}, **{c.patch.title}**: "
+        + ("; ".join(f"{f['cause']}: {f['seen']}" for f in c.findings[:2]) or "healthy")
+        for c in cases
+        if not (is_named(c) if c.is_ill else not c.findings)
+    ]
+
+
+if __name__ == "__main__":
+    run(main)
