@@ -109,6 +109,20 @@ class Probe:
 def position_table(s: Subject) -> Iterator[Finding]:
     """See whether each row of a table of positions makes a difference."""
     time = s.inputs.shape[1]
+    with undisturbed(s.bare), torch.enable_grad():
+        s.loss().backward()
+        for name, p in s.bare.named_parameters():
+            rows = [] if p.grad is None or p.dim() != 2 else p.grad.any(1).nonzero().flatten()
+            is_first = 0 < len(rows) < min(time, len(p)) and int(rows[-1]) == len(rows) - 1
+            if is_first and s.options["vocab"] != len(p) >= time:
+                yield Finding(
+                    "no-positions",
+                    f"only the first {len(rows)} rows of {name} {tuple(p.shape)} get a gradient",
+                    f"{time} rows, one for each position",
+                    f"print the indices that the model reads {name} with: 0, 1, ..., {time - 1}?",
+                    line_of(s.bare),
+                )
+                return
     with undisturbed(s.bare), torch.no_grad():
         _shake(s.bare)
         tables = [(n, b) for n, b in s.bare.named_buffers() if _is_table(b, time)]

@@ -249,7 +249,7 @@ def changes(s: Subject, watch: Watch) -> Iterator[Finding]:
         yield _decay(
             f"{statistics.median(shares):.0%} of a step only makes weights smaller", watched
         )
-    elif len(shares) >= FEW and statistics.median(shares) < -0.5:
+    elif len(shares) >= FEW and statistics.median(shares) < -0.8:
         yield _decay(
             f"{-statistics.median(shares):.0%} of a step only makes weights larger", watched
         )

@@ -70,7 +70,7 @@ class Places:
         hashes = self._hashes(self.tokens)
         self.order = np.argsort(hashes, kind="stable")
         self.sorted = hashes[self.order]
-        self.is_varied = len(np.unique(hashes)) > 0.8 * len(hashes)
+        self.is_varied = len(np.unique(hashes)) > 0.3 * len(hashes)
         """Whether most windows stand in one place only."""
 
     def _hashes(self, tokens: Tokens) -> Tokens:

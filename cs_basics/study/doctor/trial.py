@@ -85,56 +85,45 @@ def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
     losses = [u.loss for u in watch.updates]
     if len(losses) < 8 or s.options.get("world_size", 1) > 1:
         return
-    last = sum(losses[-len(losses) // 8 :]) / len(losses[-len(losses) // 8 :])
-    entropy = unigram_entropy(s, watch)
-    first = losses[0]
-    is_broken = not math.isfinite(last)
-    if not is_broken and (last < 0.97 * entropy or last < 0.7 * first and last < 1.02 * entropy):
+    tail = losses[-max(2, len(losses) // 8) :]
+    first, last, entropy = losses[0], sum(tail) / len(tail), unigram_entropy(s, watch)
+    if last < 0.97 * entropy:
         return
-    place = watch.updates[-1].place
-    trial = Trial(s, watch, start)
-    own, low = trial.losses(1.0), trial.losses(0.1)
-    end, low_end = _end(own), _end(low)
-    if (
-        not (end < 0.85 * own[0])
-        and (end > 1.1 * low_end)
-        and low_end < 0.97 * own[0]
-        or is_broken
-        and low_end < 0.97 * own[0]
-        and not end < 0.9 * own[0]
-    ):
-        yield Finding(
-            "rate-too-high",
-            f"one batch, learnt at the rate {max(trial.rates):.2g}, has the loss {end:.3g} after "
-            f"{STEPS} updates, and {low_end:.3g} at a tenth of it; the run itself came to {last:.3g}",
-            f"a fall below {own[0]:.3g}, where it began; steps that are too long jump over the valley",
-            f"--lr {max(trial.rates) / 10:.2g}",
-            place,
-        )
+    trial, place = Trial(s, watch, start), watch.updates[-1].place
+    own = trial.losses(1.0)
+    begin, end = own[0], _end(own)
+    if end < 0.9 * begin and last < first:
         return
-    fallen = first - last
-    if fallen < 0.25 * max(first - entropy, 0.1) and end > 0.97 * own[0]:
-        high_end = min(_end(trial.losses(scale)) for scale in (30.0, 1000.0))
-        if high_end < 0.9 * own[0]:
-            yield Finding(
-                "rate-too-low",
-                f"{len(losses)} updates lowered the loss by {fallen:.3g}; one batch falls to {end:.3g} in "
-                f"{STEPS} at the rate {max(trial.rates):.2g}, and to {high_end:.3g} at a much higher one",
-                f"a clear fall from {own[0]:.3g} towards {entropy:.3g}, the entropy of single tokens",
-                f"--lr {max(trial.rates) * 30:.2g}",
-                place,
-            )
-            return
+    # By how much the rate has to be changed before the batch is learnt.
+    for scale in (0.1, 0.01, 1e-3, 10.0, 100.0, 1e3, 1e4, 1e5):
+        other = _end(trial.losses(scale))
+        if other < 0.9 * min(begin, end):
+            break
+    else:
         other = min(_end(trial.reference(rate)) for rate in (3e-3, 3e-4))
-        if other < 0.9 * own[0]:
+        if other < 0.9 * begin:
             yield Finding(
                 "optimizer-setup",
-                f"one batch does not fall from {own[0]:.3g} at any rate of this optimizer; plain "
+                f"one batch does not fall from {begin:.3g} at any rate of this optimizer; plain "
                 f"Adam brings it to {other:.3g}",
                 "a fall by any optimizer that steps against the gradient",
                 "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)",
                 place,
             )
+        return
+    is_high = scale < 1
+    if not is_high and first - last > 0.25 * (first - entropy):
+        return  # It learns, if slowly.
+    yield Finding(
+        "rate-too-high" if is_high else "rate-too-low",
+        f"one batch comes from {begin:.3g} to {end:.3g} in {STEPS} updates at the highest rate, "
+        f"{max(trial.rates):.2g}, and to {other:.3g} at {scale:g} times that; the run ends at "
+        f"{last:.3g}",
+        f"a clear fall in batch and run, which begins with that to {entropy:.3g}, the entropy of "
+        "single tokens",
+        f"--lr {max(trial.rates) * scale:.2g}",
+        place,
+    )
 
 
 def _end(losses: list[float]) -> float:
