@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.study.doctor import curve, loss, model, steps, text, trial, weights
-from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.finding import CAUSES, Finding
 from cs_basics.study.doctor.ranks import Ranks
 from cs_basics.study.doctor.subject import Subject, undisturbed, weights_of
 from cs_basics.study.doctor.watch import Watch
@@ -32,6 +32,33 @@ AFTER: tuple[Check, ...] = (
     *(steps.optimizer, steps.changes, trial.evaluation, trial.checkpoint, trial.ending),
 )
 """Checks of what was seen of a loop."""
+
+
+def examine(s: Subject) -> tuple[list[Finding], list[str]]:
+    """Make the checks of BEFORE; return what they find, and which could not be made and why."""
+    found, could_not = list[Finding](), list[str]()
+    with undisturbed(s.bare), torch.no_grad():
+        s.options["vocab"] = s.logits(s.inputs).shape[-1]
+        for name, mode in (("has_dropout", True), ("is_random", False)):
+            runs = list[Tensor]()
+            for seed in (0, 1):
+                s.bare.train(mode)
+                torch.manual_seed(seed)
+                runs.append(s.logits(s.inputs))
+            s.options[name] = not torch.equal(*(run.nan_to_num() for run in runs))
+    for check in BEFORE:
+        run_check(check, (s,), found, could_not)
+    return found, could_not
+
+
+def run_check(
+    check: Check, arguments: tuple[Any, ...], found: list[Finding], could_not: list[str]
+) -> None:
+    """Make a check; what it cannot do with this program is said in the report."""
+    try:
+        found += check(*arguments)
+    except Exception as error:
+        could_not.append(f"{check.__name__}: {type(error).__name__}: {error}")
 
 
 class Doctor:
@@ -81,41 +108,25 @@ class Doctor:
 
     def examine(self, batch: Any) -> list[Finding]:  # noqa: ANN401
         """Make the checks that need no updates; return what they find, the most probable first."""
-        s = self.subject
-        s.batch = batch
-        self.start = [tensor.detach().clone() for tensor in weights_of(s.bare)]
+        self.subject.batch = batch
+        self.start = [tensor.detach().clone() for tensor in weights_of(self.subject.bare)]
         with self.watch.off():
-            with undisturbed(s.bare), torch.no_grad():
-                s.options["vocab"] = s.logits(s.inputs).shape[-1]
-                s.bare.train()
-                runs = []
-                for seed in (0, 1):
-                    torch.manual_seed(seed)
-                    runs.append(s.logits(s.inputs))
-                s.options["has_dropout"] = not torch.equal(*runs)
-            for check in BEFORE:
-                self._run(check, s)
+            found, self.could_not = examine(self.subject)
+        self.findings += found
         return self.sorted()
 
     def _run(self, check: Check, *arguments: Any) -> None:  # noqa: ANN401
-        """Make a check; what it cannot do with this program is said in the report."""
-        try:
-            self.findings += list(check(*arguments))
-        except Exception as error:  # noqa: BLE001  a broken program may raise anything
-            self.could_not.append(f"{check.__name__}: {type(error).__name__}: {error}")
+        run_check(check, arguments, self.findings, self.could_not)
 
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
-        evaluate, planned = (
-            self.subject.options.get("evaluate"),
-            self.subject.options.get("updates"),
-        )
-        step = len(self.watch.updates)
-        if self.watch.is_off or evaluate is None or not planned or step % max(1, planned // 6):
+        evaluate, step = self.subject.options.get("evaluate"), len(self.watch.updates)
+        is_due = step >= 8 and 4 * (step & -step) > step  # 8, 12, 16, 24, 32, 48, ...
+        if self.watch.is_off or evaluate is None or not is_due:
             return
         with self.watch.off(), undisturbed(self.subject.bare):
             try:
                 self.validations.append((step, float(evaluate())))
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 self.could_not.append(f"evaluate: {type(error).__name__}: {error}")
 
     def report(self) -> list[Finding]:
@@ -130,10 +141,12 @@ class Doctor:
                 for check in AFTER:
                     self._run(check, s, watch)
                 self._run(self.ranks.check)
-                self._run(trial.rates, s, watch, self.start)
+                if all(f.rank() > CAUSES.index("rate-too-low") for f in self.findings):
+                    self._run(trial.rates, s, watch, self.start)
                 losses = [(i + 1, u.loss) for i, u in enumerate(watch.updates)]
                 self._run(curve.overfitting, losses, self.validations)
-                self._run(curve.divergence, losses)
+                if not self.findings:
+                    self._run(curve.divergence, losses)
         found = self.sorted()
         if path := os.environ.get("DOCTOR_JSON"):
             Path(path).write_text(json.dumps([asdict(finding) for finding in found], indent=1))

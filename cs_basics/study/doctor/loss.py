@@ -1,11 +1,13 @@
 """Checks of the loss. Logits are planted in the place of the model's, and the loss's gradient with
 respect to them is read: for cross-entropy it is w (p - y) at each position, so that it tells which
-target y was meant, and with which weight w it counts."""
+target y was meant, and with which weight w it counts.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -52,6 +54,8 @@ def targets(s: Subject) -> Iterator[Finding]:
         counted = used[:, first:last]
         same = reading.targets[:, first:last] == inputs[:, first + shift : last + shift]
         matches[shift] = (same & counted).sum().item() / max(1, counted.sum().item())
+    if not used[:, :-1].any():
+        return
     best = max(matches, key=matches.__getitem__)
     ends = reading.targets[:, -1] == inputs[:, 0]
     is_rolled = (
@@ -90,7 +94,7 @@ def mean(s: Subject) -> Iterator[Finding]:
         and len(reading.targets[:, :-1][unused[:, :-1]].unique()) >= 0
         and len(given[unused].unique()) == 1
     )
-    padding = _padding(ids) & used
+    padded = padding(ids) & used
     if total > 1.5 or total < 0.67:
         seen = f"the weights of all positions add up to {total:.3g}" + (
             ": a sum" if abs(total / num_used - 1) < 0.1 else ""
@@ -99,8 +103,8 @@ def mean(s: Subject) -> Iterator[Finding]:
             seen = None  # Divided for accumulation already.
     elif unused.float().mean() > 0.02 and not is_padding:
         seen = f"{unused.sum()} of {weights.numel()} positions do not count"
-    elif padding.any() and not _is_dull(s):
-        seen = f"{padding.sum()} positions of padding count like words"
+    elif padded.any() and not _is_dull(s):
+        seen = f"{padded.sum()} positions of padding count like words"
     elif used.any() and weights[used].std() > 0.2 * weights[used].mean():
         low, high = weights[used].min().item(), weights[used].max().item()
         seen = f"one position counts {high / low:.1f} times as much as another"
@@ -114,7 +118,7 @@ def mean(s: Subject) -> Iterator[Finding]:
         )
 
 
-def _padding(ids: Tensor) -> Tensor:
+def padding(ids: Tensor) -> Tensor:
     """Return which positions are in a run of one id at the end of a row, at least 3 long."""
     same = (ids == ids[:, -1:]).flip(1).cumprod(1).flip(1).bool()
     return same & (same.sum(1, keepdim=True) > 2) & ~same.all(1, keepdim=True)
@@ -123,7 +127,11 @@ def _padding(ids: Tensor) -> Tensor:
 def _is_dull(s: Subject) -> bool:
     """Tell whether the text itself repeats a token often, so that a run of it is no padding."""
     tokens = s.options.get("tokens")
-    text = s.inputs if tokens is None else torch.as_tensor(tokens[:50_000]).view(1, -1)
+    text = (
+        s.inputs
+        if tokens is None
+        else torch.as_tensor(np.array(tokens[:50_000]).astype(np.int64)).view(1, -1)
+    )
     return (
         bool((text[:, 2:] == text[:, 1:-1]).logical_and(text[:, 2:] == text[:, :-2]).any())
         and tokens is not None

@@ -110,10 +110,11 @@ def position_table(s: Subject) -> Iterator[Finding]:
     """See whether each row of a table of positions makes a difference."""
     time = s.inputs.shape[1]
     with undisturbed(s.bare), torch.enable_grad():
-        s.loss().backward()
-        for name, p in s.bare.named_parameters():
-            rows = [] if p.grad is None or p.dim() != 2 else p.grad.any(1).nonzero().flatten()
-            is_first = 0 < len(rows) < min(time, len(p)) and int(rows[-1]) == len(rows) - 1
+        named = [(n, p) for n, p in s.bare.named_parameters() if p.requires_grad and p.dim() == 2]
+        grads = torch.autograd.grad(s.loss(), [p for _, p in named], allow_unused=True)
+        for (name, p), grad in zip(named, grads, strict=True):
+            rows = [] if grad is None else grad.any(1).nonzero().flatten()
+            is_first = len(rows) in {1, len(s.inputs)} - {time} and int(rows[-1]) == len(rows) - 1
             if is_first and s.options["vocab"] != len(p) >= time:
                 yield Finding(
                     "no-positions",
@@ -155,7 +156,7 @@ def _is_table(buffer: Tensor, time: int) -> bool:
     if not is_long or not (buffer.is_floating_point() or buffer.is_complex()):
         return False
     sizes = torch.view_as_real(buffer) if buffer.is_complex() else buffer
-    return bool(sizes.abs().max() <= 1.001 and 0.1 < sizes.float().std()) and not bool(
+    return bool(sizes.abs().max() <= 1.001 and sizes.float().std() > 0.1) and not bool(
         ((sizes == 0) | (sizes == 1)).all()
     )
 

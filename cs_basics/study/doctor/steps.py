@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject
+from cs_basics.study.doctor.subject import Subject, line_of
 from cs_basics.study.doctor.watch import Fit, Update, Watch
 from cs_basics.study.doctor.weights import no_gradient
 
@@ -90,8 +90,6 @@ def _accumulation(
         clips = s.options.get("clip")
         if abs(total * most - 1) < 0.05 or (abs(ratio * most - 1) < 0.05 and not clips):
             seen = f"each loss is divided by {most:g} twice"
-        elif abs(total / most - 1) < 0.05 and clips and updates[0].norm >= 0.98 * clips:
-            seen = f"each of {most:g} losses is passed back undivided"
     if seen:
         yield Finding(
             "accumulation",
@@ -108,7 +106,8 @@ def _clipping(
     clip, seen, place = s.options.get("clip"), None, None
     if clip:
         for u in updates:
-            if u.norm > 1.02 * clip:
+            is_right = u.fit is not None and u.fit.cosine > 0.99
+            if u.norm > (1.02 if is_right else 1.5) * clip:
                 seen, place = f"a gradient of norm {u.norm:.3g} at the step", u.place
                 break
     odd = []
@@ -153,7 +152,7 @@ def schedule(s: Subject, watch: Watch) -> Iterator[Finding]:
     groups = len(updates[0].rates)
     for group in range(groups):
         rates = [u.rates[group] for u in updates]
-        wrong = [_distance(rates, rate_at, offset) for offset in (0, 1, -1)]
+        wrong = [_distance(rates, rate_at, offset) for offset in (0, 1)]
         error, at = min(wrong)
         if error > 0.05:
             yield Finding(
@@ -169,13 +168,14 @@ def schedule(s: Subject, watch: Watch) -> Iterator[Finding]:
 
 def _distance(rates: list[float], rate_at, offset: int) -> tuple[float, int]:  # noqa: ANN001
     """Return the largest deviation from a multiple of the schedule, and where it is."""
-    meant = [float(rate_at(max(0, i + offset))) for i in range(len(rates))]
+    # Not the first update, whose number may be 0: some schedules have no such rate.
+    rates, meant = rates[1:], [float(rate_at(i + offset)) for i in range(1, len(rates))]
     highest = max(meant) or 1.0
     factors = [r / m for r, m in zip(rates, meant, strict=True) if m > 0.01 * highest]
     factor = statistics.median(factors) if factors else 1.0
     factor = 1.0 if abs(factor - 1) < 0.05 or not factor else factor
     off = [abs(r - factor * m) / (factor * highest) for r, m in zip(rates, meant, strict=True)]
-    return max((value, i) for i, value in enumerate(off))
+    return max((value, i) for i, value in enumerate(off, start=1))
 
 
 def mode(s: Subject, watch: Watch) -> Iterator[Finding]:
@@ -189,6 +189,14 @@ def mode(s: Subject, watch: Watch) -> Iterator[Finding]:
             "training mode in every update: evaluation switches dropout off",
             "model.train() after each evaluation",
             watch.updates[at].place,
+        )
+    elif s.options.get("is_random"):
+        yield Finding(
+            "train-eval-mode",
+            "in evaluation mode two calls of the model give different logits",
+            "equal ones: evaluation mode switches dropout off",
+            "F.dropout(x, p, training=self.training), or nn.Dropout",
+            line_of(s.bare),
         )
 
 
@@ -233,7 +241,7 @@ def changes(s: Subject, watch: Watch) -> Iterator[Finding]:
     lost = [
         u
         for u in watch.updates
-        if u.change and 0 < u.norm and u.change.moved < 0.5 and any(u.rates)
+        if u.change and u.norm > 0 and u.change.moved < 0.8 and any(u.rates)
     ]
     if half and len(lost) >= FEW:
         yield Finding(

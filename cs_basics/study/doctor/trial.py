@@ -4,13 +4,16 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cs_basics.run.random_state import random_states
 from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.loss import padding
 from cs_basics.study.doctor.model import not_finite
-from cs_basics.study.doctor.subject import Subject, leaves_of, line_of, parts_of, undisturbed
+from cs_basics.study.doctor.subject import Subject, first_of, leaves_of, line_of, undisturbed
+from cs_basics.study.doctor.text import Places
 from cs_basics.study.doctor.watch import Watch
 
 STEPS = 16
@@ -43,7 +46,11 @@ class Trial:
                 found.append(loss.item())
                 if not math.isfinite(found[-1]):
                     break
-                loss.backward()
+                # Not backward, by which gradients would be shared out over processes.
+                held = [p for p in {id(p): p for p in s.held()}.values() if p.requires_grad]
+                grads = torch.autograd.grad(loss, held, allow_unused=True)
+                for p, grad in zip(held, grads, strict=True):
+                    p.grad = grad
                 if s.options.get("clip"):
                     _clip(s.held(), s.options["clip"])
                 for group, rate in zip(s.optimizer.param_groups, self.rates, strict=True):
@@ -83,7 +90,7 @@ def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
     A run that gets below the entropy of single tokens learns, whatever its rate.
     """
     losses = [u.loss for u in watch.updates]
-    if len(losses) < 8 or s.options.get("world_size", 1) > 1:
+    if len(losses) < 8:
         return
     tail = losses[-max(2, len(losses) // 8) :]
     first, last, entropy = losses[0], sum(tail) / len(tail), unigram_entropy(s, watch)
@@ -95,13 +102,15 @@ def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
     if end < 0.9 * begin and last < first:
         return
     # By how much the rate has to be changed before the batch is learnt.
+    best = end
     for scale in (0.1, 0.01, 1e-3, 10.0, 100.0, 1e3, 1e4, 1e5):
         other = _end(trial.losses(scale))
+        best = min(best, other)
         if other < 0.9 * min(begin, end):
             break
     else:
         other = min(_end(trial.reference(rate)) for rate in (3e-3, 3e-4))
-        if other < 0.9 * begin:
+        if other < 0.9 * begin and best > 0.97 * begin:
             yield Finding(
                 "optimizer-setup",
                 f"one batch does not fall from {begin:.3g} at any rate of this optimizer; plain "
@@ -172,7 +181,10 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:
                 ends.append(random_states()["torch"])
         finally:
             hook.remove()
-        if not all(torch.equal(a, b) for a, b in zip(before, tensors, strict=True)):
+        if not all(
+            torch.equal(a.nan_to_num(), b.nan_to_num())
+            for a, b in zip(before, tensors, strict=True)
+        ):
             seen = "evaluation changes the weights"
         elif any(
             p.requires_grad and (p.grad is None or bool((p.grad != 1).any())) for p in tensors
@@ -193,11 +205,9 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:
         seen = f"it returns {found:.3g}; its logits have the loss {sum(inside) / len(inside):.3g}"
     tokens = s.options.get("tokens")
     if seen is None and tokens is not None and read:
-        from cs_basics.study.doctor.text import Places
-
         windows = [row.cpu().numpy() for ids, *_ in read[:8] for row in ids[:8]]
         if len(windows[0]) >= 8 and len(tokens) > 200:
-            places = Places(torch.as_tensor(tokens[:3_000_000]).numpy(), min(12, len(windows[0])))
+            places = Places(np.asarray(tokens[:3_000_000]), min(12, len(windows[0])))
             share = sum(places.find(window) is not None for window in windows) / len(windows)
             if places.is_varied and share > 0.5:
                 seen = f"{share:.0%} of the windows that it reads stand in the training text"
@@ -213,14 +223,12 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:
 
 def _inside(ids: Tensor, output: Any) -> float:  # noqa: ANN401
     """Return the loss of a batch's own tokens by the logits that the model returned."""
-    from cs_basics.study.doctor.subject import first_of
-
     logits = first_of(output).detach().double()[:, :-1]
     if logits.dim() != 3 or ids.shape[1] != logits.shape[1] + 1:
         return math.nan
     logits = logits - logits.amax(-1, keepdim=True)
     nats = logits.exp().sum(-1).log() - logits.gather(-1, ids[:, 1:, None]).squeeze(-1)
-    return nats.mean().item()
+    return nats[~padding(ids)[:, 1:]].mean().item()
 
 
 def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
@@ -232,7 +240,7 @@ def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
     with undisturbed(s.bare), watch.off():
         try:
             model, optimizer, *_ = call()
-        except Exception as error:  # noqa: BLE001  whatever reading back raises is the finding
+        except Exception as error:
             model = optimizer = None
             seen = f"reading back raises {type(error).__name__}: {error}"
     if seen is None:

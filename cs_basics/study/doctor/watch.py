@@ -4,14 +4,14 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cs_basics.run.random_state import random_states, restore_random_states
-from cs_basics.study.doctor.subject import Subject, caller, first_of, parts_of, undisturbed
+from cs_basics.study.doctor.subject import Subject, caller, parts_of, undisturbed
 
 FIRST = 4
 """The updates that are recomputed: this many from the first on, then each power of two."""

@@ -126,7 +126,8 @@ def sharing(s: Subject) -> Iterator[Finding]:
 
 def _is_copy(p: Tensor, other: Tensor) -> bool:
     """Tell whether two tables that are not constant hold the same numbers, or one the other's
-    transposed."""
+    transposed.
+    """
     if p.std() == 0 or other.dim() != 2:
         return False
     return any(o.shape == p.shape and torch.equal(p, o) for o in (other, other.T))
