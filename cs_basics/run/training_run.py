@@ -51,6 +51,7 @@ def train_run(
         world: The processes that train together, each calling this with the same arguments.
         make_page: Writes the page of the finished run, which the report links to; a failure costs
             only the page.
+        examine: Looks at all before the first update; returns what finds remarks in the metrics.
 
     Returns:
         The evaluation on the whole validation text.

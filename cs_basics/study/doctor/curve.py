@@ -35,13 +35,11 @@ def overfitting(
             f"the validation loss was lowest at step {best}, {lowest:.3f}, and is {last:.3f}; the "
             f"training loss is {end:.3f}",
             "both fall together: the model learns the training text by heart",
-            "fewer updates, more text, more dropout or decay; take the checkpoint of the lowest loss",
+            "generate with --checkpoint best; then fewer updates, more text, dropout or decay",
         )
 
 
-def divergence(
-    train: Sequence[tuple[int, float]], num_tokens: int | None = None
-) -> Iterator[Finding]:
+def divergence(train: Sequence[tuple[int, float]]) -> Iterator[Finding]:
     """See whether the training loss ends much higher than it was, or is not finite."""
     for step, loss in train:
         if not math.isfinite(loss):

@@ -68,7 +68,7 @@ class Doctor:
     at its end.
 
     Args:
-        model: Its call gives logits, (batch, time, vocab), alone, first in a tuple, or as `.logits`.
+        model: Its call gives logits (batch, time, vocab), alone, first in a tuple or as `.logits`.
         loss_of: Returns the loss of a model and a micro-batch, before it is divided.
         optimizer: Any optimizer of PyTorch's kind.
         batches: Yields (inputs, targets) or a dict of `input_ids` and `labels`, (batch, time).

@@ -1,6 +1,7 @@
-"""Checks of the loss. Logits are planted in the place of the model's, and the loss's gradient with
-respect to them is read: for cross-entropy it is w (p - y) at each position, so that it tells which
-target y was meant, and with which weight w it counts.
+"""Checks of the loss, by its gradient with respect to logits that are planted in it.
+
+For cross-entropy the gradient is w (p - y) at each position: it tells which target y was meant, and
+with which weight w it counts. Planted logits take the place of the model's.
 """
 
 from collections.abc import Iterator
@@ -89,11 +90,7 @@ def mean(s: Subject) -> Iterator[Finding]:
     unused = ~used & (given >= 0)
     # A model that shifts by itself has no target for the last position, a padded one a single id.
     unused[:, -1] = False
-    is_padding = (
-        unused.any()
-        and len(reading.targets[:, :-1][unused[:, :-1]].unique()) >= 0
-        and len(given[unused].unique()) == 1
-    )
+    is_padding = len(given[unused].unique()) == 1
     padded = padding(ids) & used
     if total > 1.5 or total < 0.67:
         seen = f"the weights of all positions add up to {total:.3g}" + (
@@ -132,10 +129,8 @@ def _is_dull(s: Subject) -> bool:
         if tokens is None
         else torch.as_tensor(np.array(tokens[:50_000]).astype(np.int64)).view(1, -1)
     )
-    return (
-        bool((text[:, 2:] == text[:, 1:-1]).logical_and(text[:, 2:] == text[:, :-2]).any())
-        and tokens is not None
-    )
+    is_run = (text[:, 2:] == text[:, 1:-1]) & (text[:, 2:] == text[:, :-2])
+    return tokens is not None and bool(is_run.any())
 
 
 def precision(s: Subject) -> Iterator[Finding]:
@@ -198,7 +193,7 @@ def read(
         if len(planted) != 1 or not loss.requires_grad or not loss.isfinite():
             return None
         (gradient,) = torch.autograd.grad(loss, planted, allow_unused=True)
-    if gradient is None or not gradient.any():
+    if not isinstance(gradient, Tensor) or not gradient.any():
         return None
     return _read(loss.item(), planted[0].detach().double(), gradient.double())
 

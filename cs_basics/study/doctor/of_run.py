@@ -104,7 +104,7 @@ def _watched(trainer: Trainer) -> list[Finding]:
     )
     make_updates(
         *(trainer.optimizer, doctor.batches, trainer.lr_at),
-        lambda *batch: doctor.loss_of(trainer.model, batch),
+        lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
         trainer.clip,
         num_parts=config.run.grad_accum_steps,
         on_update=lambda update: setattr(trainer, "step", update.step),

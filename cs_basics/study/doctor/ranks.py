@@ -64,4 +64,4 @@ class Ranks:
 
 
 def _store() -> Any:  # noqa: ANN401
-    return distributed.distributed_c10d._get_default_store()
+    return distributed.distributed_c10d._get_default_store()  # pyright: ignore[reportPrivateUsage]

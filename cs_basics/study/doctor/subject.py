@@ -2,8 +2,7 @@
 
 import inspect
 import itertools
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +33,7 @@ class Subject:
     def __post_init__(self) -> None:
         # Probes have nothing to share out over processes.
         is_wrapped = type(self.model).__name__ == "DistributedDataParallel"
-        self.bare = self.model.module if is_wrapped else self.model
+        self.bare: nn.Module = getattr(self.model, "module") if is_wrapped else self.model  # noqa: B009
 
     @property
     def inputs(self) -> Tensor:
@@ -85,7 +84,7 @@ def first_of(output: Any) -> Tensor:  # noqa: ANN401
 @contextmanager
 def undisturbed(
     model: nn.Module, optimizer: Optimizer | None = None, start: list[Tensor] | None = None
-) -> Iterator[None]:
+) -> Generator[None]:
     """Put everything back at the end: weights, gradients, generators, modes and the optimizer.
 
     Args:
@@ -97,6 +96,7 @@ def undisturbed(
     random, kept = random_states(), [tensor.detach().clone() for tensor in tensors]
     grads = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
     modes = [(module, module.training) for module in model.modules()]
+    state, settings, groups = {}, {}, []
     if optimizer is not None:
         state, settings = dict(optimizer.state), dict(vars(optimizer))
         groups = [dict(group) for group in optimizer.param_groups]
@@ -157,19 +157,14 @@ def line_of(thing: Any) -> str | None:  # noqa: ANN401
     """Return file and line of a function, a generator or a module's forward."""
     if isinstance(thing, nn.Module):
         thing = type(thing).forward
-    thing = getattr(thing, "__func__", getattr(thing, "func", thing))
-    code = getattr(inspect.unwrap(thing) if callable(thing) else thing, "__code__", None)
-    code = (
-        code or getattr(thing, "gi_code", None) or getattr(type(thing).__iter__, "__code__", None)
-        if thing is not None
-        else None
-    )
+    code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
+    code = code or getattr(getattr(thing, "__wrapped__", None), "__code__", None)
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def caller() -> str | None:
     """Return the line of the user's that has called the doctor."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(PACKAGE) and "/torch/" not in name and not name.startswith("<"):

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,7 +211,7 @@ class Watch:
         self.spent_s += time.monotonic() - began
 
     @contextlib.contextmanager
-    def off(self) -> Iterator[None]:
+    def off(self) -> Generator[None]:
         """Look away: what happens is the doctor's own."""
         was, self.is_off = self.is_off, True
         try:
