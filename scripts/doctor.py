@@ -1,7 +1,7 @@
 """Why does training not work? Examine a preset with your code, or what a run has logged.
 
 python scripts/doctor.py stories
-python scripts/doctor.py stories --submission ../my-solution   # with its cs_basics, the book's files
+python scripts/doctor.py stories --submission ../my-solution  # a cs_basics of your own
 python scripts/doctor.py --run-dir runs/stories
 """
 
@@ -13,10 +13,10 @@ import tyro
 from cli import run
 
 import cs_basics
-import cs_basics.run
-import cs_basics.stories
-import cs_basics.study.doctor.finding
-import cs_basics.variants
+import cs_basics.run  # pyright: ignore[reportUnusedImport]
+import cs_basics.stories  # pyright: ignore[reportUnusedImport]
+import cs_basics.study.doctor.finding  # pyright: ignore[reportUnusedImport]
+import cs_basics.variants  # pyright: ignore[reportUnusedImport]
 
 
 def main(

@@ -1,4 +1,4 @@
-"""What is examined, called without a trace: weights, gradients, generators, modes stay as they are."""
+"""What is examined, called without a trace: weights, gradients, generators and modes stay."""
 
 import inspect
 import itertools

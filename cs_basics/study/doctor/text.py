@@ -81,7 +81,9 @@ class Places:
         return total
 
     def find(self, window: Tokens) -> int | None:
-        """Return the first place of a window; None if it is nowhere."""
+        """Return the first place of a window, 0 if it is too short to tell; None if nowhere."""
+        if len(window) < self.key:
+            return 0
         key = self._hashes(window[: self.key])[0]
         first, last = (
             np.searchsorted(self.sorted, key, "left"),

@@ -1,4 +1,4 @@
-"""What is seen of a loop while it runs: its calls of the loss, its batches, its optimizer's steps."""
+"""What is seen of a loop while it runs: calls of the loss, batches, steps of the optimizer."""
 
 import contextlib
 import math
