@@ -127,7 +127,7 @@ def _is_dull(s: Subject) -> bool:
     text = (
         s.inputs
         if tokens is None
-        else torch.as_tensor(np.array(tokens[:50_000]).astype(np.int64)).view(1, -1)
+        else torch.as_tensor(np.asarray(tokens[:50_000]).astype(np.int64)).view(1, -1)
     )
     is_run = (text[:, 2:] == text[:, 1:-1]) & (text[:, 2:] == text[:, :-2])
     return tokens is not None and bool(is_run.any())
@@ -193,7 +193,7 @@ def read(
         if len(planted) != 1 or not loss.requires_grad or not loss.isfinite():
             return None
         (gradient,) = torch.autograd.grad(loss, planted, allow_unused=True)
-    if not isinstance(gradient, Tensor) or not gradient.any():
+    if gradient is None or not gradient.any():  # pyright: ignore[reportUnnecessaryComparison]
         return None
     return _read(loss.item(), planted[0].detach().double(), gradient.double())
 

@@ -113,7 +113,7 @@ def position_table(s: Subject) -> Iterator[Finding]:
         named = [(n, p) for n, p in s.bare.named_parameters() if p.requires_grad and p.dim() == 2]
         grads = torch.autograd.grad(s.loss(), [p for _, p in named], allow_unused=True)
         for (name, p), grad in zip(named, grads, strict=True):
-            rows = grad.any(1).nonzero().flatten() if isinstance(grad, Tensor) else []
+            rows = [] if grad is None else grad.any(1).nonzero().flatten()  # pyright: ignore[reportUnnecessaryComparison]
             is_first = len(rows) in {1, len(s.inputs)} - {time} and int(rows[-1]) == len(rows) - 1
             if is_first and s.options["vocab"] != len(p) >= time:
                 yield Finding(

@@ -228,18 +228,17 @@ def changes(s: Subject, watch: Watch) -> Iterator[Finding]:
     watched = [u for u in watch.updates if u.change and u.change.size]
     half = [p for p in s.held() if p.dtype.itemsize < 4]
     lost = [
-        u
+        (u, u.change.moved)
         for u in watch.updates
         if u.change and u.norm > 0 and u.change.moved < 0.8 and any(u.rates)
     ]
     if half and len(lost) >= FEW:
         yield Finding(
             "precision",
-            f"{1 - lost[-1].change.moved:.0%} of the weights, {half[0].dtype}, stay as they "
-            "are at a step",
+            f"{1 - lost[-1][1]:.0%} of the weights, {half[0].dtype}, stay as they are at a step",
             "few: bfloat16 keeps 8 bits, so that a change below 1/256 of a weight is lost",
             "keep the weights in float32, and autocast",
-            lost[-1].place,
+            lost[-1][0].place,
         )
     shares = [u.change.shrunk for u in watched if u.change]
     if len(shares) >= FEW and statistics.median(shares) > 0.5:

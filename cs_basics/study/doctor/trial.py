@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from cs_basics.run.random_state import random_states
 from cs_basics.study.doctor.finding import Finding
@@ -153,7 +154,7 @@ def unigram_entropy(s: Subject, watch: Watch) -> float:
     return -(share * share.log()).sum().item()
 
 
-def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:
+def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
     """Call the program's evaluation, and look at what it reads, changes and returns."""
     call: Callable[[], float] | None = s.options.get("evaluate")
     if call is None:
@@ -236,59 +237,45 @@ def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
     call = s.options.get("save_and_load")
     if call is None:
         return
-    seen, place = None, line_of(call)
     with undisturbed(s.bare), watch.off():
         try:
             model, optimizer, *_ = call()
-        except Exception as error:
-            model = optimizer = None
+            seen = _lost(s, getattr(model, "module", model), optimizer)
+        except Exception as error:  # whatever reading back raises is the finding
             seen = f"reading back raises {type(error).__name__}: {error}"
-    if seen is None:
-        model = getattr(model, "module", model)
-        mine, theirs = (dict(m.state_dict()) for m in (s.bare, model))
-        wrong = [
-            k for k in mine if k not in theirs or not torch.equal(mine[k].cpu(), theirs[k].cpu())
-        ]
-        held = [[p for g in o.param_groups for p in g["params"]] for o in (s.optimizer, optimizer)]
-        if wrong:
-            seen = f"{len(wrong)} of {len(mine)} tensors of the model differ, such as {wrong[0]}"
-        elif optimizer is None or len(held[0]) != len(held[1]):
-            seen = "the optimizer holds another number of parameters"
-        elif not {id(p) for p in held[1]} & {id(p) for p in model.parameters()}:
-            seen = "the optimizer read back holds other parameters than the model read back"
-        elif len(list(model.parameters())) != len(list(s.bare.parameters())):
-            seen = "weights that were tied are two after reading back"
-        else:
-            pairs = zip(*held, strict=True)
-            seen = next(
-                filter(
-                    None,
-                    (
-                        _differs(s.optimizer.state.get(a, {}), optimizer.state.get(b, {}))
-                        for a, b in pairs
-                    ),
-                ),
-                None,
-            )
-            for one, two in zip(s.optimizer.param_groups, optimizer.param_groups, strict=True):
-                names = [
-                    k
-                    for k in one
-                    if k != "params" and isinstance(one[k], (int, float)) and one[k] != two.get(k)
-                ]
-                seen = seen or (
-                    f"{names[0]} of the optimizer is {two.get(names[0])}, not {one[names[0]]}"
-                    if names
-                    else None
-                )
     if seen:
         yield Finding(
             "checkpoint",
             seen,
             "what is read back equals what was saved, the optimizer's moments and steps included",
             "save optimizer.state_dict() beside model.state_dict(), and load both",
-            place,
+            line_of(call),
         )
+
+
+def _lost(s: Subject, model: nn.Module, optimizer: Optimizer) -> str | None:
+    """Say what of a model and its optimizer was not restored."""
+    mine, theirs = (dict(m.state_dict()) for m in (s.bare, model))
+    wrong = [k for k in mine if k not in theirs or not torch.equal(mine[k].cpu(), theirs[k].cpu())]
+    groups = [o.param_groups for o in (s.optimizer, optimizer)]
+    held = [[p for group in some for p in group["params"]] for some in groups]
+    if wrong:
+        return f"{len(wrong)} of {len(mine)} tensors of the model differ, such as {wrong[0]}"
+    if len(held[0]) != len(held[1]):
+        return "the optimizer holds another number of parameters"
+    if not {id(p) for p in held[1]} & {id(p) for p in model.parameters()}:
+        return "the optimizer read back holds other parameters than the model read back"
+    if len(list(model.parameters())) != len(list(s.bare.parameters())):
+        return "weights that were tied are two after reading back"
+    for one, two in zip(*groups, strict=True):
+        for name, value in one.items():
+            if isinstance(value, (int, float)) and value != two.get(name):
+                return f"{name} of the optimizer is {two.get(name)}, not {value}"
+    states = (
+        (s.optimizer.state.get(a, {}), optimizer.state.get(b, {}))
+        for a, b in zip(*held, strict=True)
+    )
+    return next(filter(None, (_differs(*pair) for pair in states)), None)
 
 
 def _differs(mine: dict[str, Any], theirs: dict[str, Any]) -> str | None:

@@ -178,7 +178,7 @@ class Watch:
                     return None
                 grads = torch.autograd.grad(loss, wanted, allow_unused=True)
                 for total, grad in zip(right, grads, strict=True):
-                    if grad is not None:
+                    if grad is not None:  # pyright: ignore[reportUnnecessaryComparison]
                         total += grad / len(parts)
         left = self._left or [torch.zeros_like(p) for p in wanted]
         rr, rl, ll, fr, fl, ff = (

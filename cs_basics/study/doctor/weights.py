@@ -1,6 +1,7 @@
 """Checks of the parameters: does a gradient reach each, and does the optimizer hold each once?"""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -125,9 +126,7 @@ def sharing(s: Subject) -> Iterator[Finding]:
 
 
 def _is_copy(p: Tensor, other: Tensor) -> bool:
-    """Tell whether two tables that are not constant hold the same numbers, or one the other's
-    transposed.
-    """
+    """Tell whether two tables that are not constant hold equal numbers, transposed or not."""
     if p.std() == 0 or other.dim() != 2:
         return False
     return any(o.shape == p.shape and torch.equal(p, o) for o in (other, other.T))
@@ -136,10 +135,12 @@ def _is_copy(p: Tensor, other: Tensor) -> bool:
 def _called_again(s: Subject) -> str | None:
     """Return the name of a module with weights that one forward pass calls again."""
     counts: dict[str, int] = {}
+
+    def count(name: str, *_: object) -> None:
+        counts[name] = counts.get(name, 0) + 1
+
     hooks = [
-        module.register_forward_pre_hook(
-            lambda *_, n=name: counts.update({n: counts.get(n, 0) + 1})
-        )
+        module.register_forward_pre_hook(partial(count, name))
         for name, module in s.bare.named_modules()
         if any(s.options["vocab"] not in p.shape for p in module.parameters(recurse=False))
     ]

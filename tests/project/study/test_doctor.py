@@ -1,5 +1,6 @@
 """The doctor: each cause is planted in a small loop and named first; odd loops are healthy."""
 
+# ruff: noqa: ARG001, ARG002, ARG005, E731, N812
 import copy
 import json
 import math
