@@ -77,7 +77,7 @@ class Probe:
     """Logits of some rows, and how far they move when ids are changed."""
 
     def __init__(self, s: Subject) -> None:
-        self.s, self.ids = s, s.inputs[:4]
+        self.s, self.ids = s, s.inputs[:2]
         self.base = self._logits(self.ids)
         noise = (self._logits(self.ids) - self.base).abs().max().item()
         largest = self.base.abs().max().item()

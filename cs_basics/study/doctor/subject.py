@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from cs_basics.run.random_state import random_states, restore_random_states
 
 PACKAGE = str(Path(__file__).parent)
-MOST_LOGITS = 2**23
+MOST_LOGITS = 2**20
 """Logits of a batch that is examined; a larger one is cut to fewer rows."""
 
 
