@@ -88,9 +88,9 @@ class Trainer:
             evaluate=self.evaluate,
             clip=1.0,
         )
-        for step, batch in zip(range(1, self.max_steps + 1), doctor.batches, strict=False):
+        for step in range(1, self.max_steps + 1):
             self.optimizer.zero_grad()
-            loss = doctor.loss_of(self.model, batch)
+            loss = doctor.loss_of(self.model, next(doctor.batches))
             loss.backward()
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
