@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,9 +101,9 @@ def run_program(name: str, log: Path) -> None:
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(CASE_LIMIT_S)
     sys.argv = [name]
-    with log.open("w") as file, redirect_stdout(file):
+    with log.open("w") as file, redirect_stdout(file), redirect_stderr(file):
         try:
             runpy.run_path(name, run_name="__main__")
         except BaseException:
-            traceback.print_exc(file=file)
+            traceback.print_exc()
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  os._exit would run none
