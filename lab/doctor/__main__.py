@@ -4,6 +4,7 @@ import math
 import multiprocessing
 from pathlib import Path
 from statistics import mean, median
+from typing import Literal
 
 import torch
 from cli import progress_printer, run
@@ -28,7 +29,7 @@ wrote the blind half had not seen the doctor's code.
 """
 
 
-def main(half: str = "all", program: str = "", jobs: int = 2) -> None:
+def main(half: Literal["dev", "blind", "all"] = "all", program: str = "", jobs: int = 2) -> None:
     """Run each case in a process of its own, and print and write what came of them.
 
     A run of everything, or of a half, writes doctor.md.
@@ -57,24 +58,38 @@ def main(half: str = "all", program: str = "", jobs: int = 2) -> None:
 
 def table(cases: list[Case]) -> str:
     """Return a table in Markdown: a row for each program, each half, and all."""
-    final = {c.program: final_loss(c) for c in cases if not c.half}
-
-    def is_worse(case: Case) -> bool:
-        return not final_loss(case) <= 1.1 * final[case.program]
-
     lines = [f"| of | {COLUMNS} |", f"|---{'|--:' * 9}|"]
-    for name in [*final, "dev", "blind", "all"]:
+    right = {c.program: final_loss(c) for c in cases if not c.half}
+    for name in [*right, "dev", "blind", "all"]:
         some = [c for c in cases if name in (c.program, c.half, "all")]
-        ill, well = ([c for c in some if c.is_ill is wanted] for wanted in (True, False))
-        if not ill or not well:
+        ill, well = (
+            [alarms(c, right[c.program]) for c in some if c.is_ill is wanted]
+            for wanted in (True, False)
+        )
+        if not (ill and well):
             continue
-        cells: list[object] = [name, len(ill), sum(map(is_noticed, ill)), sum(map(is_named, ill))]
-        cells += [len(well), sum(map(is_noticed, well))]
-        for alarm in (is_noticed, is_worse, has_spike, is_not_finite):
-            right = (mean(map(alarm, ill)) + 1 - mean(map(alarm, well))) / 2
-            cells.append(f"{right:.2f}")
+        rang, rang_falsely = (
+            [sum(column) for column in zip(*group, strict=True)] for group in (ill, well)
+        )
+        balanced = [
+            f"{(a / len(ill) + 1 - b / len(well)) / 2:.2f}"
+            for a, b in zip(rang, rang_falsely, strict=True)
+        ]
+        named, called_ill = sum(map(is_named, some)), rang_falsely[0]
+        cells = name, len(ill), rang[0], named, len(well), called_ill, *balanced
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
+
+
+def alarms(case: Case, right: float) -> list[bool]:
+    """Say whether the doctor, the loss, the gradient norm and the NaN check see something."""
+    losses, norms = case.curves
+    return [
+        case.findings != [],
+        not final_loss(case) <= 1.1 * right,
+        any(norm > 10 * median(norms[:i]) for i, norm in enumerate(norms) if i),
+        not math.isfinite(sum(losses + norms)),
+    ]
 
 
 def final_loss(case: Case) -> float:
@@ -82,25 +97,9 @@ def final_loss(case: Case) -> float:
     return mean(case.curves[0][-5:] or [math.nan])
 
 
-def has_spike(case: Case) -> bool:
-    """Say whether a gradient norm was above 10 times the median of those before."""
-    norms = case.curves[1]
-    return any(norms[i] > 10 * median(norms[:i]) for i in range(1, len(norms)))
-
-
-def is_not_finite(case: Case) -> bool:
-    """Say whether a loss or a norm is NaN or infinite."""
-    return not math.isfinite(sum(map(sum, case.curves)))
-
-
-def is_noticed(case: Case) -> bool:
-    """Say whether the doctor has findings."""
-    return bool(case.findings)
-
-
 def is_named(case: Case) -> bool:
-    """Say whether the first finding has the right cause."""
-    return case.findings[:1] != [] and case.findings[0]["cause"] in case.patch.kind.split(" or ")
+    """Say whether the first finding is the right cause."""
+    return case.findings != [] and case.findings[0]["cause"] in case.patch.kind.split(" or ")
 
 
 def remarkable(cases: list[Case]) -> list[str]:
@@ -109,7 +108,7 @@ def remarkable(cases: list[Case]) -> list[str]:
         f"- {c.program}, **{c.patch.title}**: "
         + ("; ".join(f"{f['cause']}: {f['seen']}" for f in c.findings[:2]) or "healthy")
         for c in cases
-        if not (is_named(c) if c.is_ill else not c.findings)
+        if not is_named(c) and (c.is_ill or c.findings)
     ]
 
 

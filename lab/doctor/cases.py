@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ class Case:
     """A program with a change; running it fills in what is seen."""
 
     half: str
+    """"dev" or "blind"; "" for a program as it is."""
     patch: Patch
     findings: list[dict[str, str]]
     """What the doctor reports, the most probable first."""
@@ -49,17 +50,23 @@ class Case:
 
 
 def load() -> list[Case]:
-    """Return the cases of both halves; each program as it is counts as a healthy one."""
+    """Return the programs as they are, each of them a healthy case, and those of both halves."""
     same = "doctor.report()"
-    programs = [f"programs/{path.name}" for path in sorted(HERE.glob("programs/*.py"))]
-    return [
-        *(Case("", Patch("healthy", "as it is", places=[[p, same, same]]), []) for p in programs),
-        *(
-            Case(file.stem, patch, [])
-            for file in sorted([*HERE.glob("faults/*.txt"), *HERE.glob("healthy/*.txt")])
-            for patch in read(file)
-        ),
+    cases = [
+        Case("", Patch("healthy", "as it is", places=[[f"programs/{path.name}", same, same]]), [])
+        for path in sorted(HERE.glob("programs/*.py"))
     ]
+    for kind in ("faults", "healthy"):
+        for file in sorted(HERE.glob(f"{kind}/*.txt")):
+            cases += [Case(file.stem, patch, []) for patch in read(file)]
+    return cases
+
+
+def write(case: Case, place: Path) -> Path:
+    """Write the programs into a folder, the change into one of them, and return its file."""
+    shutil.copytree(HERE / "programs", place / "programs")
+    apply(case.patch.places, place)
+    return place / case.patch.places[0][0]
 
 
 def run_case(case: Case) -> Case:
@@ -68,8 +75,7 @@ def run_case(case: Case) -> Case:
     The program under torchrun runs in two processes; the findings are those of the first.
     """
     place = Path(tempfile.mkdtemp())  # a TemporaryDirectory is removed with what is done at exit
-    shutil.copytree(HERE / "programs", place / "programs")
-    apply(case.patch.places, place)
+    write(case, place)
     os.chdir(place / "programs")
     second = -1
     if case.program == "ddp_gloo":
@@ -84,7 +90,7 @@ def run_case(case: Case) -> Case:
     if second > 0:
         os.kill(second, signal.SIGKILL)
     case.log = log.read_text()
-    missing = [{"cause": "no report", "seen": case.log.strip()[-200:]}]
+    missing = [{"cause": "no report", "seen": case.log[-200:]}]
     case.findings = json.loads(report.read_text()) if report.exists() else missing
     shutil.rmtree(place)
     return case
@@ -92,16 +98,12 @@ def run_case(case: Case) -> Case:
 
 def run_program(name: str, log: Path) -> None:
     """Run a program as if by itself, and then what it registered to be done at its end."""
-
-    def stop(*_: object) -> None:
-        raise TimeoutError(f"it ran for {CASE_LIMIT_S} s")
-
-    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(CASE_LIMIT_S)
     sys.argv = [name]
-    with log.open("w") as file, redirect_stdout(file):
+    with log.open("w") as file, redirect_stdout(file), redirect_stderr(file):
         try:
             runpy.run_path(name, run_name="__main__")
         except BaseException:
-            traceback.print_exc(file=file)
+            traceback.print_exc()
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  os._exit would run none

@@ -14,7 +14,7 @@ from cs_basics.stories.grammar import iterate_stories
 from cs_basics.study.doctor import Doctor
 from cs_basics.transformer import TransformerLM
 
-UPDATES, BATCH, CONTEXT, CLIP = 60, 16, 48, 1.0
+UPDATES, BATCH, CONTEXT = 60, 16, 48
 torch.manual_seed(0)
 text = "\n".join(islice(iterate_stories(0), 40))
 chars = sorted(set(text))
@@ -62,21 +62,17 @@ def save_and_load():
     return restored
 
 
-def decode(tokens):
-    return "".join(chars[token] for token in tokens)
-
-
 model, optimizer = make()
 batches, updates = batches_of(train_data), 0
 doctor = Doctor(
     *(model, loss_of, optimizer, batches),
     tokens=torch.from_numpy(train_data.astype(np.int64)),
-    decode=decode,
+    decode=lambda tokens: "".join(chars[token] for token in tokens),
     text=text,
     evaluate=evaluate,
     save_and_load=save_and_load,
     schedule=lr_at,
-    clip=CLIP,
+    clip=1.0,
     updates=UPDATES,
 )
 loss_of, batches = doctor.loss_of, doctor.batches
@@ -84,7 +80,7 @@ for update in range(1, UPDATES + 1):
     optimizer.zero_grad()
     loss = loss_of(model, next(batches))
     loss.backward()
-    norm = clip_grad_norm(model.parameters(), CLIP)
+    norm = clip_grad_norm(model.parameters(), 1.0)
     for group in optimizer.param_groups:
         group["lr"] = lr_at(update)
     optimizer.step()

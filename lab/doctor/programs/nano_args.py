@@ -7,12 +7,10 @@ from torch import nn
 
 from cs_basics.study.doctor import Doctor
 
-parser = argparse.ArgumentParser(description="Train a tiny GPT on characters")
+parser = argparse.ArgumentParser()
 parser.add_argument("--max_iters", type=int, default=60)
-parser.add_argument("--grad_accum", type=int, default=2)
-parser.add_argument("--lr", type=float, default=6e-3)
 args = parser.parse_args()
-batch_size, block_size, n_embd = 8, 32, 48
+batch_size, block_size, n_embd, grad_accum, max_lr = 8, 32, 48, 2, 6e-3
 
 torch.manual_seed(1337)
 text = open("sentences.txt").read()
@@ -74,7 +72,7 @@ class GPT(nn.Module):
 
 def get_lr(it):
     warm = min((it + 1) / 5, 1.0)
-    return args.lr * warm * (0.55 + 0.45 * math.cos(math.pi * it / args.max_iters))
+    return max_lr * warm * (0.55 + 0.45 * math.cos(math.pi * it / args.max_iters))
 
 
 def loss_of(model, batch):
@@ -92,7 +90,7 @@ def estimate_loss():
 
 
 model = GPT()
-optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.95), weight_decay=0.1)
+optimizer = torch.optim.AdamW(model.parameters(), lr=max_lr, betas=(0.9, 0.95), weight_decay=0.1)
 batches = iter(lambda: get_batch(train_data), None)
 doctor = Doctor(
     *(model, loss_of, optimizer, batches),
@@ -100,7 +98,7 @@ doctor = Doctor(
     decode=lambda ids: "".join(chars[i] for i in ids),
     evaluate=estimate_loss,
     clip=1.0,
-    accumulate=args.grad_accum,
+    accumulate=grad_accum,
     schedule=lambda update: get_lr(update - 1),
 )
 loss_of, batches = doctor.loss_of, doctor.batches
@@ -110,8 +108,8 @@ for it in range(args.max_iters):
     if it % 20 == 0:
         print(f"val {estimate_loss():.4f}")
     lossf = 0.0
-    for _ in range(args.grad_accum):
-        loss = loss_of(model, next(batches)) / args.grad_accum
+    for _ in range(grad_accum):
+        loss = loss_of(model, next(batches)) / grad_accum
         loss.backward()
         lossf += loss.item()
     norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)

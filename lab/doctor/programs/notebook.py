@@ -82,13 +82,13 @@ doctor = Doctor(
     decode=lambda ids: "".join(itos[i] for i in ids),
     evaluate=evaluate,
 )
-loss_of = doctor.loss_of
-for step, batch in zip(range(1, steps + 1), doctor.batches, strict=False):
-    loss = loss_of(model, batch)
+loss_of, batches = doctor.loss_of, doctor.batches
+for step in range(1, steps + 1):
+    loss = loss_of(model, next(batches))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    norm = sum(p.grad.square().sum() for p in model.parameters() if p.grad is not None).sqrt()
+    norm = nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     print(step, f"loss {loss.item():.4f} norm {norm:.4f}")
     if step % 25 == 0:
         print("valid", evaluate())

@@ -57,7 +57,7 @@ class CausalLM(nn.Module):
 
 
 class Trainer:
-    max_steps, batch_size, learning_rate, max_grad_norm = 60, 16, 5e-3, 1.0
+    max_steps, batch_size, learning_rate = 60, 16, 5e-3
 
     def __init__(self, model, examples):
         self.model = model
@@ -77,28 +77,25 @@ class Trainer:
         labels = batch["labels"][:, 1:]
         return F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=-100)
 
+    @torch.no_grad()
     def evaluate(self):
-        self.model.eval()
-        with torch.no_grad():
-            loss = self.compute_loss(self.model, collate(self.eval_set)).item()
-        self.model.train()
-        return loss
+        return self.compute_loss(self.model, collate(self.eval_set)).item()
 
     def train(self):
         doctor = Doctor(
             *(self.model, self.compute_loss, self.optimizer, self.batches()),
             schedule=lambda update: self.learning_rate * self.multiplier(update - 1),
             evaluate=self.evaluate,
-            clip=self.max_grad_norm,
+            clip=1.0,
         )
-        for step, batch in zip(range(1, self.max_steps + 1), doctor.batches, strict=False):
+        for step in range(1, self.max_steps + 1):
             self.optimizer.zero_grad()
-            loss = doctor.loss_of(self.model, batch)
+            loss = doctor.loss_of(self.model, next(doctor.batches))
             loss.backward()
-            norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.max_grad_norm)
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
             self.scheduler.step()
-            print({"step": step}, f"loss {loss.item():.4f} norm {norm:.4f}")
+            print(f"{step=} loss {loss.item():.4f} norm {norm:.4f}")
             if step % 30 == 0:
                 print(f"eval {self.evaluate():.4f}")
         return doctor.report()
