@@ -6,6 +6,8 @@
 # make zoo     grade fifty bad submissions: does each get the verdict it deserves?
 # make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
 #              for the grader, Chromium for the tests of its pages
+# make llama_cpp
+#              build llama.cpp for Python into .venv: needs a C++ compiler and some minutes
 # make help    this list
 # ARGS="..." passes options on, such as make train ARGS="--max-minutes 10"
 
@@ -13,7 +15,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help train test check rules lab zoo system format clean
+.PHONY: help train test check rules lab zoo system llama_cpp format clean
 
 train: $(INSTALLED)
 	$(BIN)/python scripts/train.py stories $(ARGS)
@@ -43,6 +45,9 @@ system:
 	apt-get update --quiet
 	apt-get install --yes --no-install-recommends g++ bubblewrap
 	apt-get install --yes --no-install-recommends chromium chromium-driver
+
+llama_cpp: $(INSTALLED)
+	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(BIN)/python -m pip install --constraint constraints.txt llama-cpp-python
 
 help:
 	@sed -n 's/^# //p' $(firstword $(MAKEFILE_LIST))

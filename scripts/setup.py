@@ -21,9 +21,10 @@ def main() -> None:
         options.error("this Python is that of .venv itself: use the one it was made with")
     if importlib.util.find_spec("ensurepip") is None:
         options.error("this Python has no ensurepip: install it (Debian, Ubuntu: python3-venv)")
+    print("making .venv and installing PyTorch and the rest into it: some minutes", flush=True)
     venv.create(ROOT / ".venv", with_pip=True)
     python = ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    install = ["pip", "install", "--quiet", "--constraint", "constraints.txt"]
+    install = ["pip", "--disable-pip-version-check", "install", "--constraint", "constraints.txt"]
     installed = subprocess.run([python, "-m", *install, "--editable", ".[dev]"], cwd=ROOT)
     if installed.returncode:
         options.error("not everything could be installed; what pip says of it stands above")

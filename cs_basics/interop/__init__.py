@@ -5,6 +5,7 @@ conventions.py       whether code computes what the book does: else export and p
 llama_config.py      config.json of a Llama folder, and which models have one
 llama_weights.py     the weights of a Llama folder: names, shapes, order of rows
 llama.py             a run to a Llama folder (export) and back (import)
+gguf_file.py         a run to one GGUF file, which llama.cpp runs
 page_data.py         what a page knows of a run: weights in int8, tokenizer, validation text
 page_book.py         the lines of the book, or of a student, that a page shows
 page_script.py       the JavaScript modules of page/, joined to one script

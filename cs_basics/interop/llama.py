@@ -9,8 +9,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from cs_basics.interop.llama_config import check_has_llama_form, read_llama_config, to_llama_config
-from cs_basics.interop.llama_weights import WEIGHTS, read_llama_weights, save_llama_weights
+from cs_basics.interop.llama_weights import (
+    WEIGHTS,
+    read_llama_weights,
+    save_llama_weights,
+    to_llama_weights,
+)
 from cs_basics.interop.tokenizer_files import load_tokenizer_json, save_tokenizer_json
 from cs_basics.run.atomic import atomic_folder
 from cs_basics.run.checkpoint_file import write_checkpoint
@@ -39,17 +46,30 @@ def export_llama(run: RunFolder, out: Path, which: Which = "latest") -> int:
         OSError: A file is missing or cannot be written.
         ValueError: The model has no Llama form, a file of the run is damaged, or out exists.
     """
+    config, state, tokenizer = read_llama_run(run, which)
+    with atomic_folder(out) as folder:
+        num_parameters = save_llama_weights(to_llama_weights(state, config), folder / WEIGHTS)
+        save_tokenizer_json(tokenizer, folder / "tokenizer.json")
+        for name, content in descriptions(config, tokenizer).items():
+            (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return num_parameters
+
+
+def read_llama_run(
+    run: RunFolder, which: Which
+) -> tuple[ModelConfig, dict[str, Tensor], Tokenizer]:
+    """Return the model of a run that Llama's architecture can express, and its tokenizer.
+
+    Raises:
+        OSError: A file is missing.
+        ValueError: The model has no Llama form, or a file of the run is damaged.
+    """
     config = run.read_config().model
     check_has_llama_form(config)
     model = run.load_model(which=which)
     tokenizer = run.load_tokenizer()
     check_tokenizer(tokenizer, config, run.tokenizer)
-    with atomic_folder(out) as folder:
-        num_parameters = save_llama_weights(model.state_dict(), config, folder / WEIGHTS)
-        save_tokenizer_json(tokenizer, folder / "tokenizer.json")
-        for name, content in descriptions(config, tokenizer).items():
-            (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return num_parameters
+    return config, model.state_dict(), tokenizer
 
 
 def descriptions(config: ModelConfig, tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:

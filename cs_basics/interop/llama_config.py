@@ -43,7 +43,7 @@ def check_has_llama_form(config: ModelConfig) -> None:
             for name, value in misfits.items()
         )
         wanted = " ".join("--" + flag.replace("_", "-") for flag in flags)
-        raise ValueError(f"{given} has no form in a Llama folder: train with {wanted}")
+        raise ValueError(f"{given} has no form in Llama's architecture: train with {wanted}")
     # transformers checks this for Llama even where heads have a size of their own.
     if config.d_model % config.num_heads and not config.qk_norm:
         raise ValueError(

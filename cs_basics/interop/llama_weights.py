@@ -109,24 +109,32 @@ def to_interleaved(weight: Float[Tensor, "rows ..."], num_heads: int) -> Float[T
     )
 
 
-def save_llama_weights(state: dict[str, Tensor], config: ModelConfig, path: Path) -> int:
-    """Write a state dict of TransformerLM as safetensors under the names of Llama.
+def to_llama_weights(
+    state: dict[str, Tensor], config: ModelConfig, is_half_split: bool = True
+) -> dict[str, Tensor]:
+    """Return the weights of a state dict of TransformerLM under the names of Llama.
 
-    Returns:
-        The number of parameters.
+    Args:
+        state: The state dict.
+        config: The model's.
+        is_half_split: Whether to reorder rotated rows as those folders have them.
 
     Raises:
-        ValueError: A weight is missing or of another shape.
+        ValueError: A weight is missing or of another shape, or the code has other conventions.
     """
     check_names(state, config)
-    weights = {
+    return {
         weight.llama_name: (
             to_half_split(state[weight.name], weight.rotated_heads)
-            if weight.rotated_heads
+            if weight.rotated_heads and is_half_split
             else state[weight.name]
         ).contiguous()
         for weight in llama_weights(config)
     }
+
+
+def save_llama_weights(weights: dict[str, Tensor], path: Path) -> int:
+    """Write weights as safetensors, and return the number of parameters."""
     path.touch()
     mode = path.stat().st_mode
     save_file(weights, path, metadata={"format": "pt"})

@@ -34,16 +34,7 @@ def save_tokenizer_json(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> N
         OSError: The file cannot be written.
         ValueError: Two ids have the same bytes, or a byte has no token (the library would drop it).
     """
-    _check_bytes(tokenizer)
-    specials = {token: tokenizer.encode(token)[0] for token in tokenizer.special_tokens}
-    special_ids = set(specials.values())
-    vocab = {
-        to_printable(token): token_id
-        for token_id, token in sorted(tokenizer.vocab.items())
-        if token_id not in special_ids or len(token) == 1
-    }
-    if len(vocab | specials) < len(tokenizer.vocab):
-        raise ValueError("two ids stand for the same bytes, which tokenizer.json cannot hold")
+    vocab, specials = printable_vocab(tokenizer)
     content = {
         "version": "1.0",
         "truncation": None,
@@ -65,6 +56,27 @@ def save_tokenizer_json(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> N
         },
     }  # fmt: skip
     write_atomically(path, json.dumps(content, ensure_ascii=False).encode("utf-8"))
+
+
+def printable_vocab(tokenizer: Tokenizer) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the ids of ordinary tokens, in printable characters, and those of special tokens.
+
+    A special token of one byte is among both.
+
+    Raises:
+        ValueError: Two ids have the same bytes, or a byte has no token.
+    """
+    _check_bytes(tokenizer)
+    specials = {token: tokenizer.encode(token)[0] for token in tokenizer.special_tokens}
+    special_ids = set(specials.values())
+    vocab = {
+        to_printable(token): token_id
+        for token_id, token in sorted(tokenizer.vocab.items())
+        if token_id not in special_ids or len(token) == 1
+    }
+    if len(vocab | specials) < len(tokenizer.vocab):
+        raise ValueError("two ids stand for the same bytes, which the format cannot hold")
+    return vocab, specials
 
 
 def load_tokenizer_json(path: str | os.PathLike[str]) -> Tokenizer:

@@ -14,6 +14,9 @@ from cs_basics.run.atomic import atomic_writer
 
 logger = logging.getLogger(__name__)
 
+SHOWN = 120
+"""Characters of a sample that the terminal shows; the report has all of it."""
+
 Row = dict[str, float]
 Sample = tuple[int, str]
 """A step, and a text that the model generated after it."""
@@ -104,9 +107,12 @@ class MetricsLog:
             sink.log(row)
 
     def log_sample(self, step: int, text: str) -> None:
-        """Store a text that the model generated after a step."""
+        """Store a text that the model generated after a step, and show its beginning."""
         self.samples.append((step, text))
         self._append({"step": step, "sample": text})
+        # A terminal would obey control characters.
+        printable = "".join(filter(str.isprintable, " ".join(text.split())))
+        logger.info("step %6s | writes: %s", f"{step:,}", printable[:SHOWN] or "(nothing visible)")
 
     def _append(self, row: Mapping[str, float | str]) -> None:
         assert self._file is not None

@@ -305,7 +305,7 @@ def last_words() -> Generator[None]:
     """End a forked process here, whatever happens: it must not go on in its parent's place."""
     try:
         yield
-    except BrokenPipeError:
+    except ConnectionError:
         EXIT(0)  # The server is at its end: nobody asks any more.
     except BaseException as error:
         with contextlib.suppress(BaseException):

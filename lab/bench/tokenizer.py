@@ -1,10 +1,10 @@
-"""The tokenizer against tokenizers (Hugging Face) and tiktoken: same text, same number of threads.
+"""The tokenizer against tokenizers (Hugging Face), tiktoken and gigatoken: same text and threads.
 
 Each contender is a process; they are asked in turns. What they do differently: tokenizers breaks
 ties between equally frequent pairs by its own rule, so that its vocabulary differs a little from
-ours, and reads files line by line; it and ours remember what they have seen of a text, tiktoken
-does not.
-All three give the same ids with the same vocabulary (tests/project/interop).
+ours, and reads files line by line; tiktoken alone remembers nothing of a text that it has seen.
+All give the same ids with the same vocabulary (tests/project/interop). gigatoken is measured where
+it is installed (lab/requirements.txt).
 """
 
 import json
@@ -13,6 +13,7 @@ import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ ALL_THREADS = os.cpu_count() or 1
 
 Task = dict[str, str | int]
 OURS, TOKENIZERS, TIKTOKEN = "ours", "tokenizers", "tiktoken"
+COMPILED = [TIKTOKEN, *(["gigatoken"] if find_spec("gigatoken") else [])]
 
 
 class Team(ExitStack):
@@ -147,9 +149,9 @@ def _encoding(team: Team, texts: dict[str, Text]) -> list[Row]:
     rows: list[Row] = []
     for text in (texts[name] for name in ("sample", "books") if name in texts):
         task: Task = {"text": str(text.path), "tokenizer": str(text.tokenizer)}
-        times = team.times([OURS, TOKENIZERS, TIKTOKEN], 1, task | {"do": "documents"})
+        times = team.times([OURS, TOKENIZERS, *COMPILED], 1, task | {"do": "documents"})
         rows += _faster("encode one at a time, one thread", text, times)
-        times = team.times([OURS, TOKENIZERS, TIKTOKEN], ALL_THREADS, task | {"do": "batch"})
+        times = team.times([OURS, TOKENIZERS, *COMPILED], ALL_THREADS, task | {"do": "batch"})
         rows += _faster("encode a batch, ours one thread", text, times)
     return rows
 
@@ -162,14 +164,14 @@ def _whole_files(team: Team, texts: dict[str, Text]) -> list[Row]:
         task = _whole_file(team, text)
         is_large = text.name == "stories"
         # Slow contenders are left out where they would take minutes.
-        peers = [OURS, TIKTOKEN] if is_large else [OURS, TIKTOKEN, TOKENIZERS]
+        peers = [OURS, *COMPILED] if is_large else [OURS, *COMPILED, TOKENIZERS]
         times = team.times(peers, 1, task, warm=not is_large)
         rows += _faster("encode a file, one thread", text, times, **goals.get(text.name, {}))
         if is_large:
             times = team.times(peers, ALL_THREADS, task, warm=False)
             rows += _faster(f"encode a file, {ALL_THREADS} threads", text, times)
         else:
-            times = team.times([OURS, TIKTOKEN], 1, task | {"do": "fresh"})
+            times = team.times([OURS, *COMPILED], 1, task | {"do": "fresh"})
             rows += _faster("encode a file for the first time, one thread", text, times)
     return rows
 
@@ -188,7 +190,7 @@ def _decoding(team: Team, texts: dict[str, Text]) -> list[Row]:
     path = team.scratch / "ids.bin"
     np.array(ids, np.uint16).tofile(path)
     task: Task = {"do": "decode", "ids": str(path), "tokenizer": str(text.tokenizer)}
-    times = team.times([OURS, TOKENIZERS, TIKTOKEN], 1, task)
+    times = team.times([OURS, TOKENIZERS, *COMPILED], 1, task)
     return _faster("decode", text, times)
 
 
@@ -198,7 +200,7 @@ def _hard_texts(team: Team, texts: dict[str, Text]) -> list[Row]:
     for name in HARD:
         small, large = (texts[f"{name}, {size}"] for size in (HARD_BYTES // 10, HARD_BYTES))
         task: Task = {"do": "raw", "tokenizer": str(large.tokenizer)}
-        times = team.times([OURS, TIKTOKEN], 1, task | {"text": str(large.path)})
+        times = team.times([OURS, *COMPILED], 1, task | {"text": str(large.path)})
         goals = {TIKTOKEN: 0.5} if name == "no spaces" else {}
         rows += _faster("encode 1 MB", large, times, **goals)
         small_s = team.times([OURS], 1, task | {"text": str(small.path)})[OURS]
@@ -232,7 +234,7 @@ def _memory(team: Team, texts: dict[str, Text]) -> list[Row]:
     rows: list[Row] = []
     for name, task, peers, bound in (
         ("train 10,000", train, [TOKENIZERS], 600),
-        ("encode a file", encode, [TOKENIZERS, TIKTOKEN], 300),
+        ("encode a file", encode, [TOKENIZERS, *COMPILED], 300),
     ):
         ours = team.peak_memory(OURS, ALL_THREADS, task)
         for peer in peers:

@@ -5,6 +5,7 @@ It answers each task with the seconds that it took. What is loaded stays loaded 
 
 # ruff: noqa: D102  what the methods of a contender do stands in the first class
 
+import importlib
 import logging
 import os
 import sys
@@ -169,7 +170,35 @@ class TikToken(Contender):
         return self.tokenizer.encode_to_numpy(text, allowed_special="all").astype(np.uint16)
 
 
-CONTENDERS = {"ours": Ours, "tokenizers": HuggingFace, "tiktoken": TikToken}
+class GigaToken(Contender):
+    """The gigatoken library; its training is not measured."""
+
+    def load(self, tokenizer: Tokenizer) -> None:
+        import gigatoken  # pyright: ignore[reportMissingImports]
+
+        path = Path(os.environ["TOKENIZER_SCRATCH"]) / f"{os.getpid()}.json"
+        save_tokenizer_json(tokenizer, path)
+        self.tokenizer = gigatoken.Tokenizer(str(path))
+        self.end = tokenizer.encode(END_OF_TEXT)
+
+    def batch(self, texts: list[str]) -> Sequence[object]:
+        return self.tokenizer.encode_batch_list(texts)
+
+    def whole(self, text: str, out: str) -> None:
+        # It reads the file itself, and leaves out what separates documents.
+        import gigatoken  # pyright: ignore[reportMissingImports]
+
+        awkward: Any = importlib.import_module("awkward")
+        source = gigatoken.TextFileSource([text], separator=END_OF_TEXT.encode())
+        documents = self.tokenizer.encode_files(source)
+        ends = np.cumsum(awkward.num(documents).to_numpy())[:-1]
+        ids = np.insert(awkward.flatten(documents).to_numpy(), ends, self.end)
+        ids.astype(np.uint16).tofile(out)
+
+
+CONTENDERS = {
+    "ours": Ours, "tokenizers": HuggingFace, "tiktoken": TikToken, "gigatoken": GigaToken,
+}  # fmt: skip
 
 
 def seconds_of(contender: Contender, task: dict[str, Any], loaded: dict[str, Any]) -> float:

@@ -5,6 +5,7 @@ docs/performance.md says where the time goes and what each of our steps gained.
 """
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from cs_basics.run.hardware import matmul_rate
+from cs_basics.run.hardware import matmul_rate, resolve_dtype
 from cs_basics.study.accounting import utilisation_of
 
 from .measuring import Row, compare
@@ -95,6 +96,22 @@ def measure() -> Iterator[Row]:
         yield compare("  peak memory", mine.peak_mb, theirs.peak_mb, "MB")
 
 
+def measure_quickly() -> Iterator[Row]:
+    """Measure ours beside the peers with our allocator settings, in the machine's fastest dtype."""
+    is_bfloat16 = resolve_dtype("auto", torch.device("cpu")) == torch.bfloat16
+    dtype = "bfloat16" if is_bfloat16 else "float32"
+    contenders = {
+        "ours": replace(OURS, dtype=dtype),
+        "transformers": replace(PEER, dtype=dtype, is_tuned=True),
+        "built-in layers": replace(PEER, kind="built-in layers", dtype=dtype, is_tuned=True),
+    }
+    ours, *peers = race(contenders).items()
+    for name, result in peers:
+        of = f"{dtype} (peer: {name})"
+        yield compare(f"speed, {of}", ours[1].tokens_per_s, result.tokens_per_s, "tokens/s")
+        yield compare(f"peak memory, {of}", ours[1].peak_mb, result.peak_mb, "MB")
+
+
 def race(contenders: dict[str, Contender]) -> dict[str, Result]:
     """Let contenders make updates in turns; return the medians.
 
@@ -106,9 +123,16 @@ def race(contenders: dict[str, Contender]) -> dict[str, Result]:
             name: stack.enter_context(_started(name, contenders[name])) for name in contenders
         }
 
+        def tell(words: str) -> None:
+            print(f"{time.monotonic() - start:5.0f} s  {words}", file=sys.stderr, flush=True)
+
         def begin(name: str) -> float:
-            print(f"starting: {name}", file=sys.stderr)
-            return workers[name].ask("begin")
+            tell(f"{name}: starts ({list(workers).index(name) + 1} of {len(workers)})")
+            seconds = workers[name].ask("begin")
+            tell(f"{name}: first step took {seconds:.1f} s")
+            return seconds
+
+        start = time.monotonic()
 
         # The first alone, since its time is shown; then some at once, since compiling hardly uses
         # a second core. Nothing is measured before all are ready.
@@ -117,9 +141,11 @@ def race(contenders: dict[str, Contender]) -> dict[str, Result]:
         with ThreadPoolExecutor(STARTED_AT_ONCE) as pool:
             first_step_s |= dict(zip(others, pool.map(begin, others), strict=True))
         times: dict[str, list[float]] = {name: [] for name in workers}
-        for _ in range(TURNS):
+        for turn in range(TURNS):
             for name, worker in workers.items():
                 times[name].append(worker.ask("step"))
+                speed = contenders[name].num_tokens / times[name][-1]
+                tell(f"{name}: {speed:,.0f} tokens/s (turn {turn + 1} of {TURNS})")
         return {
             name: Result(
                 contender.num_tokens / median(times[name]),

@@ -24,6 +24,8 @@ COLUMNS = (
     *("faults", "caught", "named rightly", "wrongly", "not", "variants", "accepted"),
     *("limits", "charged rightly"),
 )
+MOST_COMPLAINTS = 3
+"""That a line has of a case: one broken limit can fail a hundred items."""
 ABOUT = """# What the examination catches
 
 Written by `python -m lab.campaigns.faults` on {today}, with seeds {seeds}.
@@ -77,7 +79,9 @@ def main(
     print(table(results), *remarkable(results), sep="\n")
     if not only and not problem:
         lists, today = "\n".join(remarkable(results)), datetime.datetime.now().astimezone().date()
-        page = ABOUT.format(today=today, seeds=seeds, table=table(results), lists=lists)
+        page = ABOUT.format(
+            today=today, seeds=", ".join(map(str, seeds)), table=table(results), lists=lists
+        )
         write_atomically(REPORT, page.encode())
     if not all(result.is_right for result in results):
         sys.exit(1)
@@ -110,7 +114,7 @@ def remarkable(results: list[Result]) -> list[str]:
     for result in results:
         if not result.is_right:
             said_of = {"faults": "missed", "honest": "variant failed"}
-            what = said_of.get(result.case.kind) or "; ".join(result.complaints)
+            what = said_of.get(result.case.kind) or "; ".join(result.complaints[:MOST_COMPLAINTS])
         elif result.case.is_fault and result.case.diagnosis and result.naming != "rightly":
             what = f"named {result.naming}"
         else:

@@ -1,20 +1,24 @@
-"""The ledger: what is said of normalisation layers, measured and judged.
+"""The ledger: what is said of normalisation layers, measured, and judged by a printed rule.
 
-claims.md has a row for each sentence: who says it, what is measured, and the verdict. What measures
-and judges it is a function in a file of the folders below, under `claim` and the name of the row.
-To add a claim, write its row and such a function.
+A sentence is data: an entry of a file in sentences/, which is a chapter of the page. It says who
+says it, what measures it, and by which rule its figures are judged. What measures is a function in
+measures/ that returns numbers and no verdict, called with the entry's arguments, or a program of a
+few lines that a reader can run. Rules are of few forms, in one table. Every entry also has what
+must turn its verdict: other arguments (`contrary`: the thing measured is exchanged, and the
+measurement run again), or figures (`otherwise`), where a measurement takes minutes.
 
-forgets/       invariances, gradients, RMSNorm and LayerNorm in terms of each other
-rounding/      order of cast and gain, eps, float32 inside, rsqrt
-cost/          operations, passes over memory, bytes kept, time
-neighbours/    batch, partial, group and gated norms, QK-norm, pruning
-depth/         fresh models: residual stream, gradients by depth, weights before a norm
-training/      small trainings: quality, placement, activations, int8
+Raw figures of every seed lie in results.jsonl with a checksum of what measured them. The runner
+measures what is missing or stale and writes claims.md and the table of docs/norms.md; a verdict can
+be judged again without measuring. To add a claim, write its entry.
 
-claim.py       Claim, and what keeps one under its name
-interval.py    mean and 95 % t interval over seeds
-ledger.py      finds the claims, measures and judges them, fills in their rows
-trainings.py   the small trainings, made once and kept
+sentences.py   Claim: an entry, its checksum, its measurement
+rules.py       the forms of rules, and their three outcomes; interval.py: the 95 % t interval
+results.py     results.jsonl, verdicts, and what a claim may need
+page.py        claims.md, and the rows of docs/norms.md
+texts.toml     the sentences of five texts, and which claims judge each
 
-draws.py, counting.py, looking.py, norm_calls.py: what claims share
+measures/forms.py has all that is said to be a norm by its name; comparison.py compares two of them.
+changes, gradients, smoothness, weights, depth: functions and fresh models; operations, compiled,
+times: costs; add_and_norm; partial, batch_norm, toys, regularisation: neighbours; trainings, swaps,
+trained: small trainings; examined: tests of the project, run on a copy with a fault.
 """

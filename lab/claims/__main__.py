@@ -1,7 +1,5 @@
-"""Measure what is said of the norm and its neighbours: python -m lab.claims --quick."""
+"""Measure what is said of the norm and its neighbours, and write the page: python -m lab.claims."""
 
-import datetime
-from pathlib import Path
 from typing import Annotated
 
 from process import keep_freed_memory  # isort: split
@@ -10,53 +8,64 @@ import tyro
 from cli import run
 
 from cs_basics.run.atomic import write_atomically
-from lab.claims.ledger import NEEDS, find_claims, measured, value_of, verdict_of, with_result
-from lab.timing import machine
-
-PAGE = Path(__file__).with_name("claims.md")
+from lab.claims.page import NORMS, PAGE, norms_page, page_of, verdict_of
+from lab.claims.results import (
+    NEEDS,
+    contrary_verdict,
+    is_decided,
+    keep,
+    measured,
+    read_results,
+)
+from lab.claims.sentences import read_sentences
 
 
 def main(
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = (),
-    quick: bool = False,
-    seeds: tuple[int, ...] = (0, 1, 2),
-    write: bool = False,
+    quiet: bool = False,
+    trained: bool = False,
+    again: bool = False,
+    contrary: bool = False,
+    backwards: bool = False,
 ) -> None:
-    """Measure claims and judge them; the sentences stand in lab/claims/claims.md.
+    """Measure what is missing or stale, and write claims.md and the table of docs/norms.md.
 
-    The small trainings that claims share are kept in runs/claims and not made twice.
+    Results are kept after each measurement, and the trainings that claims share in runs/claims:
+    a run that was ended goes on where it was.
 
     Args:
-        names: Claims, as the rows of the page are called (none: all).
-        quick: Leave out the claims that need small trainings, a minute each, and those that time
-            training steps.
-        seeds: Every claim is measured with each of these seeds.
-        write: Fill the results into the rows of lab/claims/claims.md.
+        names: Claims, as the rows of the page are called (none: all but the following; minutes).
+        quiet: Also those that are times, which need a machine with nothing else to do.
+        trained: Also those that need small trainings, a minute each.
+        again: Measure anew what was measured.
+        contrary: Only judge, after the exchange of what is measured that turns the verdict.
+        backwards: From the last claim to the first: a second process, beside one that is not.
     """
-    if len(seeds) < 2 or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise ValueError(f"seeds={seeds}: give two or more from 0 on, each once")
-    claims = find_claims()
+    claims = read_sentences()
     for name in names:
         if name not in claims:
             near = ", ".join(known for known in claims if name in known) or "see claims.md"
             raise ValueError(f"there is no claim {name!r}: {near}")
     keep_freed_memory()
-    today = datetime.datetime.now().astimezone().date().isoformat()
-    when = f"{today}, {len(seeds)} seeds, {machine()}"
-    print(when)
-    for name in names or claims:
+    costs = ["quick", "slow", *["quiet"] * quiet, *["trained"] * trained]
+    chosen = names or [name for name, claim in claims.items() if claim.cost in costs]
+    for name in reversed(chosen) if backwards else chosen:
         claim = claims[name]
-        if quick and (claim.trains or claim.takes_minutes):
-            continue
         if not NEEDS[claim.needs]():
             print(f"{name}: not measured: needs {claim.needs}")
             continue
-        intervals = measured(claim, seeds)
-        verdict, value = verdict_of(claim, intervals), value_of(intervals)
-        print(f"{name}: {verdict} ({value})", flush=True)
-        if write:
-            page = with_result(PAGE.read_text(encoding="utf-8"), name, verdict, value, when)
-            write_atomically(PAGE, page.encode())
+        if contrary:
+            print(f"{name}: {contrary_verdict(claim)} after the exchange")
+            continue
+        found = [] if again else read_results(claims)[name]
+        while not is_decided(claim, found):
+            found = [*found, measured(claim, len(found))]
+            keep(claims, name, found)
+        print(f"{name}: {verdict_of(claim, found)}", flush=True)
+    results = read_results(claims)
+    write_atomically(PAGE, page_of(claims, results).encode())
+    norms = norms_page(claims, results, NORMS.read_text(encoding="utf-8"))
+    write_atomically(NORMS, norms.encode())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""Mean and 95 % t interval of a number that was measured with several seeds.
-
-Claims that hold by construction are judged by the worst seed (least, most), claims in which chance
-plays a part by the interval (low, high).
-"""
+"""Mean and 95 % t interval of a number that was measured with several seeds."""
 
 import math
 import statistics
@@ -14,31 +10,15 @@ from cs_basics.study.student_t import quantile_95
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, how far from it the true mean may lie, and the least and the largest value."""
+    """A mean, and how far from it the true mean may lie (0: a single value, or no spread)."""
 
     mean: float
     half_width: float
-    """0 for a single value, whose spread is unknown."""
-    least: float
-    most: float
 
     @property
-    def low(self) -> float:
-        """Lower end."""
-        return self.mean - self.half_width
-
-    @property
-    def high(self) -> float:
-        """Upper end."""
-        return self.mean + self.half_width
-
-    def is_above(self, limit: float) -> bool:
-        """Tell whether the whole interval lies above a limit."""
-        return self.low > limit
-
-    def is_below(self, limit: float) -> bool:
-        """Tell whether the whole interval lies below a limit."""
-        return self.high < limit
+    def ends(self) -> tuple[float, float]:
+        """Lower and upper end."""
+        return self.mean - self.half_width, self.mean + self.half_width
 
     def __str__(self) -> str:
         """Return the mean to four digits, and the half width of the interval to two."""
@@ -50,7 +30,7 @@ class Interval:
 def interval_of(values: Sequence[float]) -> Interval:
     """Return mean and interval of the values of several seeds, at least one."""
     mean = statistics.fmean(values)
-    if len(values) == 1 or not math.isfinite(mean):
-        return Interval(mean, 0.0, min(values), max(values))
+    if len(values) == 1:
+        return Interval(mean, 0.0)
     half_width = quantile_95(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return Interval(mean, half_width, min(values), max(values))
+    return Interval(mean, half_width)

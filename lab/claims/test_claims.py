@@ -1,50 +1,80 @@
-"""The ledger: every row has its measurement, or a program that prints what the page says."""
-
-import contextlib
-import io
-import re
+"""The ledger: every rule can say otherwise, and the page says what the results say."""
 
 import pytest
 
-from lab import ROOT
-from lab.claims.__main__ import PAGE
-from lab.claims.ledger import find_claims, measured, value_of, verdict_of, with_result
+from cs_basics.run.model import build_model
+from cs_basics.run.model_config import ModelConfig
+from lab.claims.measures.swaps import SWAPS, swapped
+from lab.claims.page import NORMS, PAGE, norms_page, page_of, read_texts
+from lab.claims.results import contrary_verdict, read_results, verdict
+from lab.claims.rules import outcome
+from lab.claims.sentences import read_sentences
 
-TEXT = PAGE.read_text(encoding="utf-8")
-TABLES, ERRORS = TEXT.split("## Errors that circulate")
-NAMED = re.compile(r'<a id="([\w-]+)"></a>')
-PROGRAMS = re.findall(r"```\n(.*?)```", ERRORS, re.DOTALL)
-
-
-def test_every_row_has_its_measurement():
-    assert {*NAMED.findall(TABLES)} - {"bleu"} == set(find_claims())
+CLAIMS = read_sentences()
+RESULTS = read_results(CLAIMS)
 
 
-def test_a_claim_is_measured_and_comes_out_as_on_the_page():
-    claim = find_claims()["parameters"]
-    found = measured(claim, (0, 1))
-    verdict, value = verdict_of(claim, found), value_of(found)
-    assert with_result(TEXT, "parameters", verdict, value, "2026-11-22, A") == TEXT
+@pytest.mark.parametrize(
+    ("rule", "values", "expected"),
+    [
+        ("every seed: a < 2", (0, 1), True),
+        ("every seed: a < 2", (1, 3), None),
+        ("every seed: a < 2", (2, 3), False),
+        ("every seed: 0 < a < 2", (1, 1.5), True),
+        ("every seed: 0 < a < 2", (-2, -1), False),
+        ("every seed: a = 0.1", (0.1, 0.1 + 1e-12), True),
+        ("every seed: a = 0.1", (0.1001, 0.1002), False),
+        ("interval: a > 0", (1, 1.1), True),
+        ("interval: a > 0", (1, 3), None),
+        ("interval: a > 0", (-1, -1.1), False),
+        ("interval: a > 0", (1,), None),
+        ("every seed: a - 1 > 0; every seed: a < 4", (2, 3), True),
+        ("every seed: a > 9; every seed: a < 3", (2, 4), False),
+    ],
+)
+def test_a_rule_has_three_outcomes(rule, values, expected):
+    assert outcome(rule, [{"a": value} for value in values]) is expected
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=NAMED.findall(ERRORS))
-def test_a_program_prints_what_the_page_says(program):
-    if "transformers" in program:
-        pytest.importorskip("transformers", reason="needs the transformers package")
-    said, printed = re.findall(r"^# -> (.*)$", program, re.MULTILINE), io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(program, {})
-    assert printed.getvalue().splitlines() == said != []
+@pytest.mark.parametrize("name", [n for n, claim in CLAIMS.items() if claim.cost == "quick"])
+def test_what_is_measured_decides_and_its_contrary_decides_otherwise(name):
+    claim = CLAIMS[name]
+    found = verdict(claim, [claim.measure(seed) for seed in (0, 1)])
+    assert contrary_verdict(claim) != found
 
 
-def test_claims_of_the_explanation_have_the_verdicts_and_figures_of_their_rows():
-    text = (ROOT / "docs" / "norms.md").read_text(encoding="utf-8")
-    rows = [line.split(" | ") for line in text.splitlines() if line.count("claims.md#") == 1]
-    rows = [cells for cells in rows if len(cells) == 4]
-    assert len(rows) == 25
-    for _, link, figure, _ in rows:
-        told, name = re.findall(r"\[\**(.*?)\**\]\(.*#([\w-]+)\)", link)[0]
-        (row,) = (line.split(" | ") for line in TABLES.splitlines() if f'<a id="{name}">' in line)
-        assert row[1].startswith(told), name
-        decimals = re.findall(r"\d+\.\d+(?:e[-+]\d+)?", figure)
-        assert all(number in row[2] for number in decimals), name
+@pytest.mark.parametrize("name", [n for n, claim in CLAIMS.items() if claim.otherwise])
+def test_figures_that_say_otherwise_turn_the_verdict(name):
+    claim = CLAIMS[name]
+    told = verdict(claim, [result["figures"] for result in RESULTS[name]]) if RESULTS[name] else ""
+    assert contrary_verdict(claim) not in (told, "not seen")
+
+
+@pytest.mark.parametrize("name", SWAPS)
+def test_a_swapped_part_is_in_the_model_that_a_run_trains(name):
+    sizes = {"vocab_size": 8, "d_model": 8, "d_ff": 8, "num_layers": 1, "num_heads": 2}
+    with swapped(name):
+        model = build_model(ModelConfig(**sizes))
+    assert any(type(part).__module__ == swapped.__module__ for part in model.modules())
+
+
+def test_every_claim_has_a_contrary():
+    assert [name for name, claim in CLAIMS.items() if not (claim.contrary or claim.otherwise)] == []
+
+
+def test_every_sentence_has_claims_that_judge_it_or_a_reason_why_nothing_can():
+    texts = read_texts()
+    assert len(texts) == 190
+    judges = [judge for _, judge in texts.values() if not judge.startswith("not testable: ")]
+    assert {name for judge in judges for name in judge.split()} <= {*CLAIMS}
+
+
+def test_the_page_is_what_the_program_writes():
+    assert PAGE.read_text(encoding="utf-8") == page_of(CLAIMS, RESULTS)
+
+
+def test_claims_that_teach_have_the_verdicts_and_figures_of_their_results():
+    page = NORMS.read_text(encoding="utf-8")
+    assert norms_page(CLAIMS, RESULTS, page) == page
+    linked = [line for line in page.splitlines() if line.count("claims.md#") == 1]
+    assert sum(line.startswith("| ") for line in linked) == 25

@@ -62,7 +62,7 @@ INSIDE = {
     },
     "nothing": {},
 }  # fmt: skip
-PLACES = {"what a part reads": (2, 0), "what a part gives": (0, 2), "both": (2, 2)}
+PLACES = {"before each part": (2, 0), "after each part": (0, 2), "before and after": (2, 2)}
 """How many norms stand before the parts of a block, and how many after them."""
 
 

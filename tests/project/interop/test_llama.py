@@ -218,7 +218,7 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
         ({"ffn": "silu"}, "ffn=silu"),
         (
             {"value_residual": True, "head_bias": True},
-            "value_residual=True, head_bias=True has no form in a Llama folder: train with "
+            "value_residual=True, head_bias=True has no form in Llama's architecture: train with "
             "--no-value-residual --no-head-bias",
         ),
     ],

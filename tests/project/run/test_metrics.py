@@ -64,6 +64,17 @@ def test_a_row_is_shown_to_people(tmp_path, caplog):
     assert caplog.messages[-1].endswith("tokens/s"), "what is not known is left out"
 
 
+def test_the_beginning_of_a_sample_is_shown_and_no_terminal_obeys_it(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    with MetricsLog(tmp_path / "m.jsonl") as log:
+        log.log_sample(250, "Once\n\x1b[2Jupon" + " a" * 200)
+        log.log_sample(500, "\n\x00 ")
+    first, second = caplog.messages
+    assert first.startswith("step    250 | writes: Once [2Jupon a a a")
+    assert len(first) < 150
+    assert second == "step    500 | writes: (nothing visible)"
+
+
 DIVERGED = {"step": 2, "elapsed_s": 3.0, "val/loss": math.nan, "val/bits_per_byte": math.nan}
 
 

@@ -1,1 +1,0 @@
-"""What a norm costs: operations, passes over memory, bytes kept, time."""

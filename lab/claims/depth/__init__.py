@@ -1,1 +1,0 @@
-"""Fresh models and toys: residual stream, gradients by depth, weights before a norm."""

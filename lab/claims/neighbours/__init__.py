@@ -1,1 +1,0 @@
-"""The neighbours: batch, partial, group and gated norms, QK-norm, pruning."""

@@ -1,0 +1,71 @@
+"""The rules by which figures decide: a few forms in one table, three outcomes.
+
+A rule is written as it is printed: "FORM: [LOW <] FIGURES [< HIGH]" or "FORM: FIGURES = VALUE".
+FIGURES is arithmetic over the names of what was measured, done for each seed by itself, so that
+two trainings of a seed are compared with each other. Several such parts, ";" between them, must
+all hold.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+
+from lab.claims.interval import interval_of
+
+Figures = Mapping[str, float]
+"""What was measured with one seed, each number under an identifier that says what it is."""
+Outcome = bool | None
+"""None: not seen."""
+
+FORMS: Mapping[str, Callable[[Sequence[float]], tuple[float, float]]] = {
+    "every seed": lambda values: (min(values), max(values)),
+    "interval": lambda values: interval_of(values).ends if len(values) > 1 else (-inf, inf),
+}
+"""What of the seeds' values must lie within the limits: the worst, or the 95 % t interval."""
+ROUNDING = 1e-9
+"""How far from a VALUE, relative to it, figures may lie that equal it."""
+FUNCTIONS = {"__builtins__": {}, "abs": abs, "max": max, "min": min}
+
+
+def outcome(rule: str, seeds: Sequence[Figures]) -> Outcome:
+    """Judge the figures of all seeds: True, False, or None for not seen.
+
+    A part holds if all of its form lies within the limits, and fails if all of it lies outside, on
+    one side; between the two nothing is seen. The rule fails if a part fails.
+    """
+    parts = [holds(part.strip(), seeds) for part in rule.split(";")]
+    return False if False in parts else None if None in parts else True
+
+
+def holds(part: str, seeds: Sequence[Figures]) -> Outcome:
+    """Judge by one part of a rule."""
+    form, comparison = part.split(": ")
+    figures, low, high = limits_of(comparison)
+    least, most = FORMS[form]([value_of(figures, values) for values in seeds])
+    if low < least and most < high:
+        return True
+    return False if most <= low or high <= least else None
+
+
+def limits_of(comparison: str) -> tuple[str, float, float]:
+    """Take a comparison apart: the expression over figures, and the limits."""
+    match re.split(r" ([<>=]) ", comparison):
+        case [figures, "<", high]:
+            return figures, -inf, value_of(high)
+        case [figures, ">", low]:
+            return figures, value_of(low), inf
+        case [low, "<", figures, "<", high]:
+            return figures, value_of(low), value_of(high)
+        case [figures, "=", value]:
+            right = value_of(value)
+            slack = ROUNDING * max(1, abs(right))
+            return figures, right - slack, right + slack
+        case _:
+            raise ValueError(
+                f"{comparison!r} is no comparison: write one as lab/claims/rules.py says"
+            )
+
+
+def value_of(expression: str, figures: Figures | None = None) -> float:
+    """Compute an expression over figures."""
+    return float(eval(expression, FUNCTIONS, dict(figures or {})))

@@ -1,1 +1,0 @@
-"""After small trainings: quality, placement, activations, int8."""
