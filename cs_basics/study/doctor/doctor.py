@@ -136,7 +136,6 @@ class Doctor:
         if s.batch is not None:
             with watch.off():
                 if watch.updates and len(watch.updates) >= steps.FEW:
-                    self._run(weights.unreached, s, watch.reached)
                     self._run(steps.silent, s, watch)
                 for check in AFTER:
                     self._run(check, s, watch)

@@ -1,14 +1,14 @@
 """Checks of the model: what a position sees, in which order, and how the first loss stands."""
 
+import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject, first_of, line_of, undisturbed
+from cs_basics.study.doctor.subject import Call, Subject, line_of, undisturbed
 
 NOISE = 0.02
 """Added to all weights before a model is probed: what starts at 0 would hide what it multiplies."""
@@ -166,47 +166,43 @@ def residual(s: Subject) -> Iterator[Finding]:
 
     It is estimated by random vectors v, as the mean of v (block(x + h v) - block(x)) / h.
     """
-    calls: list[tuple[nn.Module, tuple[Any, ...], dict[str, Any], Tensor]] = []
-
-    def note(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
-        output = first_of(output) if isinstance(output, tuple) and output else output
-        stream = args and isinstance(args[0], Tensor) and isinstance(output, Tensor)
-        if stream and output.dim() == 3 and args[0].shape == output.shape and [*module.children()]:
-            calls.append((module, args, kwargs, output))
-
     with undisturbed(s.bare), torch.no_grad():
         s.bare.eval()
-        hooks = [m.register_forward_hook(note, with_kwargs=True) for m in s.bare.modules()]
-        s.logits(s.inputs[:2])
-        for hook in hooks:
-            hook.remove()
-        for (one, _, _, given), (module, args, kwargs, output) in zip(
-            _outermost(calls), _outermost(calls)[1:], strict=False
-        ):
-            if type(one) is not type(module) or not torch.equal(given, args[0]):
+        blocks = _blocks(s.calls(s.inputs[:2]))
+        for one, block in itertools.pairwise(blocks):
+            x = block.args[0]
+            if type(one.module) is not type(block.module) or not torch.equal(one.output, x):
                 continue
-            step = 1e-2 * args[0].float().square().mean().sqrt().to(args[0])
-            v = torch.randn_like(args[0])
-            moved = module(args[0] + step * v, *args[1:], **kwargs)
-            moved = first_of(moved) if isinstance(moved, tuple) else moved
-            identity = (v * (moved - output)).float().mean().item() / step.item()
+            step = 1e-2 * x.float().square().mean().sqrt().to(x)
+            v = torch.randn_like(x)
+            moved = block.module(x + step * v, *block.args[1:], **block.kwargs)
+            moved = moved[0] if isinstance(moved, tuple) else moved
+            identity = (v * (moved - block.output)).float().mean().item() / step.item()
             if abs(identity) < LEAST_IDENTITY:
                 yield Finding(
                     "architecture",
-                    f"the derivative of a {type(module).__name__} has the mean diagonal "
+                    f"the derivative of a {type(block.module).__name__} has the mean diagonal "
                     f"{identity:.2f}",
                     "about 1: a residual connection x + f(x) keeps its input, so that gradients "
                     "reach the first block",
                     "add the input to what attention and feed-forward return, then train again",
-                    line_of(module),
+                    line_of(block.module),
                 )
                 return
 
 
-def _outermost(calls: list[Any]) -> list[Any]:
-    """Return the calls of modules that are inside no other of these."""
-    inside = {id(part) for module, *_ in calls for part in module.modules() if part is not module}
-    return [call for call in calls if id(call[0]) not in inside]
+def _blocks(calls: list[Call]) -> list[Call]:
+    """Return the calls of modules with parts that keep the shape, inside no other of these."""
+    kept = [
+        call
+        for call in calls
+        if call.args
+        and all(isinstance(x, Tensor) and x.dim() == 3 for x in (call.args[0], call.output))
+        and call.args[0].shape == call.output.shape
+        and [*call.module.children()]
+    ]
+    inside = {part for call in kept for part in call.module.modules() if part is not call.module}
+    return [call for call in kept if call.module not in inside]
 
 
 def start_loss(s: Subject) -> Iterator[Finding]:
@@ -236,20 +232,15 @@ def start_loss(s: Subject) -> Iterator[Finding]:
 
 def not_finite(s: Subject, what: str) -> Finding:
     """Name the first module whose output is not finite though its input is."""
-    bad: list[tuple[str, nn.Module]] = []
-    names = {module: name or type(module).__name__ for name, module in s.bare.named_modules()}
-
-    def note(module: nn.Module, _: Any, output: Any) -> None:  # noqa: ANN401
-        output = output[0] if isinstance(output, tuple) and output else output
-        if isinstance(output, Tensor) and not output.isfinite().all():
-            bad.append((names[module], module))
-
-    hooks = [module.register_forward_hook(note) for module in s.bare.modules()]
-    with undisturbed(s.bare), torch.no_grad():
-        s.logits(s.inputs)
-    for hook in hooks:
-        hook.remove()
-    name, module = bad[0] if bad else ("the loss or its gradient, not the model", s.bare)
+    bad = (
+        call
+        for call in s.calls(s.inputs)
+        if isinstance(call.output, Tensor) and not call.output.isfinite().all()
+    )
+    if first := next(bad, None):
+        name, module = first.name or type(s.bare).__name__, first.module
+    else:
+        name, module = "the loss or its gradient, not the model", s.bare
     return Finding(
         "not-finite",
         f"{what} hold NaN or infinity; it first stands in {name}",

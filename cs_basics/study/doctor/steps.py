@@ -3,6 +3,8 @@
 import statistics
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from cs_basics.study.doctor.finding import Finding
 from cs_basics.study.doctor.subject import Subject, line_of
 from cs_basics.study.doctor.watch import Fit, Update, Watch
@@ -44,11 +46,14 @@ def stepping(s: Subject, watch: Watch) -> Iterator[Finding]:
 
 
 def silent(s: Subject, watch: Watch) -> Iterator[Finding]:
-    """Name the matrices whose gradient was 0 in every update that was watched."""
-    names = {id(p): name for name, p in s.bare.named_parameters() if p.dim() > 1}
-    quiet = [names[key] for key in names.keys() & watch.reached if key not in watch.loud]
-    if quiet and watch.loud and sum(u.fit is not None for u in watch.updates) >= FEW:
-        yield no_gradient(s, sorted(quiet), "have a gradient of 0 in every batch")
+    """Name the parameters without a gradient, and the matrices whose gradient was always 0."""
+    trained = [(n, p) for n, p in s.bare.named_parameters() if p.requires_grad]
+    without = [name for name, p in trained if id(p) not in watch.reached]
+    quiet = [n for n, p in trained if p.dim() > 1 and id(p) not in watch.loud and n not in without]
+    if without and len(without) < len(trained):
+        yield no_gradient(s, without, "get no gradient from any batch")
+    elif quiet and watch.loud and sum(u.fit is not None for u in watch.updates) >= FEW:
+        yield no_gradient(s, quiet, "have a gradient of 0 in every batch")
 
 
 def gradients(s: Subject, watch: Watch) -> Iterator[Finding]:
@@ -158,13 +163,13 @@ def _distance(
 ) -> tuple[float, int]:
     """Return the largest deviation from a multiple of the schedule, and where it is."""
     # Not the first update, whose number may be 0: some schedules have no such rate.
-    rates, meant = rates[1:], [float(rate_at(i + offset)) for i in range(1, len(rates))]
-    highest = max(meant) or 1.0
-    factors = [r / m for r, m in zip(rates, meant, strict=True) if m > 0.01 * highest]
-    factor = statistics.median(factors) if factors else 1.0
+    meant = np.array([rate_at(i + offset) for i in range(1, len(rates))])
+    highest, found = meant.max() or 1.0, np.array(rates[1:])
+    is_high = meant > 0.01 * highest
+    factor = np.median(found[is_high] / meant[is_high]) if is_high.any() else 1.0
     factor = 1.0 if abs(factor - 1) < 0.05 or not factor else factor
-    off = [abs(r - factor * m) / (factor * highest) for r, m in zip(rates, meant, strict=True)]
-    return max((value, i) for i, value in enumerate(off, start=1))
+    off = np.abs(found - factor * meant) / (factor * highest)
+    return float(off.max()), int(off.argmax()) + 1
 
 
 def mode(s: Subject, watch: Watch) -> Iterator[Finding]:

@@ -20,6 +20,18 @@ MOST_LOGITS = 2**20
 
 
 @dataclass
+class Call:
+    """A call of a module in a forward pass."""
+
+    name: str
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+    """What it returned; of a tuple the first."""
+
+
+@dataclass
 class Subject:
     """A model with its loss, its optimizer and one batch."""
 
@@ -51,6 +63,23 @@ class Subject:
     def held(self) -> list[Tensor]:
         """Return the parameters that the optimizer holds, as often as it does."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def calls(self, ids: Tensor) -> list["Call"]:
+        """Return the calls of all modules, in the order of their ends, when the model reads ids."""
+        found: list[Call] = []
+        names = {module: name for name, module in self.bare.named_modules()}
+
+        def note(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
+            output = output[0] if isinstance(output, tuple) and output else output
+            found.append(Call(names[module], module, args, kwargs, output))
+
+        with undisturbed(self.bare), torch.no_grad():
+            self.bare.eval()
+            hooks = [m.register_forward_hook(note, with_kwargs=True) for m in names]
+            self.logits(ids)
+        for hook in hooks:
+            hook.remove()
+        return found
 
     def cut(self, rows: int) -> Any:  # noqa: ANN401
         """Return the first rows of the batch."""
@@ -92,7 +121,8 @@ def undisturbed(
         optimizer: If it will make steps: it begins without state.
         start: Weights and buffers to begin with, as `weights_of` returns them.
     """
-    tensors = weights_of(model) + ([] if optimizer is None else others_of(model, optimizer))
+    held = [] if optimizer is None else [p for g in optimizer.param_groups for p in g["params"]]
+    tensors = list({id(tensor): tensor for tensor in [*weights_of(model), *held]}.values())
     random, kept = random_states(), [tensor.detach().clone() for tensor in tensors]
     grads = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
     modes = [(module, module.training) for module in model.modules()]
@@ -129,13 +159,6 @@ def undisturbed(
 def weights_of(model: nn.Module) -> list[Tensor]:
     """Return parameters and buffers, each once."""
     return list(itertools.chain(model.parameters(), model.buffers()))
-
-
-def others_of(model: nn.Module, optimizer: Optimizer) -> list[Tensor]:
-    """Return what an optimizer holds beyond the parameters of the model."""
-    own = {id(tensor) for tensor in weights_of(model)}
-    held = (p for group in optimizer.param_groups for p in group["params"])
-    return list({id(p): p for p in held if id(p) not in own}.values())
 
 
 def leaves_of(loss: Tensor) -> dict[int, Tensor]:

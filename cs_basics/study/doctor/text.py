@@ -4,14 +4,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import torch
 
 from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.loss import padding
 from cs_basics.study.doctor.subject import Subject, line_of
 from cs_basics.study.doctor.watch import Watch
 
 Tokens = np.ndarray[Any, Any]
 KEY = 12
 """Tokens by which a window is looked up in the text."""
+MOST_TEXT = 3_000_000
+"""Tokens of the text in which windows are looked up."""
+MOST_ROWS = 1_000
+"""Rows that are looked up."""
 SHOWN = 400
 """Tokens that are decoded."""
 
@@ -65,69 +71,54 @@ def _alike(found: str, text: str) -> float:
 class Places:
     """Where a window stands in the text."""
 
-    def __init__(self, tokens: Tokens, key: int) -> None:
-        self.tokens, self.key = tokens.astype(np.int64), key
-        hashes = self._hashes(self.tokens)
-        self.order = np.argsort(hashes, kind="stable")
-        self.sorted = hashes[self.order]
-        self.is_varied = len(np.unique(hashes)) > 0.3 * len(hashes)
+    def __init__(self, tokens: Any) -> None:  # noqa: ANN401
+        self.is_whole = len(tokens) <= MOST_TEXT
+        ids = np.asarray(tokens[:MOST_TEXT]).astype(np.int32)
+        self.text = ids.tobytes()
+        starts = range(0, len(ids) - KEY, max(1, len(ids) // MOST_ROWS))
+        self.is_varied = len({ids[i : i + KEY].tobytes() for i in starts}) > 0.3 * len(starts)
         """Whether most windows stand in one place only."""
 
-    def _hashes(self, tokens: Tokens) -> Tokens:
-        size = len(tokens) - self.key + 1
-        total = np.zeros(size, np.uint64)
-        for i in range(self.key):
-            total = total * np.uint64(1_000_003) + tokens[i : i + size].astype(np.uint64)
-        return total
-
     def find(self, window: Tokens) -> int | None:
-        """Return the first place of a window, 0 if it is too short to tell; None if nowhere."""
-        if len(window) < self.key:
-            return 0
-        key = self._hashes(window[: self.key])[0]
-        first, last = (
-            np.searchsorted(self.sorted, key, "left"),
-            np.searchsorted(self.sorted, key, "right"),
-        )
-        for at in self.order[first : min(last, first + 2000)]:
-            if np.array_equal(self.tokens[at : at + len(window)], window):
-                return int(at)
-        return None if last - first <= 2000 else int(self.order[first])
+        """Return the first place of a window; None if it stands nowhere."""
+        wanted = window.astype(np.int32).tobytes()
+        at = self.text.find(wanted)
+        while at % 4 and at > 0:  # between two ids
+            at = self.text.find(wanted, at + 1)
+        return at // 4 if at >= 0 else None
 
 
 def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
     """See that rows are windows of the text, unequal, and spread over it."""
-    if not watch.rows:
-        return
-    inputs = [row for batch, _ in watch.rows for row in batch]
-    targets = [row for _, batch in watch.rows for row in batch]
-    time, tokens = len(inputs[0]), s.options.get("tokens")
+    tokens, place = s.options.get("tokens"), line_of(s.options.get("batches"))
+    inputs = [row for batch, _ in watch.rows for row in batch][:MOST_ROWS]
+    targets = [row for _, batch in watch.rows for row in batch][:MOST_ROWS]
     is_varied = has_many = len({row.tobytes() for row in inputs}) > 8
-    place = line_of(s.options.get("batches"))
-    if tokens is not None and time >= 4 and len(tokens) > time:
-        places = Places(np.asarray(tokens[:3_000_000]), min(KEY, time))
-        is_varied, is_whole = places.is_varied, len(tokens) <= 3_000_000
-        found = [
-            places.find(_unpadded(row, target)) for row, target in zip(inputs, targets, strict=True)
-        ]
-        lost = [i for i, at in enumerate(found) if at is None]
-        if lost and is_whole:
+    epoch = 8.0
+    if tokens is not None and inputs and 4 <= len(inputs[0]) < len(tokens):
+        places, time = Places(tokens), len(inputs[0])
+        is_varied, epoch = places.is_varied, len(tokens) / watch.rows[0][0].size
+        found = [places.find(_unpadded(*row)) for row in zip(inputs, targets, strict=True)]
+        lost = [row for row, at in zip(inputs, found, strict=True) if at is None]
+        if lost and places.is_whole:
             yield Finding(
                 "batches-wrong",
                 f"{len(lost)} of {len(found)} rows stand nowhere in the text, such as "
-                f"{inputs[lost[0]][:8].tolist()}",
+                f"{lost[0][:8].tolist()}",
                 "each row is a window of the text",
                 "print(decode(inputs[0])): does it read like the text?",
                 place,
             )
-        elif is_varied and is_whole:
-            yield from _coverage([at for at in found if at is not None], time, len(tokens), place)
-            yield from _last_targets(s, inputs, targets, places)
-    equal = [
-        batch
-        for batch, _ in watch.rows
-        if len(batch) > 1 and len(np.unique(batch, axis=0)) <= max(1, len(batch) // 2)
-    ]
+        elif is_varied and places.is_whole:
+            covered = np.zeros(len(tokens), bool)
+            for at in found:
+                covered[at : (at or 0) + time] = True
+            expected = 1 - np.exp(-len(found) * time / len(tokens))
+            if len(found) > 16 and covered.mean() < 0.5 * expected:
+                seen = f"{len(found)} rows cover {covered.mean():.1%} of the text"
+                yield _repeats(seen, place, f"about {expected:.1%}")
+            yield from _last_targets(inputs, targets, places, place)
+    equal = [i for i, _ in watch.rows if len(i) > 1 and 2 * len(np.unique(i, axis=0)) <= len(i)]
     if has_many and len(equal) > len(watch.rows) / 2:
         yield Finding(
             "batches-wrong",
@@ -137,38 +128,14 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
             place,
         )
     distinct, total = len(set(watch.hashes)), len(watch.hashes)
-    epoch = (
-        len(tokens) / max(1, inputs[0].size * len(watch.rows[0][0])) if tokens is not None else 8
-    )
     if is_varied and total > 4 and distinct < 0.5 * min(total, epoch):
         yield _repeats(f"{total} batches of which {distinct} differ", place)
 
 
 def _unpadded(row: Tokens, target: Tokens) -> Tokens:
-    """Return a row without the padding at its end."""
-    run = np.flatnonzero(row[::-1] != row[-1])
-    same = len(row) if not len(run) else run[0]
-    size = len(row) - same if same > 2 else len(row)
-    masked = np.flatnonzero(target < 0)
-    if len(masked) and masked[0] < size:
-        size = masked[0]
-    return row[: max(size, 1)] if size >= 4 or size == len(row) else row[:4]
-
-
-def _coverage(found: list[int], time: int, size: int, place: str | None) -> Iterator[Finding]:
-    """Compare the share of the text that was seen with what chance would have shown."""
-    if not found:
-        return
-    covered = np.zeros(size + time + 1, np.int32)
-    for at in found:
-        covered[at] += 1
-        covered[at + time] -= 1
-    share = (np.cumsum(covered)[:size] > 0).mean()
-    expected = 1 - np.exp(-len(found) * time / size)
-    if len(found) > 16 and share < 0.5 * expected:
-        yield _repeats(
-            f"{len(found)} rows cover {share:.1%} of the text", place, f"about {expected:.1%}"
-        )
+    """Return the beginning of a row, as long as it is neither padded nor masked."""
+    is_padding = padding(torch.as_tensor(row)[None])[0].numpy()
+    return row[: max(4, int((~is_padding & (target >= 0)).sum()))]
 
 
 def _repeats(seen: str, place: str | None, expected: str = "nearly all") -> Finding:
@@ -181,17 +148,18 @@ def _repeats(seen: str, place: str | None, expected: str = "nearly all") -> Find
     )
 
 
-def _last_targets(s: Subject, inputs: Any, targets: Any, places: Places) -> Iterator[Finding]:  # noqa: ANN401
+def _last_targets(
+    inputs: list[Tokens], targets: list[Tokens], places: Places, place: str | None
+) -> Iterator[Finding]:
     """See that the last target, which no input shows, is the next token of the text, too."""
-    windows = [
-        (i, t) for i, t in zip(inputs, targets, strict=True) if np.array_equal(i[1:], t[:-1])
-    ]
-    wrong = [i for i, t in windows if t[-1] >= 0 and places.find(np.append(i, t[-1])) is None]
-    if len(wrong) > len(windows) / 2 and len(windows) > 2:
+    pairs = zip(inputs, targets, strict=True)
+    windows = [np.append(i, t[-1]) for i, t in pairs if t[-1] >= 0 and (i[1:] == t[:-1]).all()]
+    wrong = [window for window in windows if places.find(window) is None]
+    if len(wrong) > max(1, len(windows) / 2):
         yield Finding(
             "targets-shifted",
             f"the last target of {len(wrong)} of {len(windows)} rows is not the next token",
             "inputs are tokens[i : i + time], targets tokens[i + 1 : i + 1 + time]",
             "print(inputs[0, -3:], targets[0, -3:])",
-            line_of(s.options.get("batches")),
+            place,
         )

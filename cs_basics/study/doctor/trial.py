@@ -1,7 +1,7 @@
 """Checks by trying: one batch learnt at other rates, an evaluation, a checkpoint read back."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,67 +22,37 @@ MOST_TOKENS = 2048
 """Of the batch that is learnt."""
 
 
-class Trial:
-    """Learns one batch from the first weights on, with the program's own optimizer.
+def learn(
+    s: Subject, optimizer: Optimizer, start: list[Tensor], rates: Iterable[float]
+) -> list[float]:
+    """Return the losses of STEPS updates by one batch, up to one that is not finite.
 
     Args:
         s: The subject.
-        watch: What was seen; its highest rates are tried.
-        start: The first weights.
+        optimizer: Makes the steps, from an empty state on.
+        start: The weights to begin with.
+        rates: Of each group of the optimizer.
     """
-
-    def __init__(self, s: Subject, watch: Watch, start: list[Tensor]) -> None:
-        self.s, self.start = s, start
-        self.batch = s.cut(max(1, MOST_TOKENS // s.inputs.shape[1]))
-        seen = [u.rates for u in watch.updates if u.rates]
-        self.rates = [max(rates) for rates in zip(*seen, strict=True)]
-
-    def losses(self, scale: float) -> list[float]:
-        """Return the losses of STEPS updates at a multiple of the highest rates."""
-        s, found = self.s, []
-        with undisturbed(s.bare, s.optimizer, self.start), torch.enable_grad():
-            for _ in range(STEPS):
-                s.optimizer.zero_grad()
-                loss = s.loss(self.batch)
-                found.append(loss.item())
-                if not math.isfinite(found[-1]):
-                    break
-                # Not backward, by which gradients would be shared out over processes.
-                held = [p for p in {id(p): p for p in s.held()}.values() if p.requires_grad]
-                grads = torch.autograd.grad(loss, held, allow_unused=True)
-                for p, grad in zip(held, grads, strict=True):
-                    p.grad = grad
-                if s.options.get("clip"):
-                    _clip(s.held(), s.options["clip"])
-                for group, rate in zip(s.optimizer.param_groups, self.rates, strict=True):
-                    group["lr"] = rate * scale
-                s.optimizer.step()
-        return found
-
-    def reference(self, rate: float) -> list[float]:
-        """Return the losses of STEPS updates of a plain Adam, of all that the loss depends on."""
-        s, found = self.s, []
-        moments: dict[int, list[Tensor]] = {}
-        with undisturbed(s.bare, start=self.start), torch.enable_grad():
-            for step in range(1, STEPS + 1):
-                loss = s.loss(self.batch)
-                found.append(loss.item())
-                leaves = list(leaves_of(loss).values())
-                for p, g in zip(leaves, torch.autograd.grad(loss, leaves), strict=True):
-                    m, v = moments.setdefault(id(p), [torch.zeros_like(p), torch.zeros_like(p)])
-                    m.lerp_(g, 0.1)
-                    v.lerp_(g * g, 0.05)
-                    size = (v / (1 - 0.95**step)).sqrt() + 1e-8
-                    with torch.no_grad():
-                        p -= rate / (1 - 0.9**step) * m / size
-        return found
-
-
-def _clip(held: list[Tensor], most: float) -> None:
-    grads = [p.grad for p in held if p.grad is not None]
-    norm = torch.stack([g.square().sum() for g in grads]).sum().sqrt().item()
-    for g in grads:
-        g *= min(1.0, most / (norm + 1e-6))
+    found, batch = list[float](), s.cut(max(1, MOST_TOKENS // s.inputs.shape[1]))
+    held = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    held = list({id(p): p for p in held}.values())
+    with undisturbed(s.bare, optimizer, start), torch.enable_grad():
+        for _ in range(STEPS):
+            loss = s.loss(batch)
+            found.append(loss.item())
+            if not loss.isfinite():
+                break
+            # Not backward, by which gradients would be shared out over processes.
+            for p, grad in zip(
+                held, torch.autograd.grad(loss, held, allow_unused=True), strict=True
+            ):
+                p.grad = grad
+            if clip := s.options.get("clip"):
+                nn.utils.clip_grad_norm_(held, clip)
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate
+            optimizer.step()
+    return found
 
 
 def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
@@ -97,20 +67,23 @@ def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
     first, last, entropy = losses[0], sum(tail) / len(tail), unigram_entropy(s, watch)
     if last < 0.97 * entropy:
         return
-    trial, place = Trial(s, watch, start), watch.updates[-1].place
-    own = trial.losses(1.0)
+    seen, place = [u.rates for u in watch.updates if u.rates], watch.updates[-1].place
+    highest = [max(rates) for rates in zip(*seen, strict=True)]
+    own = learn(s, s.optimizer, start, highest)
     begin, end = own[0], _end(own)
     if end < 0.9 * begin and last < first:
         return
     # By how much the rate has to be changed before the batch is learnt.
     best = end
     for scale in (0.1, 0.01, 1e-3, 10.0, 100.0, 1e3, 1e4, 1e5):
-        other = _end(trial.losses(scale))
+        other = _end(learn(s, s.optimizer, start, [rate * scale for rate in highest]))
         best = min(best, other)
         if other < 0.9 * min(begin, end):
             break
     else:
-        other = min(_end(trial.reference(rate)) for rate in (3e-3, 3e-4))
+        with torch.enable_grad():
+            adam = torch.optim.Adam(leaves_of(s.loss()).values())
+        other = min(_end(learn(s, adam, start, [rate])) for rate in (3e-3, 3e-4))
         if other < 0.9 * begin and best > 0.97 * begin:
             yield Finding(
                 "optimizer-setup",
@@ -127,11 +100,11 @@ def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
     yield Finding(
         "rate-too-high" if is_high else "rate-too-low",
         f"one batch comes from {begin:.3g} to {end:.3g} in {STEPS} updates at the highest rate, "
-        f"{max(trial.rates):.2g}, and to {other:.3g} at {scale:g} times that; the run ends at "
+        f"{max(highest):.2g}, and to {other:.3g} at {scale:g} times that; the run ends at "
         f"{last:.3g}",
         f"a clear fall in batch and run, which begins with that to {entropy:.3g}, the entropy of "
         "single tokens",
-        f"--lr {max(trial.rates) * scale:.2g}",
+        f"--lr {max(highest) * scale:.2g}",
         place,
     )
 
@@ -142,16 +115,11 @@ def _end(losses: list[float]) -> float:
 
 def unigram_entropy(s: Subject, watch: Watch) -> float:
     """Return the entropy of single tokens of the text, in nats."""
-    tokens = s.options.get("tokens")
-    rows = [torch.as_tensor(batch).flatten() for batch, _ in watch.rows]
-    ids = (
-        torch.as_tensor(tokens[:1_000_000]).long()
-        if tokens is not None
-        else torch.cat(rows or [s.inputs.flatten()])
-    )
-    share = torch.bincount(ids.clamp(min=0)).double() / len(ids)
-    share = share[share > 0]
-    return -(share * share.log()).sum().item()
+    ids = s.options.get("tokens")
+    if ids is None:
+        ids = np.concatenate([batch.ravel() for batch, _ in watch.rows] or [s.inputs.cpu().numpy()])
+    _, counts = np.unique(ids[:1_000_000], return_counts=True)
+    return -(counts / counts.sum() @ np.log(counts / counts.sum())).item()
 
 
 def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
@@ -208,7 +176,7 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
     if seen is None and tokens is not None and read:
         windows = [row.cpu().numpy() for ids, *_ in read[:8] for row in ids[:8]]
         if len(windows[0]) >= 8 and len(tokens) > 200:
-            places = Places(np.asarray(tokens[:3_000_000]), min(12, len(windows[0])))
+            places = Places(tokens)
             share = sum(places.find(window) is not None for window in windows) / len(windows)
             if places.is_varied and share > 0.5:
                 seen = f"{share:.0%} of the windows that it reads stand in the training text"
@@ -255,42 +223,39 @@ def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
 
 def _lost(s: Subject, model: nn.Module, optimizer: Optimizer) -> str | None:
     """Say what of a model and its optimizer was not restored."""
-    mine, theirs = (dict(m.state_dict()) for m in (s.bare, model))
-    wrong = [k for k in mine if k not in theirs or not torch.equal(mine[k].cpu(), theirs[k].cpu())]
-    groups = [o.param_groups for o in (s.optimizer, optimizer)]
-    held = [[p for group in some for p in group["params"]] for some in groups]
-    if wrong:
-        return f"{len(wrong)} of {len(mine)} tensors of the model differ, such as {wrong[0]}"
-    if len(held[0]) != len(held[1]):
-        return "the optimizer holds another number of parameters"
-    if not {id(p) for p in held[1]} & {id(p) for p in model.parameters()}:
-        return "the optimizer read back holds other parameters than the model read back"
-    if len(list(model.parameters())) != len(list(s.bare.parameters())):
-        return "weights that were tied are two after reading back"
-    for one, two in zip(*groups, strict=True):
-        for name, value in one.items():
-            if isinstance(value, (int, float)) and value != two.get(name):
-                return f"{name} of the optimizer is {two.get(name)}, not {value}"
-    states = (
-        (s.optimizer.state.get(a, {}), optimizer.state.get(b, {}))
-        for a, b in zip(*held, strict=True)
+    held, theirs = (
+        [p for g in o.param_groups for p in g["params"]] for o in (s.optimizer, optimizer)
     )
-    return next(filter(None, (_differs(*pair) for pair in states)), None)
+    if where := _difference(s.bare.state_dict(), model.state_dict()):
+        return f"{where} of the model differs"
+    if len(held) != len(theirs):
+        return "the optimizer holds another number of parameters"
+    if not {id(p) for p in theirs} & {id(p) for p in model.parameters()}:
+        return "the optimizer read back holds other parameters than the model read back"
+    if len([*model.parameters()]) != len([*s.bare.parameters()]):
+        return "weights that were tied are two after reading back"
+    where = _difference(s.optimizer.state_dict(), optimizer.state_dict())
+    return where and f"{where} of the optimizer differs"
 
 
-def _differs(mine: dict[str, Any], theirs: dict[str, Any]) -> str | None:
-    """Name the part of an optimizer's state that was not restored."""
-    for name, value in mine.items():
-        other = theirs.get(name)
-        if isinstance(value, Tensor):
-            same = isinstance(other, Tensor) and torch.equal(
-                value.cpu(), other.cpu().to(value.dtype)
-            )
-        else:
-            same = value == other or not isinstance(value, (int, float))
-        if not same:
-            return f"{name!r} of the optimizer's state is not restored"
-    return None
+def _difference(mine: Any, theirs: Any) -> str | None:  # noqa: ANN401
+    """Return the path of the first tensor or number that differs, such as `state/0/exp_avg`."""
+    if isinstance(mine, dict):
+        for key, value in mine.items():
+            other = theirs.get(key) if isinstance(theirs, dict) else None
+            if (path := _difference(value, other)) is not None:
+                return f"{key}/{path}".rstrip("/")
+        return None
+    if isinstance(mine, list):
+        others = theirs if isinstance(theirs, list) else []
+        return _difference(dict(enumerate(mine)), dict(enumerate(others)))
+    if isinstance(mine, Tensor):
+        is_same = isinstance(theirs, Tensor) and torch.equal(
+            *(t.cpu().to(mine.dtype).nan_to_num() for t in (mine, theirs))
+        )
+    else:
+        is_same = mine == theirs or not isinstance(mine, (int, float))
+    return None if is_same else ""
 
 
 def ending(s: Subject, watch: Watch) -> Iterator[Finding]:
@@ -301,32 +266,18 @@ def ending(s: Subject, watch: Watch) -> Iterator[Finding]:
         return
     if s.inputs.unique().numel() < 8 or len(watch.updates) < 8:
         return
-    worst: dict[str, float] = {}
-    names = {module: name for name, module in s.bare.named_modules()}
-
-    def note(module: Any, args: Any, output: Any) -> None:  # noqa: ANN401
-        for x in (args[0] if args else None, output):
-            if (
-                isinstance(x, Tensor)
-                and x.is_floating_point()
-                and x.dim() == 3
-                and x.shape[-1] >= 8
-            ):
+    worst, name = 0.0, ""
+    for call in s.calls(s.inputs):
+        for x in (*call.args[:1], call.output):
+            if isinstance(x, Tensor) and x.dim() == 3 and x.is_floating_point():
                 spread, size = x.float().flatten(0, 1).std(0), x.float().abs().mean() + 1e-12
                 share = (spread < 1e-5 * size).float().mean().item()
-                worst[names[module]] = max(share, worst.get(names[module], 0.0))
-
-    hooks = [m.register_forward_hook(note) for m in s.bare.modules()]
-    with undisturbed(s.bare), torch.no_grad():
-        s.bare.eval()
-        s.logits(s.inputs)
-    for hook in hooks:
-        hook.remove()
-    name = max(worst, key=worst.__getitem__, default="")
-    if worst and worst[name] > 0.5:
+                if share > worst and x.shape[-1] >= 8:
+                    worst, name = share, call.name
+    if worst > 0.5:
         yield Finding(
             "dead-units",
-            f"{worst[name]:.0%} of the units at {name} are the same for every token",
+            f"{worst:.0%} of the units at {name} are the same for every token",
             "few: a unit that does not change tells nothing, and gets no gradient",
             "print((hidden.std((0, 1)) == 0).float().mean()) in each block",
             line_of(s.bare),

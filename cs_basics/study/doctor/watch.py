@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ FIRST = 4
 """The updates that are recomputed: this many from the first on, then each power of two."""
 MOST_S = 20.0
 """Seconds after which no more of them are."""
-MOST_ROWS = 4096
+MOST_ROWS = 1024
 """Rows of batches that are kept."""
 
 
@@ -99,7 +99,7 @@ class Watch:
         """Parameters that have had any gradient, and one that is not 0."""
         self.spent_s = 0.0
         self.is_off = False
-        self._left: list[Tensor] | None = None
+        self._left: Tensor | None = None
         self._before: list[Tensor] | None = None
         self._mode: bool | None = None
         s.bare.register_forward_pre_hook(self._note_mode)
@@ -137,38 +137,42 @@ class Watch:
         if not parts:
             self.num_empty_steps += 1
             return
-        held, began = self.s.held(), time.monotonic()
-        grads = [p.grad for p in held if p.grad is not None]
-        norms = [grad.float().square().sum() for grad in grads]
-        largest = max((grad.abs().max().item() for grad in grads), default=0.0)
+        began, gradient = time.monotonic(), self._gradient()
+        largest = gradient.abs().max().item()
         update = Update(
             parts=len(parts),
             loss=sum(part.loss for part in parts) / len(parts),
             is_training=all(part.is_training for part in parts),
             upstream=sum(part.upstream or 0.0 for part in parts),
             rates=[float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
-            norm=torch.stack(norms).sum().sqrt().item() if norms else 0.0,
+            norm=gradient.norm().item(),
             largest=largest,
-            num_largest=0,
+            num_largest=int((gradient.abs() >= 0.999 * largest).sum()),
             place=caller(),
             is_first=not optimizer.state,
         )
         self.updates.append(update)
         if self.is_watched(len(self.updates)):
-            update.num_largest = sum(int((g.abs() >= 0.999 * largest).sum()) for g in grads)
-            self.reached |= {id(p) for p in held if p.grad is not None}
-            self.loud |= {id(p) for p in held if p.grad is not None and p.grad.any()}
-            self._before = [p.detach().clone() for p in held]
-            update.fit = self._fit(held, parts)
+            with_grad = [p for p in self._held() if p.grad is not None]
+            self.reached |= {id(p) for p in with_grad}
+            self.loud |= {id(p) for p in with_grad if p.grad is not None and p.grad.any()}
+            self._before = [p.detach().clone() for p in self._held()]
+            update.fit = self._fit(gradient, parts)
         self.spent_s += time.monotonic() - began
 
-    def _fit(self, held: list[Tensor], parts: list[Part]) -> Fit | None:
+    def _held(self) -> list[Tensor]:
+        """Return the parameters of the optimizer that are trained, each once."""
+        return [p for p in {id(p): p for p in self.s.held()}.values() if p.requires_grad]
+
+    def _gradient(self) -> Tensor:
+        """Return the gradients of these in one vector, 0 where there is none."""
+        return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in self._held())
+
+    def _fit(self, found: Tensor, parts: list[Part]) -> Fit | None:
         """Compute the gradient of the parts anew; None if they do not give the same losses."""
         if self.s.options.get("world_size", 1) > 1:
             return None  # The gradients of the others are in it, too.
-        wanted = [p for p in {id(p): p for p in held}.values() if p.requires_grad]
-        right = [torch.zeros_like(p) for p in wanted]
-        found = [torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in wanted]
+        wanted, right = self._held(), torch.zeros_like(found)
         with undisturbed(self.s.bare), torch.enable_grad(), self.off():
             for part in parts:
                 restore_random_states(part.random)
@@ -176,38 +180,28 @@ class Watch:
                 loss = self.s.loss(part.batch)
                 if not abs(loss.item() - part.loss) <= 1e-4 * abs(part.loss):
                     return None
-                grads = torch.autograd.grad(loss, wanted, allow_unused=True)
-                for total, grad in zip(right, grads, strict=True):
-                    if grad is not None:  # pyright: ignore[reportUnnecessaryComparison]
-                        total += grad / len(parts)
-        left = self._left or [torch.zeros_like(p) for p in wanted]
-        rr, rl, ll, fr, fl, ff = (
-            sum((a.double() * b.double()).sum().item() for a, b in zip(x, y, strict=True))
-            for x, y in (
-                *((right, right), (right, left), (left, left)),
-                *((found, right), (found, left), (found, found)),
-            )
-        )
-        if not (math.isfinite(ff + rr) and ff and rr):
+                grads = torch.autograd.grad(loss, wanted, materialize_grads=True)
+                right += flat(grads) / len(parts)
+        left = torch.zeros_like(found) if self._left is None else self._left
+        if not (right.any() and found.any() and (right + found).isfinite().all()):
             return None
-        determinant = rr * ll - rl * rl
-        a, b = fr / rr, 0.0
-        if ll and determinant > 1e-6 * rr * ll:
-            a, b = (fr * ll - fl * rl) / determinant, (fl * rr - fr * rl) / determinant
-        missed = ff - a * fr - b * fl
-        return Fit(a, b, max(0.0, missed / ff), fr / math.sqrt(ff * rr), math.sqrt(rr))
+        basis = torch.stack([right, left], 1)[:, : 1 + bool(left.any())]
+        share = torch.linalg.pinv(basis.mT @ basis, hermitian=True) @ (basis.mT @ found)
+        error = (found - basis @ share).norm() / found.norm()
+        return Fit(
+            *(share[0].item(), share[1:].sum().item(), error.square().item()),
+            torch.cosine_similarity(found, right, dim=0).item(),
+            right.norm().item(),
+        )
 
-    def _after_step(self, optimizer: Any, *_: Any) -> None:  # noqa: ANN401, ARG002
+    def _after_step(self, *_: Any) -> None:  # noqa: ANN401
         if self.is_off or not self.updates:
             return
-        began, held = time.monotonic(), self.s.held()
+        began = time.monotonic()
         if self._before is not None:
-            self.updates[-1].change = change_of(self._before, held)
+            self.updates[-1].change = change_of(self._before, self._held(), self._gradient())
             self._before = None
-        self._left = None
-        if self.is_watched(len(self.updates) + 1):
-            wanted = [p for p in {id(p): p for p in held}.values() if p.requires_grad]
-            self._left = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in wanted]
+        self._left = self._gradient() if self.is_watched(len(self.updates) + 1) else None
         self.spent_s += time.monotonic() - began
 
     @contextlib.contextmanager
@@ -252,26 +246,27 @@ class Batches:
         return len(self.batches)
 
 
-def change_of(before: list[Tensor], now: list[Tensor]) -> Change:
+def flat(tensors: Iterable[Tensor]) -> Tensor:
+    """Return all numbers of these tensors in one vector, in float32 at least."""
+    vector = torch.cat([tensor.detach().flatten() for tensor in tensors] or [torch.zeros(1)])
+    return vector.float() if vector.dtype.itemsize < 4 else vector
+
+
+def change_of(before: list[Tensor], now: list[Tensor], gradient: Tensor) -> Change:
     """Compare parameters before and after a step."""
-    old = size = uphill = grads = moved = counted = shrink = matrix = 0.0
-    for was, p in zip(before, now, strict=True):
-        was, change = was.double(), p.detach().double() - was.double()
-        old += was.square().sum().item()
-        size += change.square().sum().item()
-        if p.grad is not None:
-            has = p.grad != 0
-            counted += has.sum().item()
-            moved += (has & (change != 0)).sum().item()
-            uphill += (change * p.grad.double()).sum().item()
-            grads += p.grad.double().square().sum().item()
-        if p.dim() > 1 and was.any():
-            along = -(change * was).sum().item() / was.norm().item()
-            shrink += along * abs(along)
-            matrix += change.square().sum().item()
+    was = flat(before)
+    change = flat(now) - was
+    moved = change[gradient != 0] != 0
+    along = size = 0.0
+    for w, p in zip(before, now, strict=True):
+        if w.dim() > 1:
+            step = (p.detach() - w).float()
+            share = -(step * w).sum() / w.norm().clamp(min=1e-30)
+            along += (share * share.abs()).item()
+            size += step.square().sum().item()
     return Change(
-        math.sqrt(size / old) if old else 0.0,
-        moved / counted if counted else 1.0,
-        uphill / math.sqrt(size * grads) if size and grads else 0.0,
-        shrink / matrix if matrix else 0.0,
+        (change.norm() / was.norm()).nan_to_num().item(),
+        moved.double().mean().item() if len(moved) else 1.0,
+        torch.cosine_similarity(change, gradient, dim=0).item(),
+        along / size if size else 0.0,
     )

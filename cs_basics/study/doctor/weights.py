@@ -1,7 +1,7 @@
 """Checks of the parameters: does a gradient reach each, and does the optimizer hold each once?"""
 
+from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -38,19 +38,6 @@ def graph(s: Subject) -> Iterator[Finding]:
     frozen = [names.get(key, "?") for key, p in held.items() if not p.requires_grad]
     if frozen := [name for name in frozen if "pos" not in name]:
         yield no_gradient(s, frozen, "have requires_grad=False, though the optimizer holds them")
-
-
-def unreached(s: Subject, reached: set[int]) -> Iterator[Finding]:
-    """Name the parameters that no loss has depended on.
-
-    Args:
-        s: The subject.
-        reached: Ids of the parameters that have had a gradient in any batch.
-    """
-    trainable = [(n, p) for n, p in s.bare.named_parameters() if p.requires_grad]
-    silent = [name for name, p in trainable if id(p) not in reached]
-    if silent and len(silent) < len(trainable):
-        yield no_gradient(s, silent, "get no gradient from any batch")
 
 
 def no_gradient(s: Subject, names: list[str], seen: str) -> Finding:
@@ -134,18 +121,9 @@ def _is_copy(p: Tensor, other: Tensor) -> bool:
 
 def _called_again(s: Subject) -> str | None:
     """Return the name of a module with weights that one forward pass calls again."""
-    counts: dict[str, int] = {}
-
-    def count(name: str, *_: object) -> None:
-        counts[name] = counts.get(name, 0) + 1
-
-    hooks = [
-        module.register_forward_pre_hook(partial(count, name))
-        for name, module in s.bare.named_modules()
-        if any(s.options["vocab"] not in p.shape for p in module.parameters(recurse=False))
-    ]
-    with undisturbed(s.bare), torch.no_grad():
-        s.logits(s.inputs[:1])
-    for hook in hooks:
-        hook.remove()
+    counts = Counter(
+        call.name
+        for call in s.calls(s.inputs[:1])
+        if any(s.options["vocab"] not in p.shape for p in call.module.parameters(recurse=False))
+    )
     return next((name for name, count in counts.items() if count > 1), None)
