@@ -47,7 +47,8 @@ def examine(s: Subject) -> tuple[list[Finding], list[str]]:
                 runs.append(s.logits(s.inputs))
             s.options[name] = not torch.equal(*(run.nan_to_num() for run in runs))
     for check in BEFORE:
-        run_check(check, (s,), found, could_not)
+        if not any(finding.cause == "not-finite" for finding in found):
+            run_check(check, (s,), found, could_not)
     return found, could_not
 
 

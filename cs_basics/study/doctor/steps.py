@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject, line_of
+from cs_basics.study.doctor.subject import Subject, is_empty, line_of
 from cs_basics.study.doctor.watch import Fit, Update, Watch
 from cs_basics.study.doctor.weights import no_gradient
 
@@ -47,7 +47,13 @@ def stepping(s: Subject, watch: Watch) -> Iterator[Finding]:
 
 def silent(s: Subject, watch: Watch) -> Iterator[Finding]:
     """Name the parameters without a gradient, and the matrices whose gradient was always 0."""
-    trained = [(n, p) for n, p in s.bare.named_parameters() if p.requires_grad]
+    # An expert that is chosen for no token has no gradient either, rightly.
+    idle = {call.name for call in s.calls(s.inputs) if any(is_empty(x) for x in call.args)}
+    trained = [
+        (name, p)
+        for name, p in s.bare.named_parameters()
+        if p.requires_grad and name.rpartition(".")[0] not in idle
+    ]
     without = [name for name, p in trained if id(p) not in watch.reached]
     quiet = [n for n, p in trained if p.dim() > 1 and id(p) not in watch.loud and n not in without]
     if without and len(without) < len(trained):
@@ -86,7 +92,9 @@ def _accumulation(
     ratios = [f.right for _, f in fits]
     ratio = statistics.median(ratios) if ratios else total
     seen = None
-    if meant > 1 and parts != meant and len(updates) > 1:
+    if fits and all(f.is_last for _, f in fits):
+        seen = f"the gradient is that of the last of {parts:g} micro-batches"
+    elif meant > 1 and parts != meant and len(updates) > 1:
         seen = f"{parts:g} micro-batches an update, not {meant}"
     elif parts > 1 and abs(total / parts - 1) < 0.05 and ratio > 1.2:
         seen = f"the gradients of {parts:g} micro-batches are added undivided: {ratio:.2g} times"
@@ -244,6 +252,23 @@ def changes(s: Subject, watch: Watch) -> Iterator[Finding]:
             "few: bfloat16 keeps 8 bits, so that a change below 1/256 of a weight is lost",
             "keep the weights in float32, and autocast",
             lost[-1][0].place,
+        )
+    again = statistics.median([u.again for u in watched] or [0.0])
+    if again < -0.3:
+        yield Finding(
+            "precision",
+            f"{-again:.0%} of a step is undone before the next: weights are rounded or put back",
+            "weights that stay as the optimizer leaves them",
+            "w = next(model.parameters()).clone() after a step; compare before the next",
+            watched[-1].place,
+        )
+    elif again > 0.05:
+        yield Finding(
+            "in-optimizer-twice",
+            f"between steps the weights go on in the direction of the last, {again:.0%} as far",
+            "each weight makes one step an update",
+            "look for a second optimizer that holds some of these parameters",
+            watched[-1].place,
         )
     shares = [u.change.shrunk for u in watched if u.change]
     if len(shares) >= FEW and statistics.median(shares) > 0.5:

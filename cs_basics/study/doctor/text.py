@@ -16,8 +16,14 @@ KEY = 12
 """Tokens by which a window is looked up in the text."""
 MOST_TEXT = 3_000_000
 """Tokens of the text in which windows are looked up."""
+SAMPLED = 100
+"""Windows that are looked for in other places."""
+LONG = 48
+"""Tokens of a window that no natural text has twice."""
 MOST_ROWS = 1_000
 """Rows that are looked up."""
+LEAST_ENTROPY = 1.5
+"""Nats; below it a text is dull: a few tokens in whatever order."""
 SHOWN = 400
 """Tokens that are decoded."""
 
@@ -73,19 +79,31 @@ class Places:
 
     def __init__(self, tokens: Any) -> None:  # noqa: ANN401
         self.is_whole = len(tokens) <= MOST_TEXT
-        ids = np.asarray(tokens[:MOST_TEXT]).astype(np.int32)
-        self.text = ids.tobytes()
-        starts = range(0, len(ids) - KEY, max(1, len(ids) // MOST_ROWS))
-        self.is_varied = len({ids[i : i + KEY].tobytes() for i in starts}) > 0.3 * len(starts)
-        """Whether most windows stand in one place only."""
+        self.ids = np.asarray(tokens[:MOST_TEXT]).astype(np.int32)
+        self.text = self.ids.tobytes()
 
-    def find(self, window: Tokens) -> int | None:
-        """Return the first place of a window; None if it stands nowhere."""
+    def share_repeated(self, size: int) -> float:
+        """Return the share of the windows of a size that stand in another place, too."""
+        starts = range(0, len(self.ids) - size, max(1, len(self.ids) // SAMPLED))
+        found = [self.find(self.ids[at : at + size], at + 1) for at in starts]
+        return sum(at is not None for at in found) / max(1, len(found))
+
+    def find(self, window: Tokens, start: int = 0) -> int | None:
+        """Return the first place of a window, from `start` on; None if it stands nowhere."""
         wanted = window.astype(np.int32).tobytes()
-        at = self.text.find(wanted)
+        at = self.text.find(wanted, 4 * start)
         while at % 4 and at > 0:  # between two ids
             at = self.text.find(wanted, at + 1)
         return at // 4 if at >= 0 else None
+
+
+def unigram_entropy(s: Subject, watch: Watch) -> float:
+    """Return the entropy of single tokens of the text, in nats."""
+    ids = s.options.get("tokens")
+    if ids is None:
+        ids = np.concatenate([batch.ravel() for batch, _ in watch.rows] or [s.inputs.cpu().numpy()])
+    _, counts = np.unique(ids[:1_000_000], return_counts=True)
+    return -(counts / counts.sum() @ np.log(counts / counts.sum())).item()
 
 
 def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
@@ -97,7 +115,13 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
     epoch = 8.0
     if tokens is not None and inputs and 4 <= len(inputs[0]) < len(tokens):
         places, time = Places(tokens), len(inputs[0])
-        is_varied, epoch = places.is_varied, len(tokens) / watch.rows[0][0].size
+        is_varied, epoch = places.share_repeated(KEY) < 0.5, len(tokens) / watch.rows[0][0].size
+        if (share := places.share_repeated(LONG)) > 0.5 and unigram_entropy(
+            s, watch
+        ) > LEAST_ENTROPY:
+            yield _repeats(
+                f"{share:.0%} of the windows of {LONG} tokens come again in the text", place
+            )
         found = [places.find(_unpadded(*row)) for row in zip(inputs, targets, strict=True)]
         lost = [row for row, at in zip(inputs, found, strict=True) if at is None]
         if lost and places.is_whole:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -14,7 +13,7 @@ from cs_basics.study.doctor.finding import Finding
 from cs_basics.study.doctor.loss import padding
 from cs_basics.study.doctor.model import not_finite
 from cs_basics.study.doctor.subject import Subject, first_of, leaves_of, line_of, undisturbed
-from cs_basics.study.doctor.text import Places
+from cs_basics.study.doctor.text import KEY, Places, unigram_entropy
 from cs_basics.study.doctor.watch import Watch
 
 STEPS = 16
@@ -113,15 +112,6 @@ def _end(losses: list[float]) -> float:
     return losses[-1] if math.isfinite(losses[-1]) else math.inf
 
 
-def unigram_entropy(s: Subject, watch: Watch) -> float:
-    """Return the entropy of single tokens of the text, in nats."""
-    ids = s.options.get("tokens")
-    if ids is None:
-        ids = np.concatenate([batch.ravel() for batch, _ in watch.rows] or [s.inputs.cpu().numpy()])
-    _, counts = np.unique(ids[:1_000_000], return_counts=True)
-    return -(counts / counts.sum() @ np.log(counts / counts.sum())).item()
-
-
 def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
     """Call the program's evaluation, and look at what it reads, changes and returns."""
     call: Callable[[], float] | None = s.options.get("evaluate")
@@ -178,7 +168,7 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
         if len(windows[0]) >= 8 and len(tokens) > 200:
             places = Places(tokens)
             share = sum(places.find(window) is not None for window in windows) / len(windows)
-            if places.is_varied and share > 0.5:
+            if places.share_repeated(KEY) < 0.5 and share > 0.5:
                 seen = f"{share:.0%} of the windows that it reads stand in the training text"
     if seen:
         yield Finding(

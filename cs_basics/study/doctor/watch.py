@@ -66,6 +66,8 @@ class Update:
     place: str | None
     is_first: bool
     """Whether the optimizer had no state."""
+    again: float = 0.0
+    """What the weights change by until the next step, as a multiple of this one: -1 undoes it."""
     fit: "Fit | None" = None
     change: Change | None = None
 
@@ -81,6 +83,8 @@ class Fit:
     cosine: float
     """Of the gradient and the right one."""
     right_norm: float
+    is_last: bool
+    """Whether it is the gradient of the last part rather than of all."""
 
 
 class Watch:
@@ -100,6 +104,7 @@ class Watch:
         self.spent_s = 0.0
         self.is_off = False
         self._left: Tensor | None = None
+        self._stepped: tuple[Tensor, Tensor] | None = None
         self._before: list[Tensor] | None = None
         self._mode: bool | None = None
         s.bare.register_forward_pre_hook(self._note_mode)
@@ -138,6 +143,10 @@ class Watch:
             self.num_empty_steps += 1
             return
         began, gradient = time.monotonic(), self._gradient()
+        if self._stepped is not None:
+            weights, step = self._stepped
+            again = (flat(self._held()) - weights) @ step / step.square().sum().clamp(min=1e-30)
+            self.updates[-1].again, self._stepped = again.item(), None
         largest = gradient.abs().max().item()
         update = Update(
             parts=len(parts),
@@ -172,7 +181,7 @@ class Watch:
         """Compute the gradient of the parts anew; None if they do not give the same losses."""
         if self.s.options.get("world_size", 1) > 1:
             return None  # The gradients of the others are in it, too.
-        wanted, right = self._held(), torch.zeros_like(found)
+        wanted, right, last = self._held(), torch.zeros_like(found), found
         with undisturbed(self.s.bare), torch.enable_grad(), self.off():
             for part in parts:
                 restore_random_states(part.random)
@@ -181,17 +190,18 @@ class Watch:
                 if not abs(loss.item() - part.loss) <= 1e-4 * abs(part.loss):
                     return None
                 grads = torch.autograd.grad(loss, wanted, materialize_grads=True)
-                right += flat(grads) / len(parts)
+                last = flat(grads)
+                right += last / len(parts)
         left = torch.zeros_like(found) if self._left is None else self._left
         if not (right.any() and found.any() and (right + found).isfinite().all()):
             return None
         basis = torch.stack([right, left], 1)[:, : 1 + bool(left.any())]
         share = torch.linalg.pinv(basis.mT @ basis, hermitian=True) @ (basis.mT @ found)
         error = (found - basis @ share).norm() / found.norm()
+        alike = [torch.cosine_similarity(found, one, dim=0).item() for one in (right, last)]
         return Fit(
             *(share[0].item(), share[1:].sum().item(), error.square().item()),
-            torch.cosine_similarity(found, right, dim=0).item(),
-            right.norm().item(),
+            *(alike[0], right.norm().item(), alike[0] < 0.99 < alike[1]),
         )
 
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
@@ -199,6 +209,8 @@ class Watch:
             return
         began = time.monotonic()
         if self._before is not None:
+            now = flat(self._held())
+            self._stepped = now, now - flat(self._before)
             self.updates[-1].change = change_of(self._before, self._held(), self._gradient())
             self._before = None
         self._left = self._gradient() if self.is_watched(len(self.updates) + 1) else None

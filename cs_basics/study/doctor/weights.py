@@ -1,13 +1,12 @@
 """Checks of the parameters: does a gradient reach each, and does the optimizer hold each once?"""
 
-from collections import Counter
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject, leaves_of, line_of, undisturbed
+from cs_basics.study.doctor.subject import Call, Subject, leaves_of, line_of, undisturbed
 
 
 def graph(s: Subject) -> Iterator[Finding]:
@@ -120,10 +119,16 @@ def _is_copy(p: Tensor, other: Tensor) -> bool:
 
 
 def _called_again(s: Subject) -> str | None:
-    """Return the name of a module with weights that one forward pass calls again."""
-    counts = Counter(
-        call.name
-        for call in s.calls(s.inputs[:1])
-        if any(s.options["vocab"] not in p.shape for p in call.module.parameters(recurse=False))
-    )
-    return next((name for name, count in counts.items() if count > 1), None)
+    """Return the name of a module with weights that one forward pass calls again, on other data."""
+    first: dict[str, Call] = {}
+    for call in s.calls(s.inputs[:1]):
+        own = [
+            p for p in call.module.parameters(recurse=False) if s.options["vocab"] not in p.shape
+        ]
+        known = first.setdefault(call.name, call)
+        if own and any(
+            isinstance(x, Tensor) and not torch.equal(x, y)
+            for x, y in zip(known.args, call.args, strict=False)
+        ):
+            return call.name
+    return None
