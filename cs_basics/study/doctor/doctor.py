@@ -38,7 +38,10 @@ def examine(s: Subject) -> tuple[list[Finding], list[str]]:
     """Make the checks of BEFORE; return what they find, and which could not be made and why."""
     found, could_not = list[Finding](), list[str]()
     with undisturbed(s.bare), torch.no_grad():
-        s.options["vocab"] = s.logits(s.inputs).shape[-1]
+        try:
+            s.options["vocab"] = s.logits(s.inputs).shape[-1]
+        except IndexError as error:
+            return [text.unreadable(s, error)], could_not
         for name, mode in (("has_dropout", True), ("is_random", False)):
             runs = list[Tensor]()
             for seed in (0, 1):
@@ -134,7 +137,7 @@ class Doctor:
         """Print and return what was found, the most probable cause first."""
         s, watch = self.subject, self.watch
         self._is_reported = True
-        if s.batch is not None:
+        if "vocab" in s.options:
             with watch.off():
                 if watch.updates and len(watch.updates) >= steps.FEW:
                     self._run(steps.silent, s, watch)

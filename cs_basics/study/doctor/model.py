@@ -107,32 +107,22 @@ class Probe:
 
 
 def position_table(s: Subject) -> Iterator[Finding]:
-    """See whether each row of a table of positions makes a difference."""
+    """See whether the last row of each table of positions makes a difference."""
     time = s.inputs.shape[1]
-    with undisturbed(s.bare), torch.enable_grad():
-        named = [(n, p) for n, p in s.bare.named_parameters() if p.requires_grad and p.dim() == 2]
-        grads = torch.autograd.grad(s.loss(), [p for _, p in named], allow_unused=True)
-        for (name, p), grad in zip(named, grads, strict=True):
-            rows = [] if grad is None else grad.any(1).nonzero().flatten()  # pyright: ignore[reportUnnecessaryComparison]
-            is_first = len(rows) in {1, len(s.inputs)} - {time} and int(rows[-1]) == len(rows) - 1
-            if is_first and s.options["vocab"] != len(p) >= time:
-                yield Finding(
-                    "no-positions",
-                    f"only the first {len(rows)} rows of {name} {tuple(p.shape)} get a gradient",
-                    f"{time} rows, one for each position",
-                    f"print the indices that the model reads {name} with: 0, 1, ..., {time - 1}?",
-                    line_of(s.bare),
-                )
-                return
+    rows_of = {
+        name + ".weight": module.weight
+        for name, module in s.bare.named_modules()
+        if isinstance(module, nn.Embedding)
+    }
+    rows_of |= {name: p for name, p in s.bare.named_parameters() if "pos" in name}
+    rows_of |= {name: b for name, b in s.bare.named_buffers() if _is_waves(b)}
     with undisturbed(s.bare), torch.no_grad():
         _shake(s.bare)
-        tables = [(n, b) for n, b in s.bare.named_buffers() if _is_table(b, time)]
-        tables += [
-            (n, p) for n, p in s.bare.named_parameters() if "pos" in n and max(p.shape) >= time > 1
-        ]
-        for name, table in tables:
-            probe = Probe(s)
-            axis = next(i for i, size in enumerate(table.shape) if size >= time)
+        probe = Probe(s)
+        for name, table in rows_of.items():
+            axis = next((i for i, n in enumerate(table.shape) if n >= time), None)
+            if axis is None or time < 2 or s.options["vocab"] in table.shape:
+                continue
             row = table.select(axis, time - 1)
             kept = row.clone()
             row += torch.linspace(0.3, 1, kept.numel()).to(row).view_as(row)
@@ -150,14 +140,12 @@ def position_table(s: Subject) -> Iterator[Finding]:
                 return
 
 
-def _is_table(buffer: Tensor, time: int) -> bool:
-    """Tell whether a buffer holds sines and cosines of positions."""
-    is_long = buffer.dim() > 1 and time > 1 and any(size >= time for size in buffer.shape)
-    if not is_long or not (buffer.is_floating_point() or buffer.is_complex()):
-        return False
+def _is_waves(buffer: Tensor) -> bool:
+    """Tell whether a buffer holds sines and cosines."""
     sizes = torch.view_as_real(buffer) if buffer.is_complex() else buffer
-    return bool(sizes.abs().max() <= 1.001 and sizes.float().std() > 0.1) and not bool(
-        ((sizes == 0) | (sizes == 1)).all()
+    is_mask = bool(((sizes == 0) | (sizes == 1)).all())
+    return (
+        buffer.dim() > 1 and not is_mask and bool(sizes.abs().max() <= 1.001 and sizes.std() > 0.1)
     )
 
 

@@ -67,6 +67,18 @@ def vocabulary(s: Subject, _: Watch) -> Iterator[Finding]:
         )
 
 
+def unreadable(s: Subject, error: IndexError) -> Finding:
+    """Say which ids the model has no row for."""
+    is_swapped = (s.inputs % 256 == 0).float().mean() > 0.5
+    return Finding(
+        "token-dtype" if is_swapped else "tokenizer",
+        f"the model cannot read ids from {s.inputs.min()} to {s.inputs.max()}: {error}",
+        "a row of the embedding for each token of the tokenizer that made the ids",
+        "print(len(tokenizer), model.embedding.weight.shape, tokens.min(), tokens.max())",
+        line_of(s.options.get("batches")),
+    )
+
+
 def _alike(found: str, text: str) -> float:
     """Return the share of the text's pieces of four letters that are found."""
     found, text = (" ".join(t.lower().split()) for t in (found, text))

@@ -14,7 +14,7 @@ from cs_basics.study.doctor.loss import padding
 from cs_basics.study.doctor.model import not_finite
 from cs_basics.study.doctor.subject import Subject, first_of, leaves_of, line_of, undisturbed
 from cs_basics.study.doctor.text import KEY, Places, unigram_entropy
-from cs_basics.study.doctor.watch import Watch
+from cs_basics.study.doctor.watch import Watch, flat
 
 STEPS = 16
 MOST_TOKENS = 2048
@@ -129,8 +129,8 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
     with undisturbed(s.bare), watch.off():
         s.bare.train()
         for p in tensors:
-            p.grad = torch.ones_like(p) if p.requires_grad else None
-        before = [p.detach().clone() for p in tensors]
+            p.grad = torch.ones_like(p)
+        before = flat(tensors).nan_to_num()
         hook = s.bare.register_forward_hook(note, with_kwargs=True)
         found, ends = 0.0, []
         try:
@@ -140,14 +140,9 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
                 ends.append(random_states()["torch"])
         finally:
             hook.remove()
-        if not all(
-            torch.equal(a.nan_to_num(), b.nan_to_num())
-            for a, b in zip(before, tensors, strict=True)
-        ):
+        if not torch.equal(before, flat(tensors).nan_to_num()):
             seen = "evaluation changes the weights"
-        elif any(
-            p.requires_grad and (p.grad is None or bool((p.grad != 1).any())) for p in tensors
-        ):
+        elif any(p.grad is None or bool((p.grad != 1).any()) for p in tensors):
             seen = "evaluation changes the gradients"
         elif torch.equal(*ends):
             seen = "evaluation seeds the global generator, so that training draws the same again"
