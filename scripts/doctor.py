@@ -40,12 +40,19 @@ def main(
     from cs_basics.run.folder import RunFolder
     from cs_basics.run.metrics import read_metrics
     from cs_basics.run.presets import PRESETS
+    from cs_basics.run.token_file import open_token_file
     from cs_basics.study.doctor.doctor import as_text
     from cs_basics.study.doctor.of_run import of_config, of_metrics
+    from cs_basics.study.doctor.text import entropies
 
     if run_dir is not None:
-        RunFolder(run_dir).read_config()
-        found = of_metrics(read_metrics(RunFolder(run_dir).metrics))
+        folder = RunFolder(run_dir)
+        folder.read_config()
+        tokens, rows = folder.tokens / "train.bin", read_metrics(folder.metrics)
+        if tokens.exists():
+            found = of_metrics(rows, entropies(open_token_file(tokens).tokens))
+        else:
+            found = of_metrics(rows)
         print(as_text(found))
     elif preset in PRESETS:
         found = of_config(PRESETS[preset][1])

@@ -8,6 +8,9 @@ from cs_basics.study.doctor.finding import Finding
 
 LEAST_RISE = 0.1
 """Nats; and 3 %: less than this a validation loss may rise by chance."""
+LEAST_POINTS = 10
+LEAST_STEPS = 400
+"""Updates; a good run, too, needs some to get below the entropy of single tokens."""
 RETRY = "python scripts/train.py PRESET --lr ..."
 
 
@@ -36,6 +39,34 @@ def overfitting(
             f"training loss is {end:.3f}",
             "both fall together: the model learns the training text by heart",
             "generate with --checkpoint best; then fewer updates, more text, dropout or decay",
+        )
+
+
+def plateau(
+    train: Sequence[tuple[int, float]], single: float, after_one: float
+) -> Iterator[Finding]:
+    """See whether the loss stays where a model that counts tokens, or pairs of them, would be.
+
+    Args:
+        train: Steps and training losses.
+        single: Entropy of single tokens, in nats.
+        after_one: Entropy of a token after the one before, in nats.
+    """
+    size = len(train) // 4
+    if size < LEAST_POINTS or train[-1][0] < LEAST_STEPS:
+        return
+    before, last = (
+        statistics.fmean(loss for _, loss in part)
+        for part in (train[-2 * size : -size], train[-size:])
+    )
+    learnt = "how often each token comes" if last > 0.97 * single else "which token follows which"
+    near = min((single, after_one), key=lambda entropy: abs(last - entropy))
+    if last > 0.99 * before and abs(last - near) < 0.03 * near:
+        yield Finding(
+            "context-unused",
+            f"the loss stays at {last:.3f}: the model has learned {learnt}, and nothing else",
+            f"less than {near:.3f}, the entropy that counting alone reaches",
+            "python scripts/doctor.py PRESET  # which looks at what a position sees",
         )
 
 

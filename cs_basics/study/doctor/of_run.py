@@ -23,6 +23,7 @@ from cs_basics.study.doctor import curve
 from cs_basics.study.doctor.doctor import Doctor, examine
 from cs_basics.study.doctor.finding import Finding
 from cs_basics.study.doctor.subject import Subject, undisturbed
+from cs_basics.study.doctor.text import entropies
 
 logger = logging.getLogger(__name__)
 
@@ -50,16 +51,21 @@ def before_run(trainer: Trainer) -> Callable[[Sequence[Row]], list[Finding]]:
             )
         for line in (*found, *could_not):
             logger.warning("doctor: %s", line)
-    return lambda rows: found + of_metrics(rows)
+    counted = entropies(trainer.corpus.train.tokens)
+    return lambda rows: found + of_metrics(rows, counted)
 
 
-def of_metrics(rows: Sequence[Row]) -> list[Finding]:
-    """Return what the logged losses of a run tell."""
+def of_metrics(rows: Sequence[Row], counted: tuple[float, float] = (0.0, 0.0)) -> list[Finding]:
+    """Return what the logged losses of a run tell, beside the entropies of its tokens, if known."""
     train, valid = (
         [(int(row["step"]), row[name]) for row in rows if name in row]
         for name in ("train/loss", "val/loss")
     )
-    return [*curve.divergence(train), *curve.overfitting(train, valid)]
+    return [
+        *curve.divergence(train),
+        *curve.overfitting(train, valid),
+        *curve.plateau(train, *counted),
+    ]
 
 
 def of_config(config: TrainConfig) -> list[Finding]:

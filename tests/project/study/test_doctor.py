@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from cs_basics.study.doctor import Doctor
-from cs_basics.study.doctor.curve import divergence, overfitting
+from cs_basics.study.doctor.curve import divergence, overfitting, plateau
 from cs_basics.study.doctor.finding import CAUSES, Finding
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
@@ -259,6 +259,19 @@ def test_curves_that_part_are_overfitting():
     valid = [(20, 2.8), (40, 2.5), (60, 2.7), (90, 3.0)]
     assert [f.cause for f in overfitting(train, valid)] == ["overfitting"]
     assert not list(overfitting(train, [(20, 2.8), (60, 2.4), (90, 2.42)]))
+
+
+def test_a_loss_that_stays_where_counting_gets_is_named():
+    flat, falling = ([(10 * i, 5.0 - i * fall) for i in range(60)] for fall in (0.0, 0.02))
+    (finding,) = plateau(flat, 5.05, 3.0)
+    assert "how often each token comes, and nothing else" in finding.seen
+    (finding,) = plateau(flat, 7.0, 5.0)
+    assert "which token follows which" in finding.seen
+    assert not [
+        *plateau(falling, 5.0, 4.2),
+        *plateau(flat, 7.0, 6.0),
+        *plateau(flat[:30], 5.0, 3.0),
+    ]
 
 
 def test_a_loss_that_climbs_back_is_a_rate_too_high():
