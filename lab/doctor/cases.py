@@ -121,7 +121,7 @@ def run_program(program: str, place: Path, rank: int, size: int, port: int) -> N
     os.environ |= {"WORLD_SIZE": str(size), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     sys.argv = [f"{program}.py"]
     log = place / f"{rank}.log"
-    with log.open("w") as file, redirect_stdout(file), redirect_stderr(file):
+    with log.open("w", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
         try:
             runpy.run_path(sys.argv[0], run_name="__main__")
         except BaseException:

@@ -24,11 +24,13 @@ def test_a_case_runs_and_has_a_report(case):
     assert not seen.ending
 
 
-def test_a_process_whose_partner_is_gone_ends_at_the_limit(monkeypatch):
-    monkeypatch.setattr(cases, "LIMIT_S", 8)
+def test_processes_that_wait_for_each_other_end_at_the_limit(monkeypatch):
+    monkeypatch.setattr(cases, "LIMIT_S", 10)
     monkeypatch.setattr(cases, "GRACE_S", 2)
-    alone = 'if rank == 1:\n    __import__("time").sleep(99)\n'
-    place = ["programs/ddp_gloo.py", "torch.manual_seed(5)\n", alone]
-    seen = run_case(Case("", Patch("healthy", "a partner sleeps", places=[place]), []))
+    step = "    optimizer.step()\n"
+    wait = step + "    if rank == 1 and step == 20:\n        dist.recv(torch.zeros(1), 0)\n"
+    place = ["programs/ddp_gloo.py", step, wait]
+    seen = run_case(Case("", Patch("healthy", "both wait", places=[place]), []))
+    assert len(seen.curves[0]) > 20
     assert seen.findings == []
     assert "limit" in seen.ending
