@@ -2,22 +2,28 @@
 
 import atexit
 import json
+import multiprocessing
 import os
 import re
 import runpy
 import shutil
 import signal
+import socket
 import sys
 import tempfile
+import time
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from bank.patches import Patch, apply, read
 
 HERE = Path(__file__).parent
-CASE_LIMIT_S = 300
+FORK = multiprocessing.get_context("fork")  # what is forked need not import torch again
+LIMIT_S, GRACE_S = 90, 30
+"""Seconds after which a program is interrupted, and then those until it is killed."""
 LOGGED = re.compile(r"loss (\S+) norm (\S+)")
 
 
@@ -32,6 +38,8 @@ class Case:
     """What the doctor reports, the most probable first."""
     log: str = ""
     """All that the program prints, and the error that ended it, if one did."""
+    ending: str = ""
+    """Why there is no report, or only a part of one."""
 
     @property
     def program(self) -> str:
@@ -70,40 +78,52 @@ def write(case: Case, place: Path) -> Path:
 
 
 def run_case(case: Case) -> Case:
-    """Run the case in this process, which serves no other; return it with what was seen.
+    """Run the case in processes of its own; return it with what the first of them has seen.
 
-    The program under torchrun runs in two processes; the findings are those of the first.
+    A program is interrupted at the limit, so that the doctor reports what it has found. That does
+    not reach one that waits in C, such as for a partner that is dead: it is killed.
     """
     place = Path(tempfile.mkdtemp())  # a TemporaryDirectory is removed with what is done at exit
     write(case, place)
-    os.chdir(place / "programs")
-    second = -1
-    if case.program == "ddp_gloo":
-        port = str(20000 + os.getpid() % 20000)
-        os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": "2"}
-        second = os.fork()
-    report, log = (place / f"{second == 0:d}.{suffix}" for suffix in ("json", "log"))
-    os.environ |= {"RANK": f"{second == 0:d}", "DOCTOR_JSON": str(report)}
-    run_program(f"{case.program}.py", log)
-    if second == 0:
-        os._exit(0)
-    if second > 0:
-        os.kill(second, signal.SIGKILL)
-    case.log = log.read_text()
-    missing = [{"cause": "no report", "seen": case.log[-200:]}]
-    case.findings = json.loads(report.read_text()) if report.exists() else missing
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port, size = free.getsockname()[1], 2 if case.program == "ddp_gloo" else 1
+    ranks = [
+        FORK.Process(target=run_program, args=(case.program, place, rank, size, port))
+        for rank in range(size)
+    ]
+    began = time.monotonic()
+    for process in ranks:
+        process.start()
+    ranks[0].join(LIMIT_S + GRACE_S)
+    for process in ranks:
+        process.kill()
+        process.join()
+    report = place / "0.json"
+    case.log = (place / "0.log").read_text()
+    if report.exists():
+        case.findings = json.loads(report.read_text())
+    else:
+        case.ending = f"no report: {case.log[-200:]}"
+    if time.monotonic() - began > LIMIT_S:
+        case.ending = f"ran into the limit of {LIMIT_S} s"
     shutil.rmtree(place)
     return case
 
 
-def run_program(name: str, log: Path) -> None:
+def run_program(program: str, place: Path, rank: int, size: int, port: int) -> None:
     """Run a program as if by itself, and then what it registered to be done at its end."""
     signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.alarm(CASE_LIMIT_S)
-    sys.argv = [name]
-    with log.open("w") as file, redirect_stdout(file), redirect_stderr(file):
+    signal.alarm(LIMIT_S)
+    torch.set_num_threads(1)  # threads of a parallel region spin where other work has the cores
+    os.chdir(place / "programs")
+    os.environ |= {"DOCTOR_JSON": str(place / f"{rank}.json"), "RANK": str(rank)}
+    os.environ |= {"WORLD_SIZE": str(size), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    sys.argv = [f"{program}.py"]
+    log = place / f"{rank}.log"
+    with log.open("w", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
         try:
-            runpy.run_path(name, run_name="__main__")
+            runpy.run_path(sys.argv[0], run_name="__main__")
         except BaseException:
             traceback.print_exc()
-        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  os._exit would run none
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  a fork's end runs none
