@@ -30,6 +30,7 @@ from cs_basics.run.metrics import read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.stopping import TrainingStoppedError
 from cs_basics.run.training_run import train_run
+from cs_basics.study.doctor.of_run import before_run
 
 RUNS = Path("runs")
 OVERFITTED = 0.97
@@ -53,6 +54,8 @@ class TrainCommand(TrainConfig):
     preset)."""
     page: bool = True
     """Make page.html at the end, in which the model writes and can be looked into."""
+    doctor: bool = True
+    """Look for faults of model, loss and optimizer before the first update."""
     warn: bool = True
     """Say what is odd about the texts."""
 
@@ -116,7 +119,10 @@ def train_in(world: World, command: TrainCommand) -> None:
         check()
     try:
         on_progress = progress_printer() if world.is_first else None
-        result = train_run(config, resume, on_progress, world, make_page if command.page else None)
+        page = make_page if command.page else None
+        result = train_run(
+            config, resume, on_progress, world, page, before_run if command.doctor else None
+        )
     except TrainingStoppedError as stopped:
         if world.is_first:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")

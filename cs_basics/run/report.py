@@ -4,7 +4,7 @@ import gc
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -47,10 +47,17 @@ class Report:
         folder: Folder of the run, which names the file to write.
         config: Settings of the run, shown on the page.
         log: Metrics and samples of the run, read each time the page is written.
+        find: Returns what is to be said of the rows of metrics; None: that section is left out.
     """
 
-    def __init__(self, folder: RunFolder, config: TrainConfig, log: MetricsLog) -> None:
-        self.folder, self.config, self.metrics = folder, config, log
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: TrainConfig,
+        log: MetricsLog,
+        find: Callable[[list[Row]], Sequence[object]] | None = None,
+    ) -> None:
+        self.folder, self.config, self.metrics, self.find = folder, config, log, find
         self._written_at = -float("inf")
         self._has_failed = False
 
@@ -74,6 +81,7 @@ class Report:
                 state=state,
                 refresh_s=INTERVAL_S if is_running else None,
                 page=self.folder.page.name if has_page else None,
+                remarks=None if self.find is None else self.find(self.metrics.rows),
                 config=json.dumps(self.config.to_json(), indent=2),
                 **contents(self.metrics.rows, self.metrics.samples),
             )

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -17,7 +17,7 @@ from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.layout import check_layout
-from cs_basics.run.metrics import Console, MetricsLog, plot_losses
+from cs_basics.run.metrics import Console, MetricsLog, Row, plot_losses
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Report
 from cs_basics.run.samples import write_samples
@@ -27,6 +27,8 @@ from cs_basics.run.wandb_sink import Wandb
 
 logger = logging.getLogger(__name__)
 
+Examine = Callable[[Trainer], Callable[[list[Row]], Sequence[object]]]
+
 
 def train_run(
     config: TrainConfig,
@@ -34,6 +36,7 @@ def train_run(
     on_progress: OnProgress | None = None,
     world: World = ALONE,
     make_page: Callable[[RunFolder], object] | None = None,
+    examine: Examine | None = None,
 ) -> Evaluation:
     """Train a language model and leave everything in its run folder.
 
@@ -48,6 +51,7 @@ def train_run(
         world: The processes that train together, each calling this with the same arguments.
         make_page: Writes the page of the finished run, which the report links to; a failure costs
             only the page.
+        examine: Looks at all before the first update; returns what finds remarks in the metrics.
 
     Returns:
         The evaluation on the whole validation text.
@@ -71,7 +75,9 @@ def train_run(
     is_new = not folder.path.exists()
     with folder.claim() if world.is_first else contextlib.nullcontext():
         try:
-            return _prepare_and_train(config, folder, clock, resume, on_progress, world, make_page)
+            return _prepare_and_train(
+                config, folder, clock, resume, on_progress, world, make_page, examine
+            )
         except Exception:
             # A text that took longer to prepare is worth a --resume; so is a run without minutes.
             is_short = clock.elapsed_s < MAX_UNSAVED_S and clock.progress(0) < 1
@@ -88,6 +94,7 @@ def _prepare_and_train(
     on_progress: OnProgress | None,
     world: World,
     make_page: Callable[[RunFolder], object] | None,
+    examine: Examine | None,
 ) -> Evaluation:
     """Prepare the corpus, then train."""
     run = config.run
@@ -115,6 +122,7 @@ def _prepare_and_train(
             f"warmup_steps={config.optim.warmup_steps} of max_steps={run.max_steps}: the learning "
             "rate never reaches its highest; give a smaller warmup_steps"
         )
+    find = examine(trainer) if examine else None
     if trainer.is_fast:
         trainer.compile()
     num_tokens = len(corpus.train.tokens)
@@ -123,7 +131,7 @@ def _prepare_and_train(
         + (f", {world.size} processes ({config.run.parallel})" if world.size > 1 else "")
     )
     try:
-        return _train_and_watch(trainer, on_progress, make_page)
+        return _train_and_watch(trainer, on_progress, make_page, find)
     except (OSError, ValueError) as error:
         if found := folder.all_checkpoints():
             error.add_note(f"(the last checkpoint is {found[-1]}; --resume goes on from it)")
@@ -164,6 +172,7 @@ def _train_and_watch(
     trainer: Trainer,
     on_progress: OnProgress | None,
     make_page: Callable[[RunFolder], object] | None,
+    find: Callable[[list[Row]], Sequence[object]] | None,
 ) -> Evaluation:
     """Make all updates and evaluate; the first process keeps metrics, report and samples."""
     config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first
@@ -173,7 +182,7 @@ def _train_and_watch(
         MetricsLog(path, trainer.num_metrics_bytes) as log,
         Wandb(config.run.wandb if is_first else "disabled", config, folder.path) as wandb,
     ):
-        report = Report(folder, config, log)
+        report = Report(folder, config, log, find)
         log.sinks += [Console(), wandb, report]
         if is_first:
             report.write("running", is_running=True)  # What draws is loaded before the updates.

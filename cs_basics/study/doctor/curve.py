@@ -1,0 +1,93 @@
+"""Checks of the losses that a run has logged."""
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+
+from cs_basics.study.doctor.finding import Finding
+
+LEAST_RISE = 0.1
+"""Nats; and 3 %: less than this a validation loss may rise by chance."""
+LEAST_POINTS = 10
+LEAST_STEPS = 400
+"""Updates; a good run, too, needs some to get below the entropy of single tokens."""
+RETRY = "python scripts/train.py PRESET --lr ..."
+
+
+def overfitting(
+    train: Sequence[tuple[int, float]], valid: Sequence[tuple[int, float]]
+) -> Iterator[Finding]:
+    """See whether the validation loss rises while the training loss goes on falling.
+
+    Args:
+        train: Steps and training losses.
+        valid: Steps and validation losses.
+    """
+    valid = [(step, loss) for step, loss in valid if math.isfinite(loss)]
+    if len(valid) < 3 or len(train) < 3:
+        return
+    best, lowest = min(valid, key=lambda point: point[1])
+    last = valid[-1][1]
+    around = [loss for step, loss in train if step <= best][-5:]
+    end = statistics.fmean(loss for _, loss in train[-5:])
+    if not around or last < lowest + max(LEAST_RISE, 0.03 * lowest):
+        return
+    if end < statistics.fmean(around) - LEAST_RISE / 2:
+        yield Finding(
+            "overfitting",
+            f"the validation loss was lowest at step {best}, {lowest:.3f}, and is {last:.3f}; the "
+            f"training loss is {end:.3f}",
+            "both fall together: the model learns the training text by heart",
+            "generate with --checkpoint best; then fewer updates, more text, dropout or decay",
+        )
+
+
+def plateau(
+    train: Sequence[tuple[int, float]], single: float, after_one: float
+) -> Iterator[Finding]:
+    """See whether the loss stays where a model that counts tokens, or pairs of them, would be.
+
+    Args:
+        train: Steps and training losses.
+        single: Entropy of single tokens, in nats.
+        after_one: Entropy of a token after the one before, in nats.
+    """
+    size = len(train) // 4
+    if size < LEAST_POINTS or train[-1][0] < LEAST_STEPS:
+        return
+    before, last = (
+        statistics.fmean(loss for _, loss in part)
+        for part in (train[-2 * size : -size], train[-size:])
+    )
+    learnt = "how often each token comes" if last > 0.97 * single else "which token follows which"
+    near = min((single, after_one), key=lambda entropy: abs(last - entropy))
+    if last > 0.99 * before and abs(last - near) < 0.03 * near:
+        yield Finding(
+            "context-unused",
+            f"the loss stays at {last:.3f}: the model has learned {learnt}, and nothing else",
+            f"less than {near:.3f}, the entropy that counting alone reaches",
+            "python scripts/doctor.py PRESET  # which looks at what a position sees",
+        )
+
+
+def divergence(train: Sequence[tuple[int, float]]) -> Iterator[Finding]:
+    """See whether the training loss ends much higher than it was, or is not finite."""
+    for step, loss in train:
+        if not math.isfinite(loss):
+            yield Finding(
+                "not-finite", f"the loss of step {step} is {loss}", "finite losses", RETRY
+            )
+            return
+    if len(train) < 8:
+        return
+    losses = [loss for _, loss in train]
+    size = max(3, len(losses) // 8)
+    means = [statistics.fmean(losses[i : i + size]) for i in range(len(losses) - size + 1)]
+    lowest, last = min(means), means[-1]
+    if last > max(lowest * 1.3, lowest + 0.7) and last > 0.7 * losses[0]:
+        yield Finding(
+            "rate-too-high",
+            f"the loss had come down to {lowest:.3f}, and ends at {last:.3f}",
+            "a loss that goes on falling: steps that are too long throw away what was learnt",
+            RETRY,
+        )

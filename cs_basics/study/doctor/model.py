@@ -1,0 +1,238 @@
+"""Checks of the model: what a position sees, in which order, and how the first loss stands."""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.subject import Call, Subject, line_of, undisturbed
+
+NOISE = 0.02
+"""Added to all weights before a model is probed: what starts at 0 would hide what it multiplies."""
+ROUNDING = 2e-6
+"""Change of a logit, as a share of the largest, that is rounding: positions that do not see a token
+compute exactly the same."""
+LEAST_REACH = 8
+"""Positions that even a narrow window lets a token reach in a few layers."""
+MOST_EXCESS = 1.5
+"""Nats by which the first loss may exceed ln(vocab): logits of standard deviation s cost s^2/2."""
+LEAST_IDENTITY = 0.2
+"""Mean diagonal of a block's derivative; 1 with a residual connection, 0 without."""
+
+
+def sees(s: Subject) -> Iterator[Finding]:
+    """Change one token, and look where logits move: never before it, always after it."""
+    with undisturbed(s.bare), torch.no_grad():
+        _shake(s.bare)
+        probe = Probe(s)
+        time, place = probe.ids.shape[1], line_of(s.bare)
+        for at in sorted({1, time // 2, time - 1} - {0, time}):
+            moved = probe.moved(probe.other_at(at))
+            if (early := moved[:at]).numel() and early.max() > probe.tolerance:
+                seen = int(early.argmax())
+                yield Finding(
+                    "future-leak",
+                    f"changing the token at position {at} changes the logits of position {seen} "
+                    f"by {early.max():.2g}",
+                    "no change before the token: a position that sees the tokens it has to "
+                    "predict learns to copy them",
+                    f"y = model(ids)[:, {seen}]; ids[:, {at}] += 1; print((model(ids)[:, {seen}] "
+                    "- y).abs().max())",
+                    place,
+                )
+                return
+        moved = probe.moved(probe.other_at(1 % time))[1:] > probe.tolerance
+        reach = int(moved.nonzero().max()) if moved.any() else 0
+        expected = min(time - 2, LEAST_REACH)
+        if reach < expected:
+            yield Finding(
+                "context-unused",
+                f"a changed token moves the logits of the next {reach} positions, none further",
+                f"at least {expected}: what a position cannot see of its past it cannot use",
+                "print attention's weights of the last position: they should spread over the past",
+                place,
+            )
+        elif expected > 0 and probe.is_order_free():
+            yield Finding(
+                "no-positions",
+                "two tokens of the past in exchanged places leave all later logits as they were",
+                "a change: 'dog bites man' is not 'man bites dog'",
+                "print the model's positions: are they added, and 0, 1, 2, ...?",
+                place,
+            )
+
+
+def _shake(model: nn.Module) -> None:
+    """Add a little noise to every weight."""
+    generator = torch.Generator().manual_seed(0)
+    for p in model.parameters():
+        if p.is_floating_point():
+            p += NOISE * torch.randn(p.shape, generator=generator).to(p)
+
+
+class Probe:
+    """Logits of some rows, and how far they move when ids are changed."""
+
+    def __init__(self, s: Subject) -> None:
+        self.s, self.ids = s, s.inputs[:2]
+        self.base = self._logits(self.ids)
+        noise = (self._logits(self.ids) - self.base).abs().max().item()
+        largest = self.base.abs().max().item()
+        self.tolerance = max(ROUNDING * largest, 10 * noise)
+
+    def _logits(self, ids: Tensor) -> Tensor:
+        torch.manual_seed(0)  # The same dropout each time.
+        return self.s.logits(ids).float()
+
+    def other_at(self, at: int) -> Tensor:
+        """Return the ids with another token at one place."""
+        ids = self.ids.clone()
+        ids[:, at] = (ids[:, at] + 1) % self.base.shape[-1]
+        return ids
+
+    def moved(self, ids: Tensor) -> Tensor:
+        """Return the largest change of a logit by position."""
+        return (self._logits(ids) - self.base).abs().amax((0, 2))
+
+    def is_order_free(self) -> bool:
+        """Tell whether exchanging two different tokens leaves the logits after them alone."""
+        ids = self.other_at(1)
+        ids[:, 0] = (ids[:, 1] + 1) % self.base.shape[-1]
+        first = self._logits(ids)[:, 2:]
+        ids[:, :2] = ids[:, :2].flip(1)
+        return bool((self._logits(ids)[:, 2:] - first).abs().max() <= self.tolerance)
+
+
+def position_table(s: Subject) -> Iterator[Finding]:
+    """See whether the last row of each table of positions makes a difference."""
+    time = s.inputs.shape[1]
+    rows_of = {
+        name + ".weight": module.weight
+        for name, module in s.bare.named_modules()
+        if isinstance(module, nn.Embedding)
+    }
+    rows_of |= {name: p for name, p in s.bare.named_parameters() if "pos" in name}
+    rows_of |= {name: b for name, b in s.bare.named_buffers() if _is_waves(b)}
+    with undisturbed(s.bare), torch.no_grad():
+        _shake(s.bare)
+        probe = Probe(s)
+        for name, table in rows_of.items():
+            axis = next((i for i, n in enumerate(table.shape) if n >= time), None)
+            if axis is None or time < 2 or s.options["vocab"] in table.shape:
+                continue
+            row = table.select(axis, time - 1)
+            kept = row.clone()
+            row += torch.linspace(0.3, 1, kept.numel()).to(row).view_as(row)
+            moved = probe.moved(probe.ids)
+            row.copy_(kept)
+            if moved[-1] <= probe.tolerance:
+                yield Finding(
+                    "no-positions",
+                    f"row {time - 1} of {name} {tuple(table.shape)} makes no difference to "
+                    "any logit",
+                    f"each of {time} positions has a row of its own, which its logits depend on",
+                    f"print the indices that the model reads {name} with: 0, 1, ..., {time - 1}?",
+                    line_of(s.bare),
+                )
+                return
+
+
+def _is_waves(buffer: Tensor) -> bool:
+    """Tell whether a buffer holds sines and cosines."""
+    sizes = torch.view_as_real(buffer) if buffer.is_complex() else buffer
+    is_mask = bool(((sizes == 0) | (sizes == 1)).all())
+    return (
+        buffer.dim() > 1 and not is_mask and bool(sizes.abs().max() <= 1.001 and sizes.std() > 0.1)
+    )
+
+
+def residual(s: Subject) -> Iterator[Finding]:
+    """Blocks that follow each other keep their input: the mean diagonal of their derivative is 1.
+
+    It is estimated by random vectors v, as the mean of v (block(x + h v) - block(x)) / h.
+    """
+    with undisturbed(s.bare), torch.no_grad():
+        s.bare.eval()
+        blocks = _blocks(s.calls(s.inputs[:2]))
+        for one, block in itertools.pairwise(blocks):
+            x = block.args[0]
+            if type(one.module) is not type(block.module) or not torch.equal(one.output, x):
+                continue
+            step = 1e-2 * x.float().square().mean().sqrt().to(x)
+            v = torch.randn_like(x)
+            moved = block.module(x + step * v, *block.args[1:], **block.kwargs)
+            moved = moved[0] if isinstance(moved, tuple) else moved
+            identity = (v * (moved - block.output)).float().mean().item() / step.item()
+            if abs(identity) < LEAST_IDENTITY:
+                yield Finding(
+                    "architecture",
+                    f"the derivative of a {type(block.module).__name__} has the mean diagonal "
+                    f"{identity:.2f}",
+                    "about 1: a residual connection x + f(x) keeps its input, so that gradients "
+                    "reach the first block",
+                    "add the input to what attention and feed-forward return, then train again",
+                    line_of(block.module),
+                )
+                return
+
+
+def _blocks(calls: list[Call]) -> list[Call]:
+    """Return the calls of modules with parts that keep the shape, inside no other of these."""
+    kept = [
+        call
+        for call in calls
+        if call.args
+        and all(isinstance(x, Tensor) and x.dim() == 3 for x in (call.args[0], call.output))
+        and call.args[0].shape == call.output.shape
+        and [*call.module.children()]
+    ]
+    inside = {part for call in kept for part in call.module.modules() if part is not call.module}
+    return [call for call in kept if call.module not in inside]
+
+
+def start_loss(s: Subject) -> Iterator[Finding]:
+    """Compare the first loss with that of equally likely tokens; say where NaN first stands."""
+    with undisturbed(s.bare), torch.no_grad():
+        logits = s.logits(s.inputs).double()
+        if not logits.isfinite().all():
+            yield not_finite(s, "the logits before the first update")
+            return
+        if s.inputs.shape[1] < 2:
+            return
+        largest = logits.amax(-1, keepdim=True)
+        nats = (logits - largest).exp().sum(-1).log() + largest.squeeze(-1)
+        right = logits[:, :-1].gather(-1, s.inputs[:, 1:].unsqueeze(-1)).squeeze(-1)
+        loss, size = (nats[:, :-1] - right).mean().item(), math.log(logits.shape[-1])
+        if loss > size + MOST_EXCESS:
+            yield Finding(
+                "start-loss",
+                f"the first loss is {loss:.2f}; logits have the standard deviation "
+                f"{logits.std():.2f}",
+                f"near ln({logits.shape[-1]}) = {size:.2f}: a model that knows nothing holds all "
+                "tokens equally likely",
+                "for p in model.parameters(): p.data *= 0.1  # then look at the first loss again",
+                line_of(s.bare),
+            )
+
+
+def not_finite(s: Subject, what: str) -> Finding:
+    """Name the first module whose output is not finite though its input is."""
+    bad = (
+        call
+        for call in s.calls(s.inputs)
+        if isinstance(call.output, Tensor) and not call.output.isfinite().all()
+    )
+    if first := next(bad, None):
+        name, module = first.name or type(s.bare).__name__, first.module
+    else:
+        name, module = "the loss or its gradient, not the model", s.bare
+    return Finding(
+        "not-finite",
+        f"{what} hold NaN or infinity; it first stands in {name}",
+        "finite numbers",
+        "torch.autograd.set_detect_anomaly(True)",
+        line_of(module),
+    )

@@ -1,0 +1,118 @@
+"""The doctor on the runs of this project: before the first update, on a preset, on metrics."""
+
+import logging
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from cs_basics.run.batches import draw_batch
+from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
+from cs_basics.run.clock import Clock
+from cs_basics.run.config import TrainConfig
+from cs_basics.run.corpus import prepare_corpus
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import Row
+from cs_basics.run.model import build_model
+from cs_basics.run.optimizer import make_optimizer
+from cs_basics.run.trainer import Trainer
+from cs_basics.run.updates import make_updates
+from cs_basics.study.doctor import curve
+from cs_basics.study.doctor.doctor import Doctor, examine
+from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.subject import Subject, undisturbed
+from cs_basics.study.doctor.text import entropies
+
+logger = logging.getLogger(__name__)
+
+ROWS = slice(2)
+"""Rows of the batch that is looked at before a run."""
+UPDATES = 6
+EVAL_TOKENS = 2_048
+
+
+def before_run(trainer: Trainer) -> Callable[[Sequence[Row]], list[Finding]]:
+    """Examine model, loss and optimizer of a run before its first update, and log what is found.
+
+    Returns:
+        What adds to that the findings of rows of metrics.
+    """
+    found: list[Finding] = []
+    if trainer.world.size == 1 and trainer.step == 0:
+        with undisturbed(trainer.model):
+            tokens, device = trainer.corpus.train.tokens, trainer.device
+            batch = draw_batch(tokens, trainer.config, 0, ROWS, device)
+            found, could_not = examine(
+                Subject(
+                    trainer.model, lambda _, b: trainer.plain_loss_of(*b), trainer.optimizer, batch
+                )
+            )
+        for line in (*found, *could_not):
+            logger.warning("doctor: %s", line)
+    counted = entropies(trainer.corpus.train.tokens)
+    return lambda rows: found + of_metrics(rows, counted)
+
+
+def of_metrics(rows: Sequence[Row], counted: tuple[float, float] = (0.0, 0.0)) -> list[Finding]:
+    """Return what the logged losses of a run tell, beside the entropies of its tokens, if known."""
+    train, valid = (
+        [(int(row["step"]), row[name]) for row in rows if name in row]
+        for name in ("train/loss", "val/loss")
+    )
+    return [
+        *curve.divergence(train),
+        *curve.overfitting(train, valid),
+        *curve.plateau(train, *counted),
+    ]
+
+
+def of_config(config: TrainConfig) -> list[Finding]:
+    """Make a few updates of a run on a little of the embedded corpus, watched; print the report."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = RunFolder(Path(scratch))
+        config = config.replace(
+            **{"train_text": None, "valid_text": None, "max_minutes": None, "dtype": "float32"},
+            **{"max_steps": UPDATES, "corpus_megabytes": 0.5, "fast": "off", "num_samples": 0},
+            run_dir=folder.path,
+        )
+        corpus = prepare_corpus(config, folder, None)
+        config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
+        return _watched(Trainer(config, folder, corpus, Clock(UPDATES, None)))
+
+
+def _watched(trainer: Trainer) -> list[Finding]:
+    config, corpus, folder = trainer.config, trainer.corpus, trainer.folder
+
+    def loss_of(_: object, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return trainer.plain_loss_of(*batch)
+
+    def save_and_load() -> tuple[Any, Any]:
+        path = folder.checkpoint_of(trainer.step)
+        write_checkpoint(path, trainer.model, trainer.optimizer, trainer.step, {})
+        model = build_model(config.model, trainer.device)
+        optimizer = make_optimizer(model, config)
+        read_checkpoint(path).load_into(model, optimizer)
+        return model, optimizer
+
+    doctor = Doctor(
+        *(trainer.model, loss_of, trainer.optimizer),
+        (trainer.next_batch() for _ in range(UPDATES)),
+        tokens=corpus.train.tokens,
+        decode=corpus.tokenizer.decode,
+        text=(folder.corpus / "train.txt").read_text(encoding="utf-8")[:2000],
+        evaluate=lambda: trainer.validate(None, EVAL_TOKENS).loss,
+        save_and_load=save_and_load,
+        schedule=trainer.lr_at,
+        clip=config.optim.max_grad_norm,
+        accumulate=config.run.grad_accum_steps,
+    )
+    make_updates(
+        *(trainer.optimizer, doctor.batches, trainer.lr_at),
+        lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
+        trainer.clip,
+        num_parts=config.run.grad_accum_steps,
+        on_update=lambda update: setattr(trainer, "step", update.step),
+    )
+    return doctor.report()

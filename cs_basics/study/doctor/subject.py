@@ -1,0 +1,201 @@
+"""What is examined, called without a trace: weights, gradients, generators and modes stay."""
+
+import inspect
+import itertools
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from cs_basics.run.random_state import random_states, restore_random_states
+
+PACKAGE = str(Path(__file__).parent)
+MOST_LOGITS = 2**20
+"""Logits of a batch that is examined; a larger one is cut to fewer rows."""
+
+
+@dataclass
+class Call:
+    """A call of a module in a forward pass."""
+
+    name: str
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+    """What it returned; of a tuple the first."""
+
+
+@dataclass
+class Subject:
+    """A model with its loss, its optimizer and one batch."""
+
+    model: nn.Module
+    loss_of: Callable[[Any, Any], Tensor]
+    optimizer: Optimizer
+    batch: Any = None
+    options: dict[str, Any] = field(default_factory=dict)
+    """What else is known of the program, such as `clip`; see Doctor."""
+
+    def __post_init__(self) -> None:
+        # Probes have nothing to share out over processes.
+        is_wrapped = type(self.model).__name__ == "DistributedDataParallel"
+        self.bare: nn.Module = getattr(self.model, "module") if is_wrapped else self.model  # noqa: B009
+
+    @property
+    def inputs(self) -> Tensor:
+        """The ids that the model reads, (batch, time)."""
+        return parts_of(self.batch)[0]
+
+    def logits(self, ids: Tensor) -> Tensor:
+        """Call the model on ids; return its logits, (batch, time, vocab)."""
+        return first_of(self.bare(ids))
+
+    def loss(self, batch: Any = None) -> Tensor:  # noqa: ANN401
+        """Return the program's own loss of a batch."""
+        return self.loss_of(self.bare, self.batch if batch is None else batch)
+
+    def held(self) -> list[Tensor]:
+        """Return the parameters that the optimizer holds, as often as it does."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def calls(self, ids: Tensor) -> list["Call"]:
+        """Return the calls of all modules, in the order of their ends, when the model reads ids."""
+        found: list[Call] = []
+        names = {module: name for name, module in self.bare.named_modules()}
+
+        def note(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
+            output = output[0] if isinstance(output, tuple) and output else output
+            found.append(Call(names[module], module, args, kwargs, output))
+
+        with undisturbed(self.bare), torch.no_grad():
+            self.bare.eval()
+            hooks = [m.register_forward_hook(note, with_kwargs=True) for m in names]
+            self.logits(ids)
+        for hook in hooks:
+            hook.remove()
+        return found
+
+    def cut(self, rows: int) -> Any:  # noqa: ANN401
+        """Return the first rows of the batch."""
+        if isinstance(self.batch, dict):
+            return {k: v[:rows] if is_batched(v) else v for k, v in self.batch.items()}
+        return type(self.batch)(v[:rows] if is_batched(v) else v for v in self.batch)
+
+
+def is_empty(value: object) -> bool:
+    """Tell whether a part of a call is a tensor without a number."""
+    return isinstance(value, Tensor) and not value.numel()
+
+
+def is_batched(value: object) -> bool:
+    """Tell whether a part of a batch has rows."""
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
+def parts_of(batch: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    """Return inputs and targets of a batch."""
+    if isinstance(batch, Tensor):
+        return batch, batch
+    names = ("input_ids", "labels") if "input_ids" in batch else (0, 1)
+    if isinstance(batch, dict):
+        return batch["input_ids"], batch.get("labels", batch["input_ids"])
+    return batch[names[0]], batch[names[1]]
+
+
+def first_of(output: Any) -> Tensor:  # noqa: ANN401
+    """Return the logits of whatever a model returns."""
+    if isinstance(output, (tuple, list)):
+        return first_of(output[0])
+    return output if isinstance(output, Tensor) else output.logits
+
+
+@contextmanager
+def undisturbed(
+    model: nn.Module, optimizer: Optimizer | None = None, start: list[Tensor] | None = None
+) -> Generator[None]:
+    """Put everything back at the end: weights, gradients, generators, modes and the optimizer.
+
+    Args:
+        model: The model that will be called.
+        optimizer: If it will make steps: it begins without state.
+        start: Weights and buffers to begin with, as `weights_of` returns them.
+    """
+    held = [] if optimizer is None else [p for g in optimizer.param_groups for p in g["params"]]
+    tensors = list({id(tensor): tensor for tensor in [*weights_of(model), *held]}.values())
+    random, kept = random_states(), [tensor.detach().clone() for tensor in tensors]
+    grads = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
+    modes = [(module, module.training) for module in model.modules()]
+    state, settings, groups = {}, {}, []
+    if optimizer is not None:
+        state, settings = dict(optimizer.state), dict(vars(optimizer))
+        groups = [dict(group) for group in optimizer.param_groups]
+        optimizer.state.clear()
+    try:
+        for tensor, _ in grads:
+            tensor.grad = None
+        with torch.no_grad():
+            for tensor, value in zip(tensors, start or (), strict=False):
+                tensor.copy_(value)
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value in zip(tensors, kept, strict=True):
+                if not torch.equal(tensor, value):
+                    tensor.copy_(value)
+        for tensor, grad in grads:
+            tensor.grad = grad
+        for module, mode in modes:
+            module.training = mode
+        if optimizer is not None:
+            vars(optimizer).update(settings)
+            optimizer.state.clear()
+            optimizer.state.update(state)
+            for group, old in zip(optimizer.param_groups, groups, strict=True):
+                group.update(old)
+        restore_random_states(random)
+
+
+def weights_of(model: nn.Module) -> list[Tensor]:
+    """Return parameters and buffers, each once."""
+    return list(itertools.chain(model.parameters(), model.buffers()))
+
+
+def leaves_of(loss: Tensor) -> dict[int, Tensor]:
+    """Return the tensors that a backward pass gives gradients to, registered or not, by id."""
+    found: dict[int, Tensor] = {}
+    seen, left = set[Any](), [loss.grad_fn]
+    while left:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if (leaf := getattr(node, "variable", None)) is not None:
+            found[id(leaf)] = leaf
+        left += [before for before, _ in node.next_functions]
+    return found
+
+
+def line_of(thing: Any) -> str | None:  # noqa: ANN401
+    """Return file and line of a function, a generator or a module's forward."""
+    if isinstance(thing, nn.Module):
+        thing = type(thing).forward
+    code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
+    code = code or getattr(getattr(thing, "__wrapped__", None), "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def caller() -> str | None:
+    """Return the line of the user's that has called the doctor."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(PACKAGE) and "/torch/" not in name and not name.startswith("<"):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None

@@ -1,0 +1,269 @@
+"""Checks by trying: one batch learnt at other rates, an evaluation, a checkpoint read back."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from cs_basics.run.random_state import random_states
+from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.loss import padding
+from cs_basics.study.doctor.model import not_finite
+from cs_basics.study.doctor.subject import Subject, first_of, leaves_of, line_of, undisturbed
+from cs_basics.study.doctor.text import KEY, Places, unigram_entropy
+from cs_basics.study.doctor.watch import Watch, flat
+
+STEPS = 16
+MOST_TOKENS = 2048
+"""Of the batch that is learnt."""
+
+
+def learn(
+    s: Subject, optimizer: Optimizer, start: list[Tensor], rates: Iterable[float]
+) -> list[float]:
+    """Return the losses of STEPS updates by one batch, up to one that is not finite.
+
+    Args:
+        s: The subject.
+        optimizer: Makes the steps, from an empty state on.
+        start: The weights to begin with.
+        rates: Of each group of the optimizer.
+    """
+    found, batch = list[float](), s.cut(max(1, MOST_TOKENS // s.inputs.shape[1]))
+    held = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    held = list({id(p): p for p in held}.values())
+    with undisturbed(s.bare, optimizer, start), torch.enable_grad():
+        for _ in range(STEPS):
+            loss = s.loss(batch)
+            found.append(loss.item())
+            if not loss.isfinite():
+                break
+            # Not backward, by which gradients would be shared out over processes.
+            for p, grad in zip(
+                held, torch.autograd.grad(loss, held, allow_unused=True), strict=True
+            ):
+                p.grad = grad
+            if clip := s.options.get("clip"):
+                nn.utils.clip_grad_norm_(held, clip)
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate
+            optimizer.step()
+    return found
+
+
+def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
+    """Where a run learns nothing, learn one batch: at its rate, at others, by another optimizer.
+
+    A run that gets below the entropy of single tokens learns, whatever its rate.
+    """
+    losses = [u.loss for u in watch.updates]
+    if len(losses) < 8:
+        return
+    tail = losses[-max(2, len(losses) // 8) :]
+    first, last, entropy = losses[0], sum(tail) / len(tail), unigram_entropy(s, watch)
+    if last < 0.97 * entropy:
+        return
+    seen, place = [u.rates for u in watch.updates if u.rates], watch.updates[-1].place
+    highest = [max(rates) for rates in zip(*seen, strict=True)]
+    own = learn(s, s.optimizer, start, highest)
+    begin, end = own[0], _end(own)
+    if end < 0.9 * begin and last < first:
+        return
+    # By how much the rate has to be changed before the batch is learnt.
+    best = end
+    for scale in (0.1, 0.01, 1e-3, 10.0, 100.0, 1e3, 1e4, 1e5):
+        other = _end(learn(s, s.optimizer, start, [rate * scale for rate in highest]))
+        best = min(best, other)
+        if other < 0.9 * min(begin, end):
+            break
+    else:
+        with torch.enable_grad():
+            adam = torch.optim.Adam(leaves_of(s.loss()).values())
+        other = min(_end(learn(s, adam, start, [rate])) for rate in (3e-3, 3e-4))
+        if other < 0.9 * begin and best > 0.97 * begin:
+            yield Finding(
+                "optimizer-setup",
+                f"one batch does not fall from {begin:.3g} at any rate of this optimizer; plain "
+                f"Adam brings it to {other:.3g}",
+                "a fall by any optimizer that steps against the gradient",
+                "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)",
+                place,
+            )
+        return
+    is_high = scale < 1
+    if not is_high and first - last > 0.25 * (first - entropy):
+        return  # It learns, if slowly.
+    yield Finding(
+        "rate-too-high" if is_high else "rate-too-low",
+        f"one batch comes from {begin:.3g} to {end:.3g} in {STEPS} updates at the highest rate, "
+        f"{max(highest):.2g}, and to {other:.3g} at {scale:g} times that; the run ends at "
+        f"{last:.3g}",
+        f"a clear fall in batch and run, which begins with that to {entropy:.3g}, the entropy of "
+        "single tokens",
+        f"--lr {max(highest) * scale:.2g}",
+        place,
+    )
+
+
+def _end(losses: list[float]) -> float:
+    return losses[-1] if math.isfinite(losses[-1]) else math.inf
+
+
+def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
+    """Call the program's evaluation, and look at what it reads, changes and returns."""
+    call: Callable[[], float] | None = s.options.get("evaluate")
+    if call is None:
+        return
+    read: list[tuple[Tensor, bool, float]] = []
+
+    def note(module: Any, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
+        ids = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
+        if ids is not None and not ids.is_floating_point():
+            read.append((ids.detach(), module.training, _inside(ids, output)))
+
+    place, seen = line_of(call), None
+    tensors = list(s.bare.parameters())
+    with undisturbed(s.bare), watch.off():
+        s.bare.train()
+        for p in tensors:
+            p.grad = torch.ones_like(p)
+        before = flat(tensors).nan_to_num()
+        hook = s.bare.register_forward_hook(note, with_kwargs=True)
+        found, ends = 0.0, []
+        try:
+            for seed in (1, 2):
+                torch.manual_seed(seed)
+                found = float(call())
+                ends.append(random_states()["torch"])
+        finally:
+            hook.remove()
+        if not torch.equal(before, flat(tensors).nan_to_num()):
+            seen = "evaluation changes the weights"
+        elif any(p.grad is None or bool((p.grad != 1).any()) for p in tensors):
+            seen = "evaluation changes the gradients"
+        elif torch.equal(*ends):
+            seen = "evaluation seeds the global generator, so that training draws the same again"
+    inside = [value for *_, value in read if math.isfinite(value)]
+    if read and any(mode for _, mode, _ in read) and s.options.get("has_dropout"):
+        yield Finding(
+            "train-eval-mode",
+            "evaluation calls the model in training mode, with dropout on",
+            "evaluation mode: dropout makes the loss higher, and another each time",
+            "model.eval() before the validation loss, model.train() after it",
+            place,
+        )
+    elif seen is None and inside and abs(found - sum(inside) / len(inside)) > 0.25 * found + 0.1:
+        seen = f"it returns {found:.3g}; its logits have the loss {sum(inside) / len(inside):.3g}"
+    tokens = s.options.get("tokens")
+    if seen is None and tokens is not None and read:
+        windows = [row.cpu().numpy() for ids, *_ in read[:8] for row in ids[:8]]
+        if len(windows[0]) >= 8 and len(tokens) > 200:
+            places = Places(tokens)
+            share = sum(places.find(window) is not None for window in windows) / len(windows)
+            if places.share_repeated(KEY) < 0.5 and share > 0.5:
+                seen = f"{share:.0%} of the windows that it reads stand in the training text"
+    if seen:
+        yield Finding(
+            "evaluation",
+            seen,
+            "the loss of a text that was not trained on, without a trace in model or generators",
+            "compare weights, gradients and torch.get_rng_state() before and after it",
+            place,
+        )
+
+
+def _inside(ids: Tensor, output: Any) -> float:  # noqa: ANN401
+    """Return the loss of a batch's own tokens by the logits that the model returned."""
+    logits = first_of(output).detach().double()[:, :-1]
+    if logits.dim() != 3 or ids.shape[1] != logits.shape[1] + 1:
+        return math.nan
+    logits = logits - logits.amax(-1, keepdim=True)
+    nats = logits.exp().sum(-1).log() - logits.gather(-1, ids[:, 1:, None]).squeeze(-1)
+    return nats[~padding(ids)[:, 1:]].mean().item()
+
+
+def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
+    """Save, read back into fresh objects, and compare weights and optimizer."""
+    call = s.options.get("save_and_load")
+    if call is None:
+        return
+    with undisturbed(s.bare), watch.off():
+        try:
+            model, optimizer, *_ = call()
+            seen = _lost(s, getattr(model, "module", model), optimizer)
+        except Exception as error:  # whatever reading back raises is the finding
+            seen = f"reading back raises {type(error).__name__}: {error}"
+    if seen:
+        yield Finding(
+            "checkpoint",
+            seen,
+            "what is read back equals what was saved, the optimizer's moments and steps included",
+            "save optimizer.state_dict() beside model.state_dict(), and load both",
+            line_of(call),
+        )
+
+
+def _lost(s: Subject, model: nn.Module, optimizer: Optimizer) -> str | None:
+    """Say what of a model and its optimizer was not restored."""
+    held, theirs = (
+        [p for g in o.param_groups for p in g["params"]] for o in (s.optimizer, optimizer)
+    )
+    if where := _difference(s.bare.state_dict(), model.state_dict()):
+        return f"{where} of the model differs"
+    if len(held) != len(theirs):
+        return "the optimizer holds another number of parameters"
+    if not {id(p) for p in theirs} & {id(p) for p in model.parameters()}:
+        return "the optimizer read back holds other parameters than the model read back"
+    if len([*model.parameters()]) != len([*s.bare.parameters()]):
+        return "weights that were tied are two after reading back"
+    where = _difference(s.optimizer.state_dict(), optimizer.state_dict())
+    return where and f"{where} of the optimizer differs"
+
+
+def _difference(mine: Any, theirs: Any) -> str | None:  # noqa: ANN401
+    """Return the path of the first tensor or number that differs, such as `state/0/exp_avg`."""
+    if isinstance(mine, dict):
+        for key, value in mine.items():
+            other = theirs.get(key) if isinstance(theirs, dict) else None
+            if (path := _difference(value, other)) is not None:
+                return f"{key}/{path}".rstrip("/")
+        return None
+    if isinstance(mine, list):
+        others = theirs if isinstance(theirs, list) else []
+        return _difference(dict(enumerate(mine)), dict(enumerate(others)))
+    if isinstance(mine, Tensor):
+        is_same = isinstance(theirs, Tensor) and torch.equal(
+            *(t.cpu().to(mine.dtype).nan_to_num() for t in (mine, theirs))
+        )
+    else:
+        is_same = mine == theirs or not isinstance(mine, (int, float))
+    return None if is_same else ""
+
+
+def ending(s: Subject, watch: Watch) -> Iterator[Finding]:
+    """Look for losses that are not finite and for units that are always the same."""
+    bad = next((i for i, u in enumerate(watch.updates) if not math.isfinite(u.loss + u.norm)), None)
+    if bad is not None:
+        yield not_finite(s, f"loss or gradient of update {bad + 1}")
+        return
+    if s.inputs.unique().numel() < 8 or len(watch.updates) < 8:
+        return
+    worst, name = 0.0, ""
+    for call in s.calls(s.inputs):
+        for x in (*call.args[:1], call.output):
+            if isinstance(x, Tensor) and x.dim() == 3 and x.is_floating_point():
+                spread, size = x.float().flatten(0, 1).std(0), x.float().abs().mean() + 1e-12
+                share = (spread < 1e-5 * size).float().mean().item()
+                if share > worst and x.shape[-1] >= 8:
+                    worst, name = share, call.name
+    if worst > 0.5:
+        yield Finding(
+            "dead-units",
+            f"{worst:.0%} of the units at {name} are the same for every token",
+            "few: a unit that does not change tells nothing, and gets no gradient",
+            "print((hidden.std((0, 1)) == 0).float().mean()) in each block",
+            line_of(s.bare),
+        )

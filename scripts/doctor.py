@@ -1,0 +1,66 @@
+"""Why does training not work? Examine a preset with your code, or what a run has logged.
+
+python scripts/doctor.py stories
+python scripts/doctor.py stories --submission ../my-solution  # a cs_basics of your own
+python scripts/doctor.py --run-dir runs/stories
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from cli import run
+
+import cs_basics
+import cs_basics.run  # pyright: ignore[reportUnusedImport]
+import cs_basics.stories  # pyright: ignore[reportUnusedImport]
+import cs_basics.study.doctor.finding  # pyright: ignore[reportUnusedImport]
+import cs_basics.variants  # pyright: ignore[reportUnusedImport]
+
+
+def main(
+    preset: Annotated[str, tyro.conf.Positional] = "stories",
+    submission: Path | None = None,
+    run_dir: Path | None = None,
+) -> None:
+    """Find what keeps a training run from working, within a minute or two; exit code 1 if ill.
+
+    Args:
+        preset: The preset of which a few updates are made, on the embedded corpus.
+        submission: A folder with a cs_basics, whose modules are taken in place of the book's.
+        run_dir: A run, whose logged losses are examined instead.
+    """
+    if submission is not None:
+        package = submission / "cs_basics"
+        if not package.is_dir():
+            raise ValueError(f"--submission {submission} has no folder cs_basics")
+        # What lies beside the book's files is ours: it was imported above.
+        cs_basics.__path__.insert(0, str(package))
+    from cs_basics.run.folder import RunFolder
+    from cs_basics.run.metrics import read_metrics
+    from cs_basics.run.presets import PRESETS
+    from cs_basics.run.token_file import open_token_file
+    from cs_basics.study.doctor.doctor import as_text
+    from cs_basics.study.doctor.of_run import of_config, of_metrics
+    from cs_basics.study.doctor.text import entropies
+
+    if run_dir is not None:
+        folder = RunFolder(run_dir)
+        folder.read_config()
+        tokens, rows = folder.tokens / "train.bin", read_metrics(folder.metrics)
+        if tokens.exists():
+            found = of_metrics(rows, entropies(open_token_file(tokens).tokens))
+        else:
+            found = of_metrics(rows)
+        print(as_text(found))
+    elif preset in PRESETS:
+        found = of_config(PRESETS[preset][1])
+    else:
+        raise ValueError(f"there is no preset {preset}: use one of {', '.join(PRESETS)}")
+    if found:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    run(main)

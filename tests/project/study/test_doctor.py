@@ -1,0 +1,287 @@
+"""The doctor: each cause is planted in a small loop and named first; odd loops are healthy."""
+
+# ruff: noqa: ARG001, ARG002, ARG005, E731, N812
+import copy
+import json
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from cs_basics.study.doctor import Doctor
+from cs_basics.study.doctor.curve import divergence, overfitting, plateau
+from cs_basics.study.doctor.finding import CAUSES, Finding
+from cs_basics.study.doctor.subject import undisturbed, weights_of
+
+VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
+
+
+class Block(nn.Module):
+    def __init__(self, loop):
+        super().__init__()
+        self.loop = loop
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.ff = nn.Sequential(nn.Linear(WIDTH, 64), nn.ReLU(), nn.Linear(64, WIDTH))
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norms[0](x)).chunk(3, dim=-1)
+        mask = self.loop.mask(torch.ones(x.shape[1], x.shape[1]))
+        scores = (q @ k.mT / math.sqrt(WIDTH)).masked_fill(mask == 0, -1e9)
+        x = self.loop.keep * x + self.out(scores.softmax(-1) @ v)
+        return self.loop.keep * x + F.dropout(self.ff(self.norms[1](x)), 0.1, self.training)
+
+
+class Model(nn.Module):
+    def __init__(self, loop):
+        super().__init__()
+        self.loop = loop
+        self.embed, self.places = nn.Embedding(VOCAB, WIDTH), nn.Embedding(TIME, WIDTH)
+        self.blocks = loop.blocks([Block(loop), Block(loop)])
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB, bias=False)
+
+    def forward(self, ids):
+        x = self.embed(ids) + self.places(self.loop.places * torch.arange(ids.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.loop.size * self.head(self.norm(x))
+
+
+class Loop:
+    """A training program; a test replaces a part of it."""
+
+    updates, keep, places, size, rate, clip, parts = 24, 1.0, 1, 1.0, 5e-3, 1.0, 1
+    schedule = lambda self, update: self.rate * min(1.0, update / 4)
+    rate_of = lambda self, update: self.schedule(update)
+    mask = staticmethod(torch.tril)
+    blocks = nn.ModuleList
+    zero = lambda self: self.optimizer.zero_grad()
+    limit = lambda self: nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+    step = lambda self: self.optimizer.step()
+    after = lambda self, update: None
+    shift, read = 1, staticmethod(lambda tokens: tokens)
+    start = lambda self: torch.randint(len(self.tokens) - TIME - 1, (ROWS, 1))
+    optimizer_of = lambda self, model: torch.optim.AdamW(model.parameters(), lr=self.rate)
+
+    def loss_of(self, model, batch):
+        return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten())
+
+    def batches(self):
+        while True:
+            places = self.start() + torch.arange(TIME)
+            yield self.tokens[places], self.tokens[places + self.shift]
+
+    def evaluate(self):
+        self.model.eval()
+        with torch.no_grad():
+            loss = self.loss_of(self.model, (self.held[:, :-1], self.held[:, 1:])).item()
+        self.model.train()
+        return loss
+
+    def save_and_load(self):
+        model = Model(self)
+        model.load_state_dict(self.model.state_dict())
+        optimizer = self.optimizer_of(model)
+        optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
+        return model, optimizer
+
+    def run(self):
+        torch.manual_seed(3)
+        text = torch.randint(VOCAB, (1500,)).tolist()
+        for i in range(3, len(text), 2):  # Half of the tokens follow from the one before.
+            text[i] = (5 * text[i - 1] + 1) % VOCAB
+        self.tokens = self.read(torch.tensor(text[:1300]))
+        self.held = torch.tensor(text[1300 : 1300 + 6 * (TIME + 1)]).view(6, -1)
+        self.model = Model(self)
+        self.optimizer = self.optimizer_of(self.model)
+        doctor = Doctor(
+            *(self.model, self.loss_of, self.optimizer, self.batches()),
+            **{"tokens": self.tokens, "evaluate": self.evaluate, "clip": self.clip},
+            **{"save_and_load": self.save_and_load, "schedule": self.schedule},
+            accumulate=self.parts,
+        )
+        batches = iter(doctor.batches)
+        for update in range(1, self.updates + 1):
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.rate_of(update)
+            self.zero()
+            for _ in range(self.parts):
+                (doctor.loss_of(self.model, next(batches)) / self.divisor()).backward()
+            self.limit()
+            self.step()
+            self.after(update)
+        return doctor
+
+    divisor = lambda self: self.parts
+
+
+def found(**changes):
+    loop = type("Changed", (Loop,), changes)()
+    doctor = loop.run()
+    findings = doctor.report()
+    assert not doctor.could_not
+    return [finding.cause for finding in findings]
+
+
+def summed(self, model, batch):
+    return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten(), reduction="sum")
+
+
+def halved(self, model, batch):
+    return F.cross_entropy(model(batch[0]).bfloat16().flatten(0, 1), batch[1].flatten())
+
+
+def in_training_mode(self):
+    with torch.no_grad():
+        return self.loss_of(self.model, (self.held[:, :-1], self.held[:, 1:])).item()
+
+
+def of_the_training_text(self):
+    windows = self.tokens[: 6 * (TIME + 1)].view(6, -1)
+    self.model.eval()
+    with torch.no_grad():
+        loss = self.loss_of(self.model, (windows[:, :-1], windows[:, 1:])).item()
+    self.model.train()
+    return loss
+
+
+def without_moments(self):
+    model = Model(self)
+    model.load_state_dict(self.model.state_dict())
+    return model, self.optimizer_of(model)
+
+
+FAULTS = {
+    "future-leak": {"mask": staticmethod(torch.ones_like)},
+    "context-unused": {"mask": staticmethod(lambda ones: torch.eye(len(ones)))},
+    "no-positions": {"places": 0},
+    "targets-shifted": {"shift": 0},
+    "start-loss": {"size": 12.0},
+    "architecture": {"keep": 0.0},
+    "loss-not-mean": {"loss_of": summed},
+    "loss-precision": {"loss_of": halved},
+    "not-in-optimizer": {"blocks": staticmethod(list)},
+    "shared-weights": {"blocks": staticmethod(lambda blocks: nn.ModuleList(blocks[:1] * 2))},
+    "no-step": {"step": lambda _: None},
+    "in-optimizer-twice": {"step": lambda self: [self.optimizer.step() for _ in range(2)]},
+    "optimizer-setup": {
+        "optimizer_of": lambda self, m: torch.optim.AdamW(m.parameters(), maximize=True)
+    },
+    "decay": {
+        "optimizer_of": lambda self, m: torch.optim.AdamW(m.parameters(), weight_decay=100.0)
+    },
+    "not-zeroed": {"zero": lambda _: None},
+    "accumulation": {"parts": 4, "divisor": lambda _: 1, "clip": 100.0},
+    "clipping": {"limit": lambda _: None, "clip": 0.1},
+    "schedule": {"rate_of": lambda self, update: self.schedule(1)},
+    "rate-too-high": {"rate": 30.0},
+    "rate-too-low": {"rate": 1e-7},
+    "train-eval-mode": {"after": lambda self, update: update == 8 and self.model.eval()},
+    "evaluation": {"evaluate": of_the_training_text},
+    "checkpoint": {"save_and_load": without_moments},
+    "batches-repeat": {"start": lambda _: torch.arange(ROWS)[:, None]},
+    "batches-wrong": {"start": lambda self: torch.randint(1000, (1, 1)).expand(ROWS, 1)},
+    "token-dtype": {"read": staticmethod(lambda t: torch.stack([t, 0 * t], 1).flatten())},
+}
+
+
+@pytest.mark.parametrize("cause", FAULTS)
+def test_a_planted_fault_is_named_first(cause):
+    assert found(**FAULTS[cause])[:1] == [cause]
+
+
+def test_dropout_in_an_evaluation_is_seen():
+    assert found(evaluate=in_training_mode) == ["train-eval-mode"]
+
+
+HEALTHY = {
+    "as it is": {},
+    "gradients are accumulated": {"parts": 2},
+    "without a warm-up, SGD with momentum": {
+        "optimizer_of": lambda self, m: torch.optim.SGD(m.parameters(), momentum=0.9),
+        "schedule": lambda self, update: 0.05,
+    },
+    "one token only": {"read": staticmethod(torch.zeros_like), "evaluate": lambda _: 0.0},
+    "a window of nine": {"mask": staticmethod(lambda ones: ones.tril().triu(-8))},
+}
+
+
+@pytest.mark.parametrize("oddity", HEALTHY)
+def test_a_healthy_loop_has_no_findings(oddity):
+    assert found(**HEALTHY[oddity]) == []
+
+
+def test_a_probe_leaves_no_trace():
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    before = copy.deepcopy(model.state_dict())
+    optimizer = torch.optim.AdamW(model.parameters())
+    other = weights_of(nn.Sequential(nn.Linear(3, 3)))
+    state = torch.get_rng_state()
+    with undisturbed(model, optimizer, other):
+        model.eval()(torch.randn(5, 3)).sum().backward()
+        optimizer.step()
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert model.training
+    assert not optimizer.state
+    assert model[0].weight.grad is None
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_watched_loop_ends_with_the_weights_of_one_that_is_not():
+    watched = Loop()
+    watched.run()
+    plain = type("Plain", (Loop,), {"run": Loop.run})()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Loop.run.__globals__, "Doctor", Unwatched)
+        plain.run()
+    for one, other in zip(watched.model.parameters(), plain.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+class Unwatched:
+    def __init__(self, model, loss_of, optimizer, batches, **options):
+        self.loss_of, self.batches = loss_of, batches
+
+
+def test_report_is_written_as_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DOCTOR_JSON", str(tmp_path / "found.json"))
+    assert found(size=12.0) == ["start-loss"]
+    (finding,) = json.loads((tmp_path / "found.json").read_text())
+    assert finding["cause"] == "start-loss"
+    assert finding["place"].startswith(__file__)
+    assert "expected: near ln(24) = 3.18" in capsys.readouterr().out
+
+
+def test_curves_that_part_are_overfitting():
+    train = [(step, 3 - step / 50) for step in range(100)]
+    valid = [(20, 2.8), (40, 2.5), (60, 2.7), (90, 3.0)]
+    assert [f.cause for f in overfitting(train, valid)] == ["overfitting"]
+    assert not list(overfitting(train, [(20, 2.8), (60, 2.4), (90, 2.42)]))
+
+
+def test_a_loss_that_stays_where_counting_gets_is_named():
+    flat, falling = ([(10 * i, 5.0 - i * fall) for i in range(60)] for fall in (0.0, 0.02))
+    (finding,) = plateau(flat, 5.05, 3.0)
+    assert "how often each token comes, and nothing else" in finding.seen
+    (finding,) = plateau(flat, 7.0, 5.0)
+    assert "which token follows which" in finding.seen
+    assert not [
+        *plateau(falling, 5.0, 4.2),
+        *plateau(flat, 7.0, 6.0),
+        *plateau(flat[:30], 5.0, 3.0),
+    ]
+
+
+def test_a_loss_that_climbs_back_is_a_rate_too_high():
+    fallen = [(step, 4 - step / 10) for step in range(25)]
+    assert not list(divergence(fallen))
+    assert [f.cause for f in divergence([*fallen, *[(25 + i, 4.0) for i in range(9)]])] == [
+        "rate-too-high"
+    ]
+
+
+def test_a_cause_comes_before_what_it_explains():
+    first, later = (Finding(cause, "", "", "") for cause in ("targets-shifted", "overfitting"))
+    assert first.rank() < later.rank() < len(CAUSES)
