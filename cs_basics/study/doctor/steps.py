@@ -1,12 +1,13 @@
 """Checks of the updates that were watched."""
 
+import re
 import statistics
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject, is_empty, line_of
+from cs_basics.study.doctor.subject import Subject, line_of
 from cs_basics.study.doctor.watch import Fit, Update, Watch
 from cs_basics.study.doctor.weights import no_gradient
 
@@ -47,19 +48,22 @@ def stepping(s: Subject, watch: Watch) -> Iterator[Finding]:
 
 def silent(s: Subject, watch: Watch) -> Iterator[Finding]:
     """Name the parameters without a gradient, and the matrices whose gradient was always 0."""
-    # An expert that is chosen for no token has no gradient either, rightly.
-    idle = {call.name for call in s.calls(s.inputs) if any(is_empty(x) for x in call.args)}
-    trained = [
-        (name, p)
-        for name, p in s.bare.named_parameters()
-        if p.requires_grad and name.rpartition(".")[0] not in idle
-    ]
+    trained = [(n, p) for n, p in s.bare.named_parameters() if p.requires_grad]
     without = [name for name, p in trained if id(p) not in watch.reached]
     quiet = [n for n, p in trained if p.dim() > 1 and id(p) not in watch.loud and n not in without]
+    loud = [name for name, p in trained if id(p) in watch.loud]
+    without, quiet = ([n for n in some if not _is_expert(n, loud)] for some in (without, quiet))
     if without and len(without) < len(trained):
         yield no_gradient(s, without, "get no gradient from any batch")
     elif quiet and watch.loud and sum(u.fit is not None for u in watch.updates) >= FEW:
         yield no_gradient(s, quiet, "have a gradient of 0 in every batch")
+
+
+def _is_expert(name: str, others: list[str]) -> bool:
+    """Tell whether others in the same block differ in a number: an expert may be chosen rarely."""
+    block, *rest = re.split(r"(?<=\d)(?=\.)", name, maxsplit=1)
+    kinds = {re.sub(r"\d+", "", other) for other in others if other.startswith(block + ".")}
+    return any(re.search(r"\d", part) for part in rest) and re.sub(r"\d+", "", name) in kinds
 
 
 def gradients(s: Subject, watch: Watch) -> Iterator[Finding]:

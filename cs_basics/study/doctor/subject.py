@@ -88,11 +88,6 @@ class Subject:
         return type(self.batch)(v[:rows] if is_batched(v) else v for v in self.batch)
 
 
-def is_empty(value: object) -> bool:
-    """Tell whether a part of a call is a tensor without a number."""
-    return isinstance(value, Tensor) and not value.numel()
-
-
 def is_batched(value: object) -> bool:
     """Tell whether a part of a batch has rows."""
     return isinstance(value, Tensor) and value.dim() > 0

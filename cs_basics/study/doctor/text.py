@@ -18,12 +18,8 @@ MOST_TEXT = 3_000_000
 """Tokens of the text in which windows are looked up."""
 SAMPLED = 100
 """Windows that are looked for in other places."""
-LONG = 48
-"""Tokens of a window that no natural text has twice."""
 MOST_ROWS = 1_000
 """Rows that are looked up."""
-LEAST_ENTROPY = 1.5
-"""Nats; below it a text is dull: a few tokens in whatever order."""
 SHOWN = 400
 """Tokens that are decoded."""
 
@@ -137,12 +133,6 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
     if tokens is not None and inputs and 4 <= len(inputs[0]) < len(tokens):
         places, time = Places(tokens), len(inputs[0])
         is_varied, epoch = places.share_repeated(KEY) < 0.5, len(tokens) / watch.rows[0][0].size
-        if (share := places.share_repeated(LONG)) > 0.5 and unigram_entropy(
-            s, watch
-        ) > LEAST_ENTROPY:
-            yield _repeats(
-                f"{share:.0%} of the windows of {LONG} tokens come again in the text", place
-            )
         found = [places.find(_unpadded(*row)) for row in zip(inputs, targets, strict=True)]
         lost = [row for row, at in zip(inputs, found, strict=True) if at is None]
         if lost and places.is_whole:
