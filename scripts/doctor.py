@@ -49,10 +49,8 @@ def main(
         folder = RunFolder(run_dir)
         folder.read_config()
         tokens, rows = folder.tokens / "train.bin", read_metrics(folder.metrics)
-        if tokens.exists():
-            found = of_metrics(rows, entropies(open_token_file(tokens).tokens))
-        else:
-            found = of_metrics(rows)
+        known = [entropies(open_token_file(tokens).tokens)] if tokens.exists() else []
+        found = of_metrics(rows, *known)
         print(as_text(found))
     elif preset in PRESETS:
         found = of_config(PRESETS[preset][1])

@@ -10,7 +10,6 @@ from lab import ROOT
 
 SMALL = {
     "chaos": (["--kills", "1", "--steps", "60"], "bit for bit"),
-    "fuzz": (["--files", "4"], "4 damaged files: 0 bad"),
     "mutants": (
         ["cs_basics/variants", "tests/project/variants/test_muon.py", "--count", "1"],
         "cs_basics/variants/",
@@ -18,10 +17,6 @@ SMALL = {
     "faults": (
         ["--seeds", "0", "--only", "softmax: torch's own softmax", "eps is added outside"],
         "| all |",
-    ),
-    "clusters": (
-        ["--hidden", "3", "--hands", "2", "--size", "12", "--problem", "softmax"],
-        "3 hidden mistakes",
     ),
 }
 

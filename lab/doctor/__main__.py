@@ -20,9 +20,9 @@ Then balanced accuracy, the mean of the shares of faults and of healthy runs jud
 doctor, and of three alarms: a final loss above 1.1 times the unchanged program's, a gradient norm
 above 10 times the median of those before, a number that is not finite. The doctor's thresholds are
 constants, set while the development halves of all six programs were in sight: no program was left
-out. The blind half was written by somebody who had not seen the doctor; what a first doctor missed in it
-was read before this one was made, so its figures are no longer those of unseen faults. A run without
-a report (in brackets: why) counts as healthy.
+out. The blind half was written by somebody who had not seen the doctor; what a first doctor missed
+in it was read before this one was made, so its figures are no longer those of unseen faults. A run
+without a report (in brackets: why) counts as healthy.
 
 {table}
 

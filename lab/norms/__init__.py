@@ -3,5 +3,5 @@
 rms_norm.py      RMSNorm with a backward derived by hand; triton_norms.py: the same on GPUs
 add_rms_norm.py  residual addition and norm in one: of the rounded or unrounded sum, or in place
 
-How fast they are: python -m lab.bench norms.
+How fast they are: python -m lab.claims --quiet.
 """

@@ -110,14 +110,13 @@ class Doctor:
             self.examine(batch)
         return self.watch.loss_of(model, batch)
 
-    def examine(self, batch: Any) -> list[Finding]:  # noqa: ANN401
-        """Make the checks that need no updates; return what they find, the most probable first."""
+    def examine(self, batch: Any) -> None:  # noqa: ANN401
+        """Make the checks that need no updates."""
         self.subject.batch = batch
         self.start = [tensor.detach().clone() for tensor in weights_of(self.subject.bare)]
         with self.watch.off():
             found, self.could_not = examine(self.subject)
         self.findings += found
-        return self.sorted()
 
     def _run(self, check: Check, *arguments: Any) -> None:  # noqa: ANN401
         run_check(check, arguments, self.findings, self.could_not)

@@ -205,8 +205,7 @@ def _with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401
 def _read(loss: float, logits: Tensor, gradient: Tensor) -> Reading:
     """Fit w (p - smoothing) to the gradient of each position, away from its target."""
     num = logits.shape[-1]
-    logits = logits - logits.amax(-1, keepdim=True)
-    nats = -(logits - logits.exp().sum(-1, keepdim=True).log())
+    nats = -logits.log_softmax(-1)
     p, best = (-nats).exp(), gradient.argmin(-1, keepdim=True)
     rest = torch.ones_like(p).scatter_(-1, best, 0.0)
     means = [(t * rest).sum(-1, keepdim=True) / (num - 1) for t in (p, gradient)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from cs_basics.study.doctor.finding import Finding
 from cs_basics.study.doctor.subject import Call, Subject, line_of, undisturbed
@@ -202,10 +203,8 @@ def start_loss(s: Subject) -> Iterator[Finding]:
             return
         if s.inputs.shape[1] < 2:
             return
-        largest = logits.amax(-1, keepdim=True)
-        nats = (logits - largest).exp().sum(-1).log() + largest.squeeze(-1)
-        right = logits[:, :-1].gather(-1, s.inputs[:, 1:].unsqueeze(-1)).squeeze(-1)
-        loss, size = (nats[:, :-1] - right).mean().item(), math.log(logits.shape[-1])
+        loss = functional.cross_entropy(logits[:, :-1].mT, s.inputs[:, 1:]).item()
+        size = math.log(logits.shape[-1])
         if loss > size + MOST_EXCESS:
             yield Finding(
                 "start-loss",

@@ -88,10 +88,10 @@ def gradients(s: Subject, watch: Watch) -> Iterator[Finding]:
 def _accumulation(
     s: Subject, fits: list[tuple[Update, Fit]], updates: list[Update]
 ) -> Iterator[Finding]:
-    meant = s.options.get("accumulate") or 1
-    parts = statistics.median(u.parts for u in updates) if updates else 1
     if not updates:
         return
+    meant, most_norm = s.options.get("accumulate") or 1, s.options.get("clip")
+    parts = statistics.median(u.parts for u in updates)
     total = statistics.median(u.upstream for u in updates)
     ratios = [f.right for _, f in fits]
     ratio = statistics.median(ratios) if ratios else total
@@ -104,8 +104,7 @@ def _accumulation(
         seen = f"the gradients of {parts:g} micro-batches are added undivided: {ratio:.2g} times"
     elif meant > 1 or parts > 1:
         most = max(parts, meant)
-        clips = s.options.get("clip")
-        if abs(total * most - 1) < 0.05 or (abs(ratio * most - 1) < 0.05 and not clips):
+        if abs(total * most - 1) < 0.05 or (abs(ratio * most - 1) < 0.05 and not most_norm):
             seen = f"each loss is divided by {most:g} twice"
     if seen:
         yield Finding(
@@ -210,21 +209,17 @@ def optimizer(s: Subject, watch: Watch) -> Iterator[Finding]:
     """Read the settings that make an optimizer another, and see whether it descends."""
     updates, seen = watch.updates, None
     first = next((u for u in updates if u.is_first and u.change and u.fit), None)
-    grad_size = statistics.median(u.norm for u in updates) if updates else 0.0
-    count = sum(p.numel() for p in s.held())
-    typical = grad_size / count**0.5 if count else 0.0
+    count = sum(p.numel() for p in s.held()) or 1
+    typical = statistics.median([u.norm for u in updates] or [0.0]) / count**0.5
     for group in s.optimizer.param_groups:
-        betas, eps, momentum = group.get("betas"), group.get("eps"), group.get("momentum") or 0.0
+        betas, eps = group.get("betas"), group.get("eps")
+        memory = betas[0] if betas else group.get("momentum") or 0.0
         if group.get("maximize"):
             seen = "maximize=True"
         elif betas and betas[0] ** 2 >= betas[1]:
             seen = f"betas={tuple(betas)}: beta1^2 is not below beta2"
-        elif betas and len(updates) > 0 and betas[0] >= 0.995:
-            seen = (
-                f"betas={tuple(betas)}: the first moment remembers {1 / (1 - betas[0]):.0f} updates"
-            )
-        elif momentum >= 0.999:
-            seen = f"momentum={momentum}"
+        elif memory >= 0.995:
+            seen = f"momentum of {memory} remembers more than 200 updates"
         elif betas and eps and typical and eps > typical and eps >= 1e-4:
             seen = f"eps={eps:g}, while a gradient is {typical:.2g}"
     if first and first.change and first.change.uphill > 0.02 and first.change.shrunk < 0.5:
@@ -275,21 +270,12 @@ def changes(s: Subject, watch: Watch) -> Iterator[Finding]:
             watched[-1].place,
         )
     shares = [u.change.shrunk for u in watched if u.change]
-    if len(shares) >= FEW and statistics.median(shares) > 0.5:
-        yield _decay(
-            f"{statistics.median(shares):.0%} of a step only makes weights smaller", watched
+    share = statistics.median(shares or [0.0])
+    if len(shares) >= FEW and not -0.8 < share < 0.5:
+        yield Finding(
+            "decay",
+            f"{abs(share):.0%} of a step only makes weights {'smaller' if share > 0 else 'larger'}",
+            "a small share: decay is to balance learning, not to undo it",
+            "for group in optimizer.param_groups: group['weight_decay'] = 0",
+            watched[-1].place,
         )
-    elif len(shares) >= FEW and statistics.median(shares) < -0.8:
-        yield _decay(
-            f"{-statistics.median(shares):.0%} of a step only makes weights larger", watched
-        )
-
-
-def _decay(seen: str, watched: list[Update]) -> Finding:
-    return Finding(
-        "decay",
-        seen,
-        "a small share: decay is to balance learning, not to undo it",
-        "for group in optimizer.param_groups: group['weight_decay'] = 0",
-        watched[-1].place,
-    )

@@ -181,7 +181,6 @@ def line_of(thing: Any) -> str | None:  # noqa: ANN401
     if isinstance(thing, nn.Module):
         thing = type(thing).forward
     code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
-    code = code or getattr(getattr(thing, "__wrapped__", None), "__code__", None)
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 

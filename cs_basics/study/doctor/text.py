@@ -1,5 +1,6 @@
 """Checks of tokens and batches."""
 
+import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +19,6 @@ MOST_TEXT = 3_000_000
 """Tokens of the text in which windows are looked up."""
 SAMPLED = 100
 """Windows that are looked for in other places."""
-MOST_ROWS = 1_000
-"""Rows that are looked up."""
 SHOWN = 400
 """Tokens that are decoded."""
 
@@ -52,7 +51,8 @@ def vocabulary(s: Subject, _: Watch) -> Iterator[Finding]:
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
     size = min(len(found), len(text), 200)
-    alike = _alike(found[: size + 40], text[:size])
+    texts = (" ".join(t[:size].lower().split()) for t in (found, text))
+    alike = difflib.SequenceMatcher(None, *texts, autojunk=False).ratio()
     if alike < 0.7:
         yield Finding(
             "tokenizer",
@@ -73,13 +73,6 @@ def unreadable(s: Subject, error: IndexError) -> Finding:
         "print(len(tokenizer), model.embedding.weight.shape, tokens.min(), tokens.max())",
         line_of(s.options.get("batches")),
     )
-
-
-def _alike(found: str, text: str) -> float:
-    """Return the share of the text's pieces of four letters that are found."""
-    found, text = (" ".join(t.lower().split()) for t in (found, text))
-    pieces = [text[i : i + 4] for i in range(max(1, len(text) - 3))]
-    return sum(piece in found for piece in pieces) / len(pieces)
 
 
 class Places:
@@ -126,8 +119,8 @@ def entropies(tokens: Tokens) -> tuple[float, float]:
 def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
     """See that rows are windows of the text, unequal, and spread over it."""
     tokens, place = s.options.get("tokens"), line_of(s.options.get("batches"))
-    inputs = [row for batch, _ in watch.rows for row in batch][:MOST_ROWS]
-    targets = [row for _, batch in watch.rows for row in batch][:MOST_ROWS]
+    inputs = [row for batch, _ in watch.rows for row in batch]
+    targets = [row for _, batch in watch.rows for row in batch]
     is_varied = has_many = len({row.tobytes() for row in inputs}) > 8
     epoch = 8.0
     if tokens is not None and inputs and 4 <= len(inputs[0]) < len(tokens):
@@ -152,7 +145,6 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
             if len(found) > 16 and covered.mean() < 0.5 * expected:
                 seen = f"{len(found)} rows cover {covered.mean():.1%} of the text"
                 yield _repeats(seen, place, f"about {expected:.1%}")
-            yield from _last_targets(inputs, targets, places, place)
     equal = [i for i, _ in watch.rows if len(i) > 1 and 2 * len(np.unique(i, axis=0)) <= len(i)]
     if has_many and len(equal) > len(watch.rows) / 2:
         yield Finding(
@@ -181,20 +173,3 @@ def _repeats(seen: str, place: str | None, expected: str = "nearly all") -> Find
         "print(inputs[0, :6]) of ten batches; draw their places anew for each",
         place,
     )
-
-
-def _last_targets(
-    inputs: list[Tokens], targets: list[Tokens], places: Places, place: str | None
-) -> Iterator[Finding]:
-    """See that the last target, which no input shows, is the next token of the text, too."""
-    pairs = zip(inputs, targets, strict=True)
-    windows = [np.append(i, t[-1]) for i, t in pairs if t[-1] >= 0 and (i[1:] == t[:-1]).all()]
-    wrong = [window for window in windows if places.find(window) is None]
-    if len(wrong) > max(1, len(windows) / 2):
-        yield Finding(
-            "targets-shifted",
-            f"the last target of {len(wrong)} of {len(windows)} rows is not the next token",
-            "inputs are tokens[i : i + time], targets tokens[i + 1 : i + 1 + time]",
-            "print(inputs[0, -3:], targets[0, -3:])",
-            place,
-        )

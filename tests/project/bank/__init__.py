@@ -15,7 +15,6 @@
     cases.py         faults, honest variants, limits; `python -m lab.campaigns.faults` runs them
     run.py           writes each case as a repository and runs the items of its problems
     verdict.py       says whether the examination made of a case what it should
-    classroom.py     a class made of faults, to see whether those who answer alike are found
 
 To add a fault, say what is wrong, and after the file words that only the right explanation has:
 

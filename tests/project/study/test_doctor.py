@@ -12,7 +12,6 @@ from torch import nn
 
 from cs_basics.study.doctor import Doctor
 from cs_basics.study.doctor.curve import divergence, overfitting, plateau
-from cs_basics.study.doctor.finding import CAUSES, Finding
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
 VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
@@ -280,8 +279,3 @@ def test_a_loss_that_climbs_back_is_a_rate_too_high():
     assert [f.cause for f in divergence([*fallen, *[(25 + i, 4.0) for i in range(9)]])] == [
         "rate-too-high"
     ]
-
-
-def test_a_cause_comes_before_what_it_explains():
-    first, later = (Finding(cause, "", "", "") for cause in ("targets-shifted", "overfitting"))
-    assert first.rank() < later.rank() < len(CAUSES)
