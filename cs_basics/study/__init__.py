@@ -1,4 +1,4 @@
-"""Experiments on models, what a model costs, and a microscope.
+"""Experiments on models, what a model costs, a microscope, and a doctor of runs.
 
 accounting.py        parameters, operations and memory of a model, computed from its ModelConfig
 ablation.py          the suites: named variants of a configuration that differ in one thing each
@@ -7,4 +7,7 @@ ablation_summary.py  all runs together: means over seeds, and which differences 
 ablation_plot.py     the training losses of all runs in one picture
 ablation_report.py   report.html and report.md (ablation.html, ablation.markdown)
 student_t.py         how far from its mean a mean of few values may lie by chance
+
+microscope/  what a model computes, part by part
+doctor/      why a training does not work
 """
