@@ -16,7 +16,6 @@ import cs_basics
 import cs_basics.run  # pyright: ignore[reportUnusedImport]
 import cs_basics.stories  # pyright: ignore[reportUnusedImport]
 import cs_basics.study.doctor.finding  # pyright: ignore[reportUnusedImport]
-import cs_basics.variants  # pyright: ignore[reportUnusedImport]
 
 
 def main(

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-CAUSES = (
-    *("token-dtype", "tokenizer", "batches-wrong", "targets-shifted", "loss-precision"),
-    *("future-leak", "tie-broken", "shared-weights", "in-optimizer-twice", "not-in-optimizer"),
-    *("no-step", "no-gradient", "context-unused", "no-positions", "architecture", "loss-not-mean"),
-    *("optimizer-setup", "not-zeroed", "accumulation", "clipping", "train-eval-mode"),
-    *("ranks", "schedule", "decay", "precision", "start-loss", "rate-too-high", "rate-too-low"),
-    *("batches-repeat", "evaluation", "checkpoint", "not-finite", "dead-units", "overfitting"),
-)
+ORDER = """
+    token-dtype tokenizer batches-wrong targets-shifted loss-precision future-leak
+    tie-broken shared-weights in-optimizer-twice not-in-optimizer no-step no-gradient
+    context-unused no-positions architecture loss-not-mean optimizer-setup not-zeroed
+    accumulation clipping train-eval-mode ranks schedule decay precision start-loss
+    rate-too-high rate-too-low batches-repeat evaluation checkpoint not-finite dead-units
+    overfitting
+"""
+CAUSES = list[str](ORDER.split())
 """Every cause. One explains the symptoms of those after it, so it comes first in a report: targets
 that are not shifted make the loss fall to 0, whatever the learning rate."""
 

@@ -18,6 +18,7 @@ from cs_basics.study.doctor.subject import (
     Subject,
     first_of,
     line_of,
+    log_total,
     parts_of,
     undisturbed,
 )
@@ -205,7 +206,7 @@ def _with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401
 def _read(loss: float, logits: Tensor, gradient: Tensor) -> Reading:
     """Fit w (p - smoothing) to the gradient of each position, away from its target."""
     num = logits.shape[-1]
-    nats = -logits.log_softmax(-1)
+    nats = log_total(logits).unsqueeze(-1) - logits
     p, best = (-nats).exp(), gradient.argmin(-1, keepdim=True)
     rest = torch.ones_like(p).scatter_(-1, best, 0.0)
     means = [(t * rest).sum(-1, keepdim=True) / (num - 1) for t in (p, gradient)]

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Call, Subject, line_of, undisturbed
+from cs_basics.study.doctor.subject import Call, Subject, line_of, nats_of, undisturbed
 
 NOISE = 0.02
 """Added to all weights before a model is probed: what starts at 0 would hide what it multiplies."""
@@ -111,11 +110,11 @@ def position_table(s: Subject) -> Iterator[Finding]:
     """See whether the last row of each table of positions makes a difference."""
     time = s.inputs.shape[1]
     rows_of = {
-        name + ".weight": module.weight
-        for name, module in s.bare.named_modules()
-        if isinstance(module, nn.Embedding)
+        name: p
+        for name, p in s.bare.named_parameters()
+        if "pos" in name
+        or "Embedding" in type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
     }
-    rows_of |= {name: p for name, p in s.bare.named_parameters() if "pos" in name}
     rows_of |= {name: b for name, b in s.bare.named_buffers() if _is_waves(b)}
     with undisturbed(s.bare), torch.no_grad():
         _shake(s.bare)
@@ -197,13 +196,14 @@ def _blocks(calls: list[Call]) -> list[Call]:
 def start_loss(s: Subject) -> Iterator[Finding]:
     """Compare the first loss with that of equally likely tokens; say where NaN first stands."""
     with undisturbed(s.bare), torch.no_grad():
-        logits = s.logits(s.inputs).double()
+        ids = s.inputs[:8]
+        logits = s.logits(ids).double()
         if not logits.isfinite().all():
             yield not_finite(s, "the logits before the first update")
             return
         if s.inputs.shape[1] < 2:
             return
-        loss = functional.cross_entropy(logits[:, :-1].mT, s.inputs[:, 1:]).item()
+        loss = nats_of(logits[:, :-1], ids[:, 1:]).mean().item()
         size = math.log(logits.shape[-1])
         if loss > size + MOST_EXCESS:
             yield Finding(

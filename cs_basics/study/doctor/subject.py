@@ -1,13 +1,14 @@
 """What is examined, called without a trace: weights, gradients, generators and modes stay."""
 
-import inspect
 import itertools
+import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -186,10 +187,18 @@ def line_of(thing: Any) -> str | None:  # noqa: ANN401
 
 def caller() -> str | None:
     """Return the line of the user's that has called the doctor."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        name = frame.f_code.co_filename
+    for frame in reversed(traceback.extract_stack()):
+        name = frame.filename
         if not name.startswith(PACKAGE) and "/torch/" not in name and not name.startswith("<"):
-            return f"{name}:{frame.f_lineno}"
-        frame = frame.f_back
+            return f"{name}:{frame.lineno}"
     return None
+
+
+def log_total(logits: Tensor) -> Tensor:
+    """Return log(sum(exp(logits))) over the last axis, in float64."""
+    return torch.from_numpy(np.logaddexp.reduce(logits.double().numpy(force=True), axis=-1))
+
+
+def nats_of(logits: Tensor, ids: Tensor) -> Tensor:
+    """Return the negative logarithm of each id's probability, (batch, time)."""
+    return log_total(logits) - logits.cpu().gather(-1, ids.unsqueeze(-1).cpu()).squeeze(-1)

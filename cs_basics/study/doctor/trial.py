@@ -6,14 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.optim import Optimizer
 
 from cs_basics.run.random_state import random_states
 from cs_basics.study.doctor.finding import Finding
 from cs_basics.study.doctor.loss import padding
 from cs_basics.study.doctor.model import not_finite
-from cs_basics.study.doctor.subject import Subject, first_of, line_of, undisturbed
+from cs_basics.study.doctor.subject import Subject, first_of, line_of, nats_of, undisturbed
 from cs_basics.study.doctor.text import KEY, Places, unigram_entropy
 from cs_basics.study.doctor.watch import Watch, flat
 
@@ -43,12 +42,10 @@ def learn(
             if not loss.isfinite():
                 break
             # Not backward, by which gradients would be shared out over processes.
-            for p, grad in zip(
-                held, torch.autograd.grad(loss, held, allow_unused=True), strict=True
-            ):
-                p.grad = grad
-            if clip := s.options.get("clip"):
-                nn.utils.clip_grad_norm_(held, clip)
+            grads = torch.autograd.grad(loss, held, materialize_grads=True)
+            size, most = flat(grads).norm().item(), s.options.get("clip") or math.inf
+            for p, grad in zip(held, grads, strict=True):
+                p.grad = grad * min(1.0, most / (size + 1e-6))
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate
             optimizer.step()
@@ -174,8 +171,7 @@ def _inside(ids: Tensor, output: Any) -> float:  # noqa: ANN401
     logits = first_of(output).detach().double()[:, :-1]
     if logits.dim() != 3 or ids.shape[1] != logits.shape[1] + 1:
         return math.nan
-    nats = functional.cross_entropy(logits.mT, ids[:, 1:], reduction="none")
-    return nats[~padding(ids)[:, 1:]].mean().item()
+    return nats_of(logits, ids[:, 1:])[~padding(ids)[:, 1:].cpu()].mean().item()
 
 
 def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:

@@ -231,7 +231,7 @@ def test_a_probe_leaves_no_trace():
 def test_a_watched_loop_ends_with_the_weights_of_one_that_is_not():
     watched = Loop()
     watched.run()
-    plain = type("Plain", (Loop,), {"run": Loop.run})()
+    plain = Loop()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(Loop.run.__globals__, "Doctor", Unwatched)
         plain.run()
