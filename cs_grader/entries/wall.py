@@ -38,9 +38,7 @@ def build_stage(root: Path, repository: Path, code: Path) -> Stage:
     stage = Stage(root=root)
     root.chmod(0o755)
     copy_inside(root)
-    # Experiments are no part of a run.
-    is_left_out = shutil.ignore_patterns("study")
-    shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics", ignore=is_left_out)
+    shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics")
     (root / "scripts").mkdir()
     for name in SCRIPTS:
         shutil.copy(repository / "scripts" / name, root / "scripts" / name)

@@ -14,7 +14,13 @@
     of_run.py       the runs of this project
     doctor.py       Doctor: joins a loop and the table of all checks; the report
 
-The script: scripts/doctor.py. In a training program of your own: docs/train.md.
+The script: scripts/doctor.py. In a training program of your own, five lines:
+
+    from cs_basics.study.doctor import Doctor
+    doctor = Doctor(model, loss_of, optimizer, batches, tokens=tokens, decode=decode)
+    loss_of, batches = doctor.loss_of, doctor.batches
+    ...  # the loop, unchanged
+    doctor.report()
 """
 
 from typing import Any
