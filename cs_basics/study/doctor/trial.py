@@ -76,13 +76,14 @@ def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
         if other < 0.9 * min(begin, end):
             break
     else:
-        yield Finding(
-            "optimizer-setup",
-            f"one batch does not fall from {begin:.3g} at any rate of this optimizer",
-            "a fall by any optimizer that steps against the gradient",
-            "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)",
-            place,
-        )
+        if math.isfinite(end):
+            yield Finding(
+                "optimizer-setup",
+                f"one batch does not fall from {begin:.3g} at any rate of this optimizer",
+                "a fall by any optimizer that steps against the gradient",
+                "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)",
+                place,
+            )
         return
     is_high = scale < 1
     if not is_high and first - last > 0.25 * (first - entropy):
