@@ -2,7 +2,6 @@
 
 import atexit
 import json
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -18,8 +17,6 @@ from cs_basics.study.doctor.finding import CAUSES, Finding
 from cs_basics.study.doctor.ranks import Ranks
 from cs_basics.study.doctor.subject import Subject, undisturbed, weights_of
 from cs_basics.study.doctor.watch import Watch
-
-logger = logging.getLogger(__name__)
 
 Check = Callable[..., Iterator[Finding]]
 BEFORE: tuple[Check, ...] = (
@@ -80,8 +77,7 @@ class Doctor:
             `tokens`: ids of the training text. `decode`: ids to text. `text`: its beginning.
             `evaluate`: returns the validation loss. `save_and_load`: returns a fresh model and
             optimizer, read back. `schedule`: update to rate. `clip`: the norm that is meant.
-            `accumulate`: micro-batches an update. `updates`: how many are planned. `rank`,
-            `world_size`: of this process.
+            `accumulate`: micro-batches an update. `rank`, `world_size`: of this process.
     """
 
     def __init__(
@@ -96,7 +92,7 @@ class Doctor:
         self.watch = Watch(self.subject, batches)
         self.batches = self.watch.batches
         self.findings: list[Finding] = []
-        self.could_not: list[str] = []
+        self.could_not: list[str] = ["all: the loop has computed no loss"]
         self.validations: list[tuple[int, float]] = []
         self.start: list[Tensor] = []
         self.ranks = Ranks(self.subject, self.watch)

@@ -49,7 +49,7 @@ def targets(s: Subject) -> Iterator[Finding]:
     """Compare the targets that the loss means with the inputs one later."""
     if (reading := read(s)) is None or s.inputs.shape[1] < 3:
         return
-    inputs, used = s.inputs[: len(reading.targets)], reading.weights > 0
+    inputs, used = s.inputs[: len(reading.targets)].cpu(), reading.weights > 0
     matches: dict[int, float] = {}
     for shift in (1, 0, 2, -1, 3):
         first, last = max(0, -shift), s.inputs.shape[1] - max(0, shift)
@@ -83,11 +83,11 @@ def mean(s: Subject) -> Iterator[Finding]:
     """Read how much each position counts: all that have a target the same, one together."""
     if (reading := read(s)) is None:
         return
-    weights, ids = reading.weights, s.inputs[: len(reading.weights)]
+    weights, ids = reading.weights, s.inputs[: len(reading.weights)].cpu()
     used = weights > 0.1 * weights.max()
     total, parts = weights.sum().item(), s.options.get("accumulate") or 1
     seen, num_used = None, int(used.sum())
-    given = parts_of(s.batch)[1][: len(weights)]
+    given = parts_of(s.batch)[1][: len(weights)].cpu()
     unused = ~used & (given >= 0)
     # A model that shifts by itself has no target for the last position, a padded one a single id.
     unused[:, -1] = False
@@ -190,7 +190,7 @@ def read(
         (gradient,) = torch.autograd.grad(loss, planted, allow_unused=True)
     if gradient is None or not gradient.any():  # pyright: ignore[reportUnnecessaryComparison]
         return None
-    return _read(loss.item(), planted[0].detach().double(), gradient.double())
+    return _read(loss.item(), planted[0].detach().cpu().double(), gradient.cpu().double())
 
 
 def _with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401

@@ -197,7 +197,7 @@ def start_loss(s: Subject) -> Iterator[Finding]:
     """Compare the first loss with that of equally likely tokens; say where NaN first stands."""
     with undisturbed(s.bare), torch.no_grad():
         ids = s.inputs[:8]
-        logits = s.logits(ids).double()
+        logits = s.logits(ids).cpu().double()
         if not logits.isfinite().all():
             yield not_finite(s, "the logits before the first update")
             return

@@ -196,7 +196,8 @@ def caller() -> str | None:
 
 def log_total(logits: Tensor) -> Tensor:
     """Return log(sum(exp(logits))) over the last axis, in float64."""
-    return torch.from_numpy(np.logaddexp.reduce(logits.double().numpy(force=True), axis=-1))
+    with np.errstate(invalid="ignore"):
+        return torch.from_numpy(np.logaddexp.reduce(logits.cpu().double().numpy(), axis=-1))
 
 
 def nats_of(logits: Tensor, ids: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def learn(
 
 
 def rates(s: Subject, watch: Watch, start: list[Tensor]) -> Iterator[Finding]:
-    """Where a run learns nothing, learn one batch: at its rate, at others, by another optimizer.
+    """Where a run learns nothing, learn one batch: at its rate, and at others.
 
     A run that gets below the entropy of single tokens learns, whatever its rate.
     """
@@ -169,7 +169,7 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
 
 def _inside(ids: Tensor, output: Any) -> float:  # noqa: ANN401
     """Return the loss of a batch's own tokens by the logits that the model returned."""
-    logits = first_of(output).detach().double()[:, :-1]
+    logits = first_of(output).detach()[:, :-1]
     if logits.dim() != 3 or ids.shape[1] != logits.shape[1] + 1:
         return math.nan
     return nats_of(logits, ids[:, 1:])[~padding(ids)[:, 1:].cpu()].mean().item()

@@ -96,7 +96,7 @@ class Watch:
         self.parts: list[Part] = []
         self.num_calls = self.num_empty_steps = 0
         self.rows: list[tuple[Any, Any]] = []
-        """Inputs and last targets of batches."""
+        """Inputs and targets of batches."""
         self.hashes: list[int] = []
         self.reached: set[int] = set()
         self.loud: set[int] = set()
@@ -196,7 +196,8 @@ class Watch:
         if not (right.any() and found.any() and (right + found).isfinite().all()):
             return None
         basis = torch.stack([right, left], 1)[:, : 1 + bool(left.any())]
-        share = torch.linalg.pinv(basis.mT @ basis, hermitian=True) @ (basis.mT @ found)
+        products = (basis.mT @ basis).cpu()
+        share = torch.linalg.pinv(products, hermitian=True).to(basis) @ (basis.mT @ found)
         error = (found - basis @ share).norm() / found.norm()
         alike = [torch.cosine_similarity(found, one, dim=0).item() for one in (right, last)]
         return Fit(
@@ -278,7 +279,7 @@ def change_of(before: list[Tensor], now: list[Tensor], gradient: Tensor) -> Chan
             size += step.square().sum().item()
     return Change(
         (change.norm() / was.norm()).nan_to_num().item(),
-        moved.double().mean().item() if len(moved) else 1.0,
+        moved.float().mean().item() if len(moved) else 1.0,
         torch.cosine_similarity(change, gradient, dim=0).item(),
         along / size if size else 0.0,
     )

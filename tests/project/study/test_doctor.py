@@ -62,6 +62,7 @@ class Loop:
     after = lambda self, update: None
     shift, read = 1, staticmethod(lambda tokens: tokens)
     start = lambda self: torch.randint(len(self.tokens) - TIME - 1, (ROWS, 1))
+    evaluate = lambda self: self.loss_on(self.held)
     optimizer_of = lambda self, model: torch.optim.AdamW(model.parameters(), lr=self.rate)
 
     def loss_of(self, model, batch):
@@ -72,10 +73,10 @@ class Loop:
             places = self.start() + torch.arange(TIME)
             yield self.tokens[places], self.tokens[places + self.shift]
 
-    def evaluate(self):
-        self.model.eval()
+    def loss_on(self, rows, is_training=False):
+        self.model.train(is_training)
         with torch.no_grad():
-            loss = self.loss_of(self.model, (self.held[:, :-1], self.held[:, 1:])).item()
+            loss = self.loss_of(self.model, (rows[:, :-1], rows[:, 1:])).item()
         self.model.train()
         return loss
 
@@ -132,20 +133,6 @@ def halved(self, model, batch):
     return F.cross_entropy(model(batch[0]).bfloat16().flatten(0, 1), batch[1].flatten())
 
 
-def in_training_mode(self):
-    with torch.no_grad():
-        return self.loss_of(self.model, (self.held[:, :-1], self.held[:, 1:])).item()
-
-
-def of_the_training_text(self):
-    windows = self.tokens[: 6 * (TIME + 1)].view(6, -1)
-    self.model.eval()
-    with torch.no_grad():
-        loss = self.loss_of(self.model, (windows[:, :-1], windows[:, 1:])).item()
-    self.model.train()
-    return loss
-
-
 def without_moments(self):
     model = Model(self)
     model.load_state_dict(self.model.state_dict())
@@ -175,10 +162,15 @@ FAULTS = {
     "accumulation": {"parts": 4, "divisor": lambda _: 1, "clip": 100.0},
     "clipping": {"limit": lambda _: None, "clip": 0.1},
     "schedule": {"rate_of": lambda self, update: self.schedule(1)},
+    "precision": {
+        "rate": 1e-4,
+        "after": lambda self, _: [p.data.copy_(p.bfloat16()) for p in self.model.parameters()],
+    },
+    "not-finite": {"size": math.nan},
     "rate-too-high": {"rate": 30.0},
     "rate-too-low": {"rate": 1e-7},
     "train-eval-mode": {"after": lambda self, update: update == 8 and self.model.eval()},
-    "evaluation": {"evaluate": of_the_training_text},
+    "evaluation": {"evaluate": lambda self: self.loss_on(self.tokens[:102].view(6, -1))},
     "checkpoint": {"save_and_load": without_moments},
     "batches-repeat": {"start": lambda _: torch.arange(ROWS)[:, None]},
     "batches-wrong": {"start": lambda self: torch.randint(1000, (1, 1)).expand(ROWS, 1)},
@@ -192,7 +184,9 @@ def test_a_planted_fault_is_named_first(cause):
 
 
 def test_dropout_in_an_evaluation_is_seen():
-    assert found(evaluate=in_training_mode) == ["train-eval-mode"]
+    assert found(evaluate=lambda self: self.loss_on(self.held, is_training=True)) == [
+        "train-eval-mode"
+    ]
 
 
 HEALTHY = {
