@@ -52,7 +52,7 @@ def main(
         found = of_metrics(rows, *known)
         print(as_text(found))
     elif preset in PRESETS:
-        found = of_config(PRESETS[preset][1])
+        found = of_config(PRESETS[preset][1], is_fast=submission is None)
     else:
         raise ValueError(f"there is no preset {preset}: use one of {', '.join(PRESETS)}")
     if found:

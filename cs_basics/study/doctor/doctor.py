@@ -134,7 +134,7 @@ class Doctor:
         self._is_reported = True
         if "vocab" in s.options:
             with watch.off():
-                if watch.updates and len(watch.updates) >= steps.FEW:
+                if len(watch.updates) >= steps.FEW:
                     self._run(steps.silent, s, watch)
                 for check in AFTER:
                     self._run(check, s, watch)

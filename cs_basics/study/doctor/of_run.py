@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 ROWS = slice(2)
 """Rows of the batch that is looked at before a run."""
 UPDATES = 6
-EVAL_TOKENS = 2_048
 
 
 def before_run(trainer: Trainer) -> Callable[[Sequence[Row]], list[Finding]]:
@@ -68,8 +67,13 @@ def of_metrics(rows: Sequence[Row], counted: tuple[float, float] = (0.0, 0.0)) -
     ]
 
 
-def of_config(config: TrainConfig) -> list[Finding]:
-    """Make a few updates of a run on a little of the embedded corpus, watched; print the report."""
+def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
+    """Make a few updates of a run on a little of the embedded corpus, watched; print the report.
+
+    Args:
+        config: Settings of the run.
+        is_fast: Whether to make tokens by the fast twins, which need the book itself.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch))
         config = config.replace(
@@ -77,7 +81,7 @@ def of_config(config: TrainConfig) -> list[Finding]:
             **{"max_steps": UPDATES, "corpus_megabytes": 0.5, "fast": "off", "num_samples": 0},
             run_dir=folder.path,
         )
-        corpus = prepare_corpus(config, folder, None)
+        corpus = prepare_corpus(config, folder, is_fast=is_fast)
         config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
         return _watched(Trainer(config, folder, corpus, Clock(UPDATES, None)))
 
@@ -102,7 +106,7 @@ def _watched(trainer: Trainer) -> list[Finding]:
         tokens=corpus.train.tokens,
         decode=corpus.tokenizer.decode,
         text=(folder.corpus / "train.txt").read_text(encoding="utf-8")[:2000],
-        evaluate=lambda: trainer.validate(None, EVAL_TOKENS).loss,
+        evaluate=lambda: trainer.validate(None, 2_048).loss,
         save_and_load=save_and_load,
         schedule=trainer.lr_at,
         clip=config.optim.max_grad_norm,

@@ -12,7 +12,6 @@ from cs_basics.study.doctor.subject import Subject
 from cs_basics.study.doctor.watch import Watch
 
 FIRST = 3
-WAIT_S = 5
 
 
 class Ranks:
@@ -42,7 +41,7 @@ class Ranks:
         if len(self.seen) < FIRST or not distributed.is_initialized():
             return
         keys = [f"doctor/{rank}" for rank in range(self.size)]
-        _store().wait(keys, timedelta(seconds=WAIT_S))
+        _store().wait(keys, timedelta(seconds=5))
         all_seen = [json.loads(_store().get(key)) for key in keys]
         data, totals = zip(*(zip(*seen, strict=True) for seen in all_seen), strict=True)
         seen = None

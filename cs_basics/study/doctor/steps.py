@@ -152,8 +152,7 @@ def schedule(s: Subject, watch: Watch) -> Iterator[Finding]:
     rate_at, updates = s.options.get("schedule"), watch.updates
     if rate_at is None or len(updates) < 4:
         return
-    groups = len(updates[0].rates)
-    for group in range(groups):
+    for group in range(len(updates[0].rates)):
         rates = [u.rates[group] for u in updates]
         wrong = [_distance(rates, rate_at, offset) for offset in (0, 1)]
         error, at = min(wrong)

@@ -19,8 +19,6 @@ MOST_TEXT = 3_000_000
 """Tokens of the text in which windows are looked up."""
 SAMPLED = 100
 """Windows that are looked for in other places."""
-SHOWN = 400
-"""Tokens that are decoded."""
 
 
 def vocabulary(s: Subject, _: Watch) -> Iterator[Finding]:
@@ -47,7 +45,7 @@ def vocabulary(s: Subject, _: Watch) -> Iterator[Finding]:
     if decode is None or not text:
         return
     try:
-        found = str(decode(tokens[:SHOWN].tolist()))
+        found = str(decode(tokens[:400].tolist()))
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
     size = min(len(found), len(text), 200)
