@@ -37,7 +37,7 @@ def main(
         # What lies beside the book's files is ours: it was imported above.
         cs_basics.__path__.insert(0, str(package))
     from cs_basics.run.folder import RunFolder
-    from cs_basics.run.metrics import read_metrics
+    from cs_basics.run.metrics import read_metrics, read_samples
     from cs_basics.run.presets import PRESETS
     from cs_basics.run.token_file import open_token_file
     from cs_basics.study.doctor.doctor import as_text
@@ -47,9 +47,9 @@ def main(
     if run_dir is not None:
         folder = RunFolder(run_dir)
         folder.read_config()
-        tokens, rows = folder.tokens / "train.bin", read_metrics(folder.metrics)
+        tokens = folder.tokens / "train.bin"
         known = [entropies(open_token_file(tokens).tokens)] if tokens.exists() else []
-        found = of_metrics(rows, *known)
+        found = of_metrics(read_metrics(folder.metrics), read_samples(folder.metrics), *known)
         print(as_text(found))
     elif preset in PRESETS:
         found = of_config(PRESETS[preset][1], is_fast=submission is None)

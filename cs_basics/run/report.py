@@ -47,7 +47,7 @@ class Report:
         folder: Folder of the run, which names the file to write.
         config: Settings of the run, shown on the page.
         log: Metrics and samples of the run, read each time the page is written.
-        find: Returns what is to be said of the rows of metrics; None: that section is left out.
+        find: Returns what is to be said of metrics and samples; None: that section is left out.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Report:
         folder: RunFolder,
         config: TrainConfig,
         log: MetricsLog,
-        find: Callable[[list[Row]], Sequence[object]] | None = None,
+        find: Callable[[list[Row], list[Sample]], Sequence[object]] | None = None,
     ) -> None:
         self.folder, self.config, self.metrics, self.find = folder, config, log, find
         self._written_at = -float("inf")
@@ -81,7 +81,9 @@ class Report:
                 state=state,
                 refresh_s=INTERVAL_S if is_running else None,
                 page=self.folder.page.name if has_page else None,
-                remarks=None if self.find is None else self.find(self.metrics.rows),
+                remarks=None
+                if self.find is None
+                else self.find(self.metrics.rows, self.metrics.samples),
                 config=json.dumps(self.config.to_json(), indent=2),
                 **contents(self.metrics.rows, self.metrics.samples),
             )

@@ -17,7 +17,7 @@ from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.layout import check_layout
-from cs_basics.run.metrics import Console, MetricsLog, Row, plot_losses
+from cs_basics.run.metrics import Console, MetricsLog, Row, Sample, plot_losses
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Report
 from cs_basics.run.samples import write_samples
@@ -27,7 +27,7 @@ from cs_basics.run.wandb_sink import Wandb
 
 logger = logging.getLogger(__name__)
 
-Examine = Callable[[Trainer], Callable[[list[Row]], Sequence[object]]]
+Examine = Callable[[Trainer], Callable[[list[Row], list[Sample]], Sequence[object]]]
 
 
 def train_run(
@@ -172,7 +172,7 @@ def _train_and_watch(
     trainer: Trainer,
     on_progress: OnProgress | None,
     make_page: Callable[[RunFolder], object] | None,
-    find: Callable[[list[Row]], Sequence[object]] | None,
+    find: Callable[[list[Row], list[Sample]], Sequence[object]] | None,
 ) -> Evaluation:
     """Make all updates and evaluate; the first process keeps metrics, report and samples."""
     config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first

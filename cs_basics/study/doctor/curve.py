@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cs_basics.study.doctor.finding import Finding
 
@@ -11,6 +11,9 @@ LEAST_RISE = 0.1
 LEAST_POINTS = 10
 LEAST_STEPS = 400
 """Updates; a good run, too, needs some to get below the entropy of single tokens."""
+LEAST_SHARE = 0.04
+"""Of the entropy of a token after the one before, that a model of any text leaves."""
+MOST_REPEATED = 0.4
 RETRY = "python scripts/train.py PRESET --lr ..."
 
 
@@ -68,6 +71,45 @@ def plateau(
             f"less than {near:.3f}, the entropy that counting alone reaches",
             "python scripts/doctor.py PRESET  # which looks at what a position sees",
         )
+
+
+def too_good(valid: Sequence[tuple[int, float]], after_one: float) -> Iterator[Finding]:
+    """See whether the validation loss is less than any model of the text can reach.
+
+    Args:
+        valid: Steps and validation losses.
+        after_one: Entropy of a token after the one before, in nats.
+    """
+    if valid and valid[-1][1] < LEAST_SHARE * after_one:
+        yield Finding(
+            "future-leak",
+            f"the validation loss is {valid[-1][1]:.2g}, by pairs of tokens {after_one:.2g}",
+            f"more than {LEAST_SHARE:.0%} of that: nobody foresees a text that well",
+            "python scripts/doctor.py PRESET  # which looks at what a position sees",
+        )
+
+
+def looped(samples: Sequence[tuple[int, str]]) -> Iterator[Finding]:
+    """See whether the latest sample says the same again and again.
+
+    Args:
+        samples: Steps and texts.
+    """
+    step, text = samples[-1] if samples else (0, "")
+    share = repetition([text.split()])
+    if share > MOST_REPEATED:
+        yield Finding(
+            "generation",
+            f"{share:.0%} of the words of step {step}'s sample, by fours, stood in it before",
+            f"less than {MOST_REPEATED:.0%}: a text goes on",
+            "python scripts/generate.py RUN --temperature 1  # the likeliest words alone go round",
+        )
+
+
+def repetition(rows: Iterable[Sequence[object]]) -> float:
+    """Return the share of four tokens, or words, in turn that have stood in the same row before."""
+    fours = [list(zip(*(row[i:] for i in range(4)), strict=False)) for row in rows]
+    return sum(len(row) - len(set(row)) for row in fours) / max(1, sum(map(len, fours)))
 
 
 def divergence(train: Sequence[tuple[int, float]]) -> Iterator[Finding]:

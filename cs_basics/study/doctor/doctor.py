@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.study.doctor import curve, loss, model, steps, text, trial, weights
+from cs_basics.study.doctor import attention, curve, loss, model, steps, text, trial, weights
 from cs_basics.study.doctor.finding import CAUSES, Finding
 from cs_basics.study.doctor.ranks import Ranks
 from cs_basics.study.doctor.subject import Subject, undisturbed, weights_of
@@ -21,12 +21,13 @@ from cs_basics.study.doctor.watch import Watch
 Check = Callable[..., Iterator[Finding]]
 BEFORE: tuple[Check, ...] = (
     *(model.start_loss, weights.graph, weights.sharing, loss.targets, loss.mean, loss.precision),
-    *(model.sees, model.position_table, model.residual),
+    *(model.sees, model.position_table, model.residual, attention.scale),
 )
 """Checks of a model, its loss and its optimizer with one batch."""
 AFTER: tuple[Check, ...] = (
     *(text.vocabulary, text.rows, steps.stepping, steps.gradients, steps.schedule, steps.mode),
-    *(steps.optimizer, steps.changes, trial.evaluation, trial.checkpoint, trial.ending),
+    *(steps.optimizer, steps.changes, trial.evaluation, trial.generation, trial.checkpoint),
+    *(trial.ending, attention.collapsed),
 )
 """Checks of what was seen of a loop."""
 
@@ -75,7 +76,8 @@ class Doctor:
         batches: Yields (inputs, targets) or a dict of `input_ids` and `labels`, (batch, time).
         options: What else is known of the program; each switches on the checks that need it.
             `tokens`: ids of the training text. `decode`: ids to text. `text`: its beginning.
-            `evaluate`: returns the validation loss. `save_and_load`: returns a fresh model and
+            `evaluate`: returns the validation loss. `generate`: ids to the same and more, drawn at
+            temperature 1. `save_and_load`: returns a fresh model and
             optimizer, read back. `schedule`: update to rate. `clip`: the norm that is meant.
             `accumulate`: micro-batches an update. `rank`, `world_size`: of this process.
     """
@@ -94,7 +96,6 @@ class Doctor:
         self.findings: list[Finding] = []
         self.could_not: list[str] = ["all: the loop has computed no loss"]
         self.validations: list[tuple[int, float]] = []
-        self.start: list[Tensor] = []
         self.ranks = Ranks(self.subject, self.watch)
         self._is_reported = False
         optimizer.register_step_post_hook(self._after_step)
@@ -109,7 +110,7 @@ class Doctor:
     def examine(self, batch: Any) -> None:  # noqa: ANN401
         """Make the checks that need no updates."""
         self.subject.batch = batch
-        self.start = [tensor.detach().clone() for tensor in weights_of(self.subject.bare)]
+        self.subject.start = [tensor.detach().clone() for tensor in weights_of(self.subject.bare)]
         with self.watch.off():
             found, self.could_not = examine(self.subject)
         self.findings += found
@@ -140,7 +141,7 @@ class Doctor:
                     self._run(check, s, watch)
                 self._run(self.ranks.check)
                 if all(f.rank() > CAUSES.index("rate-too-low") for f in self.findings):
-                    self._run(trial.rates, s, watch, self.start)
+                    self._run(trial.rates, s, watch)
                 losses = [(i + 1, u.loss) for i, u in enumerate(watch.updates)]
                 self._run(curve.overfitting, losses, self.validations)
                 if not self.findings:

@@ -7,8 +7,8 @@ ORDER = """
     tie-broken shared-weights in-optimizer-twice not-in-optimizer no-step no-gradient
     context-unused no-positions architecture loss-not-mean optimizer-setup not-zeroed
     accumulation clipping train-eval-mode ranks schedule decay precision start-loss
-    rate-too-high rate-too-low batches-repeat evaluation checkpoint not-finite dead-units
-    overfitting
+    rate-too-high rate-too-low batches-repeat evaluation generation checkpoint not-finite
+    dead-units attention-collapsed logits-drift overfitting
 """
 CAUSES = list[str](ORDER.split())
 """Every cause. One explains the symptoms of those after it, so it comes first in a report: targets

@@ -33,6 +33,7 @@ def sees(s: Subject) -> Iterator[Finding]:
             moved = probe.moved(probe.other_at(at))
             if (early := moved[:at]).numel() and early.max() > probe.tolerance:
                 seen = int(early.argmax())
+                module = _first_to_see(s, probe.other_at(at), at)
                 yield Finding(
                     "future-leak",
                     f"changing the token at position {at} changes the logits of position {seen} "
@@ -41,7 +42,7 @@ def sees(s: Subject) -> Iterator[Finding]:
                     "predict learns to copy them",
                     f"y = model(ids)[:, {seen}]; ids[:, {at}] += 1; print((model(ids)[:, {seen}] "
                     "- y).abs().max())",
-                    place,
+                    line_of(module),
                 )
                 return
         moved = probe.moved(probe.other_at(1 % time))[1:] > probe.tolerance
@@ -63,6 +64,20 @@ def sees(s: Subject) -> Iterator[Finding]:
                 "print the model's positions: are they added, and 0, 1, 2, ...?",
                 place,
             )
+
+
+def _first_to_see(s: Subject, other: Tensor, at: int) -> nn.Module:
+    """Return the first module whose output moves before a place where its input does not."""
+    for one, two in zip(s.calls(s.inputs[:2]), s.calls(other), strict=False):
+        pairs = zip((*one.args[:1], one.output), (*two.args[:1], two.output), strict=True)
+        moves = [
+            not torch.equal(x[:, :at], y[:, :at])
+            for x, y in pairs
+            if isinstance(x, Tensor) and x.dim() > 1
+        ]
+        if moves == [False, True]:
+            return one.module
+    return s.bare
 
 
 def _shake(model: nn.Module) -> None:
@@ -203,6 +218,15 @@ def start_loss(s: Subject) -> Iterator[Finding]:
             return
         if s.inputs.shape[1] < 2:
             return
+        equal = (logits == logits.amin(-1, keepdim=True)).double().mean().item()
+        if 0.2 < equal - 1 / logits.shape[-1] < 0.9:
+            yield Finding(
+                "architecture",
+                f"{equal:.0%} of the logits are the least of their row, {logits.min():.3g}",
+                "one of each row: what is cut off, as by a ReLU, gets no gradient",
+                "logits = head(norm(x))  # and no activation behind it",
+                line_of(s.bare),
+            )
         loss = nats_of(logits[:, :-1], ids[:, 1:]).mean().item()
         size = math.log(logits.shape[-1])
         if loss > size + MOST_EXCESS:

@@ -8,13 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
+from cs_basics.generate import Sampling, generate
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.metrics import Row
+from cs_basics.run.metrics import Row, Sample
 from cs_basics.run.model import build_model
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.trainer import Trainer
@@ -32,11 +33,11 @@ ROWS = slice(2)
 UPDATES = 6
 
 
-def before_run(trainer: Trainer) -> Callable[[Sequence[Row]], list[Finding]]:
+def before_run(trainer: Trainer) -> Callable[[Sequence[Row], Sequence[Sample]], list[Finding]]:
     """Examine model, loss and optimizer of a run before its first update, and log what is found.
 
     Returns:
-        What adds to that the findings of rows of metrics.
+        What adds to that the findings of metrics and samples.
     """
     found: list[Finding] = []
     if trainer.world.size == 1 and trainer.step == 0:
@@ -51,11 +52,13 @@ def before_run(trainer: Trainer) -> Callable[[Sequence[Row]], list[Finding]]:
         for line in (*found, *could_not):
             logger.warning("doctor: %s", line)
     counted = entropies(trainer.corpus.train.tokens)
-    return lambda rows: found + of_metrics(rows, counted)
+    return lambda rows, samples: found + of_metrics(rows, samples, counted)
 
 
-def of_metrics(rows: Sequence[Row], counted: tuple[float, float] = (0.0, 0.0)) -> list[Finding]:
-    """Return what the logged losses of a run tell, beside the entropies of its tokens, if known."""
+def of_metrics(
+    rows: Sequence[Row], samples: Sequence[Sample], counted: tuple[float, float] = (0.0, 0.0)
+) -> list[Finding]:
+    """Return what a run's losses and samples tell, beside the entropies of its tokens, if known."""
     train, valid = (
         [(int(row["step"]), row[name]) for row in rows if name in row]
         for name in ("train/loss", "val/loss")
@@ -64,6 +67,8 @@ def of_metrics(rows: Sequence[Row], counted: tuple[float, float] = (0.0, 0.0)) -
         *curve.divergence(train),
         *curve.overfitting(train, valid),
         *curve.plateau(train, *counted),
+        *curve.too_good(valid, counted[1]),
+        *curve.looped(samples),
     ]
 
 
@@ -100,6 +105,10 @@ def _watched(trainer: Trainer) -> list[Finding]:
         read_checkpoint(path).load_into(model, optimizer)
         return model, optimizer
 
+    def write(ids: list[int]) -> list[int]:
+        model: Any = trainer.model
+        return [*ids, *generate(model, ids, 48, Sampling(), seed=sum(ids))]
+
     doctor = Doctor(
         *(trainer.model, loss_of, trainer.optimizer),
         (trainer.next_batch() for _ in range(UPDATES)),
@@ -107,6 +116,7 @@ def _watched(trainer: Trainer) -> list[Finding]:
         decode=corpus.tokenizer.decode,
         text=(folder.corpus / "train.txt").read_text(encoding="utf-8")[:2000],
         evaluate=lambda: trainer.validate(None, 2_048).loss,
+        generate=write,
         save_and_load=save_and_load,
         schedule=trainer.lr_at,
         clip=config.optim.max_grad_norm,

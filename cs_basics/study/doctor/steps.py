@@ -268,12 +268,21 @@ def changes(s: Subject, watch: Watch) -> Iterator[Finding]:
             "look for a second optimizer that holds some of these parameters",
             watched[-1].place,
         )
-    shares = [u.change.shrunk for u in watched if u.change]
+    shares, seen = [u.change.shrunk for u in watched if u.change], None
     share = statistics.median(shares or [0.0])
+    gains = [(p, was) for p, was in zip(s.bare.parameters(), s.start, strict=False) if p.dim() == 1]
+    left = [(p.mean() / was.mean()).item() for p, was in gains if bool((was == 1).all())]
+    most = max(group.get("weight_decay") or 0.0 for group in s.optimizer.param_groups)
     if len(shares) >= FEW and not -0.8 < share < 0.5:
+        seen = (
+            f"{abs(share):.0%} of a step only makes weights {'smaller' if share > 0 else 'larger'}"
+        )
+    elif left and 0 <= statistics.median(left) < 0.5 and most > 1:
+        seen = f"a decay of {most:g} has brought gains from 1 to {statistics.median(left):.2g}"
+    if seen:
         yield Finding(
             "decay",
-            f"{abs(share):.0%} of a step only makes weights {'smaller' if share > 0 else 'larger'}",
+            seen,
             "a small share: decay is to balance learning, not to undo it",
             "for group in optimizer.param_groups: group['weight_decay'] = 0",
             watched[-1].place,

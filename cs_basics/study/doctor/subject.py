@@ -43,6 +43,9 @@ class Subject:
     options: dict[str, Any] = field(default_factory=dict)
     """What else is known of the program, such as `clip`; see Doctor."""
 
+    start: list[Tensor] = field(default_factory=list)
+    """Weights and buffers before the first update, as `weights_of` returns them."""
+
     def __post_init__(self) -> None:
         # Probes have nothing to share out over processes.
         is_wrapped = type(self.model).__name__ == "DistributedDataParallel"
@@ -138,7 +141,8 @@ def undisturbed(
         with torch.no_grad():
             for tensor, value in zip(tensors, start or (), strict=False):
                 tensor.copy_(value)
-        yield
+        with torch.compiler.set_stance("force_eager"):
+            yield
     finally:
         with torch.no_grad():
             for tensor, value in zip(tensors, kept, strict=True):

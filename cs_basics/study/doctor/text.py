@@ -13,8 +13,6 @@ from cs_basics.study.doctor.subject import Subject, line_of
 from cs_basics.study.doctor.watch import Watch
 
 Tokens = np.ndarray[Any, Any]
-KEY = 12
-"""Tokens by which a window is looked up in the text."""
 MOST_TEXT = 3_000_000
 """Tokens of the text in which windows are looked up."""
 SAMPLED = 100
@@ -119,11 +117,12 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
     tokens, place = s.options.get("tokens"), line_of(s.options.get("batches"))
     inputs = [row for batch, _ in watch.rows for row in batch]
     targets = [row for _, batch in watch.rows for row in batch]
-    is_varied = has_many = len({row.tobytes() for row in inputs}) > 8
+    num_different = len({_unpadded(*row).tobytes() for row in zip(inputs, targets, strict=True)})
+    is_varied = has_many = num_different > 8
     epoch = 8.0
     if tokens is not None and inputs and 4 <= len(inputs[0]) < len(tokens):
         places, time = Places(tokens), len(inputs[0])
-        is_varied, epoch = places.share_repeated(KEY) < 0.5, len(tokens) / watch.rows[0][0].size
+        is_varied, epoch = places.share_repeated(time) < 0.5, len(tokens) / watch.rows[0][0].size
         found = [places.find(_unpadded(*row)) for row in zip(inputs, targets, strict=True)]
         lost = [row for row, at in zip(inputs, found, strict=True) if at is None]
         if lost and places.is_whole:
@@ -155,6 +154,8 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
     distinct, total = len(set(watch.hashes)), len(watch.hashes)
     if is_varied and total > 4 and distinct < 0.5 * min(total, epoch):
         yield _repeats(f"{total} batches of which {distinct} differ", place)
+    elif is_varied and len(inputs) > 30 * num_different:
+        yield _repeats(f"{len(inputs)} rows of which {num_different} differ", place)
 
 
 def _unpadded(row: Tokens, target: Tokens) -> Tokens:

@@ -4,6 +4,9 @@
 import copy
 import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,9 +14,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from cs_basics.study.doctor import Doctor
-from cs_basics.study.doctor.curve import divergence, overfitting, plateau
+from cs_basics.study.doctor.curve import divergence, looped, overfitting, plateau, too_good
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
+ROOT = Path(__file__).parents[3]
 VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
 
 
@@ -28,7 +32,7 @@ class Block(nn.Module):
     def forward(self, x):
         q, k, v = self.qkv(self.norms[0](x)).chunk(3, dim=-1)
         mask = self.loop.mask(torch.ones(x.shape[1], x.shape[1]))
-        scores = (q @ k.mT / math.sqrt(WIDTH)).masked_fill(mask == 0, -1e9)
+        scores = self.loop.scores(q, k).masked_fill(mask == 0, -1e9)
         x = self.loop.keep * x + self.out(scores.softmax(-1) @ v)
         return self.loop.keep * x + F.dropout(self.ff(self.norms[1](x)), 0.1, self.training)
 
@@ -45,7 +49,7 @@ class Model(nn.Module):
         x = self.embed(ids) + self.places(self.loop.places * torch.arange(ids.shape[1]))
         for block in self.blocks:
             x = block(x)
-        return self.loop.size * self.head(self.norm(x))
+        return self.loop.last(self.loop.size * self.head(self.norm(x)))
 
 
 class Loop:
@@ -55,6 +59,8 @@ class Loop:
     schedule = lambda self, update: self.rate * min(1.0, update / 4)
     rate_of = lambda self, update: self.schedule(update)
     mask = staticmethod(torch.tril)
+    scores = staticmethod(lambda q, k: q @ k.mT / math.sqrt(WIDTH))
+    last = staticmethod(lambda logits: logits)
     blocks = nn.ModuleList
     zero = lambda self: self.optimizer.zero_grad()
     limit = lambda self: nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
@@ -63,6 +69,7 @@ class Loop:
     shift, read = 1, staticmethod(lambda tokens: tokens)
     start = lambda self: torch.randint(len(self.tokens) - TIME - 1, (ROWS, 1))
     evaluate = lambda self: self.loss_on(self.held)
+    seen = staticmethod(lambda ids: ids)
     optimizer_of = lambda self, model: torch.optim.AdamW(model.parameters(), lr=self.rate)
 
     def loss_of(self, model, batch):
@@ -79,6 +86,13 @@ class Loop:
             loss = self.loss_of(self.model, (rows[:, :-1], rows[:, 1:])).item()
         self.model.train()
         return loss
+
+    def generate(self, ids):
+        ids = torch.tensor([ids])
+        while ids.shape[1] < TIME:
+            logits = self.model(self.seen(ids))[:, -1]
+            ids = torch.cat([ids, logits.softmax(-1).multinomial(1)], 1)
+        return ids[0].tolist()
 
     def save_and_load(self):
         model = Model(self)
@@ -100,7 +114,7 @@ class Loop:
             *(self.model, self.loss_of, self.optimizer, self.batches()),
             **{"tokens": self.tokens, "evaluate": self.evaluate, "clip": self.clip},
             **{"save_and_load": self.save_and_load, "schedule": self.schedule},
-            accumulate=self.parts,
+            **{"accumulate": self.parts, "generate": self.generate},
         )
         batches = iter(doctor.batches)
         for update in range(1, self.updates + 1):
@@ -146,6 +160,25 @@ FAULTS = {
     "targets-shifted": {"shift": 0},
     "start-loss": {"size": 12.0},
     "architecture": {"keep": 0.0},
+    "architecture, scores that are not scaled": {"scores": staticmethod(lambda q, k: q @ k.mT)},
+    "architecture, scores scaled twice": {
+        "scores": staticmethod(lambda q, k: (q / WIDTH**0.5) @ k.mT / WIDTH**0.5)
+    },
+    "architecture, scores that vanish": {"scores": staticmethod(lambda q, k: q @ k.mT / WIDTH**2)},
+    "architecture, logits through a ReLU": {"last": torch.relu},
+    "no-gradient": {"scores": staticmethod(lambda q, k: (q @ k.detach().mT) / WIDTH**0.5)},
+    "generation": {"updates": 60, "rate": 0.02, "seen": staticmethod(lambda ids: ids.flip(1))},
+    "logits-drift": {"last": staticmethod(lambda logits: logits + 200)},
+    "decay, of gains alone": {
+        "updates": 60,
+        "optimizer_of": lambda self, m: torch.optim.AdamW(
+            [
+                {"params": [p for p in m.parameters() if p.dim() > 1], "weight_decay": 0.0},
+                {"params": [p for p in m.parameters() if p.dim() == 1], "weight_decay": 8.0},
+            ],
+            lr=self.rate,
+        ),
+    },
     "loss-not-mean": {"loss_of": summed},
     "loss-precision": {"loss_of": halved},
     "not-in-optimizer": {"blocks": staticmethod(list)},
@@ -180,7 +213,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("cause", FAULTS)
 def test_a_planted_fault_is_named_first(cause):
-    assert found(**FAULTS[cause])[:1] == [cause]
+    assert found(**FAULTS[cause])[:1] == [cause.partition(",")[0]]
 
 
 def test_dropout_in_an_evaluation_is_seen():
@@ -267,9 +300,42 @@ def test_a_loss_that_stays_where_counting_gets_is_named():
     ]
 
 
+def test_a_loss_that_no_text_leaves_is_named():
+    assert [f.cause for f in too_good([(10, 4.0), (20, 0.1)], 3.0)] == ["future-leak"]
+    assert not [*too_good([(20, 0.2)], 3.0), *too_good([(20, 0.0)], 0.0), *too_good([], 3.0)]
+
+
+def test_a_sample_that_goes_round_is_named():
+    story = "Tim had a red ball. The ball was big. Tim and Mia ran to the park with the red ball."
+    assert [f.cause for f in looped([(1, story), (2, "and the cat sat " * 9)])] == ["generation"]
+    assert not [*looped([(2, "and the cat sat " * 9), (3, story)]), *looped([(1, "")]), *looped([])]
+
+
 def test_a_loss_that_climbs_back_is_a_rate_too_high():
     fallen = [(step, 4 - step / 10) for step in range(25)]
     assert not list(divergence(fallen))
     assert [f.cause for f in divergence([*fallen, *[(25 + i, 4.0) for i in range(9)]])] == [
         "rate-too-high"
     ]
+
+
+@pytest.mark.slow
+def test_a_submission_takes_the_place_of_the_book(tmp_path):
+    attention = tmp_path / "cs_basics/attention.py"
+    attention.parent.mkdir()
+    source = (ROOT / "cs_basics/attention.py").read_text()
+
+    def of(text):
+        attention.write_text(text)
+        command = [sys.executable, ROOT / "scripts/doctor.py", "debug", "--submission", tmp_path]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    ill, unfinished = (
+        of(source.replace(".tril()", "")),
+        of("raise NotImplementedError('attention')"),
+    )
+    assert ill.returncode == 1, ill.stderr
+    assert ill.stdout.startswith("1. future-leak")
+    assert f"{attention}:" in ill.stdout
+    assert unfinished.returncode == 2
+    assert unfinished.stderr.count("\n") == 1
