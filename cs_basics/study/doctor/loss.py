@@ -180,7 +180,7 @@ def read(
     with undisturbed(s.bare), torch.enable_grad():
         rows = max(2, MOST_LOGITS // (s.inputs.shape[1] * s.options["vocab"]))
         batch = s.batch if rows >= len(s.inputs) else s.cut(rows)
-        hook = s.bare.register_forward_hook(plant)
+        hook = _head(s).register_forward_hook(plant)
         try:
             loss = s.loss(batch)
         finally:
@@ -191,6 +191,14 @@ def read(
     if gradient is None or not gradient.any():  # pyright: ignore[reportUnnecessaryComparison]
         return None
     return _read(loss.item(), planted[0].detach().cpu().double(), gradient.cpu().double())
+
+
+def _head(s: Subject) -> nn.Module:
+    """Return what returns the logits: the model, or a part of one that takes the loss as well."""
+    *parts, whole = s.calls(s.inputs[:1])
+    logits = first_of(whole.output)
+    same = [c.module for c in parts if isinstance(c.output, Tensor) and c.output.equal(logits)]
+    return [s.bare, *same][-1]
 
 
 def _with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401

@@ -1,9 +1,10 @@
 """What is examined, called without a trace: weights, gradients, generators and modes stay."""
 
 import itertools
+import sys
 import traceback
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,9 @@ class Subject:
 
     def logits(self, ids: Tensor) -> Tensor:
         """Call the model on ids; return its logits, (batch, time, vocab)."""
-        return first_of(self.bare(ids))
+        logits = first_of(self.bare(ids))
+        # Some models without targets return the last position's alone, and with them also a loss.
+        return logits if logits.shape[1] == ids.shape[1] else first_of(self.bare(ids, ids))
 
     def loss(self, batch: Any = None) -> Tensor:  # noqa: ANN401
         """Return the program's own loss of a batch."""
@@ -141,7 +144,9 @@ def undisturbed(
         with torch.no_grad():
             for tensor, value in zip(tensors, start or (), strict=False):
                 tensor.copy_(value)
-        with torch.compiler.set_stance("force_eager"):
+        # What was compiled is run as it is written, so that hooks see all of it.
+        is_compiled = "torch._dynamo" in sys.modules
+        with torch.compiler.set_stance("force_eager") if is_compiled else nullcontext():
             yield
     finally:
         with torch.no_grad():

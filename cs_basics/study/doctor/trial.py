@@ -159,11 +159,13 @@ def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
         seen = f"it returns {found:.3g}; its logits have the loss {sum(inside) / len(inside):.3g}"
     tokens = s.options.get("tokens")
     if seen is None and tokens is not None and read:
-        windows = [row.cpu().numpy() for ids, *_ in read[:8] for row in ids[:8]]
+        # Evenly, since many programs also measure the training loss: that is half of what is read.
+        some = read[:: -(-len(read) // 8)]
+        windows = [row.cpu().numpy() for ids, *_ in some for row in ids[:8]]
         if len(windows[0]) >= 8 and len(tokens) > 200:
             places = Places(tokens)
             share = sum(places.find(window) is not None for window in windows) / len(windows)
-            if share > 0.5 and share - places.share_repeated(len(windows[0])) > 0.4:
+            if share > 0.9 and places.share_repeated(len(windows[0])) < 0.5:
                 seen = f"{share:.0%} of the windows that it reads stand in the training text"
     if seen:
         yield Finding(

@@ -45,11 +45,16 @@ class Model(nn.Module):
         self.blocks = loop.blocks([Block(loop), Block(loop)])
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB, bias=False)
 
-    def forward(self, ids):
+    def forward(self, ids, targets=None):
         x = self.embed(ids) + self.places(self.loop.places * torch.arange(ids.shape[1]))
         for block in self.blocks:
             x = block(x)
-        return self.loop.last(self.loop.size * self.head(self.norm(x)))
+        logits = self.loop.last(self.loop.size * self.head(self.norm(x)))
+        if not self.loop.has_own_loss:
+            return logits
+        if targets is None:
+            return logits[:, -1:], None
+        return logits, F.cross_entropy(logits.mT, targets)
 
 
 class Loop:
@@ -69,7 +74,7 @@ class Loop:
     shift, read = 1, staticmethod(lambda tokens: tokens)
     start = lambda self: torch.randint(len(self.tokens) - TIME - 1, (ROWS, 1))
     evaluate = lambda self: self.loss_on(self.held)
-    seen = staticmethod(lambda ids: ids)
+    seen, has_own_loss = staticmethod(lambda ids: ids), False
     optimizer_of = lambda self, model: torch.optim.AdamW(model.parameters(), lr=self.rate)
 
     def loss_of(self, model, batch):
@@ -153,11 +158,17 @@ def without_moments(self):
     return model, self.optimizer_of(model)
 
 
+OWN_LOSS = {
+    "has_own_loss": True,
+    "loss_of": lambda self, model, batch: model(*batch)[1],
+    "generate": None,
+}
 FAULTS = {
     "future-leak": {"mask": staticmethod(torch.ones_like)},
     "context-unused": {"mask": staticmethod(lambda ones: torch.eye(len(ones)))},
     "no-positions": {"places": 0},
     "targets-shifted": {"shift": 0},
+    "targets-shifted, in a model with a loss of its own": {"shift": 2, **OWN_LOSS},
     "start-loss": {"size": 12.0},
     "architecture": {"keep": 0.0},
     "architecture, scores that are not scaled": {"scores": staticmethod(lambda q, k: q @ k.mT)},
@@ -229,6 +240,7 @@ HEALTHY = {
         "optimizer_of": lambda self, m: torch.optim.SGD(m.parameters(), momentum=0.9),
         "schedule": lambda self, update: 0.05,
     },
+    "a model with a loss of its own": OWN_LOSS,
     "one token only": {"read": staticmethod(torch.zeros_like), "evaluate": lambda _: 0.0},
     "a window of nine": {"mask": staticmethod(lambda ones: ones.tril().triu(-8))},
 }
