@@ -45,7 +45,7 @@ def examine(s: Subject) -> tuple[list[Finding], list[str]]:
             for seed in (0, 1):
                 s.bare.train(mode)
                 torch.manual_seed(seed)
-                runs.append(s.logits(s.inputs))
+                runs.append(s.logits(s.inputs[:8]))
             s.options[name] = not torch.equal(*(run.nan_to_num() for run in runs))
     for check in BEFORE:
         if not any(finding.cause == "not-finite" for finding in found):

@@ -107,7 +107,7 @@ def _watched(trainer: Trainer) -> list[Finding]:
 
     def write(ids: list[int]) -> list[int]:
         model: Any = trainer.model
-        return [*ids, *generate(model, ids, 48, Sampling(), seed=sum(ids))]
+        return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
 
     doctor = Doctor(
         *(trainer.model, loss_of, trainer.optimizer),

@@ -13,7 +13,7 @@ def graph(s: Subject) -> Iterator[Finding]:
     """Compare what the loss depends on with what the model has and what the optimizer holds."""
     names = {id(p): name for name, p in s.bare.named_parameters()}
     with undisturbed(s.bare), torch.enable_grad():
-        loss = s.loss()
+        loss = s.loss(s.cut(8))
         leaves = leaves_of(loss)
     held = {id(p): p for p in s.held()}
     if not leaves or not held.keys() & leaves.keys():
