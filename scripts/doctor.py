@@ -39,10 +39,9 @@ def main(
     from cs_basics.run.folder import RunFolder
     from cs_basics.run.metrics import read_metrics, read_samples
     from cs_basics.run.presets import PRESETS
-    from cs_basics.run.token_file import open_token_file
+    from cs_basics.run.token_file import entropies, open_token_file
     from cs_basics.study.doctor.doctor import as_text
     from cs_basics.study.doctor.of_run import of_config, of_metrics
-    from cs_basics.study.doctor.text import entropies
 
     if run_dir is not None:
         folder = RunFolder(run_dir)

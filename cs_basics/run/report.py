@@ -17,6 +17,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, Row, Sample, format_duration, is_finite
 from cs_basics.run.pages import render, to_svg
 from cs_basics.run.samples import NO_STORY
+from cs_basics.run.token_file import entropies, open_token_file
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ MAX_POINTS = 400
 SETTLED = 0.1
 """The share of the steps after which the losses decide the limits of their panel: the steep fall of
 the first ones would flatten the rest."""
+COUNTED = "counts of tokens alone", "counts of pairs alone"
+"""How the entropies of the training text are called, with which a loss is compared."""
 
 BLUE, RED, GREY = "#4c72b0", "#c44e52", "#808080"
 PANELS = (
@@ -40,6 +43,9 @@ PANELS = (
 )
 
 
+Find = Callable[[list[Row], list[Sample], tuple[float, float]], Sequence[object]]
+
+
 class Report:
     """The sink that keeps the report.html of a run up to date; a failure never stops the run.
 
@@ -47,7 +53,7 @@ class Report:
         folder: Folder of the run, which names the file to write.
         config: Settings of the run, shown on the page.
         log: Metrics and samples of the run, read each time the page is written.
-        find: Returns what is to be said of metrics and samples; None: that section is left out.
+        find: Returns what is to be said of them and of `entropies`; None: that section is left out.
     """
 
     def __init__(
@@ -55,9 +61,10 @@ class Report:
         folder: RunFolder,
         config: TrainConfig,
         log: MetricsLog,
-        find: Callable[[list[Row], list[Sample]], Sequence[object]] | None = None,
+        find: Find | None = None,
     ) -> None:
         self.folder, self.config, self.metrics, self.find = folder, config, log, find
+        self._counted = 0.0, 0.0
         self._written_at = -float("inf")
         self._has_failed = False
 
@@ -74,7 +81,10 @@ class Report:
             is_running: Whether the page will still change and should reload itself.
         """
         has_page = not is_running and self.folder.page.exists()
+        tokens = self.folder.tokens / "train.bin"
         try:
+            if not any(self._counted) and tokens.exists():
+                self._counted = entropies(open_token_file(tokens).tokens)
             page = render(
                 TEMPLATE,
                 title=f"Run {self.folder.path.name}",
@@ -83,9 +93,9 @@ class Report:
                 page=self.folder.page.name if has_page else None,
                 remarks=None
                 if self.find is None
-                else self.find(self.metrics.rows, self.metrics.samples),
+                else self.find(self.metrics.rows, self.metrics.samples, self._counted),
                 config=json.dumps(self.config.to_json(), indent=2),
-                **contents(self.metrics.rows, self.metrics.samples),
+                **contents(self.metrics.rows, self.metrics.samples, self._counted),
             )
             write_atomically(self.folder.report, page.encode())
         except (OSError, ValueError) as error:
@@ -97,15 +107,17 @@ class Report:
         self._written_at = time.monotonic()
 
 
-def contents(rows: Sequence[Row], samples: Sequence[Sample]) -> dict[str, object]:
-    """Return what the page shows of rows of metrics.jsonl, and of samples: newest first.
+def contents(
+    rows: Sequence[Row], samples: Sequence[Sample], counted: tuple[float, float] = (0.0, 0.0)
+) -> dict[str, object]:
+    """Return what the page shows of rows of metrics.jsonl, of samples, newest first, and entropies.
 
     At most MAX_SAMPLES of them are shown, evenly spread over the run.
     """
     return {
         "now": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
         "latest": _latest(rows),
-        "curves": _draw(rows),
+        "curves": _draw(rows, counted),
         "spikes": [row for row in rows if "train/spike" in row],
         "samples": [
             (step, text or NO_STORY)
@@ -132,7 +144,7 @@ def _latest(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(name, shown(latest[key])) for name, key, shown in named if key in latest]
 
 
-def _draw(rows: Sequence[Row]) -> Markup:
+def _draw(rows: Sequence[Row], counted: tuple[float, float]) -> Markup:
     """Draw the curves of PANELS; a run that has just begun has empty panels."""
     # Imported here, since only one process draws, and importing it takes long.
     from matplotlib.figure import Figure
@@ -152,6 +164,12 @@ def _draw(rows: Sequence[Row]) -> Markup:
         if len(curves) > 1 and settled:
             margin = 0.06 * (max(settled) - min(settled)) or 1.0
             panel.set_ylim(min(settled) - margin, max(settled) + margin)
+            for level, label in zip(filter(None, counted), COUNTED, strict=False):
+                panel.axhline(level, color=GREY, linestyle=":")
+                place = panel.get_yaxis_transform()
+                panel.text(
+                    0.98, level, label, transform=place, ha="right", va="bottom", clip_on=True
+                )
             panel.legend(frameon=False)
         panel.set_title(title, loc="left", y=1.0, fontsize="medium")
         panel.grid(alpha=0.3)

@@ -176,3 +176,13 @@ def _checked(header: TokenHeader) -> TokenHeader:
     ):
         raise ValueError(f"impossible header: {header}")
     return header
+
+
+def entropies(tokens: npt.NDArray[Any]) -> tuple[float, float]:
+    """Return the entropy of single tokens, and of a token after the one before, in nats."""
+    ids = np.asarray(tokens[:1_000_000]).astype(np.int64)
+    found = list[float]()
+    for kinds in (ids, ids[:-1] << 32 | ids[1:]):
+        counts = np.unique(kinds, return_counts=True)[1]
+        found.append(-(counts / counts.sum() @ np.log(counts / counts.sum())).item())
+    return found[0], found[1] - found[0]

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -17,9 +17,9 @@ from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.layout import check_layout
-from cs_basics.run.metrics import Console, MetricsLog, Row, Sample, plot_losses
+from cs_basics.run.metrics import Console, MetricsLog, plot_losses
 from cs_basics.run.progress import OnProgress
-from cs_basics.run.report import Report
+from cs_basics.run.report import Find, Report
 from cs_basics.run.samples import write_samples
 from cs_basics.run.stopping import StopSignals
 from cs_basics.run.trainer import MAX_UNSAVED_S, Trainer
@@ -27,7 +27,7 @@ from cs_basics.run.wandb_sink import Wandb
 
 logger = logging.getLogger(__name__)
 
-Examine = Callable[[Trainer], Callable[[list[Row], list[Sample]], Sequence[object]]]
+Examine = Callable[[Trainer], Find]
 
 
 def train_run(
@@ -172,7 +172,7 @@ def _train_and_watch(
     trainer: Trainer,
     on_progress: OnProgress | None,
     make_page: Callable[[RunFolder], object] | None,
-    find: Callable[[list[Row], list[Sample]], Sequence[object]] | None,
+    find: Find | None,
 ) -> Evaluation:
     """Make all updates and evaluate; the first process keeps metrics, report and samples."""
     config, folder, is_first = trainer.config, trainer.folder, trainer.world.is_first

@@ -1,5 +1,7 @@
 """The ledger: every rule can say otherwise, and the page says what the results say."""
 
+from pathlib import Path
+
 import pytest
 
 from cs_basics.run.model import build_model
@@ -60,6 +62,8 @@ def test_a_swapped_part_is_in_the_model_that_a_run_trains(name):
 
 def test_every_claim_has_a_contrary():
     assert [name for name, claim in CLAIMS.items() if not (claim.contrary or claim.otherwise)] == []
+    for place in (claim.contrary for claim in CLAIMS.values() if "file" in claim.contrary):
+        assert Path(place["file"]).read_text().count(place["old"]) == 1, place
 
 
 def test_every_sentence_has_claims_that_judge_it_or_a_reason_why_nothing_can():

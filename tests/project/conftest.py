@@ -194,7 +194,7 @@ def finished(make_tiny_config, tmp_path_factory):
 def no_pictures(monkeypatch):
     """Let runs draw nothing, which takes most of the time of so short a one."""
     monkeypatch.setattr("cs_basics.run.training_run.plot_losses", lambda *_, **__: None)
-    monkeypatch.setattr("cs_basics.run.report._draw", lambda _: "")
+    monkeypatch.setattr("cs_basics.run.report._draw", lambda *_: "")
 
 
 @pytest.fixture

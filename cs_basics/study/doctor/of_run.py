@@ -2,7 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,13 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import Row, Sample
 from cs_basics.run.model import build_model
 from cs_basics.run.optimizer import make_optimizer
+from cs_basics.run.report import Find
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
 from cs_basics.study.doctor import curve
 from cs_basics.study.doctor.doctor import Doctor, examine
 from cs_basics.study.doctor.finding import Finding
 from cs_basics.study.doctor.subject import Subject, undisturbed
-from cs_basics.study.doctor.text import entropies
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ ROWS = slice(2)
 UPDATES = 6
 
 
-def before_run(trainer: Trainer) -> Callable[[Sequence[Row], Sequence[Sample]], list[Finding]]:
+def before_run(trainer: Trainer) -> Find:
     """Examine model, loss and optimizer of a run before its first update, and log what is found.
 
     Returns:
@@ -51,8 +51,7 @@ def before_run(trainer: Trainer) -> Callable[[Sequence[Row], Sequence[Sample]], 
             )
         for line in (*found, *could_not):
             logger.warning("doctor: %s", line)
-    counted = entropies(trainer.corpus.train.tokens)
-    return lambda rows, samples: found + of_metrics(rows, samples, counted)
+    return lambda rows, samples, counted: found + of_metrics(rows, samples, counted)
 
 
 def of_metrics(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cs_basics.run.token_file import entropies
 from cs_basics.study.doctor.finding import Finding
 from cs_basics.study.doctor.loss import padding
 from cs_basics.study.doctor.subject import Subject, line_of
@@ -100,16 +101,6 @@ def unigram_entropy(s: Subject, watch: Watch) -> float:
     if ids is None:
         ids = np.concatenate([batch.ravel() for batch, _ in watch.rows] or [s.inputs.cpu().numpy()])
     return entropies(ids)[0]
-
-
-def entropies(tokens: Tokens) -> tuple[float, float]:
-    """Return the entropy of single tokens, and of a token after the one before, in nats."""
-    ids = np.asarray(tokens[:1_000_000]).astype(np.int64)
-    found = list[float]()
-    for kinds in (ids, ids[:-1] << 32 | ids[1:]):
-        counts = np.unique(kinds, return_counts=True)[1]
-        found.append(-(counts / counts.sum() @ np.log(counts / counts.sum())).item())
-    return found[0], found[1] - found[0]
 
 
 def rows(s: Subject, watch: Watch) -> Iterator[Finding]:

@@ -216,9 +216,9 @@ def test_the_report_escapes_everything_and_loads_nothing(tmp_path):
     assert not re.search(r"<(script|img|i)\b| src=\"| href=\"(?!#)", page)
 
 
-def paths(rows):
+def paths(rows, counted=(0.0, 0.0)):
     """The lines that the panels show: the letters of each path and its heights, from above."""
-    svg = contents(rows, [])["curves"]
+    svg = contents(rows, [], counted)["curves"]
     ET.fromstring(svg)
     found = re.findall(r'<path d="([^"]*)" clip-path[^>]*stroke-width: 1.5', svg)
     steps = [re.findall(r"([ML]) \S+ (\S+)", path) for path in found]
@@ -237,6 +237,13 @@ def test_high_first_losses_do_not_flatten_the_rest():
     losses = [100.0 if step < 5 else 1 + step / 1000 for step in range(100)]
     ((_, heights),) = paths([{"step": s, "train/loss": loss} for s, loss in enumerate(losses)])
     assert min(heights) < 0 < heights[-1] < 150
+
+
+def test_the_entropies_of_the_text_are_lines_across_the_losses():
+    curve, *lines = paths([{"step": s, "train/loss": 3 - s / 5} for s in range(11)], (2.5, 1.5))
+    assert [letters for letters, _ in lines] == ["ML", "ML"]
+    (one, same), (pair, _) = (heights for _, heights in lines)
+    assert curve[1][0] < one == same < pair < curve[1][-1]
 
 
 @pytest.mark.parametrize(
