@@ -36,19 +36,12 @@ class FusedRMSNorm(RMSNorm):
         """Return the normalised x, same shape and dtype."""
         if torch.compiler.is_compiling():
             return super().forward(x)
-        return RMSNormFunction.apply(x, self.weight, self.eps, False)
+        casts_first = isinstance(self, LlamaRMSNorm)
+        return RMSNormFunction.apply(x, None, self.weight, self.eps, casts_first, True)[0]
 
 
-class FusedLlamaRMSNorm(LlamaRMSNorm):
+class FusedLlamaRMSNorm(FusedRMSNorm, LlamaRMSNorm):
     """LlamaRMSNorm computed by RMSNormFunction."""
-
-    def forward(
-        self, x: Float[Tensor, "... {self.d_model}"]
-    ) -> Float[Tensor, "... {self.d_model}"]:
-        """Return the normalised x, same shape and dtype."""
-        if torch.compiler.is_compiling():
-            return super().forward(x)
-        return RMSNormFunction.apply(x, self.weight, self.eps, True)
 
 
 class RMSNormFunction(torch.autograd.Function):
@@ -70,6 +63,10 @@ class RMSNormFunction(torch.autograd.Function):
     eps = 0, dL/dx is orthogonal to x. The larger x and so R, the smaller the gradient. Only x, w
     and 1 / R are saved, since n = x / R.
 
+    With a residual stream, x + residual is normalised, and returned beside the result. Both terms
+    of the sum have the same gradient: dL/dx = dL/d(residual) = the gradient through the norm plus
+    the gradient of the sum.
+
     Casts are differentiated as the identity, in both orders of cast and gain.
     """
 
@@ -77,46 +74,55 @@ class RMSNormFunction(torch.autograd.Function):
     def forward(
         ctx: BackwardCFunction,
         x: Float[Tensor, "... d"],
+        residual: Float[Tensor, "... d"] | None,
         weight: Float[Tensor, " d"],
         eps: float,
         cast_before_gain: bool,
-    ) -> Float[Tensor, "... d"]:
-        """Return the normalised x, same shape and dtype."""
+        reads_rounded: bool,
+    ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"] | None]:
+        """Return the normalised x or sum, and the sum (None without a residual stream)."""
         if runs_on_triton(x):
             from lab.norms import triton_norms
 
-            y, _, reciprocal = triton_norms.forward(x, weight, eps, cast_before_gain)
+            compute = triton_norms.forward
         else:
-            y, reciprocal = normalise(x, weight, eps, cast_before_gain)
-        ctx.save_for_backward(x, weight, reciprocal)
-        return y
+            compute = add_and_normalise_plainly
+        y, summed, reciprocal = compute(x, residual, weight, eps, cast_before_gain, reads_rounded)
+        ctx.save_for_backward(summed, weight, reciprocal)
+        return y, None if residual is None else summed
 
     @staticmethod
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
-        ctx: BackwardCFunction, grad: Float[Tensor, "... d"]
-    ) -> tuple[Tensor, Tensor, None, None]:
-        """Return the gradients of x and of the gain."""
-        x, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        grad_x, grad_weight = gradients(grad, x, weight, reciprocal)
-        return grad_x, grad_weight, None, None
+        ctx: BackwardCFunction,
+        grad: Float[Tensor, "... d"],
+        grad_summed: Float[Tensor, "... d"] | None,
+    ) -> tuple[Tensor, Tensor | None, Tensor, None, None, None]:
+        """Return the gradients of x, of the residual stream and of the gain."""
+        summed, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
+        grad_x, grad_weight = gradients(grad, summed, weight, reciprocal, grad_summed)
+        # Autograd casts the first two to each term's dtype.
+        return grad_x, None if grad_summed is None else grad_x, grad_weight, None, None, None
 
 
-def normalise(
+def add_and_normalise_plainly(
     x: Float[Tensor, "... d"],
+    residual: Float[Tensor, "... d"] | None,
     weight: Float[Tensor, " d"],
     eps: float,
     cast_before_gain: bool,
-    dtype: torch.dtype | None = None,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
-    """Return the normalised x in a dtype (None: that of x), and 1 / R of each vector."""
-    dtype = x.dtype if dtype is None else dtype
-    wide = widen(x)
+    reads_rounded: bool,
+) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
+    """Return what triton_norms.forward returns, by the formulas."""
+    summed = x if residual is None else residual + x
+    wide = widen(summed)
+    if not (residual is None or reads_rounded):
+        wide = widen(residual) + widen(x)
     reciprocal = reciprocal_rms(wide, eps)
     normalised = wide * reciprocal
     if cast_before_gain:
-        normalised = normalised.to(dtype)
-    return (normalised * weight).to(dtype), reciprocal
+        normalised = normalised.to(summed.dtype)
+    return (normalised * weight).to(summed.dtype), summed, reciprocal
 
 
 def gradients(

@@ -98,21 +98,20 @@ def backward_kernel(
 
 def forward(
     x: Float[Tensor, "... d"],
+    residual: Float[Tensor, "... d"] | None,
     weight: Float[Tensor, " d"],
     eps: float,
     cast_before_gain: bool,
-    residual: Float[Tensor, "... d"] | None = None,
-    *,
-    reads_rounded: bool = True,
+    reads_rounded: bool,
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
     """Normalise x, or residual + x.
 
     Args:
         x: Vectors of any float dtype up to float32, on a GPU.
+        residual: Added to x first; the sum has the wider of the two dtypes.
         weight: The gain.
         eps: Added to the mean square.
         cast_before_gain: The order of cast and gain.
-        residual: Added to x first; the sum has the wider of the two dtypes.
         reads_rounded: Normalise the sum in that dtype; else the sum in float32.
 
     Returns:
