@@ -1,16 +1,12 @@
-"""Rows, clocks and memory: what every benchmark shares."""
+"""Rows: what every benchmark gives, shows and writes."""
 
 import datetime
-import subprocess
-import sys
-import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import NamedTuple
 
 from cs_basics.run.atomic import write_atomically
-from cs_grader.sandbox.processes import descendants, memory_of
 from lab import ROOT
 from lab.timing import machine
 
@@ -79,31 +75,3 @@ def write_table(subject: str, rows: Sequence[Row]) -> None:
         raise ValueError(f"{PAGE} has no line {start.strip()}, which says where the table stands")
     after = rest[rest.index(end) :]
     write_atomically(PAGE, (before + start + "\n".join(lines) + after).encode())
-
-
-def peak_memory_of(command: list[str], text: str, environment: dict[str, str]) -> float:
-    """Run a command; return the largest sum of the resident memory of its processes, in MB.
-
-    Args:
-        command: What to run.
-        text: What it reads from stdin.
-        environment: Its environment variables.
-
-    Raises:
-        ValueError: It failed.
-    """
-    process = subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert process.stdin is not None
-    with process.stdin as stdin:
-        stdin.write(text)
-    peak = 0.0
-    while process.poll() is None:
-        processes = [process.pid, *descendants(process.pid)]
-        peak = max(peak, memory_of(processes, enough=sys.maxsize) / 1e6)
-        time.sleep(0.02)
-    if process.returncode:
-        raise ValueError(f"exit code {process.returncode} from {' '.join(command)}")
-    return peak

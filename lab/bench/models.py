@@ -26,10 +26,10 @@ SHAPE = ModelConfig(
 """A model that a laptop trains in a night."""
 
 
-def ours(shape: ModelConfig = SHAPE) -> TransformerLM:
-    """Return the book's model of a shape, always with the same weights."""
+def ours() -> TransformerLM:
+    """Return the book's model, always with the same weights."""
     torch.manual_seed(0)
-    return Transformer(shape)
+    return Transformer(SHAPE)
 
 
 def llama(shape: ModelConfig = SHAPE, dtype: torch.dtype = torch.float32) -> Any:  # noqa: ANN401
@@ -119,10 +119,10 @@ class BuiltInLM(nn.Module):
         return SimpleNamespace(loss=loss)
 
 
-def random_batch(config: TrainConfig, device: torch.device | str = "cpu") -> Batch:
+def random_batch(config: TrainConfig) -> Batch:
     """Return inputs and targets of a configuration's sizes, the ids drawn at random."""
     shape = (config.data.batch_size, config.model.context_length + 1)
-    ids = torch.randint(config.model.vocab_size, shape, device=device)
+    ids = torch.randint(config.model.vocab_size, shape)
     return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
 
@@ -130,8 +130,10 @@ def training_step(
     model: nn.Module, optimizer: Optimizer, loss_of: LossFunction, batch: Batch
 ) -> Callable[[], None]:
     """Return a function that makes one update by the book's loop, always with the same batch."""
-
-    def clip() -> float:
-        return float(clip_grad_norm(model.parameters(), 1.0))
-
-    return lambda: make_updates(optimizer, [batch], lambda _: 1e-3, loss_of, clip)
+    return lambda: make_updates(
+        optimizer,
+        [batch],
+        lambda _: 1e-3,
+        loss_of,
+        lambda: float(clip_grad_norm(model.parameters(), 1.0)),
+    )

@@ -32,6 +32,15 @@ class Text:
         """Its size."""
         return self.path.stat().st_size / 1e6
 
+    def task(self, do: str, **more: object) -> dict[str, object]:
+        """Return a task of tokenizer_contender."""
+        places = {"text": self.path, "tokenizer": self.tokenizer, "out": self.beside("out.bin")}
+        return {"do": do, **{name: str(path) for name, path in places.items()}, **more}
+
+    def beside(self, name: str) -> Path:
+        """Return the place of a file that is made of it."""
+        return self.path.with_name(name)
+
 
 def make_texts(folder: Path, megabytes: int) -> dict[str, Text]:
     """Write or find the texts, and train a vocabulary for each.
