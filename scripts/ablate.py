@@ -123,13 +123,8 @@ def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> Trai
     # A preparation that was killed may have left incomplete files.
     shutil.rmtree(shared.path, ignore_errors=True)
     device = resolve_device(given.run.device)
-    try:
-        corpus = prepare(given, shared)
-    except BaseException:
-        shutil.rmtree(shared.path, ignore_errors=True)
-        raise
     base = given.replace(
-        vocab_size=corpus.tokenizer.vocab_size,
+        vocab_size=prepare(given, shared).tokenizer.vocab_size,
         device=device.type,
         dtype=str(resolve_dtype(given.run.dtype, device)).removeprefix("torch."),
     )
