@@ -36,12 +36,12 @@ def compare(
     at_least: float | None = None,
 ) -> Row:
     """Return a row whose goal, if any, is a bound on ours / peer."""
-    ratio = ours / peer
+    goal, met = "", None
     if at_most is not None:
-        return Row(name, ours, unit, peer, f"at most {at_most} x", ratio <= at_most)
-    if at_least is not None:
-        return Row(name, ours, unit, peer, f"at least {at_least} x", ratio >= at_least)
-    return Row(name, ours, unit, peer)
+        goal, met = f"at most {at_most} x", ours / peer <= at_most
+    elif at_least is not None:
+        goal, met = f"at least {at_least} x", ours / peer >= at_least
+    return Row(name, ours, unit, peer, goal, met)
 
 
 def show(rows: Iterable[Row]) -> list[Row]:

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import Transformer
 
 functional = nn.functional
+linear = partial(nn.Linear, bias=False)
 
 SHAPE = ModelConfig(
     vocab_size=10_000, context_length=256, d_model=256, d_ff=688, num_layers=4, num_heads=8
@@ -73,12 +75,12 @@ class BuiltInBlock(nn.Module):
         d_model, d_ff = shape.d_model, shape.d_ff
         self.num_heads = shape.num_heads
         self.ln1 = nn.RMSNorm(d_model)
-        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
-        self.out = nn.Linear(d_model, d_model, bias=False)
+        self.qkv = linear(d_model, 3 * d_model)
+        self.out = linear(d_model, d_model)
         self.ln2 = nn.RMSNorm(d_model)
-        self.gate = nn.Linear(d_model, d_ff, bias=False)
-        self.up = nn.Linear(d_model, d_ff, bias=False)
-        self.down = nn.Linear(d_ff, d_model, bias=False)
+        self.gate = linear(d_model, d_ff)
+        self.up = linear(d_model, d_ff)
+        self.down = linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the new residual stream."""
@@ -106,7 +108,7 @@ class BuiltInLM(nn.Module):
         self.places = nn.Embedding(shape.context_length, shape.d_model)
         self.blocks = nn.ModuleList(BuiltInBlock(shape) for _ in range(shape.num_layers))
         self.norm = nn.RMSNorm(shape.d_model)
-        self.head = nn.Linear(shape.d_model, shape.vocab_size, bias=False)
+        self.head = linear(shape.d_model, shape.vocab_size)
 
     def forward(self, input_ids: Tensor, labels: Tensor) -> SimpleNamespace:
         """Return the loss of predicting each label."""

@@ -14,7 +14,6 @@ all three forms. The right form for a model is the one that it was trained with.
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from cs_basics.norms import RMSNorm
@@ -23,15 +22,14 @@ from lab.norms.rms_norm import (
     FusedLlamaRMSNorm,
     FusedRMSNorm,
     RMSNormFunction,
+    Vectors,
     add_and_normalise_plainly,
 )
 
-Pair = tuple[Float[Tensor, "... d_model"], Float[Tensor, "... d_model"]]
+Pair = tuple[Vectors, Vectors]
 
 
-def add_rms_norm(
-    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
-) -> Pair:
+def add_rms_norm(norm: RMSNorm, x: Vectors, residual: Vectors) -> Pair:
     """Add x to the residual stream and normalise the rounded sum: (normalised, new_residual).
 
     The sum is rounded to the wider of the two dtypes before it is normalised, so that the results
@@ -52,9 +50,7 @@ def add_rms_norm(
     return add_and_normalise(norm, x, residual, reads_rounded=True)
 
 
-def add_rms_norm_unrounded(
-    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
-) -> Pair:
+def add_rms_norm_unrounded(norm: RMSNorm, x: Vectors, residual: Vectors) -> Pair:
     """Add x to the residual stream and normalise the unrounded sum: (normalised, new_residual).
 
     Both results are rounded from one sum in at least float32, each by itself: the fused addition
@@ -76,9 +72,7 @@ def add_rms_norm_unrounded(
     return add_and_normalise(norm, x, residual, reads_rounded=False)
 
 
-def add_rms_norm_(
-    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
-) -> Pair:
+def add_rms_norm_(norm: RMSNorm, x: Vectors, residual: Vectors) -> Pair:
     """Write the results of `add_rms_norm_unrounded` over x and residual, and return these.
 
     The one buffer that is allocated is the sum in float32 (and its squares for a moment). It has to

@@ -20,6 +20,11 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 ROWS_PER_GROUP = 64
 LONGEST_KERNEL_ROW = 65_536  # A kernel holds its whole vector in registers.
 
+Vectors = Float[Tensor, "... d"]
+Gain = Float[Tensor, " d"]
+Reciprocals = Float[Tensor, "... 1"]
+"""Of the root mean square of each vector."""
+
 
 class FusedRMSNorm(RMSNorm):
     """RMSNorm computed by RMSNormFunction: same arguments, same results, less memory.
@@ -73,13 +78,13 @@ class RMSNormFunction(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: BackwardCFunction,
-        x: Float[Tensor, "... d"],
-        residual: Float[Tensor, "... d"] | None,
-        weight: Float[Tensor, " d"],
+        x: Vectors,
+        residual: Vectors | None,
+        weight: Gain,
         eps: float,
         cast_before_gain: bool,
         reads_rounded: bool,
-    ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"] | None]:
+    ) -> tuple[Vectors, Vectors | None]:
         """Return the normalised x or sum, and the sum (None without a residual stream)."""
         if runs_on_triton(x):
             from lab.norms import triton_norms
@@ -95,8 +100,8 @@ class RMSNormFunction(torch.autograd.Function):
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
         ctx: BackwardCFunction,
-        grad: Float[Tensor, "... d"],
-        grad_summed: Float[Tensor, "... d"] | None,
+        grad: Vectors,
+        grad_summed: Vectors | None,
     ) -> tuple[Tensor, Tensor | None, Tensor, None, None, None]:
         """Return the gradients of x, of the residual stream and of the gain."""
         summed, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
@@ -106,13 +111,13 @@ class RMSNormFunction(torch.autograd.Function):
 
 
 def add_and_normalise_plainly(
-    x: Float[Tensor, "... d"],
-    residual: Float[Tensor, "... d"] | None,
-    weight: Float[Tensor, " d"],
+    x: Vectors,
+    residual: Vectors | None,
+    weight: Gain,
     eps: float,
     cast_before_gain: bool,
     reads_rounded: bool,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
+) -> tuple[Vectors, Vectors, Reciprocals]:
     """Return what triton_norms.forward returns, by the formulas."""
     summed = x if residual is None else residual + x
     wide = widen(summed)
@@ -126,12 +131,12 @@ def add_and_normalise_plainly(
 
 
 def gradients(
-    grad: Float[Tensor, "... d"],
-    x: Float[Tensor, "... d"],
-    weight: Float[Tensor, " d"],
-    reciprocal: Float[Tensor, "... 1"],
-    grad_x: Float[Tensor, "... d"] | None = None,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
+    grad: Vectors,
+    x: Vectors,
+    weight: Gain,
+    reciprocal: Reciprocals,
+    grad_x: Vectors | None = None,
+) -> tuple[Vectors, Gain]:
     """Return the gradients of x (plus grad_x, if given) and of the gain."""
     if runs_on_triton(x):
         from lab.norms import triton_norms
@@ -147,7 +152,7 @@ def gradients(
     return grad_input.to(x.dtype), grad_weight.to(weight.dtype)
 
 
-def sum_rows(products: Float[Tensor, "rows d"]) -> Float[Tensor, " d"]:
+def sum_rows(products: Float[Tensor, "rows d"]) -> Gain:
     """Return the sum of all rows, summed in groups that fit the cache.
 
     Compiled code for a plain sum walks down all rows for 16 columns at a time, and every step

@@ -10,8 +10,9 @@ everything is computed in float32.
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float
-from torch import Tensor
+from triton.language import constexpr, tensor
+
+from lab.norms.rms_norm import Gain, Reciprocals, Vectors
 
 ELEMENTS_PER_WARP = 512  # 16 numbers for each of 32 threads.
 MAX_WARPS = 16
@@ -20,18 +21,18 @@ PROGRAMS_PER_PROCESSOR = 4  # Enough to hide the wait for memory, few enough par
 
 @triton.jit
 def forward_kernel(
-    x_pointer: tl.tensor,
-    residual_pointer: tl.tensor,
-    weight_pointer: tl.tensor,
-    y_pointer: tl.tensor,
-    new_residual_pointer: tl.tensor,
-    reciprocal_pointer: tl.tensor,
-    d_model: tl.tensor,
-    eps: tl.tensor,
-    has_residual: tl.constexpr,
-    reads_rounded: tl.constexpr,
-    cast_before_gain: tl.constexpr,
-    block: tl.constexpr,
+    x_pointer: tensor,
+    residual_pointer: tensor,
+    weight_pointer: tensor,
+    y_pointer: tensor,
+    new_residual_pointer: tensor,
+    reciprocal_pointer: tensor,
+    d_model: tensor,
+    eps: tensor,
+    has_residual: constexpr,
+    reads_rounded: constexpr,
+    cast_before_gain: constexpr,
+    block: constexpr,
 ) -> None:
     """Normalise the vector of this program, after adding the residual stream if there is one."""
     row = tl.program_id(0).to(tl.int64)  # row * d_model may exceed 2^31.
@@ -59,17 +60,17 @@ def forward_kernel(
 
 @triton.jit
 def backward_kernel(
-    grad_pointer: tl.tensor,
-    x_pointer: tl.tensor,
-    weight_pointer: tl.tensor,
-    reciprocal_pointer: tl.tensor,
-    grad_residual_pointer: tl.tensor,
-    grad_x_pointer: tl.tensor,
-    partial_grad_weight_pointer: tl.tensor,
-    num_rows: tl.tensor,
-    d_model: tl.tensor,
-    has_residual: tl.constexpr,
-    block: tl.constexpr,
+    grad_pointer: tensor,
+    x_pointer: tensor,
+    weight_pointer: tensor,
+    reciprocal_pointer: tensor,
+    grad_residual_pointer: tensor,
+    grad_x_pointer: tensor,
+    partial_grad_weight_pointer: tensor,
+    num_rows: tensor,
+    d_model: tensor,
+    has_residual: constexpr,
+    block: constexpr,
 ) -> None:
     """Compute the gradients of every num_programs-th vector and their share of the gain's."""
     program = tl.program_id(0)
@@ -97,13 +98,13 @@ def backward_kernel(
 
 
 def forward(
-    x: Float[Tensor, "... d"],
-    residual: Float[Tensor, "... d"] | None,
-    weight: Float[Tensor, " d"],
+    x: Vectors,
+    residual: Vectors | None,
+    weight: Gain,
     eps: float,
     cast_before_gain: bool,
     reads_rounded: bool,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
+) -> tuple[Vectors, Vectors, Reciprocals]:
     """Normalise x, or residual + x.
 
     Args:
@@ -148,12 +149,12 @@ def forward(
 
 
 def backward(
-    grad: Float[Tensor, "... d"],
-    x: Float[Tensor, "... d"],
-    weight: Float[Tensor, " d"],
-    reciprocal: Float[Tensor, "... 1"],
-    grad_residual: Float[Tensor, "... d"] | None = None,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
+    grad: Vectors,
+    x: Vectors,
+    weight: Gain,
+    reciprocal: Reciprocals,
+    grad_residual: Vectors | None = None,
+) -> tuple[Vectors, Gain]:
     """Return the gradients of x and of the gain.
 
     Each program sums the gain's gradient over its own vectors, and the partial sums are added in a

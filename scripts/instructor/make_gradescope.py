@@ -71,12 +71,11 @@ def main(
         "minutes": minutes,
         "only": only,
     }
-    written = {
-        "autograder.json": json.dumps(options, indent=1) + "\n",
-        "requirements.txt": requirements,
-        "pip_options.txt": f"{' '.join(pip_options.split())}\n",
+    content = {
+        "autograder.json": f"{json.dumps(options, indent=1)}\n".encode(),
+        "requirements.txt": requirements.encode(),
+        "pip_options.txt": f"{' '.join(pip_options.split())}\n".encode(),
     }
-    content = {name: text.encode() for name, text in written.items()}
     content |= {name: file.read_bytes() for name, file in _files(tests)}
     write_zip(out, content)
     print(f"wrote {out}: {len(content)} files, {out.stat().st_size / 1e3:.0f} kB")
