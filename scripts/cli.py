@@ -245,8 +245,7 @@ def progress_printer() -> OnProgress:
         shown_at, finished = now, work if is_last else ("", 0)
         rate = (done - began) / (now - began_at) if now > began_at else 0.0
         line = _describe(stage, unit, done, total, rate)
-        print(_clear_line() + line, end="\n" if is_last else end, file=sys.stderr)
-        sys.stderr.flush()
+        print(_clear_line() + line, end="\n" if is_last else end, file=sys.stderr, flush=True)
 
     return show
 

@@ -45,12 +45,8 @@ def main(
         loaded = load_tiktoken(tokenizer, special_tokens)
     else:
         loaded = load_tokenizer(tokenizer)
-    if out.suffix == ".json":
-        save_tokenizer_json(loaded, out)
-    elif out.suffix == ".tiktoken":
-        save_tiktoken(loaded, out)
-    else:
-        save_tokenizer(loaded, out)
+    formats = {".json": save_tokenizer_json, ".tiktoken": save_tiktoken}
+    formats.get(out.suffix, save_tokenizer)(loaded, out)
     print(f"{out}: {loaded.vocab_size} tokens, {len(loaded.merges)} merges")
 
 

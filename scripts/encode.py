@@ -99,9 +99,7 @@ def _check_finished(
 def _place_among_processes() -> tuple[int, int]:
     """Return rank and world size from the environment variables that torchrun sets."""
     try:
-        rank, num_shares = (
-            int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1))
-        )
+        rank, num_shares = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     except ValueError as error:
         raise ValueError(f"RANK and WORLD_SIZE have to be numbers: {error}") from None
     if not 0 <= rank < num_shares:

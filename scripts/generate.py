@@ -4,6 +4,7 @@ python scripts/generate.py runs/stories --prompt "Once upon a time" --num-sample
 python scripts/generate.py runs/stories --num-samples 64 --batch-size 16
 """
 
+import functools
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -117,11 +118,7 @@ def show_batch(
     """
     is_shown_growing = len(stories) == 1
     on_progress, done = progress_printer(), 0
-
-    def show(text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
+    show = functools.partial(print, end="", flush=True)
     if is_shown_growing:
         show((f"--- {first + 1} ---\n" if first is not None else "") + stories[0])
     for row, chunk in chunks:

@@ -25,6 +25,13 @@ class Row(NamedTuple):
     goal: str = ""
     met: bool | None = None
 
+    @property
+    def compared(self) -> tuple[str, str]:
+        """The peer's figure and the ratio of ours to it, if there is a peer."""
+        if self.peer is None:
+            return "", ""
+        return f"{self.peer:,.4g}", f"{self.ours / self.peer:.2f}"
+
 
 def compare(
     name: str,
@@ -49,8 +56,7 @@ def show(rows: Iterable[Row]) -> list[Row]:
     shown: list[Row] = []
     print(f"{'':60}{'ours':>10}{'peer':>10}  {'unit':<10}{'ratio':>7}  goal")
     for row in rows:
-        peer = "" if row.peer is None else f"{row.peer:,.4g}"
-        ratio = "" if row.peer is None else f"{row.ours / row.peer:.2f}"
+        peer, ratio = row.compared
         goal = f"{row.goal}: {'met' if row.met else 'MISSED'}" if row.goal else ""
         line = f"{row.name:60}{row.ours:>10,.4g}{peer:>10}  {row.unit:<10}{ratio:>7}  {goal}"
         print(line.rstrip(), flush=True)
@@ -65,9 +71,9 @@ def write_table(subject: str, rows: Sequence[Row]) -> None:
         f"{datetime.date.today()}, {machine()}, {', '.join(versions)}:", "",
         "| | unit | ours | peer | ratio |", "|---|---|--:|--:|--:|",
     ]  # fmt: skip
-    for name, ours, unit, peer, *_ in rows:
-        cells = ["", ""] if peer is None else [f"{peer:,.4g}", f"{ours / peer:.2f}"]
-        lines.append(f"| {' | '.join([name.strip(), unit, f'{ours:,.4g}', *cells])} |")
+    for row in rows:
+        cells = (row.name.strip(), row.unit, f"{row.ours:,.4g}", *row.compared)
+        lines.append(f"| {' | '.join(cells)} |")
     page = PAGE.read_text(encoding="utf-8")
     start, end = f"<!-- python -m lab.bench {subject} -->\n", "\n<!-- end -->"
     before, found, rest = page.partition(start)

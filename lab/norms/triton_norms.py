@@ -20,6 +20,12 @@ PROGRAMS_PER_PROCESSOR = 4  # Enough to hide the wait for memory, few enough par
 
 
 @triton.jit
+def load(pointers: tensor, inside: tensor) -> tensor:
+    """Read numbers in float32, and 0 outside of a vector."""
+    return tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit
 def forward_kernel(
     x_pointer: tensor,
     residual_pointer: tensor,
@@ -39,9 +45,9 @@ def forward_kernel(
     columns = tl.arange(0, block)
     inside = columns < d_model
     at = row * d_model + columns
-    x = tl.load(x_pointer + at, mask=inside, other=0.0).to(tl.float32)
+    x = load(x_pointer + at, inside)
     if has_residual:
-        x += tl.load(residual_pointer + at, mask=inside, other=0.0).to(tl.float32)
+        x += load(residual_pointer + at, inside)
         rounded = x.to(new_residual_pointer.dtype.element_ty)
         tl.store(new_residual_pointer + at, rounded, mask=inside)
         if reads_rounded:
@@ -51,7 +57,7 @@ def forward_kernel(
     reciprocal = tl.rsqrt(mean_square + eps)
     tl.store(reciprocal_pointer + row, reciprocal)
 
-    weight = tl.load(weight_pointer + columns, mask=inside, other=0.0).to(tl.float32)
+    weight = load(weight_pointer + columns, inside)
     normalised = x * reciprocal
     if cast_before_gain:
         normalised = normalised.to(y_pointer.dtype.element_ty).to(tl.float32)
@@ -76,13 +82,13 @@ def backward_kernel(
     program = tl.program_id(0)
     columns = tl.arange(0, block)
     inside = columns < d_model
-    weight = tl.load(weight_pointer + columns, mask=inside, other=0.0).to(tl.float32)
+    weight = load(weight_pointer + columns, inside)
     grad_weight = tl.zeros([block], dtype=tl.float32)
     at = program.to(tl.int64) * d_model + columns
     step = tl.num_programs(0).to(tl.int64) * d_model
     for row in range(program, num_rows, tl.num_programs(0)):
-        x = tl.load(x_pointer + at, mask=inside, other=0.0).to(tl.float32)
-        grad = tl.load(grad_pointer + at, mask=inside, other=0.0).to(tl.float32)
+        x = load(x_pointer + at, inside)
+        grad = load(grad_pointer + at, inside)
         reciprocal = tl.load(reciprocal_pointer + row)
         normalised = x * reciprocal
         grad_weight += grad * normalised
@@ -90,7 +96,7 @@ def backward_kernel(
         along_x = tl.sum(grad_normalised * normalised, axis=0) / d_model
         grad_x = (grad_normalised - normalised * along_x) * reciprocal
         if has_residual:
-            grad_x += tl.load(grad_residual_pointer + at, mask=inside, other=0.0).to(tl.float32)
+            grad_x += load(grad_residual_pointer + at, inside)
         tl.store(grad_x_pointer + at, grad_x, mask=inside)
         at += step
     at = program.to(tl.int64) * d_model + columns
