@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-ROUNDS = 5
-
 
 def machine() -> str:
     """Describe what the figures were measured on."""
@@ -44,10 +42,9 @@ def seconds_of(function: Callable[[], object], device: torch.device | None = Non
 
 def alternating_times(
     functions: Sequence[Callable[[], object]],
-    rounds: int = ROUNDS,
+    rounds: int,
     *,
     device: torch.device | None = None,
-    budget_s: float | None = None,
 ) -> list[float]:
     """Return the median seconds of each function, called in turn so that all share the noise.
 
@@ -58,16 +55,12 @@ def alternating_times(
         functions: What to measure; each is called once before, which does not count.
         rounds: Turns that count; an odd number makes the median one of them.
         device: Where they work.
-        budget_s: Stop after the first turn that ends later than this, but not before three.
     """
     for function in functions:
         function()
     times: list[list[float]] = [[] for _ in functions]
-    start, order = time.perf_counter(), random.Random(0)
-    for number in range(1, rounds + 1):
+    order = random.Random(0)
+    for _ in range(rounds):
         for index in order.sample(range(len(functions)), len(functions)):
             times[index].append(seconds_of(functions[index], device))
-        is_late = budget_s is not None and time.perf_counter() - start > budget_s
-        if is_late and number >= 3:
-            break
     return [statistics.median(elapsed) for elapsed in times]

@@ -24,7 +24,7 @@ from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import Corpus, prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
-from cs_basics.run.metrics import format_duration, read_metrics
+from cs_basics.run.metrics import Row, format_duration, read_metrics
 from cs_basics.run.presets import PRESETS
 from cs_basics.study.ablation import SUITES, changes, variants_of
 from cs_basics.study.ablation_report import write_report
@@ -123,13 +123,8 @@ def shared_settings(given: TrainConfig, folder: Path, shared: RunFolder) -> Trai
     # A preparation that was killed may have left incomplete files.
     shutil.rmtree(shared.path, ignore_errors=True)
     device = resolve_device(given.run.device)
-    try:
-        corpus = prepare(given, shared)
-    except BaseException:
-        shutil.rmtree(shared.path, ignore_errors=True)
-        raise
     base = given.replace(
-        vocab_size=corpus.tokenizer.vocab_size,
+        vocab_size=prepare(given, shared).tokenizer.vocab_size,
         device=device.type,
         dtype=str(resolve_dtype(given.run.dtype, device)).removeprefix("torch."),
     )
@@ -167,10 +162,11 @@ def find_run(variant: str, config: TrainConfig, run_dir: Path, seed: int) -> Run
     config = config.replace(seed=seed, run_dir=run_dir)
     folder = RunFolder(run_dir)
     result = read_result(folder)
-    if result is None:
-        return Run(variant=variant, config=config, result=None, rows=[])
-    check_same(folder.read_config(), config, run_dir)
-    return Run(variant=variant, config=config, result=result, rows=read_metrics(folder.metrics))
+    rows: list[Row] = []
+    if result is not None:
+        check_same(folder.read_config(), config, run_dir)
+        rows = read_metrics(folder.metrics)
+    return Run(variant=variant, config=config, result=result, rows=rows)
 
 
 def finish_runs(
@@ -235,11 +231,11 @@ def seconds_left(base: TrainConfig, walls_s: Sequence[float], num_runs: int) -> 
 
 def outcome(run: Run) -> str:
     """Describe in one line how a run ended."""
-    parts = [run.status] if run.status else []
-    if run.result is not None and run.result.bits_per_byte is not None:
-        parts.append(f"{run.result.bits_per_byte:.4f} bits per byte")
-    if run.result is not None and run.result.tokens_per_s is not None:
-        parts.append(f"{run.result.tokens_per_s:,.0f} tokens/s")
+    parts, result = [run.status] if run.status else [], run.result
+    if result and result.bits_per_byte is not None:
+        parts.append(f"{result.bits_per_byte:.4f} bits per byte")
+    if result and result.tokens_per_s is not None:
+        parts.append(f"{result.tokens_per_s:,.0f} tokens/s")
     return ", ".join(parts)
 
 

@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
 
 from process import keep_freed_memory  # isort: split
 
@@ -18,7 +17,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.study.ablation_run import run_variant
 
 
-def main(run_dir: Annotated[Path, tyro.conf.Positional], shared: Path) -> None:
+def main(run_dir: tyro.conf.Positional[Path], shared: Path) -> None:
     """Train one variant for its budget and write result.json into its folder.
 
     Args:

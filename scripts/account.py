@@ -11,7 +11,7 @@ import sys
 from typing import Annotated, Any, Literal
 
 import tyro
-from cli import run
+from cli import names_in, run
 
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.metrics import format_duration
@@ -85,16 +85,16 @@ def main(
         tokens_per_s: Measured training speed; with peak_tflops it gives the utilisation reached.
     """
     flags = dict(locals())
-    settings = [field.name for field in dataclasses.fields(ModelConfig) if field.name in flags]
-    written = {argument.replace("_", "-") for argument in sys.argv}
-    denied = {name for name in settings if f"--no-{name.replace('_', '-')}" in written}
-    # A flag that was not given is None or False; --no-tie-embeddings gives False.
-    omitted = {n for n in settings if flags[n] is None or flags[n] is False} - denied
-    given = {name: flags[name] for name in settings if name not in omitted}
+    asked = names_in(sys.argv[1:])
+    settings = [field.name for field in dataclasses.fields(ModelConfig) if field.name in asked]
     train_config = PRESETS[preset][1] if preset else None
-    config = model_of(train_config, given)
-    batch_size = _batch_size(batch_size, train_config)
-    tokens = _tokens(tokens, batch_size * config.context_length, train_config)
+    config = model_of(train_config, {n: flags[n] for n in settings if flags[n] is not None})
+    for name, value in (("batch_size", batch_size), ("tokens", tokens)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name}={value} must be at least 1")
+    batch_size = batch_size or (train_config.data.batch_size if train_config else 1)
+    if tokens is None and train_config and train_config.run.max_steps:
+        tokens = train_config.run.max_steps * batch_size * config.context_length
     for name, value in (("peak_tflops", peak_tflops), ("tokens_per_s", tokens_per_s)):
         if value is not None and not 0 < value <= MAX_RATE:
             raise ValueError(f"{name}={value} must be greater than 0 and at most {MAX_RATE:g}")
@@ -121,22 +121,6 @@ def model_of(train_config: TrainConfig | None, given: dict[str, Any]) -> ModelCo
         flags = " ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise ValueError(f"give a preset ({', '.join(PRESETS)}) or all sizes; missing: {flags}")
     return ModelConfig(**given)
-
-
-def _batch_size(batch_size: int | None, config: TrainConfig | None) -> int:
-    if batch_size is None:
-        return config.data.batch_size if config else 1
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size} must be at least 1")
-    return batch_size
-
-
-def _tokens(tokens: int | None, tokens_per_step: int, config: TrainConfig | None) -> int | None:
-    if tokens is None and config and config.run.max_steps:
-        return config.run.max_steps * tokens_per_step
-    if tokens is not None and tokens < 1:
-        raise ValueError(f"tokens={tokens} must be at least 1")
-    return tokens
 
 
 def show_costs(config: ModelConfig, batch_size: int) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -137,6 +137,12 @@ def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, A
         raise ValueError(_without_box(boxed.getvalue())) from None
 
 
+def names_in(arguments: Sequence[str]) -> set[str]:
+    """Return the names of the settings whose flags are among the arguments."""
+    flags = (argument.partition("=")[0] for argument in arguments if argument.startswith("--"))
+    return {flag.removeprefix("--").removeprefix("no-").replace("-", "_") for flag in flags}
+
+
 def _without_box(text: str) -> str:
     """Return the text inside a box in one line, without help texts and repetitions."""
     lines = [line[2:].rstrip(" \u2502") for line in text.splitlines()[1:-1]]
@@ -158,12 +164,8 @@ def _without_box(text: str) -> str:
 
 def _what_is_missing(error: NotImplementedError) -> str:
     """Name the function that somebody still has to write, and its file."""
-    raised_at = error.__traceback__
-    while raised_at is not None and raised_at.tb_next is not None:
-        raised_at = raised_at.tb_next
-    if raised_at is None:
-        return str(error)
-    code = raised_at.tb_frame.f_code
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    code = frame.f_code
     if "site-packages" in code.co_filename:
         return str(error)  # PyTorch misses it, such as a `forward` that is spelt otherwise
     return f"{code.co_qualname} in {code.co_filename} is not written yet. {error}".rstrip()
@@ -184,12 +186,15 @@ def this_python() -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def check_can_write(path: Path) -> None:
+def check_can_write(path: Path, overwrite: bool = True) -> None:
     """Refuse an output file or folder that cannot be made, before any work is done.
 
     Raises:
-        ValueError: It is a read-only folder, or is to be made in one, or in what is no folder.
+        ValueError: It is a read-only folder, or is to be made in one, or in what is no folder; or
+            it exists, and overwrite is not given.
     """
+    if path.exists() and not overwrite:
+        raise ValueError(f"--out {path} already exists: add --overwrite to replace it")
     folder = path if path.is_dir() else next(p for p in path.absolute().parents if p.exists())
     if not folder.is_dir():
         raise ValueError(f"{path} cannot be made: {folder} is not a folder")
@@ -240,8 +245,7 @@ def progress_printer() -> OnProgress:
         shown_at, finished = now, work if is_last else ("", 0)
         rate = (done - began) / (now - began_at) if now > began_at else 0.0
         line = _describe(stage, unit, done, total, rate)
-        print(_clear_line() + line, end="\n" if is_last else end, file=sys.stderr)
-        sys.stderr.flush()
+        print(_clear_line() + line, end="\n" if is_last else end, file=sys.stderr, flush=True)
 
     return show
 

@@ -6,7 +6,6 @@ python scripts/convert_tokenizer.py tokenizer --out ranks.tiktoken
 """
 
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 from cli import check_can_write, run
@@ -21,7 +20,7 @@ from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
 
 
 def main(
-    tokenizer: Annotated[Path, tyro.conf.Positional],
+    tokenizer: tyro.conf.Positional[Path],
     out: Path,
     special_tokens: dict[str, int] | None = None,
     overwrite: bool = False,
@@ -37,23 +36,17 @@ def main(
         special_tokens: Special tokens and their ids, for files of ranks, which do not hold them.
         overwrite: Replace an existing file or folder.
     """
-    if out.exists() and not overwrite:
-        raise ValueError(f"--out {out} already exists: add --overwrite to replace it")
+    check_can_write(out, overwrite)
     if special_tokens and tokenizer.suffix != ".tiktoken":
         raise ValueError("--special-tokens: only a .tiktoken file lacks them")
-    check_can_write(out)
     if tokenizer.suffix == ".json":
         loaded = load_tokenizer_json(tokenizer)
     elif tokenizer.suffix == ".tiktoken":
         loaded = load_tiktoken(tokenizer, special_tokens)
     else:
         loaded = load_tokenizer(tokenizer)
-    if out.suffix == ".json":
-        save_tokenizer_json(loaded, out)
-    elif out.suffix == ".tiktoken":
-        save_tiktoken(loaded, out)
-    else:
-        save_tokenizer(loaded, out)
+    formats = {".json": save_tokenizer_json, ".tiktoken": save_tiktoken}
+    formats.get(out.suffix, save_tokenizer)(loaded, out)
     print(f"{out}: {loaded.vocab_size} tokens, {len(loaded.merges)} merges")
 
 

@@ -6,7 +6,7 @@ python scripts/download.py tinystories
 import gzip
 import zlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 from cli import progress_printer, run
@@ -28,7 +28,7 @@ SOURCES = {
 
 
 def main(
-    corpus: Annotated[Literal["tinystories", "owt"], tyro.conf.Positional],
+    corpus: tyro.conf.Positional[Literal["tinystories", "owt"]],
     out: Path = Path("data"),
     mirror: str | None = None,
 ) -> None:

@@ -48,15 +48,14 @@ def main(
     outs = [out] if len(text) == 1 else [out / f"{path.stem}.bin" for path in text]
     if len(set(outs)) < len(outs):
         raise ValueError("--text: two files have the same name, so their token files would, too")
-    if len(text) == 1 and num_shares > 1:
+    pairs, share = list(zip(text, outs, strict=True)), dict[str, int]()
+    if len(text) > 1:
+        pairs = pairs[rank::num_shares]
+    elif num_shares > 1:
         share = {"rank": rank, "num_shares": num_shares}
-        outs = [out.with_name(f"{out.name}.{rank:05}-of-{num_shares:05}")]
-        pairs = list(zip(text, outs, strict=True))
+        pairs = [(text[0], out.with_name(f"{out.name}.{rank:05}-of-{num_shares:05}"))]
     else:
-        share = {}
-        pairs = list(zip(text, outs, strict=True))[rank::num_shares]
-    if len(text) == 1 and not share and out.exists() and not overwrite:
-        raise ValueError(f"--out {out} already exists: add --overwrite to replace it")
+        check_can_write(out, overwrite)
     for _, path in pairs:
         check_can_write(path)
     loaded = load_tokenizer(tokenizer)
@@ -100,9 +99,7 @@ def _check_finished(
 def _place_among_processes() -> tuple[int, int]:
     """Return rank and world size from the environment variables that torchrun sets."""
     try:
-        rank, num_shares = (
-            int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1))
-        )
+        rank, num_shares = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     except ValueError as error:
         raise ValueError(f"RANK and WORLD_SIZE have to be numbers: {error}") from None
     if not 0 <= rank < num_shares:

@@ -15,7 +15,7 @@ from process import keep_freed_memory
 from cs_basics.run import look
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.evaluation import evaluate, make_loss_function
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, Which
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.model import compile_loss
 
@@ -24,14 +24,14 @@ COMPILED_FROM = 5_000_000
 
 
 def main(
-    run_dir: Annotated[Path, tyro.conf.Positional],
+    run_dir: tyro.conf.Positional[Path],
     text: Path,
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
     batch_size: int = 16,
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     dtype: Literal["auto", "float32", "bfloat16"] = "auto",
     fast: Literal["auto", "off"] = "auto",
-    checkpoint: Literal["latest", "best"] = "latest",
+    checkpoint: Which = "latest",
     warn: bool = True,
 ) -> None:
     """Measure loss, perplexity, bits per byte and speed of a trained model on a whole text.

@@ -5,13 +5,13 @@ python scripts/export.py runs/stories --out story-writer.gguf --format gguf
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 from cli import check_can_write, run
 
 from cs_basics.interop.llama import export_llama
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, Which
 
 WITH_TRANSFORMERS = """load it with transformers (pip install transformers):
 
@@ -26,11 +26,11 @@ WITH_LLAMA_CPP = """open it with llama.cpp, here from Python (pip install llama-
 
 
 def main(
-    run_dir: Annotated[Path, tyro.conf.Positional],
+    run_dir: tyro.conf.Positional[Path],
     out: Path,
     format: Literal["llama", "gguf"] = "llama",
     dtype: Literal["float32", "float16", "q8_0"] = "float32",
-    checkpoint: Literal["latest", "best"] = "latest",
+    checkpoint: Which = "latest",
 ) -> None:
     """Export a trained model to what other programs load: a Llama folder, or one GGUF file.
 

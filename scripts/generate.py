@@ -4,10 +4,11 @@ python scripts/generate.py runs/stories --prompt "Once upon a time" --num-sample
 python scripts/generate.py runs/stories --num-samples 64 --batch-size 16
 """
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 from cli import print_result, progress_printer, run
@@ -15,12 +16,10 @@ from process import keep_freed_memory, pack_weights
 
 from cs_basics.generate import Sampling
 from cs_basics.run.config import END_OF_TEXT, MAX_SEED
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, Which
 from cs_basics.run.hardware import resolve_device
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.writing import generate_texts, hints, opening
-from cs_basics.tokenizer import Tokenizer
-from cs_basics.transformer import TransformerLM
 
 COMPILED_FROM = 20_000
 """Steps from which compiling pays off; it takes half a minute the first time. A step adds one token
@@ -28,7 +27,7 @@ to each story of a batch."""
 
 
 def main(
-    run_dir: Annotated[Path, tyro.conf.Positional],
+    run_dir: tyro.conf.Positional[Path],
     prompt: tuple[str, ...] = ("",),
     num_samples: int = 1,
     max_tokens: int = 300,
@@ -40,7 +39,7 @@ def main(
     stop_strings: tuple[str, ...] = (),
     batch_size: int = 1,
     fast: Literal["auto", "off"] = "auto",
-    checkpoint: Literal["latest", "best"] = "latest",
+    checkpoint: Which = "latest",
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
 ) -> None:
     """Generate text with a trained model and print it token by token.
@@ -88,76 +87,41 @@ def main(
         if batch_size > 1:
             pack_weights()
     for first in range(0, num_stories, batch_size):
-        write_batch(
+        batch = beginnings[first : first + batch_size]
+        chunks = generate_texts(
             model,
             tokenizer,
-            beginnings[first : first + batch_size],
+            [tokenizer.encode(opening(text)) for text in batch],
             max_tokens,
             sampling,
-            stop,
-            stop_strings,
+            stop_ids=tokenizer.encode(END_OF_TEXT) if stop else (),
+            stop_strings=stop_strings,
             seed=None if seed is None else seed + first,
             is_fast=fast == "auto",
             is_compiled=is_compiled,
-            first=first if num_stories > 1 else None,
-            num_shown=num_stories - first,
         )
+        show_batch(batch, chunks, first if num_stories > 1 else None, num_stories - first)
 
 
-def write_batch(
-    model: TransformerLM,
-    tokenizer: Tokenizer,
-    beginnings: Sequence[str],
-    max_tokens: int,
-    sampling: Sampling,
-    stop: bool,
-    stop_strings: Sequence[str],
-    seed: int | None,
-    is_fast: bool,
-    is_compiled: bool,
-    first: int | None,
-    num_shown: int,
+def show_batch(
+    stories: list[str], chunks: Iterable[tuple[int, str]], first: int | None, num_shown: int
 ) -> None:
-    """Generate a batch of stories and print them.
+    """Print a batch of stories while they are generated.
 
     A single story is printed token by token; several are printed when complete, in their order.
 
     Args:
-        model: The language model.
-        tokenizer: Its tokenizer.
-        beginnings: Beginnings of stories.
-        max_tokens: Largest number of new tokens per story.
-        sampling: How to sample.
-        stop: End at the end of the story.
-        stop_strings: End before any of these.
-        seed: Seed of the first story.
-        is_fast: Use the fast twin of cs_basics/generate.py.
-        is_compiled: Compile it first.
+        stories: Their beginnings.
+        chunks: What comes next, each with the index of its story.
         first: Number of the first story; None: print no numbers.
         num_shown: Number of stories to print.
     """
-    stories = list(beginnings)
     is_shown_growing = len(stories) == 1
     on_progress, done = progress_printer(), 0
-
-    def show(text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
+    show = functools.partial(print, end="", flush=True)
     if is_shown_growing:
         show((f"--- {first + 1} ---\n" if first is not None else "") + stories[0])
-    for row, chunk in generate_texts(
-        model,
-        tokenizer,
-        [tokenizer.encode(opening(text)) for text in beginnings],
-        max_tokens,
-        sampling,
-        stop_ids=tokenizer.encode(END_OF_TEXT) if stop else (),
-        stop_strings=stop_strings,
-        seed=seed,
-        is_fast=is_fast,
-        is_compiled=is_compiled,
-    ):
+    for row, chunk in chunks:
         stories[row] += chunk
         if is_shown_growing:
             show(chunk)

@@ -6,7 +6,7 @@ python scripts/train.py stories --run-dir runs/imported --resume --max-steps 200
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 from cli import check_can_write, run, this_python
@@ -15,7 +15,7 @@ from cs_basics.interop.llama import import_llama
 
 
 def main(
-    folder: Annotated[Path, tyro.conf.Positional],
+    folder: tyro.conf.Positional[Path],
     out: Path,
     context_length: int | None = None,
     train_text: Path | None = None,

@@ -4,7 +4,6 @@ python scripts/join_tokens.py tokens.bin.*-of-00008 --out tokens.bin
 """
 
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 from cli import check_can_write, run
@@ -13,7 +12,7 @@ from cs_basics.run.encoding import join_token_files
 
 
 def main(
-    shards: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    shards: tyro.conf.Positional[tuple[Path, ...]],
     out: Path,
     overwrite: bool = False,
 ) -> None:
@@ -24,9 +23,7 @@ def main(
         out: Token file to write.
         overwrite: Replace the token file if it exists.
     """
-    if out.exists() and not overwrite:
-        raise ValueError(f"--out {out} already exists: add --overwrite to replace it")
-    check_can_write(out)
+    check_can_write(out, overwrite)
     tokens = join_token_files(shards, out)
     print(f"{out}: {tokens.num_tokens} tokens of {len(shards)} files")
 

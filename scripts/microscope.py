@@ -8,7 +8,6 @@ python scripts/microscope.py runs/stories --walk    # one sentence, step by step
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
 import torch
 import tyro
@@ -26,7 +25,7 @@ SENTENCE = "Once upon a time there was a little girl who had a red ball."
 
 
 def main(
-    run_dir: Annotated[Path, tyro.conf.Positional],
+    run_dir: tyro.conf.Positional[Path],
     num_windows: int = 8,
     follow: bool = False,
     walk: bool = False,

@@ -6,7 +6,7 @@ no file that the grader replaces anyway.
 
 import ast
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cli import GIVEN, check_can_write, run
@@ -19,6 +19,7 @@ MAX_FILE_BYTES = 5_000_000
 MAX_BYTES = 50_000_000
 # The earliest date of the zip format, for every file: equal code makes an equal zip on any day.
 DATE = (1980, 1, 1, 0, 0, 0)
+UNIX = 3
 
 SOURCE = (
     *(".py", ".pyi", ".toml", ".md"),
@@ -51,7 +52,9 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
         root: The repository to pack.
     """
     check_can_write(out)
-    check_adapters(root)
+    if not (root / ADAPTERS).is_file():
+        adapters = root / ADAPTERS
+        raise FileNotFoundError(f"{adapters} is missing: through it alone your code is examined")
     packed: list[Path] = []
     left_out: list[tuple[Path, str]] = []
     needed = {ADAPTERS, *beside_adapters(root)}
@@ -70,7 +73,7 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
             f"{num_bytes / 1e6:.0f} MB are too much (at most {MAX_BYTES / 1e6:.0f}): "
             f"move what is not code out of the way, such as {largest}"
         )
-    write_zip(out, root, packed)
+    write_zip(out, {path.as_posix(): (root / path).read_bytes() for path in packed})
     print(f"{out}: {len(packed)} files, {num_bytes / 1e3:.1f} kB\n\nin it:")
     for path in packed:
         print(f"  {path.as_posix():<48} {(root / path).stat().st_size:>9,} bytes")
@@ -78,19 +81,6 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
     for reason in dict.fromkeys(reason for _, reason in left_out):
         places = (path.as_posix() for path, why in left_out if why == reason)
         print(f"  {reason}: {', '.join(places)}")
-
-
-def check_adapters(root: Path) -> None:
-    """Check that the adapters exist and can be parsed.
-
-    Raises:
-        FileNotFoundError: tests/adapters.py is missing.
-        ValueError: tests/adapters.py is not valid Python.
-    """
-    path = root / ADAPTERS
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: through it alone your code is examined")
-    parse(root, ADAPTERS)
 
 
 def parse(root: Path, place: Path) -> ast.Module:
@@ -188,14 +178,15 @@ def places_of(name: str, folder: Path) -> list[Path]:
     return [place for place in places if place.parts[0] == ADAPTERS.parts[0]]
 
 
-def write_zip(out: Path, root: Path, places: list[Path]) -> None:
-    """Write the zip; an error leaves what was there before."""
+def write_zip(out: Path, content: Mapping[str, bytes]) -> None:
+    """Write a zip in which scripts are executable; an error leaves what was there before."""
     with atomic_writer(out) as file, zipfile.ZipFile(file, "w") as archive:
-        for place in places:
-            entry = zipfile.ZipInfo(place.as_posix(), DATE)
+        for name, data in sorted(content.items()):
+            entry = zipfile.ZipInfo(name, DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, (root / place).read_bytes())
+            entry.create_system = UNIX
+            entry.external_attr = (0o100755 if data.startswith(b"#!") else 0o100644) << 16
+            archive.writestr(entry, data)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ curl -H 'Content-Type: application/json' -d '{"prompt": "Once"}' http://127.0.0.
 
 import socket
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 from cli import run
 from process import keep_freed_memory
 
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, Which
 from cs_basics.run.hardware import resolve_device
 
 MAX_CONNECTIONS = 64
@@ -20,12 +20,12 @@ OWN_NAMES = ("127.0.0.1", "localhost")
 
 
 def main(
-    run_dir: Annotated[Path, tyro.conf.Positional],
+    run_dir: tyro.conf.Positional[Path],
     port: int = 8000,
     host: str = "127.0.0.1",
     num_places: int = 8,
     max_seconds: float = 120.0,
-    checkpoint: Literal["latest", "best"] = "latest",
+    checkpoint: Which = "latest",
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
 ) -> None:
     """Serve a trained model on this machine: the page of share.py, and the completions endpoint.

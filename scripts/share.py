@@ -4,20 +4,19 @@ python scripts/share.py runs/stories --out story-writer.html
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
 
 import tyro
 from cli import check_can_write, run
 
 from cs_basics.interop.page_file import write_page
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, Which
 
 
 def main(
-    run_dir: Annotated[Path, tyro.conf.Positional],
+    run_dir: tyro.conf.Positional[Path],
     out: Path,
     exact: bool = False,
-    checkpoint: Literal["latest", "best"] = "latest",
+    checkpoint: Which = "latest",
     with_code: bool = False,
 ) -> None:
     """Make one HTML file in which a trained model writes, offline, and can be looked into.

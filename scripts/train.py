@@ -10,14 +10,13 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from cli import IS_EDITION, log_to_stdout, progress_printer, run, this_python
+from cli import IS_EDITION, log_to_stdout, names_in, progress_printer, run, this_python
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
@@ -64,19 +63,16 @@ class TrainCommand(TrainConfig):
         return TrainConfig(**{section: getattr(self, section) for section in SECTIONS})
 
 
-def commands() -> dict[str, TrainCommand]:
-    """Return a subcommand for each preset."""
-    return {
-        name: TrainCommand(preset=name, model=c.model, data=c.data, optim=c.optim, run=c.run)
-        for name, (_, c) in PRESETS.items()
-    }
-
-
 if TYPE_CHECKING:
     Preset = TrainCommand
 else:
     Preset = tyro.extras.subcommand_type_from_defaults(
-        commands(), {name: text for name, (text, _) in PRESETS.items()}, prefix_names=False
+        {
+            name: TrainCommand(preset=name, **{key: getattr(c, key) for key in SECTIONS})
+            for name, (_, c) in PRESETS.items()
+        },
+        {name: text for name, (text, _) in PRESETS.items()},
+        prefix_names=False,
     )
 
 
@@ -177,12 +173,6 @@ def choose_run_dir(preset: str, resume: bool) -> Path:
         return max(begun, key=lambda path: RunFolder(path).config.stat().st_mtime)
     names = chain([preset], (f"{preset}-{number}" for number in count(2)))
     return next(path for path in (RUNS / name for name in names) if path not in begun)
-
-
-def names_in(arguments: Sequence[str]) -> set[str]:
-    """Return the names of the settings whose flags are among the arguments."""
-    flags = (argument.partition("=")[0] for argument in arguments if argument.startswith("--"))
-    return {flag.removeprefix("--").removeprefix("no-").replace("-", "_") for flag in flags}
 
 
 def resumed_config(

@@ -69,11 +69,9 @@ def _peak_memory() -> str:
         return "not known on Windows"
     import resource
 
-    peaks = (
-        resource.getrusage(who).ru_maxrss
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return f"{max(peaks) * BYTES_PER_MAXRSS / 1e6:.0f} MB in one process"
+    both = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    peak = max(resource.getrusage(who).ru_maxrss for who in both)
+    return f"{peak * BYTES_PER_MAXRSS / 1e6:.0f} MB in one process"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure what this project promises, on this machine: python -m lab.bench SUBJECT."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from process import keep_freed_memory  # isort: split
 
@@ -19,10 +19,7 @@ SUBJECTS = {
 
 
 def main(
-    subject: Annotated[
-        Literal["tokenizer", "training", "generation"],
-        tyro.conf.Positional,
-    ],
+    subject: tyro.conf.Positional[Literal["tokenizer", "training", "generation"]],
     quick: bool = False,
 ) -> None:
     """Measure, show each figure as it is had, and say which goals are met.

@@ -5,6 +5,7 @@ with the same settings; no text ends before the last token. Both write 100 token
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from process import pack_weights
@@ -19,8 +20,10 @@ from .models import SHAPE, llama, ours
 
 NEW_TOKENS = 100
 PROMPT_TOKENS = 16
-SAMPLING = Sampling(temperature=0.8, top_k=50, top_p=0.95)
-NUCLEUS = Sampling(temperature=0.8, top_p=0.95)
+SAMPLINGS = {
+    "top-k 50, top-p 0.95": Sampling(temperature=0.8, top_k=50, top_p=0.95),
+    "top-p 0.95 alone": Sampling(temperature=0.8, top_p=0.95),
+}
 DTYPES = (torch.float32, torch.bfloat16)
 
 
@@ -36,29 +39,26 @@ def measure() -> Iterator[Row]:
 def measure_batch(batch_size: int) -> Iterator[Row]:
     """Yield tokens per second of all texts together, for each type of the weights."""
     prompts = torch.randint(SHAPE.vocab_size, (batch_size, PROMPT_TOKENS))
-    functions: list[Callable[[], object]] = []
+    functions: list[Callable[[], None]] = []
     for dtype in DTYPES:
-        peer = llama(dtype=dtype).eval()
-        functions.append(lambda peer=peer: _generate_peer(peer, prompts, SAMPLING))
-        functions.append(lambda peer=peer: _generate_peer(peer, prompts, NUCLEUS))
-        model = ours().to(dtype)
-        functions.append(lambda model=model: _generate_ours(model, prompts, SAMPLING))
-        functions.append(lambda model=model: _generate_ours(model, prompts, NUCLEUS))
-    plain = ours()
-    functions.append(lambda: _generate_ours(plain, prompts, SAMPLING, is_compiled=False))
-    speeds = [
+        peer, model = llama(dtype=dtype).eval(), ours().to(dtype)
+        for sampling in SAMPLINGS.values():
+            functions.append(partial(_generate_peer, peer, prompts, sampling))
+            functions.append(partial(_generate_ours, model, prompts, sampling))
+    first = next(iter(SAMPLINGS.values()))
+    functions.append(partial(_generate_ours, ours(), prompts, first, is_compiled=False))
+    *speeds, plain = (
         NEW_TOKENS * batch_size / seconds for seconds in alternating_times(functions, rounds=3)
-    ]
+    )
     what = "one text" if batch_size == 1 else f"{batch_size} texts"
-    best_peer = [max(speeds[i], speeds[i + 4]) for i in range(2)]
-    for i, settings in enumerate(("top-k 50, top-p 0.95", "top-p 0.95 alone")):
-        for j, dtype in enumerate(DTYPES):
-            name = f"{what}, {settings}, {str(dtype)[6:]}"
-            yield compare(name, speeds[4 * j + 2 + i], speeds[4 * j + i], "tokens/s")
-        best = max(speeds[i + 2], speeds[i + 6])
+    of_peer, of_ours = speeds[::2], speeds[1::2]
+    for i, settings in enumerate(SAMPLINGS):
+        mine, theirs = of_ours[i :: len(SAMPLINGS)], of_peer[i :: len(SAMPLINGS)]
+        for dtype, pair in zip(DTYPES, zip(mine, theirs, strict=True), strict=True):
+            yield compare(f"{what}, {settings}, {str(dtype)[6:]}", *pair, "tokens/s")
         name = f"{what}, {settings}, the faster type of each"
-        yield compare(name, best, best_peer[i], "tokens/s", at_least=4.0)
-    yield compare(f"{what}, not compiled, float32", speeds[8], speeds[0], "tokens/s")
+        yield compare(name, max(mine), max(theirs), "tokens/s", at_least=4.0)
+    yield compare(f"{what}, not compiled, float32", plain, of_peer[0], "tokens/s")
 
 
 def _generate_ours(

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import Transformer
 
 functional = nn.functional
+linear = partial(nn.Linear, bias=False)
 
 SHAPE = ModelConfig(
     vocab_size=10_000, context_length=256, d_model=256, d_ff=688, num_layers=4, num_heads=8
@@ -26,10 +28,10 @@ SHAPE = ModelConfig(
 """A model that a laptop trains in a night."""
 
 
-def ours(shape: ModelConfig = SHAPE) -> TransformerLM:
-    """Return the book's model of a shape, always with the same weights."""
+def ours() -> TransformerLM:
+    """Return the book's model, always with the same weights."""
     torch.manual_seed(0)
-    return Transformer(shape)
+    return Transformer(SHAPE)
 
 
 def llama(shape: ModelConfig = SHAPE, dtype: torch.dtype = torch.float32) -> Any:  # noqa: ANN401
@@ -73,12 +75,12 @@ class BuiltInBlock(nn.Module):
         d_model, d_ff = shape.d_model, shape.d_ff
         self.num_heads = shape.num_heads
         self.ln1 = nn.RMSNorm(d_model)
-        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
-        self.out = nn.Linear(d_model, d_model, bias=False)
+        self.qkv = linear(d_model, 3 * d_model)
+        self.out = linear(d_model, d_model)
         self.ln2 = nn.RMSNorm(d_model)
-        self.gate = nn.Linear(d_model, d_ff, bias=False)
-        self.up = nn.Linear(d_model, d_ff, bias=False)
-        self.down = nn.Linear(d_ff, d_model, bias=False)
+        self.gate = linear(d_model, d_ff)
+        self.up = linear(d_model, d_ff)
+        self.down = linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the new residual stream."""
@@ -106,7 +108,7 @@ class BuiltInLM(nn.Module):
         self.places = nn.Embedding(shape.context_length, shape.d_model)
         self.blocks = nn.ModuleList(BuiltInBlock(shape) for _ in range(shape.num_layers))
         self.norm = nn.RMSNorm(shape.d_model)
-        self.head = nn.Linear(shape.d_model, shape.vocab_size, bias=False)
+        self.head = linear(shape.d_model, shape.vocab_size)
 
     def forward(self, input_ids: Tensor, labels: Tensor) -> SimpleNamespace:
         """Return the loss of predicting each label."""
@@ -119,10 +121,10 @@ class BuiltInLM(nn.Module):
         return SimpleNamespace(loss=loss)
 
 
-def random_batch(config: TrainConfig, device: torch.device | str = "cpu") -> Batch:
+def random_batch(config: TrainConfig) -> Batch:
     """Return inputs and targets of a configuration's sizes, the ids drawn at random."""
     shape = (config.data.batch_size, config.model.context_length + 1)
-    ids = torch.randint(config.model.vocab_size, shape, device=device)
+    ids = torch.randint(config.model.vocab_size, shape)
     return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
 
@@ -130,8 +132,10 @@ def training_step(
     model: nn.Module, optimizer: Optimizer, loss_of: LossFunction, batch: Batch
 ) -> Callable[[], None]:
     """Return a function that makes one update by the book's loop, always with the same batch."""
-
-    def clip() -> float:
-        return float(clip_grad_norm(model.parameters(), 1.0))
-
-    return lambda: make_updates(optimizer, [batch], lambda _: 1e-3, loss_of, clip)
+    return lambda: make_updates(
+        optimizer,
+        [batch],
+        lambda _: 1e-3,
+        loss_of,
+        lambda: float(clip_grad_norm(model.parameters(), 1.0)),
+    )

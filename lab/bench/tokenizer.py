@@ -7,22 +7,22 @@ All give the same ids with the same vocabulary (tests/project/interop). gigatoke
 it is installed (lab/requirements.txt).
 """
 
-import json
 import os
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from cs_basics.run.tokenizer_folder import load_tokenizer
 
-from .measuring import Row, compare, peak_memory_of
+from .measuring import Row, compare
 from .tokenizer_texts import HARD, HARD_BYTES, Text, make_texts
-from .worker import Worker, command_of, environment_of
+from .worker import Worker
 
 MEGABYTES = 200
 """Size of the large text."""
@@ -30,27 +30,22 @@ ROUNDS = 5
 """Turns of which the median counts."""
 VOCAB_SIZES = (1_000, 10_000, 32_000)
 ALL_THREADS = os.cpu_count() or 1
-
-
-Task = dict[str, str | int]
 OURS, TOKENIZERS, TIKTOKEN = "ours", "tokenizers", "tiktoken"
 COMPILED = [TIKTOKEN, *(["gigatoken"] if find_spec("gigatoken") else [])]
+FAST = [OURS, *COMPILED]
+ALL = [OURS, TOKENIZERS, *COMPILED]
+Texts = dict[str, Text]
 
 
 class Team(ExitStack):
-    """Processes, one for each contender and number of threads, started when they are first asked.
+    """Processes, one for each contender and number of threads, started when first asked."""
 
-    Args:
-        scratch: A folder for files of their own.
-    """
-
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.scratch = scratch
         self.workers: dict[tuple[str, int], Worker] = {}
 
     def times(
-        self, names: Sequence[str], num_threads: int, task: Task, *, warm: bool = True
+        self, names: Sequence[str], num_threads: int, task: object, *, warm: bool = True
     ) -> dict[str, float]:
         """Return the median seconds that each contender takes for a task, asked in turns.
 
@@ -61,184 +56,128 @@ class Team(ExitStack):
             warm: Whether to begin with a turn that does not count.
         """
         found: dict[str, list[float]] = {name: [] for name in names}
-        for number in range(ROUNDS + warm):
+        for _ in range(ROUNDS + warm):
             for name, seconds in found.items():
-                elapsed_s = self.worker(name, num_threads).ask(task)
-                if number or not warm:
-                    seconds.append(elapsed_s)
-        return {name: statistics.median(seconds) for name, seconds in found.items()}
-
-    def peak_memory(self, name: str, num_threads: int, task: Task) -> float:
-        """Return the most memory, in MB, that all processes of a fresh contender hold in a task."""
-        return peak_memory_of(
-            _command(name, num_threads), json.dumps(task) + "\n", self._environment(num_threads)
-        )
+                seconds.append(self.worker(name, num_threads).ask(task))
+        return {name: statistics.median(seconds[warm:]) for name, seconds in found.items()}
 
     def worker(self, name: str, num_threads: int) -> Worker:
         """Return a contender, started if it is not running yet."""
         key = (name, num_threads)
         if key not in self.workers:
-            worker = Worker(name, _command(*key), self._environment(num_threads))
-            self.workers[key] = self.enter_context(worker)
+            self.workers[key] = self.enter_context(_fresh(*key))
         return self.workers[key]
 
-    def _environment(self, num_threads: int) -> dict[str, str]:
-        return environment_of(
-            RAYON_NUM_THREADS=str(num_threads),
-            TOKENIZERS_PARALLELISM="true",
-            TOKENIZER_SCRATCH=str(self.scratch),
-        )
 
-
-def _command(name: str, num_threads: int) -> list[str]:
-    return command_of("tokenizer_contender", name, str(num_threads))
+def _fresh(name: str, num_threads: int) -> Worker:
+    threads = str(num_threads)
+    settings = {"RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "true"}
+    return Worker(name, "tokenizer_contender", name, threads, **settings)
 
 
 def measure() -> Iterator[Row]:
     """Measure training, encoding, decoding and memory, in turns with the peers."""
-    with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name)
-        texts = make_texts(scratch, MEGABYTES)
-        for part in (_training, _encoding, _whole_files, _decoding, _hard_texts, _growth, _memory):
-            with Team(scratch) as team:
+    with tempfile.TemporaryDirectory() as scratch:
+        texts = make_texts(Path(scratch), MEGABYTES)
+        for part in (_training, _encoding, _whole_files, _decoding, _hard_texts, _growth):
+            with Team() as team:
                 yield from part(team, texts)
+        yield from _memory(texts["stories"])
 
 
-def _faster(name: str, text: Text, times: dict[str, float], **goals: float) -> list[Row]:
-    """Return a row for each peer: speeds in MB/s, and by how much ours has to be greater."""
-    return [
-        compare(
-            f"{name}, {text.name} (peer: {peer})",
-            text.megabytes / times[OURS],
-            text.megabytes / seconds,
-            "MB/s",
-            at_least=goals.get(peer),
-        )
-        for peer, seconds in times.items()
-        if peer != OURS
-    ]
+def _faster(name: str, text: Text, times: dict[str, float], **goals: float | None) -> Iterator[Row]:
+    """Yield a row for each peer: speeds in MB/s, and by how much ours has to be greater."""
+    ours, *speeds = ((peer, text.megabytes / seconds) for peer, seconds in times.items())
+    for peer, speed in speeds:
+        title = f"{name}, {text.name} (peer: {peer})"
+        yield compare(title, ours[1], speed, "MB/s", at_least=goals.get(peer))
 
 
-def _training(team: Team, texts: dict[str, Text]) -> list[Row]:
+def _training(team: Team, texts: Texts) -> Iterator[Row]:
     """Training, all threads."""
-    rows: list[Row] = []
-    for name, vocab_sizes in (
-        ("sample", VOCAB_SIZES),
-        ("books", VOCAB_SIZES),
-        ("stories", [10_000]),
-    ):
-        for vocab_size in vocab_sizes if name in texts else ():
-            times = team.times(
-                [OURS, TOKENIZERS],
-                ALL_THREADS,
-                {"do": "train", "text": str(texts[name].path), "vocab_size": vocab_size},
-                warm=name != "stories",
-            )
-            goal = {"stories": 5.0, "sample": 1.0}.get(name) if vocab_size == 10_000 else None
-            goals = {} if goal is None else {TOKENIZERS: goal}
-            rows += _faster(f"train {vocab_size:,}", texts[name], times, **goals)
-    small = texts["small"]
-    task: Task = {"do": "train", "text": str(small.path), "vocab_size": 500}
-    elapsed_s = team.times([OURS], 1, task)[OURS]
+    goals = {("stories", 10_000): 5.0, ("sample", 10_000): 1.0}
+    for name, size in (*product(("sample", "books"), VOCAB_SIZES), ("stories", 10_000)):
+        if name in texts:
+            task = texts[name].task("train", vocab_size=size)
+            times = team.times([OURS, TOKENIZERS], ALL_THREADS, task, warm=name != "stories")
+            at_least = goals.get((name, size))
+            yield from _faster(f"train {size:,}", texts[name], times, tokenizers=at_least)
+    elapsed_s = team.times([OURS], 1, texts["small"].task("train", vocab_size=500))[OURS]
     name = "train 500 on 130 kB"
-    return [*rows, Row(name, elapsed_s, "s", None, "at most 0.3 s", elapsed_s <= 0.3)]
+    yield Row(name, elapsed_s, "s", None, "at most 0.3 s", elapsed_s <= 0.3)
 
 
-def _encoding(team: Team, texts: dict[str, Text]) -> list[Row]:
+def _encoding(team: Team, texts: Texts) -> Iterator[Row]:
     """Encoding documents one at a time and in a batch."""
-    rows: list[Row] = []
     for text in (texts[name] for name in ("sample", "books") if name in texts):
-        task: Task = {"text": str(text.path), "tokenizer": str(text.tokenizer)}
-        times = team.times([OURS, TOKENIZERS, *COMPILED], 1, task | {"do": "documents"})
-        rows += _faster("encode one at a time, one thread", text, times)
-        times = team.times([OURS, TOKENIZERS, *COMPILED], ALL_THREADS, task | {"do": "batch"})
-        rows += _faster("encode a batch, ours one thread", text, times)
-    return rows
+        times = team.times(ALL, 1, text.task("documents"))
+        yield from _faster("encode one at a time, one thread", text, times)
+        times = team.times(ALL, ALL_THREADS, text.task("batch"))
+        yield from _faster("encode a batch, ours one thread", text, times)
 
 
-def _whole_files(team: Team, texts: dict[str, Text]) -> list[Row]:
+def _whole_files(team: Team, texts: Texts) -> Iterator[Row]:
     """Encoding whole files to ids on disk."""
-    rows: list[Row] = []
     goals = {"sample": {TIKTOKEN: 3.0, TOKENIZERS: 8.0}, "books": {TIKTOKEN: 1.5}}
     for text in (texts[name] for name in ("sample", "books", "stories") if name in texts):
-        task = _whole_file(team, text)
+        task = text.task("whole")
         is_large = text.name == "stories"
         # Slow contenders are left out where they would take minutes.
-        peers = [OURS, *COMPILED] if is_large else [OURS, *COMPILED, TOKENIZERS]
+        peers = FAST if is_large else [*FAST, TOKENIZERS]
         times = team.times(peers, 1, task, warm=not is_large)
-        rows += _faster("encode a file, one thread", text, times, **goals.get(text.name, {}))
+        yield from _faster("encode a file, one thread", text, times, **goals.get(text.name, {}))
         if is_large:
             times = team.times(peers, ALL_THREADS, task, warm=False)
-            rows += _faster(f"encode a file, {ALL_THREADS} threads", text, times)
+            yield from _faster(f"encode a file, {ALL_THREADS} threads", text, times)
         else:
-            times = team.times([OURS, *COMPILED], 1, task | {"do": "fresh"})
-            rows += _faster("encode a file for the first time, one thread", text, times)
-    return rows
+            times = team.times(FAST, 1, text.task("fresh"))
+            yield from _faster("encode a file for the first time, one thread", text, times)
 
 
-def _whole_file(team: Team, text: Text) -> Task:
-    out = str(team.scratch / "out.bin")
-    return {
-        "do": "whole", "text": str(text.path), "tokenizer": str(text.tokenizer), "out": out,
-    }  # fmt: skip
-
-
-def _decoding(team: Team, texts: dict[str, Text]) -> list[Row]:
+def _decoding(team: Team, texts: Texts) -> Iterator[Row]:
     """Decoding."""
     text = texts["sample"]
     ids = load_tokenizer(text.tokenizer).encode(text.path.read_text("utf-8"))
-    path = team.scratch / "ids.bin"
+    path = text.beside("ids.bin")
     np.array(ids, np.uint16).tofile(path)
-    task: Task = {"do": "decode", "ids": str(path), "tokenizer": str(text.tokenizer)}
-    times = team.times([OURS, TOKENIZERS, *COMPILED], 1, task)
-    return _faster("decode", text, times)
+    times = team.times(ALL, 1, text.task("decode", ids=str(path)))
+    yield from _faster("decode", text, times)
 
 
-def _hard_texts(team: Team, texts: dict[str, Text]) -> list[Row]:
+def _hard_texts(team: Team, texts: Texts) -> Iterator[Row]:
     """Encoding text without spaces."""
-    rows: list[Row] = []
     for name in HARD:
         small, large = (texts[f"{name}, {size}"] for size in (HARD_BYTES // 10, HARD_BYTES))
-        task: Task = {"do": "raw", "tokenizer": str(large.tokenizer)}
-        times = team.times([OURS, *COMPILED], 1, task | {"text": str(large.path)})
-        goals = {TIKTOKEN: 0.5} if name == "no spaces" else {}
-        rows += _faster("encode 1 MB", large, times, **goals)
-        small_s = team.times([OURS], 1, task | {"text": str(small.path)})[OURS]
-        per_byte = times[OURS] / 10, small_s
-        rows.append(
-            compare(f"  time per 100 kB (peer: of 100 kB), {name}", *per_byte, "s", at_most=2.0)
-        )
-    return rows
+        times = team.times(FAST, 1, large.task("raw"))
+        at_least = 0.5 if name == "no spaces" else None
+        yield from _faster("encode 1 MB", large, times, tiktoken=at_least)
+        small_s = team.times([OURS], 1, small.task("raw"))[OURS]
+        title = f"  time per 100 kB (peer: of 100 kB), {name}"
+        yield compare(title, times[OURS] / 10, small_s, "s", at_most=2.0)
 
 
-def _growth(team: Team, texts: dict[str, Text]) -> list[Row]:
+def _growth(team: Team, texts: Texts) -> Iterator[Row]:
     """Ten times the text."""
-    whole = _whole_file(team, texts["stories"])
-    train: Task = {"do": "train", "vocab_size": 10_000}
-    rows: list[Row] = []
-    for name, task, bound in (("train 10,000", train, 10.0), ("encode a file", whole, 10.5)):
+    for name, do, bound in (("train 10,000", "train", 10.0), ("encode a file", "whole", 10.5)):
         small_s, large_s = (
-            team.times([OURS], 1, task | {"text": str(texts[text].path)}, warm=False)[OURS]
+            team.times([OURS], 1, texts[text].task(do, vocab_size=10_000), warm=False)[OURS]
             for text in ("tenth", "stories")
         )
         title = f"{name}, {MEGABYTES} MB (peer: {MEGABYTES // 10} MB), one thread"
-        rows.append(compare(title, large_s, small_s, "s", at_most=bound))
-    return rows
+        yield compare(title, large_s, small_s, "s", at_most=bound)
 
 
-def _memory(team: Team, texts: dict[str, Text]) -> list[Row]:
-    """Memory of all processes of each."""
-    text = texts["stories"]
-    train: Task = {"do": "train", "text": str(text.path), "vocab_size": 10_000}
-    encode = _whole_file(team, text)
-    rows: list[Row] = []
-    for name, task, peers, bound in (
-        ("train 10,000", train, [TOKENIZERS], 600),
-        ("encode a file", encode, [TOKENIZERS, *COMPILED], 300),
+def _memory(text: Text) -> Iterator[Row]:
+    """Memory of all processes of each, fresh ones."""
+    for name, do, peers, bound in (
+        ("train 10,000", "train", [TOKENIZERS], 600),
+        ("encode a file", "whole", [TOKENIZERS, *COMPILED], 300),
     ):
-        ours = team.peak_memory(OURS, ALL_THREADS, task)
-        for peer in peers:
-            theirs = team.peak_memory(peer, ALL_THREADS, task)
+        peaks: list[float] = []
+        for contender in (OURS, *peers):
+            with _fresh(contender, ALL_THREADS) as worker:
+                peaks.append(worker.peak_memory_mb(text.task(do, vocab_size=10_000)))
+        ours, *others = peaks
+        for peer, theirs in zip(peers, others, strict=True):
             title = f"memory, {name}, {MEGABYTES} MB (peer: {peer})"
-            rows.append(Row(title, ours, "MB", theirs, f"at most {bound} MB", ours <= bound))
-    return rows
+            yield Row(title, ours, "MB", theirs, f"at most {bound} MB", ours <= bound)

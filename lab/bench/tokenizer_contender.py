@@ -7,10 +7,10 @@ It answers each task with the seconds that it took. What is loaded stays loaded 
 
 import importlib
 import logging
-import os
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -55,19 +55,21 @@ def chunks(path: str) -> Iterator[str]:
 
 
 class Contender:
-    """What is measured. Each method does one thing once; loading is not part of it."""
+    """What is measured: this library. Each method does one thing once; loading is no part of it."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
         self.tokenizer: Any = None
+        self.loaded = ""
+        """The folder of the vocabulary that is loaded."""
 
     def load(self, tokenizer: Tokenizer) -> None:
         """Load one of our vocabularies into this library."""
-        raise NotImplementedError
+        self.tokenizer = FastTokenizer(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
 
     def train(self, text: str, vocab_size: int) -> None:
         """Learn a vocabulary from a file."""
-        raise NotImplementedError
+        train_bpe(text, vocab_size, [END_OF_TEXT], self.num_threads)
 
     def documents(self, texts: list[str]) -> Sequence[object]:
         """Encode texts one at a time."""
@@ -79,7 +81,7 @@ class Contender:
 
     def whole(self, text: str, out: str) -> None:
         """Encode a file to ids on disk."""
-        raise NotImplementedError
+        encode_file(self.tokenizer, text, out, self.num_threads)
 
     def decode(self, ids: list[int]) -> str:
         """Turn ids into text."""
@@ -90,17 +92,12 @@ class Contender:
         self.documents([data.decode("utf-8", "replace")])
 
 
-class Ours(Contender):
-    """This library."""
-
-    def load(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = FastTokenizer(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
-
-    def train(self, text: str, vocab_size: int) -> None:
-        train_bpe(text, vocab_size, [END_OF_TEXT], self.num_threads)
-
-    def whole(self, text: str, out: str) -> None:
-        encode_file(self.tokenizer, text, out, self.num_threads)
+def load_json(tokenizer: Tokenizer, load: Callable[[str], object]) -> object:
+    """Load a vocabulary into a library that reads tokenizer.json."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = f"{scratch}/tokenizer.json"
+        save_tokenizer_json(tokenizer, path)
+        return load(path)
 
 
 class HuggingFace(Contender):
@@ -109,9 +106,7 @@ class HuggingFace(Contender):
     def load(self, tokenizer: Tokenizer) -> None:
         import tokenizers
 
-        path = Path(os.environ["TOKENIZER_SCRATCH"]) / f"{os.getpid()}.json"
-        save_tokenizer_json(tokenizer, path)
-        self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        self.tokenizer = load_json(tokenizer, tokenizers.Tokenizer.from_file)
 
     def train(self, text: str, vocab_size: int) -> None:
         from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -176,9 +171,7 @@ class GigaToken(Contender):
     def load(self, tokenizer: Tokenizer) -> None:
         import gigatoken  # pyright: ignore[reportMissingImports]
 
-        path = Path(os.environ["TOKENIZER_SCRATCH"]) / f"{os.getpid()}.json"
-        save_tokenizer_json(tokenizer, path)
-        self.tokenizer = gigatoken.Tokenizer(str(path))
+        self.tokenizer = load_json(tokenizer, gigatoken.Tokenizer)
         self.end = tokenizer.encode(END_OF_TEXT)
 
     def batch(self, texts: list[str]) -> Sequence[object]:
@@ -197,33 +190,33 @@ class GigaToken(Contender):
 
 
 CONTENDERS = {
-    "ours": Ours, "tokenizers": HuggingFace, "tiktoken": TikToken, "gigatoken": GigaToken,
+    "ours": Contender, "tokenizers": HuggingFace, "tiktoken": TikToken, "gigatoken": GigaToken,
 }  # fmt: skip
 
 
-def seconds_of(contender: Contender, task: dict[str, Any], loaded: dict[str, Any]) -> float:
+def seconds_of(contender: Contender, task: dict[str, Any]) -> float:
     """Do a task, and return the seconds of what is measured."""
     kind = task["do"]
     # For these tasks load anew, so that nothing of the text is remembered from an earlier turn.
     is_first_time = kind in ("raw", "fresh")
-    if kind != "train" and (is_first_time or loaded.get("tokenizer") != task["tokenizer"]):
-        contender.load(load_tokenizer(task["tokenizer"]))
-        loaded["tokenizer"] = task["tokenizer"]
-    if kind == "fresh":
-        kind = "whole"
-    arguments: tuple[Any, ...]
-    if kind == "train":
-        arguments = (task["text"], task["vocab_size"])
-    elif kind == "whole":
-        arguments = (task["text"], task["out"])
-    elif kind == "raw":
-        arguments = (Path(task["text"]).read_bytes(),)
-    elif kind == "decode":
-        arguments = (np.fromfile(task["ids"], np.uint16).tolist(),)
-    else:
-        arguments = (documents(task["text"]),)
+    if kind != "train" and (is_first_time or contender.loaded != task["tokenizer"]):
+        contender.loaded = task["tokenizer"]
+        contender.load(load_tokenizer(contender.loaded))
+    text = task["text"]
+    given: list[Any]
+    match kind:
+        case "train":
+            given = [text, task["vocab_size"]]
+        case "whole" | "fresh":
+            kind, given = "whole", [text, task["out"]]
+        case "raw":
+            given = [Path(text).read_bytes()]
+        case "decode":
+            given = [np.fromfile(task["ids"], np.uint16).tolist()]
+        case _:
+            given = [documents(text)]
     start = time.perf_counter()
-    getattr(contender, kind)(*arguments)
+    getattr(contender, kind)(*given)
     return time.perf_counter() - start
 
 
@@ -231,8 +224,7 @@ def main() -> None:
     """Answer tasks until there are no more."""
     logging.disable(logging.WARNING)  # a text with too few pairs for 32,000 tokens is expected
     contender = CONTENDERS[sys.argv[1]](int(sys.argv[2]))
-    loaded: dict[str, Any] = {}
-    answer_all(lambda task: seconds_of(contender, task, loaded))
+    answer_all(lambda task: seconds_of(contender, task))
 
 
 if __name__ == "__main__":

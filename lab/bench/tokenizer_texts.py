@@ -32,6 +32,15 @@ class Text:
         """Its size."""
         return self.path.stat().st_size / 1e6
 
+    def task(self, do: str, **more: object) -> dict[str, object]:
+        """Return a task of tokenizer_contender."""
+        places = {"text": self.path, "tokenizer": self.tokenizer, "out": self.beside("out.bin")}
+        return {"do": do, **{name: str(path) for name, path in places.items()}, **more}
+
+    def beside(self, name: str) -> Path:
+        """Return the place of a file that is made of it."""
+        return self.path.with_name(name)
+
 
 def make_texts(folder: Path, megabytes: int) -> dict[str, Text]:
     """Write or find the texts, and train a vocabulary for each.
@@ -49,7 +58,8 @@ def make_texts(folder: Path, megabytes: int) -> dict[str, Text]:
     else:
         print("no TinyStories at ../shared/data: the sample is the grammar's", file=sys.stderr)
         write_stories(sample, SAMPLE_BYTES, seed=1)
-    texts = {"sample": Text("sample", sample, _trained(sample))}
+    tokenizer = _trained(sample)
+    texts = {"sample": Text("sample", sample, tokenizer)}
     if found := sorted((DATA / "books").glob("*.txt")):
         books.write_bytes(b"".join(path.read_bytes() for path in found))
         texts["books"] = Text("books", books, _trained(books))
@@ -57,19 +67,16 @@ def make_texts(folder: Path, megabytes: int) -> dict[str, Text]:
         print("no books at ../shared/data: they are left out", file=sys.stderr)
     stories = folder / "stories.txt"
     write_stories(stories, megabytes * 1_000_000, seed=0)
-    texts["stories"] = Text("stories", stories, texts["sample"].tokenizer)
+    texts["stories"] = Text("stories", stories, tokenizer)
     with stories.open("rb") as file:
-        tenth = file.read(megabytes * 100_000)
-    (folder / "tenth.txt").write_bytes(tenth)
-    texts["tenth"] = Text("tenth", folder / "tenth.txt", texts["sample"].tokenizer)
-    small = folder / "small.txt"
-    small.write_bytes(sample.read_bytes()[:SMALL_BYTES])
-    texts["small"] = Text("small", small, texts["sample"].tokenizer)
+        parts = {"tenth": file.read(megabytes * 100_000)}
+    parts["small"] = sample.read_bytes()[:SMALL_BYTES]
     for name, data in _hard_texts(sample.read_text("utf-8")).items():
-        for size in (HARD_BYTES // 10, HARD_BYTES):
-            path = folder / f"{name.replace(' ', '-')}-{size}"
-            path.write_bytes(data[:size])
-            texts[f"{name}, {size}"] = Text(name, path, texts["sample"].tokenizer)
+        parts |= {f"{name}, {size}": data[:size] for size in (HARD_BYTES // 10, HARD_BYTES)}
+    for name, part in parts.items():
+        path = folder / name
+        path.write_bytes(part)
+        texts[name] = Text(name.partition(",")[0], path, tokenizer)
     return texts
 
 

@@ -4,14 +4,15 @@ Every contender makes one update at a time, in turns with the others (training_w
 docs/performance.md says where the time goes and what each of our steps gained.
 """
 
+import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -20,7 +21,7 @@ from cs_basics.study.accounting import utilisation_of
 
 from .measuring import Row, compare
 from .training_worker import Contender
-from .worker import Worker, command_of, environment_of
+from .worker import Worker
 
 TURNS = 5
 STARTED_AT_ONCE = 2
@@ -53,11 +54,11 @@ STEPS = {
     "+ C++ attention, chunked loss, one-pass AdamW": OURS,
 }
 """From the book's code to ours; each is compared with the one before."""
-GROWTH: dict[str, dict[str, Any]] = {
+GROWTH: dict[str, dict[str, int]] = {
     "context 1,024, batch 4": {"context_length": 1024, "batch_size": 4},
     "vocabulary 32,000": {"vocab_size": 32_000},
     "batch 4": {"batch_size": 4},
-    "width 512": {"d_model": 512},
+    "width 512": {"d_model": 512, "d_ff": 1376, "num_heads": 16},
 }
 
 
@@ -67,9 +68,6 @@ class Result(NamedTuple):
     tokens_per_s: float
     first_step_s: float
     peak_mb: float
-
-
-Results = Mapping[str, Result]
 
 
 def measure() -> Iterator[Row]:
@@ -86,20 +84,17 @@ def measure() -> Iterator[Row]:
     peer = main["transformers, bfloat16, same allocator"]
     lead = main["ours, bfloat16"].tokens_per_s / peer.tokens_per_s
     for name, sizes in GROWTH.items():
-        results = race(
-            {"ours": replace(OURS, **sizes), "peer": replace(PEER, **sizes, is_tuned=True)}
-        )
+        pair = {"ours": OURS, "peer": replace(PEER, is_tuned=True)}
+        mine, theirs = race({k: replace(c, sizes=sizes) for k, c in pair.items()}).values()
         # At a longer context and a larger vocabulary the lead has to be no smaller than before.
         at_least = round(lead, 2) if name.startswith(("context", "vocabulary")) else None
-        mine, theirs = results["ours"], results["peer"]
         yield compare(name, mine.tokens_per_s, theirs.tokens_per_s, "tokens/s", at_least=at_least)
         yield compare("  peak memory", mine.peak_mb, theirs.peak_mb, "MB")
 
 
 def measure_quickly() -> Iterator[Row]:
     """Measure ours beside the peers with our allocator settings, in the machine's fastest dtype."""
-    is_bfloat16 = resolve_dtype("auto", torch.device("cpu")) == torch.bfloat16
-    dtype = "bfloat16" if is_bfloat16 else "float32"
+    dtype = str(resolve_dtype("auto", torch.device("cpu"))).removeprefix("torch.")
     contenders = {
         "ours": replace(OURS, dtype=dtype),
         "transformers": replace(PEER, dtype=dtype, is_tuned=True),
@@ -157,13 +152,12 @@ def race(contenders: dict[str, Contender]) -> dict[str, Result]:
 
 
 def _started(name: str, contender: Contender) -> Worker:
-    command = command_of("training_worker", contender.to_json())
     # scripts/process.py has set it for this process and all that it starts.
-    environment = environment_of() if contender.is_tuned else environment_of(GOMP_SPINCOUNT=None)
-    return Worker(name, command, environment)
+    changes = {} if contender.is_tuned else {"GOMP_SPINCOUNT": None}
+    return Worker(name, "training_worker", json.dumps(asdict(contender)), **changes)
 
 
-def main_rows(results: Results, peak: float) -> list[Row]:
+def main_rows(results: Mapping[str, Result], peak: float) -> list[Row]:
     """Compare ours with the others, by speed, memory, and the share of the machine's peak."""
     ours, ours_float32 = results["ours, bfloat16"], results["ours, float32"]
     least_speed = {

@@ -7,8 +7,8 @@ It answers "begin" with how long its first update took, "step" with how long one
 import json
 import sys
 import time
-from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -19,11 +19,11 @@ from cs_basics.fast import accelerate, compile_training
 from cs_basics.optim import AdamW
 from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
+from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb, resolve_dtype
 from cs_basics.run.model_config import ModelConfig
 from cs_basics.variants.model import Transformer
 
-from .models import BuiltInLM, llama, random_batch, training_step
+from .models import SHAPE, BuiltInLM, llama, random_batch, training_step
 from .worker import answer_all
 
 CPU = torch.device("cpu")
@@ -41,38 +41,25 @@ class Contender:
     """glibc keeps the blocks that are freed, idle threads spin for less (scripts/process.py)."""
     fast_parts: tuple[str, ...] = ()
     """Classes of the book that are exchanged for their fast twins all the same."""
-    batch_size: int = 16
-    context_length: int = 256
-    vocab_size: int = 10_000
-    d_model: int = 256
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of the model or the batch that are not those of all others."""
 
     @property
     def config(self) -> TrainConfig:
-        """The sizes as a configuration; heads are 32 wide."""
-        return TrainConfig.of(
-            batch_size=self.batch_size,
-            context_length=self.context_length,
-            vocab_size=self.vocab_size,
-            d_model=self.d_model,
-            d_ff=43 * self.d_model // 16,
-            num_heads=self.d_model // 32,
-            max_steps=1,
-        )
+        """The sizes as a configuration."""
+        sizes = {**asdict(SHAPE), "batch_size": 16, "max_steps": 1, **self.sizes}
+        return TrainConfig.of(**sizes)
 
     @property
     def num_tokens(self) -> int:
         """Tokens of an update."""
-        return self.batch_size * self.context_length
-
-    def to_json(self) -> str:
-        """Return the fields as one line."""
-        return json.dumps(asdict(self))
+        return self.config.data.batch_size * self.config.model.context_length
 
 
 def make_step(contender: Contender) -> Callable[[], None]:
     """Return an update of the contender's model, compiled if it is to be."""
     config = contender.config
-    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[contender.dtype]
+    dtype = resolve_dtype(contender.dtype, CPU)
     if contender.kind in ("transformers", "built-in layers"):
         return make_step_of_peer(contender, dtype)
     torch.manual_seed(0)
@@ -84,7 +71,8 @@ def make_step(contender: Contender) -> Callable[[], None]:
     else:
         model = accelerate(Transformer)(config.model)
         optimizer = accelerate(AdamW)(model.parameters())
-        loss_of = compile_training(model, config.model, optimizer, dtype, contender.batch_size)
+        size = config.data.batch_size
+        loss_of = compile_training(model, config.model, optimizer, dtype, size)
     return training_step(model, optimizer, loss_of, random_batch(config))
 
 

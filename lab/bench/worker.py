@@ -9,50 +9,39 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, Self
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from cs_grader.sandbox.processes import descendants, memory_of
 from lab import ROOT
 
 
-def command_of(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module of this package."""
-    return [sys.executable, "-m", f"lab.bench.{module}", *arguments]
-
-
-def environment_of(**changes: str | None) -> dict[str, str]:
-    """Return the environment in which modules of this package can be run; None takes a name out."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | changes
-    return {name: value for name, value in environment.items() if value is not None}
-
-
-class Worker:
-    """A running contender.
+class Worker(subprocess.Popen[str]):
+    """A running contender; the end of its context kills it.
 
     Args:
         name: For messages.
-        command: Starts a program that calls `answer_all`.
-        environment: Its environment variables.
+        module: A module of this package that calls `answer_all`.
+        arguments: Those of its command line.
+        changes: Its environment variables where they are not ours; None takes one out.
     """
 
-    def __init__(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, module: str, *arguments: str, **changes: str | None) -> None:
         self.name = name
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        environment = os.environ | {"PYTHONPATH": str(ROOT)} | changes
+        super().__init__(
+            [sys.executable, "-m", f"lab.bench.{module}", *arguments],
+            env={key: value for key, value in environment.items() if value is not None},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.process.kill()
-        self.process.communicate()
+    def __exit__(self, *_error: object) -> None:
+        self.kill()
+        self.communicate()
 
     def ask(self, question: object) -> Any:  # noqa: ANN401  JSON
         """Ask and wait for the answer.
@@ -60,16 +49,32 @@ class Worker:
         Raises:
             ValueError: The process ended without an answer; it has said why on stderr.
         """
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
+        assert self.stdin is not None
+        assert self.stdout is not None
         line = ""
         with contextlib.suppress(BrokenPipeError):  # It has ended since the last question.
-            self.process.stdin.write(json.dumps(question) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
+            self.stdin.write(json.dumps(question) + "\n")
+            self.stdin.flush()
+            line = self.stdout.readline()
         if not line:
             raise ValueError(f"{self.name}: the process ended early, see above")
         return json.loads(line)
+
+    def peak_memory_mb(self, question: object) -> float:
+        """Ask, and return the largest sum of the memory of its processes until the answer, in MB.
+
+        Raises:
+            ValueError: As `ask`.
+        """
+        peak = 0
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self.ask, question)
+            while not answer.done():
+                processes = [self.pid, *descendants(self.pid)]
+                peak = max(peak, memory_of(processes, enough=sys.maxsize))
+                time.sleep(0.02)
+        answer.result()
+        return peak / 1e6
 
 
 def answer_all(answer: Callable[[Any], object]) -> None:

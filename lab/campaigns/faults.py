@@ -76,12 +76,12 @@ def main(
     if show:
         print("\n\n".join(f"== {result.case.title} (seed {result.seed})\n{said(result)}"
                           for result in results))  # fmt: skip
-    print(table(results), *remarkable(results), sep="\n")
+    counted, lines = table(results), remarkable(results)
+    print(counted, *lines, sep="\n")
     if not only and not problem:
-        lists, today = "\n".join(remarkable(results)), datetime.datetime.now().astimezone().date()
-        page = ABOUT.format(
-            today=today, seeds=", ".join(map(str, seeds)), table=table(results), lists=lists
-        )
+        today, drawn = datetime.datetime.now().astimezone().date(), ", ".join(map(str, seeds))
+        lists = "\n".join(lines)
+        page = ABOUT.format(today=today, seeds=drawn, table=counted, lists=lists)
         write_atomically(REPORT, page.encode())
     if not all(result.is_right for result in results):
         sys.exit(1)

@@ -1,12 +1,9 @@
 """Each campaign in seconds: what it prints when all is well."""
 
 import os
-import subprocess
-import sys
 
 import pytest
-
-from lab import ROOT
+from processes import python
 
 SMALL = {
     "chaos": (["--kills", "1", "--steps", "60"], "bit for bit"),
@@ -24,13 +21,7 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_campaign_finds_nothing_wrong(name):
     options, said = SMALL[name]
-    finished = subprocess.run(
-        [sys.executable, "-m", f"lab.campaigns.{name}", *options],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    finished = python("-m", f"lab.campaigns.{name}", *options, env=environment)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert said in finished.stdout

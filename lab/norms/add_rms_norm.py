@@ -14,33 +14,29 @@ all three forms. The right form for a model is the one that it was trained with.
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import BackwardCFunction, once_differentiable
 
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm, reciprocal_rms, widen
 from lab.norms.rms_norm import (
     FusedLlamaRMSNorm,
     FusedRMSNorm,
-    gradients,
-    normalise,
-    runs_on_triton,
+    RMSNormFunction,
+    Vectors,
+    add_and_normalise_plainly,
 )
 
-Pair = tuple[Float[Tensor, "... d_model"], Float[Tensor, "... d_model"]]
+Pair = tuple[Vectors, Vectors]
 
 
-def add_rms_norm(
-    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
-) -> Pair:
+def add_rms_norm(norm: RMSNorm, x: Vectors, residual: Vectors) -> Pair:
     """Add x to the residual stream and normalise the rounded sum: (normalised, new_residual).
 
     The sum is rounded to the wider of the two dtypes before it is normalised, so that the results
     are those of an addition and a norm.
 
     Args:
-        norm: RMSNorm or LlamaRMSNorm; for their fused twins AddRMSNormFunction is used.
+        norm: RMSNorm or LlamaRMSNorm; for their fused twins RMSNormFunction is used.
         x: Output of an attention or feed-forward part.
         residual: The residual stream, same shape.
 
@@ -48,15 +44,13 @@ def add_rms_norm(
         ValueError: x and residual differ in shape.
     """
     check_shapes(x, residual)
-    if not isinstance(norm, FusedRMSNorm | FusedLlamaRMSNorm):
+    if not isinstance(norm, FusedRMSNorm):
         new_residual = residual + x
         return norm(new_residual), new_residual
     return add_and_normalise(norm, x, residual, reads_rounded=True)
 
 
-def add_rms_norm_unrounded(
-    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
-) -> Pair:
+def add_rms_norm_unrounded(norm: RMSNorm, x: Vectors, residual: Vectors) -> Pair:
     """Add x to the residual stream and normalise the unrounded sum: (normalised, new_residual).
 
     Both results are rounded from one sum in at least float32, each by itself: the fused addition
@@ -78,9 +72,7 @@ def add_rms_norm_unrounded(
     return add_and_normalise(norm, x, residual, reads_rounded=False)
 
 
-def add_rms_norm_(
-    norm: RMSNorm, x: Float[Tensor, "... d_model"], residual: Float[Tensor, "... d_model"]
-) -> Pair:
+def add_rms_norm_(norm: RMSNorm, x: Vectors, residual: Vectors) -> Pair:
     """Write the results of `add_rms_norm_unrounded` over x and residual, and return these.
 
     The one buffer that is allocated is the sum in float32 (and its squares for a moment). It has to
@@ -120,25 +112,15 @@ def add_rms_norm_(
 
 
 def add_and_normalise(norm: RMSNorm, x: Tensor, residual: Tensor, *, reads_rounded: bool) -> Pair:
-    """Return the normalised sum and the sum: by AddRMSNormFunction, but not in compiled code.
+    """Return the normalised sum and the sum: by RMSNormFunction, but not in compiled code.
 
     There a compiler derives the backward, and fuses it. PyTorch 2.11's takes the gradients of a
     Function with these two results for zeros, without a word.
     """
+    is_compiling = torch.compiler.is_compiling()
+    compute = add_and_normalise_plainly if is_compiling else RMSNormFunction.apply
     casts_first = isinstance(norm, LlamaRMSNorm)
-    if not torch.compiler.is_compiling():
-        return AddRMSNormFunction.apply(
-            x, residual, norm.weight, norm.eps, casts_first, reads_rounded
-        )
-    new_residual, read = add(x, residual, reads_rounded)
-    y, _ = normalise(read, norm.weight, norm.eps, casts_first, new_residual.dtype)
-    return y, new_residual
-
-
-def add(x: Tensor, residual: Tensor, reads_rounded: bool) -> tuple[Tensor, Tensor]:
-    """Return the sum, and what of it the norm reads."""
-    new_residual = residual + x
-    return new_residual, new_residual if reads_rounded else widen(residual) + widen(x)
+    return compute(x, residual, norm.weight, norm.eps, casts_first, reads_rounded)[:2]
 
 
 def check_norm(norm: RMSNorm) -> None:
@@ -161,48 +143,3 @@ def check_shapes(x: Tensor, residual: Tensor) -> None:
         raise ValueError(
             f"residual of shape {tuple(residual.shape)} must be like x, {tuple(x.shape)}"
         )
-
-
-class AddRMSNormFunction(torch.autograd.Function):
-    """RMSNorm of residual + x, returned together with that sum: (normalised, new_residual).
-
-    Both terms of the sum have the same gradient: dL/dx = dL/d(residual) = the gradient through the
-    norm (see RMSNormFunction) plus the gradient of new_residual. Rounding is differentiated as the
-    identity.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: BackwardCFunction,
-        x: Float[Tensor, "... d"],
-        residual: Float[Tensor, "... d"],
-        weight: Float[Tensor, " d"],
-        eps: float,
-        cast_before_gain: bool,
-        reads_rounded: bool,
-    ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]:
-        """Return the normalised sum and the sum."""
-        if runs_on_triton(x):
-            from lab.norms import triton_norms
-
-            y, new_residual, reciprocal = triton_norms.forward(
-                x, weight, eps, cast_before_gain, residual, reads_rounded=reads_rounded
-            )
-        else:
-            new_residual, read = add(x, residual, reads_rounded)
-            y, reciprocal = normalise(read, weight, eps, cast_before_gain, new_residual.dtype)
-        ctx.save_for_backward(new_residual, weight, reciprocal)
-        return y, new_residual
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
-        ctx: BackwardCFunction,
-        grad: Float[Tensor, "... d"],
-        grad_new_residual: Float[Tensor, "... d"],
-    ) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
-        """Return the gradients of x, of the residual stream and of the gain."""
-        new_residual, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        grad_sum, grad_weight = gradients(grad, new_residual, weight, reciprocal, grad_new_residual)
-        # Autograd casts the first two to each term's dtype.
-        return grad_sum, grad_sum, grad_weight, None, None, None

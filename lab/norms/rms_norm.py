@@ -20,6 +20,11 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 ROWS_PER_GROUP = 64
 LONGEST_KERNEL_ROW = 65_536  # A kernel holds its whole vector in registers.
 
+Vectors = Float[Tensor, "... d"]
+Gain = Float[Tensor, " d"]
+Reciprocals = Float[Tensor, "... 1"]
+"""Of the root mean square of each vector."""
+
 
 class FusedRMSNorm(RMSNorm):
     """RMSNorm computed by RMSNormFunction: same arguments, same results, less memory.
@@ -36,19 +41,12 @@ class FusedRMSNorm(RMSNorm):
         """Return the normalised x, same shape and dtype."""
         if torch.compiler.is_compiling():
             return super().forward(x)
-        return RMSNormFunction.apply(x, self.weight, self.eps, False)
+        casts_first = isinstance(self, LlamaRMSNorm)
+        return RMSNormFunction.apply(x, None, self.weight, self.eps, casts_first, True)[0]
 
 
-class FusedLlamaRMSNorm(LlamaRMSNorm):
+class FusedLlamaRMSNorm(FusedRMSNorm, LlamaRMSNorm):
     """LlamaRMSNorm computed by RMSNormFunction."""
-
-    def forward(
-        self, x: Float[Tensor, "... {self.d_model}"]
-    ) -> Float[Tensor, "... {self.d_model}"]:
-        """Return the normalised x, same shape and dtype."""
-        if torch.compiler.is_compiling():
-            return super().forward(x)
-        return RMSNormFunction.apply(x, self.weight, self.eps, True)
 
 
 class RMSNormFunction(torch.autograd.Function):
@@ -70,62 +68,75 @@ class RMSNormFunction(torch.autograd.Function):
     eps = 0, dL/dx is orthogonal to x. The larger x and so R, the smaller the gradient. Only x, w
     and 1 / R are saved, since n = x / R.
 
+    With a residual stream, x + residual is normalised, and returned beside the result. Both terms
+    of the sum have the same gradient: dL/dx = dL/d(residual) = the gradient through the norm plus
+    the gradient of the sum.
+
     Casts are differentiated as the identity, in both orders of cast and gain.
     """
 
     @staticmethod
     def forward(
         ctx: BackwardCFunction,
-        x: Float[Tensor, "... d"],
-        weight: Float[Tensor, " d"],
+        x: Vectors,
+        residual: Vectors | None,
+        weight: Gain,
         eps: float,
         cast_before_gain: bool,
-    ) -> Float[Tensor, "... d"]:
-        """Return the normalised x, same shape and dtype."""
+        reads_rounded: bool,
+    ) -> tuple[Vectors, Vectors | None]:
+        """Return the normalised x or sum, and the sum (None without a residual stream)."""
         if runs_on_triton(x):
             from lab.norms import triton_norms
 
-            y, _, reciprocal = triton_norms.forward(x, weight, eps, cast_before_gain)
+            compute = triton_norms.forward
         else:
-            y, reciprocal = normalise(x, weight, eps, cast_before_gain)
-        ctx.save_for_backward(x, weight, reciprocal)
-        return y
+            compute = add_and_normalise_plainly
+        y, summed, reciprocal = compute(x, residual, weight, eps, cast_before_gain, reads_rounded)
+        ctx.save_for_backward(summed, weight, reciprocal)
+        return y, None if residual is None else summed
 
     @staticmethod
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  as PyTorch wants it
-        ctx: BackwardCFunction, grad: Float[Tensor, "... d"]
-    ) -> tuple[Tensor, Tensor, None, None]:
-        """Return the gradients of x and of the gain."""
-        x, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
-        grad_x, grad_weight = gradients(grad, x, weight, reciprocal)
-        return grad_x, grad_weight, None, None
+        ctx: BackwardCFunction,
+        grad: Vectors,
+        grad_summed: Vectors | None,
+    ) -> tuple[Tensor, Tensor | None, Tensor, None, None, None]:
+        """Return the gradients of x, of the residual stream and of the gain."""
+        summed, weight, reciprocal = ctx.saved_tensors  # pyright: ignore[reportAssignmentType]
+        grad_x, grad_weight = gradients(grad, summed, weight, reciprocal, grad_summed)
+        # Autograd casts the first two to each term's dtype.
+        return grad_x, None if grad_summed is None else grad_x, grad_weight, None, None, None
 
 
-def normalise(
-    x: Float[Tensor, "... d"],
-    weight: Float[Tensor, " d"],
+def add_and_normalise_plainly(
+    x: Vectors,
+    residual: Vectors | None,
+    weight: Gain,
     eps: float,
     cast_before_gain: bool,
-    dtype: torch.dtype | None = None,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
-    """Return the normalised x in a dtype (None: that of x), and 1 / R of each vector."""
-    dtype = x.dtype if dtype is None else dtype
-    wide = widen(x)
+    reads_rounded: bool,
+) -> tuple[Vectors, Vectors, Reciprocals]:
+    """Return what triton_norms.forward returns, by the formulas."""
+    summed = x if residual is None else residual + x
+    wide = widen(summed)
+    if not (residual is None or reads_rounded):
+        wide = widen(residual) + widen(x)
     reciprocal = reciprocal_rms(wide, eps)
     normalised = wide * reciprocal
     if cast_before_gain:
-        normalised = normalised.to(dtype)
-    return (normalised * weight).to(dtype), reciprocal
+        normalised = normalised.to(summed.dtype)
+    return (normalised * weight).to(summed.dtype), summed, reciprocal
 
 
 def gradients(
-    grad: Float[Tensor, "... d"],
-    x: Float[Tensor, "... d"],
-    weight: Float[Tensor, " d"],
-    reciprocal: Float[Tensor, "... 1"],
-    grad_x: Float[Tensor, "... d"] | None = None,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
+    grad: Vectors,
+    x: Vectors,
+    weight: Gain,
+    reciprocal: Reciprocals,
+    grad_x: Vectors | None = None,
+) -> tuple[Vectors, Gain]:
     """Return the gradients of x (plus grad_x, if given) and of the gain."""
     if runs_on_triton(x):
         from lab.norms import triton_norms
@@ -141,7 +152,7 @@ def gradients(
     return grad_input.to(x.dtype), grad_weight.to(weight.dtype)
 
 
-def sum_rows(products: Float[Tensor, "rows d"]) -> Float[Tensor, " d"]:
+def sum_rows(products: Float[Tensor, "rows d"]) -> Gain:
     """Return the sum of all rows, summed in groups that fit the cache.
 
     Compiled code for a plain sum walks down all rows for 16 columns at a time, and every step

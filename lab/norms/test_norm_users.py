@@ -38,7 +38,7 @@ def rows():
         library, prefix = CLASSES[models]
         yield SimpleNamespace(
             models=models, norm=norm, eps=float(eps), place=place, inside=inside,
-            library=library, prefix=prefix,
+            library=library, prefix=prefix, kind="Gemma3Text" if prefix == "Gemma3" else prefix,
         )  # fmt: skip
 
 
@@ -84,9 +84,8 @@ def small_model(theirs, user):
     sizes = SIZES | (DEEPSEEK if "Deepseek" in user.prefix else {})
     if "Deepseek" in user.prefix:
         del sizes["head_dim"]
-    kind = f"{user.prefix}Text" if user.prefix == "Gemma3" else user.prefix
-    config = getattr(theirs, f"{kind}Config")(**sizes)
-    return getattr(theirs, f"{kind}Model")(config)
+    config = getattr(theirs, f"{user.kind}Config")(**sizes)
+    return getattr(theirs, f"{user.kind}Model")(config)
 
 
 @each_user
@@ -109,9 +108,8 @@ def test_the_norm_has_the_bits_of_ours_in_bfloat16_and_of_no_other_order(user, t
 
 @each_user
 def test_the_eps_is_the_default_of_the_configuration(user, theirs):
-    kind = f"{user.prefix}Text" if user.prefix == "Gemma3" else user.prefix
-    config = getattr(theirs, f"{kind}Config")()
-    assert getattr(config, "layer_norm_epsilon" if kind == "T5" else "rms_norm_eps") == user.eps
+    name = "layer_norm_epsilon" if user.prefix == "T5" else "rms_norm_eps"
+    assert getattr(getattr(theirs, f"{user.kind}Config")(), name) == user.eps
 
 
 @each_user

@@ -10,8 +10,9 @@ everything is computed in float32.
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float
-from torch import Tensor
+from triton.language import constexpr, tensor
+
+from lab.norms.rms_norm import Gain, Reciprocals, Vectors
 
 ELEMENTS_PER_WARP = 512  # 16 numbers for each of 32 threads.
 MAX_WARPS = 16
@@ -19,28 +20,34 @@ PROGRAMS_PER_PROCESSOR = 4  # Enough to hide the wait for memory, few enough par
 
 
 @triton.jit
+def load(pointers: tensor, inside: tensor) -> tensor:
+    """Read numbers in float32, and 0 outside of a vector."""
+    return tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit
 def forward_kernel(
-    x_pointer: tl.tensor,
-    residual_pointer: tl.tensor,
-    weight_pointer: tl.tensor,
-    y_pointer: tl.tensor,
-    new_residual_pointer: tl.tensor,
-    reciprocal_pointer: tl.tensor,
-    d_model: tl.tensor,
-    eps: tl.tensor,
-    has_residual: tl.constexpr,
-    reads_rounded: tl.constexpr,
-    cast_before_gain: tl.constexpr,
-    block: tl.constexpr,
+    x_pointer: tensor,
+    residual_pointer: tensor,
+    weight_pointer: tensor,
+    y_pointer: tensor,
+    new_residual_pointer: tensor,
+    reciprocal_pointer: tensor,
+    d_model: tensor,
+    eps: tensor,
+    has_residual: constexpr,
+    reads_rounded: constexpr,
+    cast_before_gain: constexpr,
+    block: constexpr,
 ) -> None:
     """Normalise the vector of this program, after adding the residual stream if there is one."""
     row = tl.program_id(0).to(tl.int64)  # row * d_model may exceed 2^31.
     columns = tl.arange(0, block)
     inside = columns < d_model
     at = row * d_model + columns
-    x = tl.load(x_pointer + at, mask=inside, other=0.0).to(tl.float32)
+    x = load(x_pointer + at, inside)
     if has_residual:
-        x += tl.load(residual_pointer + at, mask=inside, other=0.0).to(tl.float32)
+        x += load(residual_pointer + at, inside)
         rounded = x.to(new_residual_pointer.dtype.element_ty)
         tl.store(new_residual_pointer + at, rounded, mask=inside)
         if reads_rounded:
@@ -50,7 +57,7 @@ def forward_kernel(
     reciprocal = tl.rsqrt(mean_square + eps)
     tl.store(reciprocal_pointer + row, reciprocal)
 
-    weight = tl.load(weight_pointer + columns, mask=inside, other=0.0).to(tl.float32)
+    weight = load(weight_pointer + columns, inside)
     normalised = x * reciprocal
     if cast_before_gain:
         normalised = normalised.to(y_pointer.dtype.element_ty).to(tl.float32)
@@ -59,29 +66,29 @@ def forward_kernel(
 
 @triton.jit
 def backward_kernel(
-    grad_pointer: tl.tensor,
-    x_pointer: tl.tensor,
-    weight_pointer: tl.tensor,
-    reciprocal_pointer: tl.tensor,
-    grad_residual_pointer: tl.tensor,
-    grad_x_pointer: tl.tensor,
-    partial_grad_weight_pointer: tl.tensor,
-    num_rows: tl.tensor,
-    d_model: tl.tensor,
-    has_residual: tl.constexpr,
-    block: tl.constexpr,
+    grad_pointer: tensor,
+    x_pointer: tensor,
+    weight_pointer: tensor,
+    reciprocal_pointer: tensor,
+    grad_residual_pointer: tensor,
+    grad_x_pointer: tensor,
+    partial_grad_weight_pointer: tensor,
+    num_rows: tensor,
+    d_model: tensor,
+    has_residual: constexpr,
+    block: constexpr,
 ) -> None:
     """Compute the gradients of every num_programs-th vector and their share of the gain's."""
     program = tl.program_id(0)
     columns = tl.arange(0, block)
     inside = columns < d_model
-    weight = tl.load(weight_pointer + columns, mask=inside, other=0.0).to(tl.float32)
+    weight = load(weight_pointer + columns, inside)
     grad_weight = tl.zeros([block], dtype=tl.float32)
     at = program.to(tl.int64) * d_model + columns
     step = tl.num_programs(0).to(tl.int64) * d_model
     for row in range(program, num_rows, tl.num_programs(0)):
-        x = tl.load(x_pointer + at, mask=inside, other=0.0).to(tl.float32)
-        grad = tl.load(grad_pointer + at, mask=inside, other=0.0).to(tl.float32)
+        x = load(x_pointer + at, inside)
+        grad = load(grad_pointer + at, inside)
         reciprocal = tl.load(reciprocal_pointer + row)
         normalised = x * reciprocal
         grad_weight += grad * normalised
@@ -89,7 +96,7 @@ def backward_kernel(
         along_x = tl.sum(grad_normalised * normalised, axis=0) / d_model
         grad_x = (grad_normalised - normalised * along_x) * reciprocal
         if has_residual:
-            grad_x += tl.load(grad_residual_pointer + at, mask=inside, other=0.0).to(tl.float32)
+            grad_x += load(grad_residual_pointer + at, inside)
         tl.store(grad_x_pointer + at, grad_x, mask=inside)
         at += step
     at = program.to(tl.int64) * d_model + columns
@@ -97,22 +104,21 @@ def backward_kernel(
 
 
 def forward(
-    x: Float[Tensor, "... d"],
-    weight: Float[Tensor, " d"],
+    x: Vectors,
+    residual: Vectors | None,
+    weight: Gain,
     eps: float,
     cast_before_gain: bool,
-    residual: Float[Tensor, "... d"] | None = None,
-    *,
-    reads_rounded: bool = True,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"], Float[Tensor, "... 1"]]:
+    reads_rounded: bool,
+) -> tuple[Vectors, Vectors, Reciprocals]:
     """Normalise x, or residual + x.
 
     Args:
         x: Vectors of any float dtype up to float32, on a GPU.
+        residual: Added to x first; the sum has the wider of the two dtypes.
         weight: The gain.
         eps: Added to the mean square.
         cast_before_gain: The order of cast and gain.
-        residual: Added to x first; the sum has the wider of the two dtypes.
         reads_rounded: Normalise the sum in that dtype; else the sum in float32.
 
     Returns:
@@ -149,12 +155,12 @@ def forward(
 
 
 def backward(
-    grad: Float[Tensor, "... d"],
-    x: Float[Tensor, "... d"],
-    weight: Float[Tensor, " d"],
-    reciprocal: Float[Tensor, "... 1"],
-    grad_residual: Float[Tensor, "... d"] | None = None,
-) -> tuple[Float[Tensor, "... d"], Float[Tensor, " d"]]:
+    grad: Vectors,
+    x: Vectors,
+    weight: Gain,
+    reciprocal: Reciprocals,
+    grad_residual: Vectors | None = None,
+) -> tuple[Vectors, Gain]:
     """Return the gradients of x and of the gain.
 
     Each program sums the gain's gradient over its own vectors, and the partial sums are added in a

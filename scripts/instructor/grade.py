@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 
@@ -30,7 +30,7 @@ from cs_grader.trusted.tiers import choose_tier
 
 
 def main(
-    submission: Annotated[Path, tyro.conf.Positional],
+    submission: tyro.conf.Positional[Path],
     out: Path,
     jobs: int = 1,
     resume: bool = False,

@@ -3,13 +3,10 @@
 python scripts/instructor/make_gradescope.py --out autograder.zip
 """
 
-import dataclasses
-import io
 import json
 import shlex
 import sys
 import tomllib
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -19,27 +16,13 @@ import tyro
 sys.path.append(str(Path(__file__).parents[1]))  # for cli.py
 
 from cli import check_can_write, run
+from grade import chosen
+from package import write_zip
 
-from cs_basics.run.atomic import write_atomically
-from cs_grader.trusted.examination import check_tests, rubric_of
 from cs_grader.trusted.hidden import check_secret, new_secret
 
 ROOT = Path(__file__).parents[2]
 CONTAINER = ROOT / "cs_grader" / "container"
-# Equal contents give equal zips.
-DATE = (2020, 1, 1, 0, 0, 0)
-UNIX = 3
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
-    """What cs_grader/container reads from autograder.json."""
-
-    exam_seed: str
-    hidden_items: str
-    require_isolation: str
-    minutes: float
-    only: tuple[str, ...]
 
 
 def main(
@@ -75,31 +58,26 @@ def main(
     if not 0 < minutes <= 40:
         raise ValueError(f"--minutes {minutes} must be above 0 and at most 40")
     secret = new_secret() if exam_seed is None else check_secret(exam_seed)
-    check_tests(tests)
-    problems = rubric_of(tests)
-    unknown = [problem for problem in only if problem not in problems]
-    if unknown:
-        raise ValueError(f"--only {' '.join(unknown)}: the problems are {', '.join(problems)}")
+    chosen(only, tests)
     if packages is not None and not packages.is_file():
         raise ValueError(f"--packages {packages} is not a file")
     check_can_write(out)
     requirements = _requirements(packages)
     shlex.split(pip_options)
-    options = Options(
-        exam_seed=secret,
-        hidden_items=hidden_items,
-        require_isolation=require_isolation,
-        minutes=minutes,
-        only=only,
-    )
-    written = {
-        "autograder.json": json.dumps(dataclasses.asdict(options), indent=1) + "\n",
-        "requirements.txt": requirements,
-        "pip_options.txt": f"{' '.join(pip_options.split())}\n",
+    options = {
+        "exam_seed": secret,
+        "hidden_items": hidden_items,
+        "require_isolation": require_isolation,
+        "minutes": minutes,
+        "only": only,
     }
-    content = {name: text.encode() for name, text in written.items()}
+    content = {
+        "autograder.json": f"{json.dumps(options, indent=1)}\n".encode(),
+        "requirements.txt": requirements.encode(),
+        "pip_options.txt": f"{' '.join(pip_options.split())}\n".encode(),
+    }
     content |= {name: file.read_bytes() for name, file in _files(tests)}
-    write_atomically(out, _zip(content))
+    write_zip(out, content)
     print(f"wrote {out}: {len(content)} files, {out.stat().st_size / 1e3:.0f} kB")
     if secret:
         print(f"secret of the hidden inputs: {secret} (keep it to yourself)")
@@ -134,20 +112,6 @@ def _requirements(packages: Path | None) -> str:
     ]
     more = packages.read_text(encoding="utf-8").splitlines() if packages else []
     return "\n".join([*wanted, *more]) + "\n"
-
-
-def _zip(content: dict[str, bytes]) -> bytes:
-    """Return a zip with the files at its root; scripts are executable."""
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in sorted(content.items()):
-            entry = zipfile.ZipInfo(name, DATE)
-            is_script = text.startswith(b"#!")
-            entry.create_system = UNIX
-            entry.external_attr = (0o100755 if is_script else 0o100644) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, text)
-    return data.getvalue()
 
 
 if __name__ == "__main__":

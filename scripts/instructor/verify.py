@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 
@@ -44,7 +44,7 @@ MAX_SEEDS = 11
 
 
 def main(
-    entry: Annotated[Path, tyro.conf.Positional],
+    entry: tyro.conf.Positional[Path],
     train_text: Path | None = None,
     valid_text: Path | None = None,
     rerun: bool = True,

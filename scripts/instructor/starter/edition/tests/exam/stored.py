@@ -136,10 +136,9 @@ class Writer:
         if isinstance(value, Mapping):
             items = cast("Mapping[Any, Any]", value).items()
             return {"map": [[self.encode(part, dtype) for part in item] for item in items]}
-        if isinstance(value, tuple):
-            return {"tuple": [self.encode(part, dtype) for part in cast("list[Any]", value)]}
-        if isinstance(value, list):
-            return [self.encode(part, dtype) for part in cast("list[Any]", value)]
+        if isinstance(value, list | tuple):
+            parts = [self.encode(part, dtype) for part in cast("list[Any]", value)]
+            return {"tuple": parts} if isinstance(value, tuple) else parts
         if value is None or isinstance(value, bool | int | float | str):
             return value
         raise TypeError(f"an answer holds a {type(value).__name__}, which cannot be stored")
