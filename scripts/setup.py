@@ -28,6 +28,7 @@ def main() -> None:
     installed = subprocess.run([python, "-m", *install, "--editable", ".[dev]"], cwd=ROOT)
     if installed.returncode:
         options.error("not everything could be installed; what pip says of it stands above")
+    (ROOT / ".venv/installed").touch()  # For make.
     print(f"installed: run {python}")
 
 

@@ -165,6 +165,8 @@ def _needs() -> dict[str, frozenset[str]]:
 
 def next_step(result: Result) -> NextStep | None:
     """What to do next; None where nothing is left to do."""
+    if result.note and not any(problem.passed for problem in result.problems):
+        return NextStep(result.note, "make test", "")
     problem = next_problem(result)
     if problem is None:
         return None

@@ -44,7 +44,7 @@ def what_to_do(error: BaseException) -> str:
     """End the line about an import that failed, if something is missing; "" for other errors."""
     if type(error) is SyntaxError and place_of_syntax(error):
         is_newer = sys.version_info < (3, 12) and OF_PYTHON_3_12.match(error.text or "")
-        return of_newer_python("3.12" if is_newer else "")
+        return of_newer_python("3.12") if is_newer else ""
     if not isinstance(error, ImportError) or not error.name:
         return ""
     package = error.name.partition(".")[0]

@@ -156,7 +156,9 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     lines += [failure["item"], *shown[:MOST_LINES]]
     lines += ["  ..."] * (len(shown) > MOST_LINES)
     together = sum(row["outcome"] in ("failed", "error") for row in rows)
-    return [*lines, f"All {together} in full: add -v, or --exam-page=FILE for a page of them."]
+    if together > 1:
+        lines.append(f"All {together} in full: add -v, or --exam-page=FILE for a page of them.")
+    return lines
 
 
 def also(cause: str, failures: Sequence[Row], rows: Sequence[Row]) -> str:
@@ -172,12 +174,12 @@ def also(cause: str, failures: Sequence[Row], rows: Sequence[Row]) -> str:
 def most_telling(failures: Sequence[Row]) -> Row:
     """Choose the failure to show, given the largest group first: one that says more than values.
 
-    That is a diagnosis or an exception; if there is none, one of the main claim.
+    That is a diagnosis, or else an exception; if there is none, one of the main claim.
     """
 
-    def rank(row: Row) -> tuple[bool, bool]:
-        says_more = bool(row["diagnosis"]) or row["outcome"] == "error"
-        return not says_more, claim_of(RUBRIC[row["problem"]], row["item"]) != MAIN
+    def rank(row: Row) -> tuple[bool, bool, bool]:
+        is_main = claim_of(RUBRIC[row["problem"]], row["item"]) == MAIN
+        return not row["diagnosis"], row["outcome"] != "error", not is_main
 
     return min(failures, key=rank)
 

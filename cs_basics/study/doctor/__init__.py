@@ -4,6 +4,7 @@
     subject.py      what is examined: model, loss, optimizer, batches; how it is left undisturbed
     model.py        checks of the model: what a position sees, how the loss starts
     loss.py         checks of the loss, by planted logits: targets, mean, precision
+    attention.py    checks of attention: scale, gradients, whether it sees one place alone
     weights.py      checks of parameters and optimizer: gradients, groups, ties
     watch.py        what is seen of a loop while it runs
     steps.py        checks of its updates: gradients, accumulation, clipping, schedule, mode
