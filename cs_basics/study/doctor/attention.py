@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject, line_of, undisturbed
+from cs_basics.study.doctor.subject import Subject, undisturbed
 from cs_basics.study.doctor.watch import Watch
 
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
@@ -40,14 +40,15 @@ class Products(TorchFunctionMode):
         self._met: tuple[Attention, Tensor] | None = None
 
     def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
-        out, name = func(*args, **(kwargs or {})), getattr(func, "__name__", "")
+        kwargs = kwargs or {}
+        out, name = func(*args, **kwargs), getattr(func, "__name__", "")
         if name == "scaled_dot_product_attention":
             q, k, v, *rest = args
             if q.shape[-2] == k.shape[-2] == self.time:
                 one = Attention(q, k, (-1, -1))
                 places = torch.eye(self.time).to(q).expand(*k.shape[:-1], self.time)
-                one.v, one.weights = v, func(q, k, places, *rest, **(kwargs or {}))
-                one.scale = (kwargs or {}).get("scale") or one.size**-0.5
+                one.v, one.weights = v, func(q, k, places, *rest, **kwargs)
+                one.scale = kwargs.get("scale") or one.size**-0.5
                 self.found.append(one)
         elif name in PRODUCTS:
             operands = [x for x in args if isinstance(x, Tensor)]
@@ -91,7 +92,7 @@ def _slope(products: Tensor, weights: Tensor) -> float | None:
 
 def attentions(s: Subject) -> list[Attention]:
     """Return what a forward pass of the model, in evaluation mode, computes by attention."""
-    with undisturbed(s.bare), torch.enable_grad(), Products(s.inputs.shape[1]) as products:
+    with undisturbed(s.bare), Products(s.inputs.shape[1]) as products:
         s.bare.eval()
         s.logits(s.inputs[:8])
     return products.found
@@ -106,14 +107,14 @@ def scale(s: Subject) -> Iterator[Finding]:
                 "queries or keys of attention have no gradient, though its values do",
                 "a gradient for each: what has none is not trained",
                 "print(q.requires_grad, k.requires_grad, v.requires_grad) before the scores",
-                line_of(s.bare),
             )
             return
         if one.scale is None or one.size < 4:
             continue
         right, seen, c = one.size**-0.5, None, one.scale
         width = one.q.numel() // (one.q.shape[0] * s.inputs.shape[1])
-        ratio = _rms(one.q) / _rms(one.k)
+        q, k = _rms(one.q), _rms(one.k)
+        ratio = q / k
         if c * one.size < 0.5:
             seen = "scores, and with them differences between places, vanish"
         elif width > one.size and abs(c * width**0.5 - 1) < 0.02:
@@ -122,7 +123,7 @@ def scale(s: Subject) -> Iterator[Finding]:
             continue
         elif abs(c / right - 1) < 0.05 and 0.75 < ratio / right < 1.33 and one.size >= 8:
             seen = "and the queries were scaled before"
-        elif c * ratio > 1.4 or (c * ratio > 0.6 and (_is_large(one) or _is_raw(s, one))):
+        elif c * ratio > (0.6 if c * q * k * one.size**0.5 > 1 or _is_raw(s, one) else 1.4):
             seen = "scores are too large, so that a query sees one place alone"
         if seen:
             yield Finding(
@@ -130,7 +131,6 @@ def scale(s: Subject) -> Iterator[Finding]:
                 f"attention multiplies q k' by {c:.3g} at a head size of {one.size}: {seen}",
                 f"1 / sqrt({one.size}) = {right:.3g}, which gives scores the variance 1",
                 "scores = q @ k.mT / math.sqrt(q.shape[-1])",
-                line_of(s.bare),
             )
             return
 
@@ -139,23 +139,15 @@ def _rms(x: Tensor) -> float:
     return x.float().square().mean().sqrt().item()
 
 
-def _is_large(one: Attention) -> bool:
-    return (one.scale or 0.0) * _rms(one.q) * _rms(one.k) * one.size**0.5 > 1
-
-
 def _is_raw(s: Subject, one: Attention) -> bool:
     """Tell whether queries and keys are as long as what modules returned, alone or in one."""
     lengths = [x.float().square().sum().item() for x in (one.q, one.k, one.v)]
-    outputs = [
-        call.output.float().square().sum().item()
-        for call in s.calls(s.inputs[:8])
-        if isinstance(call.output, Tensor)
-    ]
+    outputs = [call.output.float().square().sum().item() for call in s.calls(s.inputs[:8])]
     known = [any(abs(out - x) < 1e-3 * x for out in outputs) for x in (*lengths, sum(lengths))]
     return known[3] or (known[0] and known[1])
 
 
-def collapsed(s: Subject, _: Watch) -> Iterator[Finding]:
+def collapsed(s: Watch) -> Iterator[Finding]:
     """See whether queries still look at several places after the last update."""
     found = [one.weights[..., 4:, :].amax(-1) for one in attentions(s)]
     shares = [(largest > ALONE).float().mean().item() for largest in found if largest.numel()]
@@ -165,5 +157,4 @@ def collapsed(s: Subject, _: Watch) -> Iterator[Finding]:
             f"{min(shares):.0%} of the queries or more, in each layer, look at one place alone",
             "weights that spread over the past: scores that grow without bound have no gradient",
             "a lower rate, or norms of queries and keys",
-            line_of(s.bare),
         )

@@ -17,7 +17,6 @@ from cs_basics.study.doctor.subject import (
     MOST_LOGITS,
     Subject,
     first_of,
-    line_of,
     log_total,
     parts_of,
     undisturbed,
@@ -75,7 +74,7 @@ def targets(s: Subject) -> Iterator[Finding]:
         seen,
         "each position predicts the next token: targets[:, :-1] == inputs[:, 1:]",
         "print(inputs[0, :9], targets[0, :9]), and what the loss makes of them",
-        line_of(s.loss_of),
+        s.loss_of,
     )
 
 
@@ -85,7 +84,7 @@ def mean(s: Subject) -> Iterator[Finding]:
         return
     weights, ids = reading.weights, s.inputs[: len(reading.weights)].cpu()
     used = weights > 0.1 * weights.max()
-    total, parts = weights.sum().item(), s.options.get("accumulate") or 1
+    total, parts = weights.sum().item(), s.accumulate or 1
     seen, num_used = None, int(used.sum())
     given = parts_of(s.batch)[1][: len(weights)].cpu()
     unused = ~used & (given >= 0)
@@ -112,7 +111,7 @@ def mean(s: Subject) -> Iterator[Finding]:
             seen,
             "a mean over all positions with a target, whose weights are equal and add up to 1",
             "compare with -log_softmax(logits).gather(-1, targets[..., None]).mean()",
-            line_of(s.loss_of),
+            s.loss_of,
         )
 
 
@@ -151,7 +150,7 @@ def precision(s: Subject) -> Iterator[Finding]:
             "the loss of the same logits in float64, up to 1e-6: softmax and logarithm together, "
             "in float32, after the maximum is taken off",
             "logits = logits.float()  # and log_softmax in place of log(softmax + eps) or clamp",
-            line_of(s.loss_of),
+            s.loss_of,
         )
 
 
@@ -177,14 +176,11 @@ def read(
         planted.append(values.requires_grad_())
         return _with_logits(output, planted[-1])
 
-    with undisturbed(s.bare), torch.enable_grad():
-        rows = max(2, MOST_LOGITS // (s.inputs.shape[1] * s.options["vocab"]))
+    with undisturbed(s.bare):
+        rows = max(2, MOST_LOGITS // (s.inputs.shape[1] * s.vocab))
         batch = s.batch if rows >= len(s.inputs) else s.cut(rows)
-        hook = _head(s).register_forward_hook(plant)
-        try:
+        with _head(s).register_forward_hook(plant):
             loss = s.loss(batch)
-        finally:
-            hook.remove()
         if len(planted) != 1 or not loss.requires_grad or not loss.isfinite():
             return None
         (gradient,) = torch.autograd.grad(loss, planted, allow_unused=True)
@@ -196,9 +192,7 @@ def read(
 def _head(s: Subject) -> nn.Module:
     """Return what returns the logits: the model, or a part of one that takes the loss as well."""
     *parts, whole = s.calls(s.inputs[:1])
-    logits = first_of(whole.output)
-    same = [c.module for c in parts if isinstance(c.output, Tensor) and c.output.equal(logits)]
-    return [s.bare, *same][-1]
+    return [s.bare, *(c.module for c in parts if c.output.equal(whole.output))][-1]
 
 
 def _with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401

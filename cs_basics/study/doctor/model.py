@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Call, Subject, line_of, nats_of, undisturbed
+from cs_basics.study.doctor.subject import Call, Subject, first_of, nats_of
 
 NOISE = 0.02
 """Added to all weights before a model is probed: what starts at 0 would hide what it multiplies."""
@@ -25,10 +25,10 @@ LEAST_IDENTITY = 0.2
 
 def sees(s: Subject) -> Iterator[Finding]:
     """Change one token, and look where logits move: never before it, always after it."""
-    with undisturbed(s.bare), torch.no_grad():
+    with s.quiet():
         _shake(s.bare)
         probe = Probe(s)
-        time, place = probe.ids.shape[1], line_of(s.bare)
+        time = probe.ids.shape[1]
         for at in sorted({1, time // 2, time - 1} - {0, time}):
             moved = probe.moved(probe.other_at(at))
             if (early := moved[:at]).numel() and early.max() > probe.tolerance:
@@ -42,7 +42,7 @@ def sees(s: Subject) -> Iterator[Finding]:
                     "predict learns to copy them",
                     f"y = model(ids)[:, {seen}]; ids[:, {at}] += 1; print((model(ids)[:, {seen}] "
                     "- y).abs().max())",
-                    line_of(module),
+                    module,
                 )
                 return
         moved = probe.moved(probe.other_at(1 % time))[1:] > probe.tolerance
@@ -54,7 +54,6 @@ def sees(s: Subject) -> Iterator[Finding]:
                 f"a changed token moves the logits of the next {reach} positions, none further",
                 f"at least {expected}: what a position cannot see of its past it cannot use",
                 "print attention's weights of the last position: they should spread over the past",
-                place,
             )
         elif expected > 0 and probe.is_order_free():
             yield Finding(
@@ -62,18 +61,16 @@ def sees(s: Subject) -> Iterator[Finding]:
                 "two tokens of the past in exchanged places leave all later logits as they were",
                 "a change: 'dog bites man' is not 'man bites dog'",
                 "print the model's positions: are they added, and 0, 1, 2, ...?",
-                place,
             )
 
 
 def _first_to_see(s: Subject, other: Tensor, at: int) -> nn.Module:
     """Return the first module whose output moves before a place where its input does not."""
     for one, two in zip(s.calls(s.inputs[:2]), s.calls(other), strict=False):
-        pairs = zip((*one.args[:1], one.output), (*two.args[:1], two.output), strict=True)
         moves = [
             not torch.equal(x[:, :at], y[:, :at])
-            for x, y in pairs
-            if isinstance(x, Tensor) and x.dim() > 1
+            for x, y in zip(one.ends(), two.ends(), strict=True)
+            if x.dim() > 1
         ]
         if moves == [False, True]:
             return one.module
@@ -131,12 +128,12 @@ def position_table(s: Subject) -> Iterator[Finding]:
         or "Embedding" in type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
     }
     rows_of |= {name: b for name, b in s.bare.named_buffers() if _is_waves(b)}
-    with undisturbed(s.bare), torch.no_grad():
+    with s.quiet():
         _shake(s.bare)
         probe = Probe(s)
         for name, table in rows_of.items():
             axis = next((i for i, n in enumerate(table.shape) if n >= time), None)
-            if axis is None or time < 2 or s.options["vocab"] in table.shape:
+            if axis is None or time < 2 or s.vocab in table.shape:
                 continue
             row = table.select(axis, time - 1)
             kept = row.clone()
@@ -150,7 +147,6 @@ def position_table(s: Subject) -> Iterator[Finding]:
                     "any logit",
                     f"each of {time} positions has a row of its own, which its logits depend on",
                     f"print the indices that the model reads {name} with: 0, 1, ..., {time - 1}?",
-                    line_of(s.bare),
                 )
                 return
 
@@ -169,7 +165,7 @@ def residual(s: Subject) -> Iterator[Finding]:
 
     It is estimated by random vectors v, as the mean of v (block(x + h v) - block(x)) / h.
     """
-    with undisturbed(s.bare), torch.no_grad():
+    with s.quiet():
         s.bare.eval()
         blocks = _blocks(s.calls(s.inputs[:2]))
         for one, block in itertools.pairwise(blocks):
@@ -178,8 +174,7 @@ def residual(s: Subject) -> Iterator[Finding]:
                 continue
             step = 1e-2 * x.float().square().mean().sqrt().to(x)
             v = torch.randn_like(x)
-            moved = block.module(x + step * v, *block.args[1:], **block.kwargs)
-            moved = moved[0] if isinstance(moved, tuple) else moved
+            moved = first_of(block.module(x + step * v, *block.args[1:], **block.kwargs))
             identity = (v * (moved - block.output)).float().mean().item() / step.item()
             if abs(identity) < LEAST_IDENTITY:
                 yield Finding(
@@ -189,7 +184,7 @@ def residual(s: Subject) -> Iterator[Finding]:
                     "about 1: a residual connection x + f(x) keeps its input, so that gradients "
                     "reach the first block",
                     "add the input to what attention and feed-forward return, then train again",
-                    line_of(block.module),
+                    block.module,
                 )
                 return
 
@@ -199,8 +194,7 @@ def _blocks(calls: list[Call]) -> list[Call]:
     kept = [
         call
         for call in calls
-        if call.args
-        and all(isinstance(x, Tensor) and x.dim() == 3 for x in (call.args[0], call.output))
+        if [x.dim() for x in call.ends()] == [3, 3]
         and call.args[0].shape == call.output.shape
         and [*call.module.children()]
     ]
@@ -210,7 +204,7 @@ def _blocks(calls: list[Call]) -> list[Call]:
 
 def start_loss(s: Subject) -> Iterator[Finding]:
     """Compare the first loss with that of equally likely tokens; say where NaN first stands."""
-    with undisturbed(s.bare), torch.no_grad():
+    with s.quiet():
         ids = s.inputs[:8]
         logits = s.logits(ids).cpu().double()
         if not logits.isfinite().all():
@@ -225,7 +219,6 @@ def start_loss(s: Subject) -> Iterator[Finding]:
                 f"{equal:.0%} of the logits are the least of their row, {logits.min():.3g}",
                 "one of each row: what is cut off, as by a ReLU, gets no gradient",
                 "logits = head(norm(x))  # and no activation behind it",
-                line_of(s.bare),
             )
         loss = nats_of(logits[:, :-1], ids[:, 1:]).mean().item()
         size = math.log(logits.shape[-1])
@@ -237,25 +230,19 @@ def start_loss(s: Subject) -> Iterator[Finding]:
                 f"near ln({logits.shape[-1]}) = {size:.2f}: a model that knows nothing holds all "
                 "tokens equally likely",
                 "for p in model.parameters(): p.data *= 0.1  # then look at the first loss again",
-                line_of(s.bare),
             )
 
 
 def not_finite(s: Subject, what: str) -> Finding:
     """Name the first module whose output is not finite though its input is."""
-    bad = (
-        call
-        for call in s.calls(s.inputs)
-        if isinstance(call.output, Tensor) and not call.output.isfinite().all()
-    )
-    if first := next(bad, None):
-        name, module = first.name or type(s.bare).__name__, first.module
-    else:
-        name, module = "the loss or its gradient, not the model", s.bare
+    name, module = "the loss or its gradient, not the model", s.bare
+    for call in reversed(s.calls(s.inputs)):
+        if not call.output.isfinite().all():
+            name, module = call.name or type(s.bare).__name__, call.module
     return Finding(
         "not-finite",
         f"{what} hold NaN or infinity; it first stands in {name}",
         "finite numbers",
         "torch.autograd.set_detect_anomaly(True)",
-        line_of(module),
+        module,
     )

@@ -39,17 +39,15 @@ def before_run(trainer: Trainer) -> Callable[[Sequence[Row], Sequence[Sample]], 
     Returns:
         What adds to that the findings of metrics and samples.
     """
-    found: list[Finding] = []
+    found = list[Finding]()
     if trainer.world.size == 1 and trainer.step == 0:
         with undisturbed(trainer.model):
             tokens, device = trainer.corpus.train.tokens, trainer.device
             batch = draw_batch(tokens, trainer.config, 0, ROWS, device)
-            found, could_not = examine(
-                Subject(
-                    trainer.model, lambda _, b: trainer.plain_loss_of(*b), trainer.optimizer, batch
-                )
-            )
-        for line in (*found, *could_not):
+            s = Subject(trainer.model, _loss_of(trainer), trainer.optimizer, batch)
+            examine(s)
+        found = s.findings
+        for line in (*found, *s.could_not):
             logger.warning("doctor: %s", line)
     counted = entropies(trainer.corpus.train.tokens)
     return lambda rows, samples: found + of_metrics(rows, samples, counted)
@@ -91,11 +89,12 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
         return _watched(Trainer(config, folder, corpus, Clock(UPDATES, None)))
 
 
+def _loss_of(trainer: Trainer) -> Callable[[Any, Any], Tensor]:
+    return lambda _, batch: trainer.plain_loss_of(*batch)
+
+
 def _watched(trainer: Trainer) -> list[Finding]:
     config, corpus, folder = trainer.config, trainer.corpus, trainer.folder
-
-    def loss_of(_: object, batch: tuple[Tensor, Tensor]) -> Tensor:
-        return trainer.plain_loss_of(*batch)
 
     def save_and_load() -> tuple[Any, Any]:
         path = folder.checkpoint_of(trainer.step)
@@ -110,7 +109,7 @@ def _watched(trainer: Trainer) -> list[Finding]:
         return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
 
     doctor = Doctor(
-        *(trainer.model, loss_of, trainer.optimizer),
+        *(trainer.model, _loss_of(trainer), trainer.optimizer),
         (trainer.next_batch() for _ in range(UPDATES)),
         tokens=corpus.train.tokens,
         decode=corpus.tokenizer.decode,

@@ -6,22 +6,22 @@ import torch
 from torch import Tensor
 
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Call, Subject, leaves_of, line_of, undisturbed
+from cs_basics.study.doctor.subject import Call, Subject, held_by, leaves_of, undisturbed
 
 
 def graph(s: Subject) -> Iterator[Finding]:
     """Compare what the loss depends on with what the model has and what the optimizer holds."""
     names = {id(p): name for name, p in s.bare.named_parameters()}
-    with undisturbed(s.bare), torch.enable_grad():
-        loss = s.loss(s.cut(8))
-        leaves = leaves_of(loss)
-    held = {id(p): p for p in s.held()}
+    with undisturbed(s.bare):
+        leaves = leaves_of(s.loss(s.cut(8)))
+    held = {id(p): p for p in held_by(s.optimizer)}
     if not leaves or not held.keys() & leaves.keys():
         yield Finding(
             "no-step" if leaves else "no-gradient",
             f"the loss depends on {len(leaves)} parameters, of which the optimizer holds none",
             "the optimizer holds the parameters of the model that is trained",
             "optimizer = type(optimizer)(model.parameters(), lr=...)  # after the model is final",
+            "",
         )
         return
     if missing := [names.get(key, "one in no module") for key in leaves if key not in held]:
@@ -32,21 +32,19 @@ def graph(s: Subject) -> Iterator[Finding]:
             "every parameter of the loss is in one group, or it stays as it was drawn",
             "make the optimizer after the model is final, from model.parameters(); blocks in an "
             "nn.ModuleList, not in a list",
-            line_of(s.bare),
         )
     frozen = [names.get(key, "?") for key, p in held.items() if not p.requires_grad]
     if frozen := [name for name in frozen if "pos" not in name]:
-        yield no_gradient(s, frozen, "have requires_grad=False, though the optimizer holds them")
+        yield no_gradient(frozen, "have requires_grad=False, though the optimizer holds them")
 
 
-def no_gradient(s: Subject, names: list[str], seen: str) -> Finding:
+def no_gradient(names: list[str], seen: str) -> Finding:
     """Say which parameters have no gradient."""
     return Finding(
         "no-gradient",
         f"{len(names)} parameters {seen}: {_list(names)}",
         "a gradient for each: what has none is not trained",
         f"loss.backward(); print(dict(model.named_parameters())['{names[0]}'].grad)",
-        line_of(s.bare),
     )
 
 
@@ -59,7 +57,7 @@ def sharing(s: Subject) -> Iterator[Finding]:
 
     An embedding table that is the output head, too, is a tie. So only such tables may be shared.
     """
-    vocab = s.options["vocab"]
+    vocab = s.vocab
     named = list(s.bare.named_parameters(remove_duplicate=False))
     names: dict[int, list[str]] = {}
     for name, p in named:
@@ -78,7 +76,6 @@ def sharing(s: Subject) -> Iterator[Finding]:
             seen,
             "each block and norm has weights of its own: [Block()] * n is one block",
             "nn.ModuleList(Block() for _ in range(n))",
-            line_of(s.bare),
         )
     apart = list({id(p): (n, p) for n, p in reversed(named)}.values())
     for i, (name, p) in enumerate(apart):
@@ -90,7 +87,6 @@ def sharing(s: Subject) -> Iterator[Finding]:
                     f"{name} and {other_name} are two parameters over the same numbers",
                     "one parameter: else the optimizer steps these numbers twice, with two states",
                     "head.weight = embedding.weight  # without .data and nn.Parameter(...)",
-                    line_of(s.bare),
                 )
             elif p.dim() == 2 and vocab in p.shape and _is_copy(p, other):
                 yield Finding(
@@ -98,9 +94,8 @@ def sharing(s: Subject) -> Iterator[Finding]:
                     f"{name} and {other_name} hold equal numbers in two places",
                     "one parameter if they are to be tied; two that are drawn apart if not",
                     "print(head.weight is embedding.weight)",
-                    line_of(s.bare),
                 )
-    held = s.held()
+    held = held_by(s.optimizer)
     if len({id(p) for p in held}) < len(held):
         yield Finding(
             "in-optimizer-twice",
@@ -108,6 +103,7 @@ def sharing(s: Subject) -> Iterator[Finding]:
             "differ",
             "each once: one that is held twice takes two steps an update",
             "print(len({id(p) for g in optimizer.param_groups for p in g['params']}))",
+            "",
         )
 
 
@@ -122,9 +118,7 @@ def _called_again(s: Subject) -> str | None:
     """Return the name of a module with weights that one forward pass calls again, on other data."""
     first: dict[str, Call] = {}
     for call in s.calls(s.inputs[:1]):
-        own = [
-            p for p in call.module.parameters(recurse=False) if s.options["vocab"] not in p.shape
-        ]
+        own = [p for p in call.module.parameters(recurse=False) if s.vocab not in p.shape]
         known = first.setdefault(call.name, call)
         if own and any(
             isinstance(x, Tensor) and not torch.equal(x, y)
