@@ -3,7 +3,7 @@
 import atexit
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.study.doctor import attention, curve, loss, model, steps, text, trial, weights
-from cs_basics.study.doctor.finding import CAUSES, Finding
+from cs_basics.study.doctor.finding import CAUSES, Finding, Findings
 from cs_basics.study.doctor.ranks import Ranks
 from cs_basics.study.doctor.subject import Subject, line_of, undisturbed, weights_of
 from cs_basics.study.doctor.watch import Batches, Watch
 
-Check = Callable[..., Iterator[Finding]]
+Check = Callable[..., Findings]
 BEFORE: tuple[Check, ...] = (
     *(model.start_loss, weights.graph, weights.sharing, loss.targets, loss.mean, loss.precision),
     *(model.sees, model.position_table, model.residual, attention.scale),
@@ -87,9 +87,8 @@ class Doctor:
         self.could_not.append("all: the loop has computed no loss")
         self.validations = list[tuple[int, float]]()
         self.ranks = Ranks(self.watch)
-        self._is_reported = False
         optimizer.register_step_post_hook(self._after_step)
-        atexit.register(self._at_exit)
+        atexit.register(self.report)
 
     def loss_of(self, model: Any, batch: Any) -> Tensor:  # noqa: ANN401
         """Return the loss of the program; before the first, examine the model."""
@@ -101,7 +100,7 @@ class Doctor:
                 examine(s)
         return s.watched_loss(model, batch)
 
-    def evaluate(self, s: Watch) -> Iterator[Finding]:
+    def evaluate(self, s: Watch) -> Findings:
         """Keep the validation loss of now; find nothing yet."""
         with undisturbed(s.bare):
             self.validations.append((len(s.updates), float(s.evaluate())))
@@ -116,7 +115,8 @@ class Doctor:
 
     def report(self) -> list[Finding]:
         """Print and return what was found, the most probable cause first."""
-        s, self._is_reported = self.watch, True
+        atexit.unregister(self.report)
+        s = self.watch
         if s.vocab:
             with s.off():
                 for check in (*AFTER, self.ranks.check):
@@ -132,10 +132,6 @@ class Doctor:
             Path(path).write_text(json.dumps([asdict(finding) for finding in found], indent=1))
         print(as_text(found, s.could_not))  # noqa: T201
         return found
-
-    def _at_exit(self) -> None:
-        if not self._is_reported:
-            self.report()
 
 
 def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:

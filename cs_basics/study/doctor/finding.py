@@ -1,5 +1,6 @@
 """What a check finds."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,3 +41,7 @@ class Finding:
         text = f"{self.cause}: {self.seen}\n  expected: {self.expected}\n"
         text += f"  where: {self.place}\n" if self.place else ""
         return f"{text}  try: {self.experiment}"
+
+
+Findings = Iterator[Finding]
+"""What a check yields."""

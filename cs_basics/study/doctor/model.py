@@ -2,12 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.subject import Call, Subject, first_of, nats_of
 
 NOISE = 0.02
@@ -23,17 +22,15 @@ LEAST_IDENTITY = 0.2
 """Mean diagonal of a block's derivative; 1 with a residual connection, 0 without."""
 
 
-def sees(s: Subject) -> Iterator[Finding]:
+def sees(s: Subject) -> Findings:
     """Change one token, and look where logits move: never before it, always after it."""
     with s.quiet():
-        _shake(s.bare)
         probe = Probe(s)
         time = probe.ids.shape[1]
         for at in sorted({1, time // 2, time - 1} - {0, time}):
-            moved = probe.moved(probe.other_at(at))
-            if (early := moved[:at]).numel() and early.max() > probe.tolerance:
+            early = probe.moved(probe.other_at(at))[:at]
+            if early.max() > probe.tolerance:
                 seen = int(early.argmax())
-                module = _first_to_see(s, probe.other_at(at), at)
                 yield Finding(
                     "future-leak",
                     f"changing the token at position {at} changes the logits of position {seen} "
@@ -42,12 +39,13 @@ def sees(s: Subject) -> Iterator[Finding]:
                     "predict learns to copy them",
                     f"y = model(ids)[:, {seen}]; ids[:, {at}] += 1; print((model(ids)[:, {seen}] "
                     "- y).abs().max())",
-                    module,
+                    probe.first_to_see(at),
                 )
                 return
         moved = probe.moved(probe.other_at(1 % time))[1:] > probe.tolerance
         reach = int(moved.nonzero().max()) if moved.any() else 0
         expected = min(time - 2, LEAST_REACH)
+        exchanged = torch.cat([probe.ids[:, :2].flip(1), probe.ids[:, 2:]], 1)
         if reach < expected:
             yield Finding(
                 "context-unused",
@@ -55,7 +53,7 @@ def sees(s: Subject) -> Iterator[Finding]:
                 f"at least {expected}: what a position cannot see of its past it cannot use",
                 "print attention's weights of the last position: they should spread over the past",
             )
-        elif expected > 0 and probe.is_order_free():
+        elif expected > 0 and probe.moved(exchanged)[2:].max() <= probe.tolerance:
             yield Finding(
                 "no-positions",
                 "two tokens of the past in exchanged places leave all later logits as they were",
@@ -64,35 +62,21 @@ def sees(s: Subject) -> Iterator[Finding]:
             )
 
 
-def _first_to_see(s: Subject, other: Tensor, at: int) -> nn.Module:
-    """Return the first module whose output moves before a place where its input does not."""
-    for one, two in zip(s.calls(s.inputs[:2]), s.calls(other), strict=False):
-        moves = [
-            not torch.equal(x[:, :at], y[:, :at])
-            for x, y in zip(one.ends(), two.ends(), strict=True)
-            if x.dim() > 1
-        ]
-        if moves == [False, True]:
-            return one.module
-    return s.bare
-
-
-def _shake(model: nn.Module) -> None:
-    """Add a little noise to every weight."""
-    generator = torch.Generator().manual_seed(0)
-    for p in model.parameters():
-        if p.is_floating_point():
-            p += NOISE * torch.randn(p.shape, generator=generator).to(p)
-
-
 class Probe:
-    """Logits of some rows, and how far they move when ids are changed."""
+    """Logits of some rows that begin with different tokens, and how far they move with the ids.
+
+    It adds a little noise to every weight.
+    """
 
     def __init__(self, s: Subject) -> None:
-        self.s, self.ids = s, s.inputs[:2]
+        self.s, self.ids = s, s.inputs[:2].clone()
+        self.ids[:, 0] = (self.ids[:, 1 % self.ids.shape[1]] + 1) % s.vocab
+        generator = torch.Generator().manual_seed(0)
+        for p in s.bare.parameters():
+            if p.is_floating_point():
+                p += NOISE * torch.randn(p.shape, generator=generator).to(p)
         self.base = self._logits(self.ids)
-        noise = (self._logits(self.ids) - self.base).abs().max().item()
-        largest = self.base.abs().max().item()
+        noise, largest = self.moved(self.ids).max().item(), self.base.abs().max().item()
         self.tolerance = max(ROUNDING * largest, 10 * noise)
 
     def _logits(self, ids: Tensor) -> Tensor:
@@ -102,23 +86,28 @@ class Probe:
     def other_at(self, at: int) -> Tensor:
         """Return the ids with another token at one place."""
         ids = self.ids.clone()
-        ids[:, at] = (ids[:, at] + 1) % self.base.shape[-1]
+        ids[:, at] = (ids[:, at] + 1) % self.s.vocab
         return ids
 
     def moved(self, ids: Tensor) -> Tensor:
         """Return the largest change of a logit by position."""
         return (self._logits(ids) - self.base).abs().amax((0, 2))
 
-    def is_order_free(self) -> bool:
-        """Tell whether exchanging two different tokens leaves the logits after them alone."""
-        ids = self.other_at(1)
-        ids[:, 0] = (ids[:, 1] + 1) % self.base.shape[-1]
-        first = self._logits(ids)[:, 2:]
-        ids[:, :2] = ids[:, :2].flip(1)
-        return bool((self._logits(ids)[:, 2:] - first).abs().max() <= self.tolerance)
+    def first_to_see(self, at: int) -> nn.Module:
+        """Return the first module whose output moves before a place where its input does not."""
+        both = (self.s.calls(ids) for ids in (self.ids, self.other_at(at)))
+        for one, two in zip(*both, strict=False):
+            moves = [
+                not torch.equal(x[:, :at], y[:, :at])
+                for x, y in zip(one.ends(), two.ends(), strict=True)
+                if x.dim() > 1
+            ]
+            if moves == [False, True]:
+                return one.module
+        return self.s.bare
 
 
-def position_table(s: Subject) -> Iterator[Finding]:
+def position_table(s: Subject) -> Findings:
     """See whether the last row of each table of positions makes a difference."""
     time = s.inputs.shape[1]
     rows_of = {
@@ -129,7 +118,6 @@ def position_table(s: Subject) -> Iterator[Finding]:
     }
     rows_of |= {name: b for name, b in s.bare.named_buffers() if _is_waves(b)}
     with s.quiet():
-        _shake(s.bare)
         probe = Probe(s)
         for name, table in rows_of.items():
             axis = next((i for i, n in enumerate(table.shape) if n >= time), None)
@@ -160,7 +148,7 @@ def _is_waves(buffer: Tensor) -> bool:
     )
 
 
-def residual(s: Subject) -> Iterator[Finding]:
+def residual(s: Subject) -> Findings:
     """Blocks that follow each other keep their input: the mean diagonal of their derivative is 1.
 
     It is estimated by random vectors v, as the mean of v (block(x + h v) - block(x)) / h.
@@ -202,7 +190,7 @@ def _blocks(calls: list[Call]) -> list[Call]:
     return [call for call in kept if call.module not in inside]
 
 
-def start_loss(s: Subject) -> Iterator[Finding]:
+def start_loss(s: Subject) -> Findings:
     """Compare the first loss with that of equally likely tokens; say where NaN first stands."""
     with s.quiet():
         ids = s.inputs[:8]

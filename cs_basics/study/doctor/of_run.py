@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from cs_basics.generate import Sampling, generate
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
@@ -23,7 +21,7 @@ from cs_basics.run.updates import make_updates
 from cs_basics.study.doctor import curve
 from cs_basics.study.doctor.doctor import Doctor, examine
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject, undisturbed
+from cs_basics.study.doctor.subject import Subject
 from cs_basics.study.doctor.text import entropies
 
 logger = logging.getLogger(__name__)
@@ -39,17 +37,15 @@ def before_run(trainer: Trainer) -> Callable[[Sequence[Row], Sequence[Sample]], 
     Returns:
         What adds to that the findings of metrics and samples.
     """
-    found = list[Finding]()
+    found, tokens = list[Finding](), trainer.corpus.train.tokens
     if trainer.world.size == 1 and trainer.step == 0:
-        with undisturbed(trainer.model):
-            tokens, device = trainer.corpus.train.tokens, trainer.device
-            batch = draw_batch(tokens, trainer.config, 0, ROWS, device)
-            s = Subject(trainer.model, _loss_of(trainer), trainer.optimizer, batch)
-            examine(s)
+        batch = draw_batch(tokens, trainer.config, 0, ROWS, trainer.device)
+        s = Subject(trainer.model, lambda _, b: trainer.plain_loss_of(*b), trainer.optimizer, batch)
+        examine(s)
         found = s.findings
         for line in (*found, *s.could_not):
             logger.warning("doctor: %s", line)
-    counted = entropies(trainer.corpus.train.tokens)
+    counted = entropies(tokens)
     return lambda rows, samples: found + of_metrics(rows, samples, counted)
 
 
@@ -89,10 +85,6 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
         return _watched(Trainer(config, folder, corpus, Clock(UPDATES, None)))
 
 
-def _loss_of(trainer: Trainer) -> Callable[[Any, Any], Tensor]:
-    return lambda _, batch: trainer.plain_loss_of(*batch)
-
-
 def _watched(trainer: Trainer) -> list[Finding]:
     config, corpus, folder = trainer.config, trainer.corpus, trainer.folder
 
@@ -109,7 +101,9 @@ def _watched(trainer: Trainer) -> list[Finding]:
         return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
 
     doctor = Doctor(
-        *(trainer.model, _loss_of(trainer), trainer.optimizer),
+        trainer.model,
+        lambda _, batch: trainer.plain_loss_of(*batch),
+        trainer.optimizer,
         (trainer.next_batch() for _ in range(UPDATES)),
         tokens=corpus.train.tokens,
         decode=corpus.tokenizer.decode,

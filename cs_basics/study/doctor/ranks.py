@@ -1,13 +1,12 @@
 """Checks of several processes: different data, equal weights."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 from torch import distributed
 
-from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.watch import Watch
 
 FIRST = 3
@@ -32,7 +31,7 @@ class Ranks:
         if len(self.seen) == FIRST:
             _store().set(f"doctor/{self.s.rank or 0}", json.dumps(self.seen))
 
-    def check(self, s: Watch) -> Iterator[Finding]:
+    def check(self, s: Watch) -> Findings:
         """Compare this process with the others."""
         if len(self.seen) < FIRST or not distributed.is_initialized():
             return

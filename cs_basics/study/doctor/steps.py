@@ -3,12 +3,11 @@
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
-from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import held_by
+from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.watch import Update, Watch
 from cs_basics.study.doctor.weights import no_gradient
 
@@ -16,7 +15,7 @@ FEW = 3
 """A finding about gradients needs as many updates that show it."""
 
 
-def silent(s: Watch) -> Iterator[Finding]:
+def silent(s: Watch) -> Findings:
     """Name the parameters without a gradient, and the matrices whose gradient was always 0."""
     if len(s.updates) < FEW:
         return
@@ -31,7 +30,7 @@ def silent(s: Watch) -> Iterator[Finding]:
         yield no_gradient(quiet, "have a gradient of 0 in every batch")
 
 
-def stepping(s: Watch) -> Iterator[Finding]:
+def stepping(s: Watch) -> Findings:
     """See that steps are made, one an update, and that they change the weights."""
     updates, cause = s.updates, "no-step"
     try_it = "w = next(model.parameters()).clone(); optimizer.step(); compare"
@@ -57,7 +56,7 @@ def _is_expert(name: str, others: list[str]) -> bool:
     return any(re.search(r"\d", part) for part in rest) and re.sub(r"\d+", "", name) in kinds
 
 
-def gradients(s: Watch) -> Iterator[Finding]:
+def gradients(s: Watch) -> Findings:
     """Compare the gradients at each step with those of its batches alone."""
     fits = [u for u in s.updates if u.is_fitted]
     kept = [u for u in fits if u.left > 0.3 * abs(u.right) and u.error < 0.1]
@@ -75,7 +74,7 @@ def gradients(s: Watch) -> Iterator[Finding]:
         yield from _clipping(s, fits)
 
 
-def _accumulation(s: Watch, fits: list[Update]) -> Iterator[Finding]:
+def _accumulation(s: Watch, fits: list[Update]) -> Findings:
     meant = s.accumulate or 1
     parts = statistics.median(u.parts for u in s.updates)
     total = statistics.median(u.upstream for u in s.updates)
@@ -101,7 +100,7 @@ def _accumulation(s: Watch, fits: list[Update]) -> Iterator[Finding]:
     )
 
 
-def _clipping(s: Watch, fits: list[Update]) -> Iterator[Finding]:
+def _clipping(s: Watch, fits: list[Update]) -> Findings:
     clip = s.clip or math.inf
     large = [u.norm for u in s.updates if u.norm > (1.02 if u.cosine > 0.99 else 1.5) * clip]
     odd = list[str]()
@@ -126,7 +125,7 @@ def _clipping(s: Watch, fits: list[Update]) -> Iterator[Finding]:
     )
 
 
-def schedule(s: Watch) -> Iterator[Finding]:
+def schedule(s: Watch) -> Findings:
     """Compare the rates with those of the schedule, up to a factor for each group."""
     rate_at, updates = s.schedule, s.updates
     if rate_at is None or len(updates) < 4:
@@ -160,7 +159,7 @@ def _distance(
     return float(off.max()), int(off.argmax()) + 1
 
 
-def mode(s: Watch) -> Iterator[Finding]:
+def mode(s: Watch) -> Findings:
     """See that the updates are made in training mode, where dropout is part of it."""
     modes = [u.is_training for u in s.updates]
     if modes and not all(modes) and (modes[0] or s.has_dropout):
@@ -181,11 +180,11 @@ def mode(s: Watch) -> Iterator[Finding]:
         )
 
 
-def optimizer(s: Watch) -> Iterator[Finding]:
+def optimizer(s: Watch) -> Findings:
     """Read the settings that make an optimizer another, and see whether it descends."""
     updates, seen = s.updates, None
     first = next((u for u in updates if u.is_first and u.is_fitted), None)
-    count = sum(p.numel() for p in held_by(s.optimizer)) or 1
+    count = sum(p.numel() for p in s.trained()) or 1
     typical = statistics.median([u.norm for u in updates] or [0.0]) / count**0.5
     for group in s.optimizer.param_groups:
         betas, eps = group.get("betas"), group.get("eps")
@@ -211,10 +210,10 @@ def optimizer(s: Watch) -> Iterator[Finding]:
         )
 
 
-def changes(s: Watch) -> Iterator[Finding]:
+def changes(s: Watch) -> Findings:
     """See what the steps did to the weights: how much was decay, and how much was lost."""
     watched = [u for u in s.updates if u.size]
-    half = [p for p in held_by(s.optimizer) if p.dtype.itemsize < 4]
+    half = [p for p in s.trained() if p.dtype.itemsize < 4]
     lost = [u.moved for u in s.updates if u.norm > 0 and u.moved < 0.8 and any(u.rates)]
     if half and len(lost) >= FEW:
         yield Finding(

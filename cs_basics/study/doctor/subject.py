@@ -127,6 +127,12 @@ def parts_of(batch: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
     return batch[names[0]], batch[names[1]]
 
 
+def padding(ids: Tensor) -> Tensor:
+    """Return which positions are in a run of one id at the end of a row, at least 3 long."""
+    same = (ids == ids[:, -1:]).flip(1).cumprod(1).flip(1).bool()
+    return same & (same.sum(1, keepdim=True) > 2) & ~same.all(1, keepdim=True)
+
+
 def first_of(output: Any) -> Any:  # noqa: ANN401
     """Return the logits of whatever a model returns, or the like of another module."""
     while isinstance(output, (tuple, list)) and output:
@@ -197,8 +203,7 @@ def leaves_of(loss: Tensor) -> dict[int, Tensor]:
     """Return the tensors that a backward pass gives gradients to, registered or not, by id."""
     found: dict[int, Tensor] = {}
     seen, left = set[Any](), [loss.grad_fn]
-    while left:
-        node = left.pop()
+    for node in left:
         if node is None or node in seen:
             continue
         seen.add(node)

@@ -1,16 +1,14 @@
 """Checks of tokens and batches."""
 
 import difflib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.loss import padding
-from cs_basics.study.doctor.subject import Subject
+from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.subject import Subject, padding
 from cs_basics.study.doctor.watch import Watch
 
 Tokens = np.ndarray[Any, Any]
@@ -20,7 +18,7 @@ SAMPLED = 100
 """Windows that are looked for in other places."""
 
 
-def readable(s: Subject) -> Iterator[Finding]:
+def readable(s: Subject) -> Findings:
     """See that the model can read the ids; note its vocabulary, and in which mode it is random."""
     with s.quiet():
         try:
@@ -44,7 +42,7 @@ def readable(s: Subject) -> Iterator[Finding]:
             s.options[name] = not torch.equal(*runs)
 
 
-def vocabulary(s: Watch) -> Iterator[Finding]:
+def vocabulary(s: Watch) -> Findings:
     """Look at the ids, and at what they decode to."""
     if s.tokens is None or len(s.tokens) < 64:
         return
@@ -121,7 +119,7 @@ def entropies(tokens: Tokens) -> tuple[float, float]:
     return found[0], found[1] - found[0]
 
 
-def rows(s: Watch) -> Iterator[Finding]:
+def rows(s: Watch) -> Findings:
     """See that rows are windows of the text, unequal, and spread over it."""
     tokens, place = s.tokens, s.batches
     windows = [_unpadded(*row) for batch in s.rows for row in zip(*batch, strict=True)]

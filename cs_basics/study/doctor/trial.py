@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.study.doctor.curve import repetition
-from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.loss import padding
+from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.model import not_finite
 from cs_basics.study.doctor.subject import (
     Subject,
@@ -19,6 +18,7 @@ from cs_basics.study.doctor.subject import (
     held_by,
     log_total,
     nats_of,
+    padding,
     undisturbed,
 )
 from cs_basics.study.doctor.text import Places, unigram_entropy
@@ -57,7 +57,7 @@ def learn(s: Subject, rates: Iterable[float]) -> tuple[float, float]:
     return found[0], found[-1]
 
 
-def rates(s: Watch) -> Iterator[Finding]:
+def rates(s: Watch) -> Findings:
     """Where a run learns nothing, learn one batch: at its rate, and at others.
 
     A run that gets below the entropy of single tokens learns, whatever its rate.
@@ -104,7 +104,7 @@ def rates(s: Watch) -> Iterator[Finding]:
     )
 
 
-def evaluation(s: Watch) -> Iterator[Finding]:  # noqa: C901
+def evaluation(s: Watch) -> Findings:  # noqa: C901
     """Call the program's evaluation, and look at what it reads, changes and returns."""
     if s.evaluate is None:
         return
@@ -170,7 +170,7 @@ def _inside(ids: Tensor, output: Any) -> float:  # noqa: ANN401
     return nats_of(logits, ids[:, 1:])[~padding(ids)[:, 1:].cpu()].mean().item()
 
 
-def checkpoint(s: Watch) -> Iterator[Finding]:
+def checkpoint(s: Watch) -> Findings:
     """Save, read back into fresh objects, and compare weights and optimizer."""
     if s.save_and_load is None:
         return
@@ -228,7 +228,7 @@ def _numbers(state: Any, path: str = "") -> dict[str, Any]:  # noqa: ANN401
     return {path: state} if isinstance(state, (Tensor, int, float)) else {}
 
 
-def generation(s: Watch) -> Iterator[Finding]:
+def generation(s: Watch) -> Findings:
     """Let the program write, and compare each token's nats with the entropy of the model's choice.
 
     Tokens that are drawn from the model's own distribution cost as much as that, on average.
@@ -266,7 +266,7 @@ def generation(s: Watch) -> Iterator[Finding]:
     )
 
 
-def ending(s: Watch) -> Iterator[Finding]:
+def ending(s: Watch) -> Findings:
     """Look for losses that are not finite and for units that are always the same."""
     bad = next((i for i, u in enumerate(s.updates) if not math.isfinite(u.loss + u.norm)), None)
     if bad is not None:

@@ -83,19 +83,18 @@ class Update:
         """Explain the gradient by the right one, that of the last part, and what was left."""
         if not (right.any() and found.any() and (right + found).isfinite().all()):
             return
-        basis = torch.stack([right, left], 1)[:, : 1 + bool(left.any())]
+        basis = torch.stack([right, left], 1)
         products = (basis.mT @ basis).cpu()
         share = torch.linalg.pinv(products, hermitian=True).to(basis) @ (basis.mT @ found)
-        self.is_fitted = True
-        self.right, self.left = share[0].item(), share[1:].sum().item()
+        self.is_fitted, (self.right, self.left) = True, share.tolist()
         self.error = ((found - basis @ share).norm() / found.norm()).square().item()
         self.cosine, to_last = (
             torch.cosine_similarity(found, one, dim=0).item() for one in (right, last)
         )
         self.right_norm, self.is_last = right.norm().item(), self.cosine < 0.99 < to_last
 
-    def compare(self, before: list[Tensor], now: list[Tensor], gradient: Tensor) -> None:
-        """Compare parameters before and after the step."""
+    def compare(self, before: list[Tensor], now: list[Tensor], gradient: Tensor) -> Tensor:
+        """Compare parameters before and after the step; return the change."""
         change = flat(now) - flat(before)
         moved = change[gradient != 0] != 0
         self.is_compared, self.size = True, change.norm().nan_to_num().item()
@@ -109,6 +108,7 @@ class Update:
                 along += (share * share.abs()).item()
                 size += step.square().sum().item()
         self.shrunk = along / size if size else 0.0
+        return change
 
 
 class Watch(Subject):
@@ -204,10 +204,9 @@ class Watch(Subject):
             return
         began = time.monotonic()
         if self._before is not None:
-            now = flat(self.trained())
-            self._stepped = now, now - flat(self._before)
-            self.updates[-1].compare(self._before, self.trained(), self._gradient())
-            self._before = None
+            now = self.trained()
+            change = self.updates[-1].compare(self._before, now, self._gradient())
+            self._stepped, self._before = (flat(now), change), None
         self._left = self._gradient() if self.is_watched(len(self.updates) + 1) else None
         self.spent_s += time.monotonic() - began
 
@@ -235,7 +234,7 @@ class Batches:
 
     def __init__(self, batches: Any, watch: Watch) -> None:  # noqa: ANN401
         self.batches, self.watch = batches, watch
-        self._iterator: Iterator[Any] | None = None
+        self._iterator = iter(self)
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self.batches:
@@ -243,7 +242,6 @@ class Batches:
             yield batch
 
     def __next__(self) -> Any:  # noqa: ANN401
-        self._iterator = self._iterator or iter(self)
         return next(self._iterator)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
