@@ -12,22 +12,40 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.study.doctor import attention, curve, loss, model, steps, text, trial, weights
+from cs_basics.study.doctor import attention, curve, loss, model, ranks, steps, text, trial, weights
 from cs_basics.study.doctor.finding import CAUSES, Finding, Findings
-from cs_basics.study.doctor.ranks import Ranks
 from cs_basics.study.doctor.subject import Subject, line_of, undisturbed, weights_of
 from cs_basics.study.doctor.watch import Batches, Watch
 
-Check = Callable[..., Findings]
-BEFORE: tuple[Check, ...] = (
-    *(model.start_loss, weights.graph, weights.sharing, loss.targets, loss.mean, loss.precision),
-    *(model.sees, model.position_table, model.residual, attention.scale),
+BEFORE = (
+    model.start_loss,
+    weights.graph,
+    weights.sharing,
+    loss.targets,
+    loss.mean,
+    loss.precision,
+    model.sees,
+    model.position_table,
+    model.residual,
+    attention.scale,
 )
 """Checks of a model, its loss and its optimizer with one batch."""
-AFTER: tuple[Check, ...] = (
-    *(steps.silent, text.vocabulary, text.rows, steps.stepping, steps.gradients, steps.schedule),
-    *(steps.mode, steps.optimizer, steps.changes, trial.evaluation, trial.generation),
-    *(trial.checkpoint, trial.ending, attention.collapsed),
+AFTER = (
+    steps.silent,
+    text.vocabulary,
+    text.rows,
+    steps.stepping,
+    steps.gradients,
+    steps.schedule,
+    steps.mode,
+    steps.optimizer,
+    steps.changes,
+    trial.evaluation,
+    trial.generation,
+    trial.checkpoint,
+    trial.ending,
+    attention.collapsed,
+    ranks.equal,
 )
 """Checks of what was seen of a loop."""
 
@@ -40,7 +58,7 @@ def examine(s: Subject) -> None:
             run_check(check, s)
 
 
-def run_check(check: Check, s: Subject) -> None:
+def run_check(check: Callable[..., Findings], s: Subject) -> None:
     """Make a check, and place what it finds; what it cannot do with this program is kept as well.
 
     A finding without a place is one of the model.
@@ -86,7 +104,6 @@ class Doctor:
         self.could_not = self.watch.could_not
         self.could_not.append("all: the loop has computed no loss")
         self.validations = list[tuple[int, float]]()
-        self.ranks = Ranks(self.watch)
         optimizer.register_step_post_hook(self._after_step)
         atexit.register(self.report)
 
@@ -107,11 +124,14 @@ class Doctor:
         yield from ()
 
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
-        step = len(self.watch.updates)
+        s, step = self.watch, len(self.watch.updates)
         is_due = step >= 8 and 4 * (step & -step) > step  # 8, 12, 16, 24, 32, 48, ...
-        if is_due and self.watch.evaluate and not self.watch.is_off:
-            with self.watch.off():
-                run_check(self.evaluate, self.watch)
+        if s.is_off:
+            return
+        ranks.note(s)
+        if is_due and s.evaluate:
+            with s.off():
+                run_check(self.evaluate, s)
 
     def report(self) -> list[Finding]:
         """Print and return what was found, the most probable cause first."""
@@ -119,7 +139,7 @@ class Doctor:
         s = self.watch
         if s.vocab:
             with s.off():
-                for check in (*AFTER, self.ranks.check):
+                for check in AFTER:
                     run_check(check, s)
                 if all(f.rank() > CAUSES.index("rate-too-low") for f in s.findings):
                     run_check(trial.rates, s)

@@ -4,7 +4,6 @@ For cross-entropy the gradient is w (p - y) at each position: it tells which tar
 with which weight w it counts. Planted logits take the place of the model's.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,19 +28,33 @@ MOST_ERROR = 1e-3
 """Relative error of a loss; float32 has 1e-6, bfloat16 up to 4e-3."""
 
 
-@dataclass
 class Reading:
-    """What the loss's gradient says of each position."""
+    """What the loss's gradient says of each position.
 
-    loss: float
-    own: float
-    """The loss recomputed in float64 from the same logits."""
-    targets: Tensor
-    """The target of each position, (batch, time)."""
-    weights: Tensor
-    """How much each position counts, (batch, time); sums to 1 for a mean."""
-    is_pure: bool
-    """Whether the loss is a cross-entropy, possibly smoothed, and nothing else."""
+    It fits w (p - smoothing) to the gradient of a position, away from its target.
+    """
+
+    def __init__(self, loss: float, logits: Tensor, gradient: Tensor) -> None:
+        self.loss, num = loss, logits.shape[-1]
+        nats = log_total(logits).unsqueeze(-1) - logits
+        p, best = (-nats).exp(), gradient.argmin(-1, keepdim=True)
+        rest = torch.ones_like(p).scatter_(-1, best, 0.0)
+        means = [(t * rest).sum(-1, keepdim=True) / (num - 1) for t in (p, gradient)]
+        dp, dg = ((t - m) * rest for t, m in zip((p, gradient), means, strict=True))
+        w = (dp * dg).sum(-1) / dp.square().sum(-1).clamp(min=1e-30)
+        if num < 4:
+            w = (-gradient.gather(-1, best) / (1 - p.gather(-1, best))).squeeze(-1)
+        w = w.where(gradient.abs().amax(-1) > 1e-3 * gradient.abs().max(), 0.0)
+        smoothing = (w * means[0].squeeze(-1) - means[1].squeeze(-1)) * num
+        self.targets, self.weights = best.squeeze(-1), w
+        """The target of each position, and how much it counts, (batch, time); the weights of a mean
+        sum to 1."""
+        hard = nats.gather(-1, best).squeeze(-1)
+        self.own = ((w - smoothing) * hard + smoothing * nats.mean(-1)).sum().item()
+        """The loss recomputed in float64 from the same logits."""
+        # Rounding has either sign; what else the loss holds, such as a z-loss, has one.
+        self.is_pure = bool(gradient.sum(-1).mean().abs() < 5e-4 * gradient.abs().max())
+        """Whether the loss is a cross-entropy, possibly smoothed, and nothing else."""
 
 
 def targets(s: Subject) -> Findings:
@@ -87,7 +100,7 @@ def mean(s: Subject) -> Findings:
     # A model that shifts by itself has no target for the last position, a padded one a single id.
     unused[:, -1] = False
     is_padding = len(given[unused].unique()) == 1
-    padded, text = padding(ids) & used, np.asarray(s.options.get("tokens", ())[:50_000])
+    padded, text = padding(ids) & used, np.asarray([] if s.tokens is None else s.tokens[:50_000])
     # Where the text itself repeats a token often, a run of it is no padding.
     is_dull = ((text[2:] == text[1:-1]) & (text[2:] == text[:-2])).any()
     if total > 1.5 or total < 0.67:
@@ -166,13 +179,13 @@ def read(
         rows = max(2, MOST_LOGITS // (s.inputs.shape[1] * s.vocab))
         batch = s.batch if rows >= len(s.inputs) else s.cut(rows)
         with _head(s).register_forward_hook(plant):
-            loss = s.loss(batch)
+            loss = s.loss_of(s.bare, batch)
         if len(planted) != 1 or not loss.requires_grad or not loss.isfinite():
             return None
         (gradient,) = torch.autograd.grad(loss, planted, materialize_grads=True)
     if not gradient.any():
         return None
-    return _read(loss.item(), planted[0].detach().cpu().double(), gradient.cpu().double())
+    return Reading(loss.item(), planted[0].detach().cpu().double(), gradient.cpu().double())
 
 
 def _head(s: Subject) -> nn.Module:
@@ -189,23 +202,3 @@ def _with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401
         return type(output)([_with_logits(output[0], logits), *output[1:]])
     output.logits = logits
     return output
-
-
-def _read(loss: float, logits: Tensor, gradient: Tensor) -> Reading:
-    """Fit w (p - smoothing) to the gradient of each position, away from its target."""
-    num = logits.shape[-1]
-    nats = log_total(logits).unsqueeze(-1) - logits
-    p, best = (-nats).exp(), gradient.argmin(-1, keepdim=True)
-    rest = torch.ones_like(p).scatter_(-1, best, 0.0)
-    means = [(t * rest).sum(-1, keepdim=True) / (num - 1) for t in (p, gradient)]
-    dp, dg = ((t - m) * rest for t, m in zip((p, gradient), means, strict=True))
-    w = (dp * dg).sum(-1) / dp.square().sum(-1).clamp(min=1e-30)
-    if num < 4:
-        w = (-gradient.gather(-1, best) / (1 - p.gather(-1, best))).squeeze(-1)
-    w = w.where(gradient.abs().amax(-1) > 1e-3 * gradient.abs().max(), 0.0)
-    smoothing = (w * means[0].squeeze(-1) - means[1].squeeze(-1)) * num
-    hard = nats.gather(-1, best).squeeze(-1)
-    own = ((w - smoothing) * hard + smoothing * nats.mean(-1)).sum().item()
-    # Rounding has either sign; what else the loss holds, such as a z-loss, has one.
-    is_pure = bool(gradient.sum(-1).mean().abs() < 5e-4 * gradient.abs().max())
-    return Reading(loss, own, best.squeeze(-1), w, is_pure)

@@ -76,8 +76,14 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch))
         config = config.replace(
-            **{"train_text": None, "valid_text": None, "max_minutes": None, "dtype": "float32"},
-            **{"max_steps": UPDATES, "corpus_megabytes": 0.5, "fast": "off", "num_samples": 0},
+            train_text=None,
+            valid_text=None,
+            max_minutes=None,
+            dtype="float32",
+            max_steps=UPDATES,
+            corpus_megabytes=0.5,
+            fast="off",
+            num_samples=0,
             run_dir=folder.path,
         )
         corpus = prepare_corpus(config, folder, is_fast=is_fast)
@@ -116,7 +122,9 @@ def _watched(trainer: Trainer) -> list[Finding]:
         accumulate=config.run.grad_accum_steps,
     )
     make_updates(
-        *(trainer.optimizer, doctor.batches, trainer.lr_at),
+        trainer.optimizer,
+        doctor.batches,
+        trainer.lr_at,
         lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
         trainer.clip,
         num_parts=config.run.grad_accum_steps,

@@ -3,7 +3,7 @@
 import math
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def silent(s: Watch) -> Findings:
     if len(s.updates) < FEW:
         return
     trained = {name: p for name, p in s.bare.named_parameters() if p.requires_grad}
-    loud = [name for name, p in trained.items() if id(p) in s.loud]
+    loud = [name for name, p in trained.items() if s.reached.get(id(p))]
     others = [n for n in trained if n not in loud and not _is_expert(n, loud)]
     without = [name for name in others if id(trained[name]) not in s.reached]
     quiet = [n for n in others if n not in without and trained[n].dim() > 1]
@@ -130,8 +130,7 @@ def schedule(s: Watch) -> Findings:
     rate_at, updates = s.schedule, s.updates
     if rate_at is None or len(updates) < 4:
         return
-    for group in range(len(updates[0].rates)):
-        rates = [u.rates[group] for u in updates]
+    for rates in zip(*(u.rates for u in updates), strict=True):
         error, at = min(_distance(rates, rate_at, offset) for offset in (0, 1))
         if error > 0.05:
             yield Finding(
@@ -146,7 +145,7 @@ def schedule(s: Watch) -> Findings:
 
 
 def _distance(
-    rates: list[float], rate_at: Callable[[int], float], offset: int
+    rates: Sequence[float], rate_at: Callable[[int], float], offset: int
 ) -> tuple[float, int]:
     """Return the largest deviation from a multiple of the schedule, and where it is."""
     # Not the first update, whose number may be 0: some schedules have no such rate.
@@ -241,14 +240,15 @@ def changes(s: Watch) -> Findings:
             s.place,
         )
     share = statistics.median([u.shrunk for u in watched] or [0.0])
-    gains = [(p, was) for p, was in zip(s.bare.parameters(), s.start, strict=False) if p.dim() == 1]
-    left = [(p.mean() / was.mean()).item() for p, was in gains if bool((was == 1).all())]
+    both = zip(s.bare.parameters(), s.start, strict=False)
+    gains = [p.mean().item() for p, was in both if p.dim() == 1 and (was == 1).all()]
+    left = statistics.median(gains or [1.0])
     most = max(group.get("weight_decay") or 0.0 for group in s.optimizer.param_groups)
     if len(watched) >= FEW and not -0.8 < share < 0.5:
         which = "smaller" if share > 0 else "larger"
         seen = f"{abs(share):.0%} of a step only makes weights {which}"
-    elif left and 0 <= statistics.median(left) < 0.5 and most > 1:
-        seen = f"a decay of {most:g} has brought gains from 1 to {statistics.median(left):.2g}"
+    elif 0 <= left < 0.5 and most > 1:
+        seen = f"a decay of {most:g} has brought gains from 1 to {left:.2g}"
     else:
         return
     yield Finding(

@@ -75,10 +75,6 @@ class Subject:
         # Some models without targets return the last position's alone, and with them also a loss.
         return logits if logits.shape[1] == ids.shape[1] else first_of(self.bare(ids, ids))
 
-    def loss(self, batch: Any) -> Tensor:  # noqa: ANN401
-        """Return the program's own loss of a batch."""
-        return self.loss_of(self.bare, batch)
-
     def trained(self) -> list[Tensor]:
         """Return the parameters of the optimizer that are trained, each once."""
         held = {id(p): p for p in held_by(self.optimizer)}

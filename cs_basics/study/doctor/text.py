@@ -89,8 +89,8 @@ class Places:
     def share_repeated(self, size: int) -> float:
         """Return the share of the windows of a size that stand in another place, too."""
         starts = range(0, len(self.ids) - size, max(1, len(self.ids) // SAMPLED))
-        found = [self.find(self.ids[at : at + size], at + 1) for at in starts]
-        return sum(at is not None for at in found) / max(1, len(found))
+        found = [self.find(self.ids[at : at + size], at + 1) is not None for at in starts]
+        return sum(found) / max(1, len(found))
 
     def find(self, window: Tokens, start: int = 0) -> int | None:
         """Return the first place of a window, from `start` on; None if it stands nowhere."""
@@ -114,18 +114,18 @@ def entropies(tokens: Tokens) -> tuple[float, float]:
     ids = np.asarray(tokens[:1_000_000]).astype(np.int64)
     found = list[float]()
     for kinds in (ids, ids[:-1] << 32 | ids[1:]):
-        counts = np.unique(kinds, return_counts=True)[1]
-        found.append(-(counts / counts.sum() @ np.log(counts / counts.sum())).item())
+        shares = np.unique(kinds, return_counts=True)[1] / len(kinds)
+        found.append(-(shares @ np.log(shares)).item())
     return found[0], found[1] - found[0]
 
 
-def rows(s: Watch) -> Findings:
+def rows(s: Watch) -> Findings:  # noqa: C901
     """See that rows are windows of the text, unequal, and spread over it."""
     tokens, place = s.tokens, s.batches
     windows = [_unpadded(*row) for batch in s.rows for row in zip(*batch, strict=True)]
     num_different = len({window.tobytes() for window in windows})
     is_varied = has_many = num_different > 8
-    epoch, time = 8.0, s.inputs.shape[1]
+    epoch, time, seen, usual = 8.0, s.inputs.shape[1], None, "nearly all"
     if tokens is not None and windows and 4 <= time < len(tokens):
         places = Places(tokens)
         is_varied, epoch = places.share_repeated(time) < 0.5, len(tokens) / s.rows[0][0].size
@@ -147,7 +147,7 @@ def rows(s: Watch) -> Findings:
             expected = 1 - np.exp(-len(found) * time / len(tokens))
             if len(found) > 16 and covered.mean() < 0.5 * expected:
                 seen = f"{len(found)} rows cover {covered.mean():.1%} of the text"
-                yield _repeats(seen, place, f"about {expected:.1%}")
+                usual = f"about {expected:.1%}"
     equal = [i for i, _ in s.rows if 2 * len(np.unique(i, axis=0)) <= len(i)]
     if has_many and len(equal) > len(s.rows) / 2:
         yield Finding(
@@ -158,23 +158,22 @@ def rows(s: Watch) -> Findings:
             place,
         )
     distinct, total = len(set(s.hashes)), len(s.hashes)
-    if is_varied and total > 4 and distinct < 0.5 * min(total, epoch):
-        yield _repeats(f"{total} batches of which {distinct} differ", place)
-    elif is_varied and len(windows) > 30 * num_different:
-        yield _repeats(f"{len(windows)} rows of which {num_different} differ", place)
+    if seen is None and is_varied:
+        if total > 4 and distinct < 0.5 * min(total, epoch):
+            seen = f"{total} batches of which {distinct} differ"
+        elif len(windows) > 30 * num_different:
+            seen = f"{len(windows)} rows of which {num_different} differ"
+    if seen:
+        yield Finding(
+            "batches-repeat",
+            seen,
+            f"{usual}: what is read again and again is learnt by heart",
+            "print(inputs[0, :6]) of ten batches; draw their places anew for each",
+            place,
+        )
 
 
 def _unpadded(row: Tokens, target: Tokens) -> Tokens:
     """Return the beginning of a row, as long as it is neither padded nor masked."""
     is_padding = padding(torch.as_tensor(row)[None])[0].numpy()
     return row[: max(4, int((~is_padding & (target >= 0)).sum()))]
-
-
-def _repeats(seen: str, place: str | None, expected: str = "nearly all") -> Finding:
-    return Finding(
-        "batches-repeat",
-        seen,
-        f"{expected}: what is read again and again is learnt by heart",
-        "print(inputs[0, :6]) of ten batches; draw their places anew for each",
-        place,
-    )

@@ -42,7 +42,7 @@ def learn(s: Subject, rates: Iterable[float]) -> tuple[float, float]:
     batch = s.cut(max(1, MOST_TOKENS // s.inputs.shape[1]))
     with undisturbed(s.bare, optimizer, s.start):
         for _ in range(STEPS):
-            loss = s.loss(batch)
+            loss = s.loss_of(s.bare, batch)
             found.append(loss.item())
             if not loss.isfinite():
                 return found[0], math.inf
@@ -277,7 +277,7 @@ def ending(s: Watch) -> Findings:
     with s.quiet():
         s.bare.eval()
         largest = s.logits(s.inputs).abs()
-    largest = largest[largest.isfinite() & (largest < 1e4)].max().item()  # -1e9 is no token's.
+    largest = largest[largest < 1e4].max().item()  # -1e9 is no token's.
     if largest > MOST_LOGIT:
         yield Finding(
             "logits-drift",

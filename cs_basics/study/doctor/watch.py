@@ -121,9 +121,10 @@ class Watch(Subject):
         self.num_calls = self.num_empty_steps = 0
         self.rows = list[tuple[Any, Any]]()
         """Inputs and targets of batches."""
-        self.hashes = list[int]()
-        self.reached, self.loud = set[int](), set[int]()
-        """Parameters that have had any gradient, and one that is not 0."""
+        self.hashes, self.sums = list[int](), list[list[float]]()
+        """Of their inputs; and sums of the weights, see ranks.py."""
+        self.reached = dict[int, bool]()
+        """Parameters that have had any gradient, by id, and whether one that is not 0."""
         self.spent_s = 0.0
         self.place: str | None = None
         """Where the last step was made."""
@@ -171,9 +172,9 @@ class Watch(Subject):
         self.updates.append(Update(parts, gradient, optimizer))
         self.place = self.updates[-1].place
         if self.is_watched(len(self.updates)):
-            grads = {id(p): p.grad for p in self.trained() if p.grad is not None}
-            self.reached |= grads.keys()
-            self.loud |= {key for key, grad in grads.items() if grad.any()}
+            for p in self.trained():
+                if p.grad is not None:
+                    self.reached[id(p)] = self.reached.get(id(p)) or bool(p.grad.any())
             self._before = [p.detach().clone() for p in self.trained()]
             self._fit(gradient, parts)
         self.spent_s += time.monotonic() - began
@@ -191,7 +192,7 @@ class Watch(Subject):
             for part in parts:
                 restore_random_states(part.random)
                 self.bare.training = part.is_training or self.bare.training
-                loss = self.loss(part.batch)
+                loss = self.loss_of(self.bare, part.batch)
                 if not abs(loss.item() - part.loss) <= 1e-4 * abs(part.loss):
                     return
                 last = flat(torch.autograd.grad(loss, self.trained(), materialize_grads=True))

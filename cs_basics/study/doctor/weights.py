@@ -14,7 +14,7 @@ def graph(s: Subject) -> Findings:
     """Compare what the loss depends on with what the model has and what the optimizer holds."""
     names = {id(p): name for name, p in s.bare.named_parameters()}
     with undisturbed(s.bare):
-        leaves = leaves_of(s.loss(s.cut(8)))
+        leaves = leaves_of(s.loss_of(s.bare, s.cut(8)))
     held = {id(p): p for p in held_by(s.optimizer)}
     if not leaves or not held.keys() & leaves.keys():
         yield Finding(
