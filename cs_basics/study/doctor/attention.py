@@ -42,7 +42,7 @@ class Products(TorchFunctionMode):
         self.time, self.found = time, list[Attention]()
         self._met: tuple[Tensor, Tensor, tuple[int, int], Tensor] | None = None
 
-    def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+    def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401, C901
         kwargs = kwargs or {}
         out, name = func(*args, **kwargs), getattr(func, "__name__", "")
         if name == "scaled_dot_product_attention":
@@ -52,13 +52,9 @@ class Products(TorchFunctionMode):
                 weights = func(q, k, places, *rest, **kwargs)
                 scale = kwargs.get("scale") or q.shape[-1] ** -0.5
                 self.found.append(Attention(q, k, (-1, -1), v, weights, scale))
-        elif name in PRODUCTS:
-            operands = [x for x in args if isinstance(x, Tensor)]
-            if len(operands) == 2:
-                self._note(operands, args[0] if name == "einsum" else "id,dj->ij", out)
-        return out
-
-    def _note(self, operands: list[Tensor], equation: str, out: Tensor) -> None:
+        operands = [x for x in args if isinstance(x, Tensor)]
+        if name not in PRODUCTS or len(operands) != 2:
+            return out
         square = self.time, self.time
         for x, v in (operands, operands[::-1]):
             if self._met and x.shape[-2:] == square and (x >= 0).all():
@@ -68,12 +64,14 @@ class Products(TorchFunctionMode):
                     scale = _slope(products.float(), x.float().reshape(products.shape))
                     self.found.append(Attention(q, k, axes, v, x, scale))
                     self._met = None
-                    return
+                    return out
         if out.shape[-2:] == square:
+            equation = args[0] if name == "einsum" else "id,dj->ij"
             q, k, *to = equation.replace(" ", "").replace("->", ",").split(",")
             summed = next((x for x in q if x in k and x not in "".join(to)), q[-1])
             axes = q.index(summed) - len(q), k.index(summed) - len(k)
             self._met = operands[0], operands[1], axes, out
+        return out
 
 
 def _slope(products: Tensor, weights: Tensor) -> float | None:
@@ -91,7 +89,7 @@ def _slope(products: Tensor, weights: Tensor) -> float | None:
 
 def attentions(s: Subject) -> list[Attention]:
     """Return what a forward pass of the model, in evaluation mode, computes by attention."""
-    with undisturbed(s.bare), Products(s.inputs.shape[1]) as products:
+    with undisturbed(s.bare), Products(s.time) as products:
         s.bare.eval()
         s.logits(s.inputs[:8])
     return products.found
@@ -113,7 +111,7 @@ def scale(s: Subject) -> Findings:
             continue
         right, both = size**-0.5, ((one.q, one.axes[0]), (one.k, one.axes[1]))
         lengths = [x.detach().norm(dim=axis) for x, axis in both]
-        width = one.q.numel() // (one.q.shape[0] * s.inputs.shape[1])
+        width = one.q.numel() // (one.q.shape[0] * s.time)
         q, k = (x.float().square().mean().sqrt().item() for x in (one.q, one.k))
         ratio = q / k
         if c * size < 0.5:

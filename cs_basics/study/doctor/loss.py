@@ -59,12 +59,12 @@ class Reading:
 
 def targets(s: Subject) -> Findings:
     """Compare the targets that the loss means with the inputs one later."""
-    if (reading := read(s)) is None or s.inputs.shape[1] < 3:
+    if (reading := read(s)) is None or s.time < 3:
         return
     inputs, used = s.inputs[: len(reading.targets)].cpu(), reading.weights > 0
     matches = dict[int, float]()
     for shift in (1, 0, 2, -1, 3):
-        first, last = max(0, -shift), s.inputs.shape[1] - max(0, shift)
+        first, last = max(0, -shift), s.time - max(0, shift)
         same = reading.targets[:, first:last] == inputs[:, first + shift : last + shift]
         matches[shift] = same[used[:, first:last]].double().mean().nan_to_num().item()
     if not used[:, :-1].any():
@@ -176,7 +176,7 @@ def read(
         return _with_logits(output, planted[-1])
 
     with undisturbed(s.bare):
-        rows = max(2, MOST_LOGITS // (s.inputs.shape[1] * s.vocab))
+        rows = max(2, MOST_LOGITS // (s.time * s.vocab))
         batch = s.batch if rows >= len(s.inputs) else s.cut(rows)
         with _head(s).register_forward_hook(plant):
             loss = s.loss_of(s.bare, batch)

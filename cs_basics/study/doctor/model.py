@@ -109,7 +109,7 @@ class Probe:
 
 def position_table(s: Subject) -> Findings:
     """See whether the last row of each table of positions makes a difference."""
-    time = s.inputs.shape[1]
+    time = s.time
     rows_of = {
         name: p
         for name, p in s.bare.named_parameters()
@@ -198,10 +198,10 @@ def start_loss(s: Subject) -> Findings:
         if not logits.isfinite().all():
             yield not_finite(s, "the logits before the first update")
             return
-        if s.inputs.shape[1] < 2:
+        if s.time < 2:
             return
         equal = (logits == logits.amin(-1, keepdim=True)).double().mean().item()
-        if 0.2 < equal - 1 / logits.shape[-1] < 0.9:
+        if 0.2 < equal - 1 / s.vocab < 0.9:
             yield Finding(
                 "architecture",
                 f"{equal:.0%} of the logits are the least of their row, {logits.min():.3g}",
@@ -209,13 +209,13 @@ def start_loss(s: Subject) -> Findings:
                 "logits = head(norm(x))  # and no activation behind it",
             )
         loss = nats_of(logits[:, :-1], ids[:, 1:]).mean().item()
-        size = math.log(logits.shape[-1])
+        size = math.log(s.vocab)
         if loss > size + MOST_EXCESS:
             yield Finding(
                 "start-loss",
                 f"the first loss is {loss:.2f}; logits have the standard deviation "
                 f"{logits.std():.2f}",
-                f"near ln({logits.shape[-1]}) = {size:.2f}: a model that knows nothing holds all "
+                f"near ln({s.vocab}) = {size:.2f}: a model that knows nothing holds all "
                 "tokens equally likely",
                 "for p in model.parameters(): p.data *= 0.1  # then look at the first loss again",
             )

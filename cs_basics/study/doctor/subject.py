@@ -69,6 +69,11 @@ class Subject:
         """The ids that the model reads, (batch, time)."""
         return parts_of(self.batch)[0]
 
+    @property
+    def time(self) -> int:
+        """How many ids a row has."""
+        return self.inputs.shape[1]
+
     def logits(self, ids: Tensor) -> Tensor:
         """Call the model on ids; return its logits, (batch, time, vocab)."""
         logits = first_of(self.bare(ids))
@@ -77,8 +82,8 @@ class Subject:
 
     def trained(self) -> list[Tensor]:
         """Return the parameters of the optimizer that are trained, each once."""
-        held = {id(p): p for p in held_by(self.optimizer)}
-        return [p for p in held.values() if p.requires_grad]
+        held = held_by(self.optimizer)
+        return list({id(p): p for p in held if p.requires_grad}.values())
 
     @contextmanager
     def quiet(self) -> Generator[None]:
@@ -88,7 +93,7 @@ class Subject:
 
     def calls(self, ids: Tensor) -> list[Call]:
         """Return the calls that give tensors, in the order of their ends, for these ids."""
-        found: list[Call] = []
+        found = list[Call]()
         names = {module: name for name, module in self.bare.named_modules()}
 
         def note(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
@@ -117,10 +122,9 @@ def parts_of(batch: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
     """Return inputs and targets of a batch."""
     if isinstance(batch, Tensor):
         return batch, batch
-    names = ("input_ids", "labels") if "input_ids" in batch else (0, 1)
-    if isinstance(batch, dict):
+    if "input_ids" in batch:
         return batch["input_ids"], batch.get("labels", batch["input_ids"])
-    return batch[names[0]], batch[names[1]]
+    return batch[0], batch[1]
 
 
 def padding(ids: Tensor) -> Tensor:

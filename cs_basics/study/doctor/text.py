@@ -114,7 +114,7 @@ def entropies(tokens: Tokens) -> tuple[float, float]:
     ids = np.asarray(tokens[:1_000_000]).astype(np.int64)
     found = list[float]()
     for kinds in (ids, ids[:-1] << 32 | ids[1:]):
-        shares = np.unique(kinds, return_counts=True)[1] / len(kinds)
+        shares = np.unique(kinds, return_counts=True)[1] / kinds.size
         found.append(-(shares @ np.log(shares)).item())
     return found[0], found[1] - found[0]
 
@@ -125,7 +125,7 @@ def rows(s: Watch) -> Findings:  # noqa: C901
     windows = [_unpadded(*row) for batch in s.rows for row in zip(*batch, strict=True)]
     num_different = len({window.tobytes() for window in windows})
     is_varied = has_many = num_different > 8
-    epoch, time, seen, usual = 8.0, s.inputs.shape[1], None, "nearly all"
+    epoch, time, seen, usual = 8.0, s.time, None, "nearly all"
     if tokens is not None and windows and 4 <= time < len(tokens):
         places = Places(tokens)
         is_varied, epoch = places.share_repeated(time) < 0.5, len(tokens) / s.rows[0][0].size

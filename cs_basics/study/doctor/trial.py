@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ def learn(s: Subject, rates: Iterable[float]) -> tuple[float, float]:
         rates: Of each group of the optimizer.
     """
     optimizer, found, held = s.optimizer, list[float](), s.trained()
-    batch = s.cut(max(1, MOST_TOKENS // s.inputs.shape[1]))
+    batch = s.cut(max(1, MOST_TOKENS // s.time))
     with undisturbed(s.bare, optimizer, s.start):
         for _ in range(STEPS):
             loss = s.loss_of(s.bare, batch)
@@ -108,12 +108,18 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
     """Call the program's evaluation, and look at what it reads, changes and returns."""
     if s.evaluate is None:
         return
-    read: list[tuple[Tensor, bool, float]] = []
+    read, inside = list[tuple[Tensor, bool]](), list[float]()
 
     def note(module: Any, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
         ids = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        if ids is not None and not ids.is_floating_point():
-            read.append((ids.detach(), module.training, _inside(ids, output)))
+        if ids is None or ids.is_floating_point():
+            return
+        read.append((ids.detach(), module.training))
+        logits = first_of(output).detach()[:, :-1]
+        if logits.dim() == 3 and ids.shape[1] == logits.shape[1] + 1:
+            # The loss of the batch's own tokens by what the model returned.
+            nats = nats_of(logits, ids[:, 1:])[~padding(ids)[:, 1:].cpu()]
+            inside.append(nats.mean().item())
 
     tensors, seen = list(s.bare.parameters()), None
     found, ends = 0.0, list[Tensor]()
@@ -132,8 +138,8 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
             seen = "evaluation changes the gradients"
         elif torch.equal(*ends):
             seen = "evaluation seeds the global generator, so that training draws the same again"
-    inside = statistics.fmean([x for *_, x in read if math.isfinite(x)] or [found])
-    if s.has_dropout and any(is_training for _, is_training, _ in read):
+    typical = statistics.fmean([x for x in inside if math.isfinite(x)] or [found])
+    if s.has_dropout and any(is_training for _, is_training in read):
         yield Finding(
             "train-eval-mode",
             "evaluation calls the model in training mode, with dropout on",
@@ -141,16 +147,16 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
             "model.eval() before the validation loss, model.train() after it",
             s.evaluate,
         )
-    elif seen is None and abs(found - inside) > 0.25 * found + 0.1:
-        seen = f"it returns {found:.3g}; its logits have the loss {inside:.3g}"
+    elif seen is None and abs(found - typical) > 0.25 * found + 0.1:
+        seen = f"it returns {found:.3g}; its logits have the loss {typical:.3g}"
     if seen is None and s.tokens is not None and read:
         # Evenly, since many programs also measure the training loss: that is half of what is read.
         some = read[:: -(-len(read) // 8)]
-        windows = [row.cpu().numpy() for ids, *_ in some for row in ids[:8]]
+        windows = [row.cpu().numpy() for ids, _ in some for row in ids[:8]]
         size, places = len(windows[0]), Places(s.tokens)
         share = sum(places.find(window) is not None for window in windows) / len(windows)
-        is_text = size >= 8 and len(s.tokens) > 200
-        if is_text and share > 0.9 and places.share_repeated(size) < 0.5:
+        is_learnt = share > 0.9 and size >= 8 and len(s.tokens) > 200
+        if is_learnt and places.share_repeated(size) < 0.5:
             seen = f"{share:.0%} of the windows that it reads stand in the training text"
     if seen:
         yield Finding(
@@ -160,14 +166,6 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
             "compare weights, gradients and torch.get_rng_state() before and after it",
             s.evaluate,
         )
-
-
-def _inside(ids: Tensor, output: Any) -> float:  # noqa: ANN401
-    """Return the loss of a batch's own tokens by the logits that the model returned."""
-    logits = first_of(output).detach()[:, :-1]
-    if logits.dim() != 3 or ids.shape[1] != logits.shape[1] + 1:
-        return math.nan
-    return nats_of(logits, ids[:, 1:])[~padding(ids)[:, 1:].cpu()].mean().item()
 
 
 def checkpoint(s: Watch) -> Findings:
@@ -207,9 +205,9 @@ def _lost(s: Subject, model: nn.Module, optimizer: Optimizer) -> str | None:
 
 def _difference(mine: Any, theirs: Any) -> str | None:  # noqa: ANN401
     """Return the path of the first tensor or number that differs, such as `state/0/exp_avg`."""
-    mine, theirs = _numbers(mine), _numbers(theirs)
-    for path, one in mine.items():
-        other = theirs.get(path)
+    others = dict(_numbers(theirs))
+    for path, one in _numbers(mine):
+        other = others.get(path)
         if isinstance(one, Tensor) and isinstance(other, Tensor):
             is_same = torch.equal(*(x.cpu().to(one.dtype).nan_to_num() for x in (one, other)))
         else:
@@ -219,13 +217,13 @@ def _difference(mine: Any, theirs: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _numbers(state: Any, path: str = "") -> dict[str, Any]:  # noqa: ANN401
-    """Return the tensors and numbers of a state by their paths."""
+def _numbers(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    """Yield the tensors and numbers of a state after their paths."""
     if isinstance(state, (dict, list)):
-        items = state.items() if isinstance(state, dict) else enumerate(state)
-        found = (_numbers(part, f"{path}/{name}".lstrip("/")) for name, part in items)
-        return {name: part for parts in found for name, part in parts.items()}
-    return {path: state} if isinstance(state, (Tensor, int, float)) else {}
+        for name, part in state.items() if isinstance(state, dict) else enumerate(state):
+            yield from _numbers(part, f"{path}/{name}".lstrip("/"))
+    elif isinstance(state, (Tensor, int, float)):
+        yield path, state
 
 
 def generation(s: Watch) -> Findings:
@@ -233,16 +231,15 @@ def generation(s: Watch) -> Findings:
 
     Tokens that are drawn from the model's own distribution cost as much as that, on average.
     """
-    time = s.inputs.shape[1]
-    if s.generate is None or time < 8:
+    if s.generate is None or s.time < 8:
         return
-    begun, written, excess = time // 4, list[list[int]](), list[Tensor]()
+    begun, written, excess = s.time // 4, list[list[int]](), list[Tensor]()
     with s.quiet():
         if not s.logits(s.inputs[:1]).isfinite().all():
             return
         for row in s.inputs[:8]:
             s.bare.eval()
-            ids = torch.tensor([[*s.generate(row[:begun].tolist())][:time]], device=row.device)
+            ids = torch.tensor([[*s.generate(row[:begun].tolist())][: s.time]], device=row.device)
             logits = s.logits(ids)[:, begun - 1 : -1].cpu().double()
             log_p = logits - log_total(logits).unsqueeze(-1)
             excess += nats_of(logits, ids[:, begun:]) + (log_p.exp() * log_p).sum(-1)
@@ -268,10 +265,10 @@ def generation(s: Watch) -> Findings:
 
 def ending(s: Watch) -> Findings:
     """Look for losses that are not finite and for units that are always the same."""
-    bad = next((i for i, u in enumerate(s.updates) if not math.isfinite(u.loss + u.norm)), None)
-    if bad is not None:
-        yield not_finite(s, f"loss or gradient of update {bad + 1}")
-        return
+    for number, u in enumerate(s.updates, 1):
+        if not math.isfinite(u.loss + u.norm):
+            yield not_finite(s, f"loss or gradient of update {number}")
+            return
     if s.inputs.unique().numel() < 8 or len(s.updates) < 8:
         return
     with s.quiet():

@@ -79,37 +79,6 @@ class Update:
         self.is_first = not optimizer.state
         """Whether the optimizer had no state."""
 
-    def fit(self, found: Tensor, right: Tensor, last: Tensor, left: Tensor) -> None:
-        """Explain the gradient by the right one, that of the last part, and what was left."""
-        if not (right.any() and found.any() and (right + found).isfinite().all()):
-            return
-        basis = torch.stack([right, left], 1)
-        products = (basis.mT @ basis).cpu()
-        share = torch.linalg.pinv(products, hermitian=True).to(basis) @ (basis.mT @ found)
-        self.is_fitted, (self.right, self.left) = True, share.tolist()
-        self.error = ((found - basis @ share).norm() / found.norm()).square().item()
-        self.cosine, to_last = (
-            torch.cosine_similarity(found, one, dim=0).item() for one in (right, last)
-        )
-        self.right_norm, self.is_last = right.norm().item(), self.cosine < 0.99 < to_last
-
-    def compare(self, before: list[Tensor], now: list[Tensor], gradient: Tensor) -> Tensor:
-        """Compare parameters before and after the step; return the change."""
-        change = flat(now) - flat(before)
-        moved = change[gradient != 0] != 0
-        self.is_compared, self.size = True, change.norm().nan_to_num().item()
-        self.moved = moved.float().mean().item() if len(moved) else 1.0
-        self.uphill = torch.cosine_similarity(change, gradient, dim=0).item()
-        along = size = 0.0
-        for w, p in zip(before, now, strict=True):
-            if w.dim() > 1:
-                step = (p.detach() - w).float()
-                share = -(step * w).sum() / w.norm().clamp(min=1e-30)
-                along += (share * share.abs()).item()
-                size += step.square().sum().item()
-        self.shrunk = along / size if size else 0.0
-        return change
-
 
 class Watch(Subject):
     """A subject whose loop is seen through its loss, its batches and the hooks of its optimizer."""
@@ -176,15 +145,15 @@ class Watch(Subject):
                 if p.grad is not None:
                     self.reached[id(p)] = self.reached.get(id(p)) or bool(p.grad.any())
             self._before = [p.detach().clone() for p in self.trained()]
-            self._fit(gradient, parts)
+            self._fit(self.updates[-1], gradient, parts)
         self.spent_s += time.monotonic() - began
 
     def _gradient(self) -> Tensor:
         """Return the gradients in one vector, 0 where there is none."""
         return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in self.trained())
 
-    def _fit(self, found: Tensor, parts: list[Part]) -> None:
-        """Compute the gradient of the parts anew, and compare it if they give the same losses."""
+    def _fit(self, u: Update, found: Tensor, parts: list[Part]) -> None:
+        """Compute the gradient of the parts anew; if they give the same losses, compare it."""
         if (self.world_size or 1) > 1:
             return  # The gradients of the others are in it, too.
         right, last = torch.zeros_like(found), found
@@ -197,19 +166,45 @@ class Watch(Subject):
                     return
                 last = flat(torch.autograd.grad(loss, self.trained(), materialize_grads=True))
                 right += last / len(parts)
+        if not (right.any() and found.any() and (right + found).isfinite().all()):
+            return
         left = torch.zeros_like(found) if self._left is None else self._left
-        self.updates[-1].fit(found, right, last, left)
+        basis = torch.stack([right, left], 1)
+        products = (basis.mT @ basis).cpu()
+        share = torch.linalg.pinv(products, hermitian=True).to(basis) @ (basis.mT @ found)
+        u.is_fitted, (u.right, u.left) = True, share.tolist()
+        u.error = ((found - basis @ share).norm() / found.norm()).square().item()
+        u.cosine, to_last = (
+            torch.cosine_similarity(found, one, dim=0).item() for one in (right, last)
+        )
+        u.right_norm, u.is_last = right.norm().item(), u.cosine < 0.99 < to_last
 
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
         if self.is_off or not self.updates:
             return
         began = time.monotonic()
         if self._before is not None:
-            now = self.trained()
-            change = self.updates[-1].compare(self._before, now, self._gradient())
-            self._stepped, self._before = (flat(now), change), None
+            self._compare(self.updates[-1], self._before, self._gradient())
+            self._before = None
         self._left = self._gradient() if self.is_watched(len(self.updates) + 1) else None
         self.spent_s += time.monotonic() - began
+
+    def _compare(self, u: Update, before: list[Tensor], gradient: Tensor) -> None:
+        """Compare the parameters with those before the step."""
+        now = flat(self.trained())
+        change = now - flat(before)
+        moved = change[gradient != 0] != 0
+        u.is_compared, u.size = True, change.norm().nan_to_num().item()
+        u.moved = moved.float().mean().item() if len(moved) else 1.0
+        u.uphill = torch.cosine_similarity(change, gradient, dim=0).item()
+        along = size = 0.0
+        for w, p in zip(before, self.trained(), strict=True):
+            if w.dim() > 1:
+                step = (p.detach() - w).float()
+                share = -(step * w).sum() / w.norm().clamp(min=1e-30)
+                along += (share * share.abs()).item()
+                size += step.square().sum().item()
+        u.shrunk, self._stepped = along / size if size else 0.0, (now, change)
 
     @contextlib.contextmanager
     def off(self) -> Generator[None]:

@@ -50,7 +50,7 @@ def no_gradient(names: list[str], seen: str) -> Finding:
 
 
 def _list(names: list[str]) -> str:
-    return ", ".join(names[:3]) + ("" if len(names) < 4 else ", ...")
+    return ", ".join(names[:3]) + ", ..." * (len(names) > 3)
 
 
 def sharing(s: Subject) -> Findings:
@@ -78,7 +78,9 @@ def sharing(s: Subject) -> Findings:
                 "one parameter: else the optimizer steps these numbers twice, with two states",
                 "head.weight = embedding.weight  # without .data and nn.Parameter(...)",
             )
-        elif p.dim() == 2 and s.vocab in p.shape and _is_copy(p, other):
+        elif p.dim() == other.dim() == 2 and s.vocab in p.shape and p.std() != 0:
+            if not any(p.shape == o.shape and torch.equal(p, o) for o in (other, other.T)):
+                continue
             yield Finding(
                 "tie-broken",
                 f"{name} and {other_name} hold equal numbers in two places",
@@ -94,13 +96,6 @@ def sharing(s: Subject) -> Findings:
             "print(len({id(p) for g in optimizer.param_groups for p in g['params']}))",
             "",
         )
-
-
-def _is_copy(p: Tensor, other: Tensor) -> bool:
-    """Tell whether two tables that are not constant hold equal numbers, transposed or not."""
-    if p.std() == 0 or other.dim() != 2:
-        return False
-    return any(o.shape == p.shape and torch.equal(p, o) for o in (other, other.T))
 
 
 def _called_again(s: Subject) -> Iterator[str]:
