@@ -183,6 +183,6 @@ def entropies(tokens: npt.NDArray[Any]) -> tuple[float, float]:
     ids = np.asarray(tokens[:1_000_000]).astype(np.int64)
     found = list[float]()
     for kinds in (ids, ids[:-1] << 32 | ids[1:]):
-        counts = np.unique(kinds, return_counts=True)[1]
-        found.append(-(counts / counts.sum() @ np.log(counts / counts.sum())).item())
+        shares = np.unique(kinds, return_counts=True)[1] / kinds.size
+        found.append(-(shares @ np.log(shares)).item())
     return found[0], found[1] - found[0]

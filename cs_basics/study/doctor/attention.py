@@ -4,15 +4,15 @@ Between the two, by whatever code, the logarithm of the weights is q k' times th
 number for each row. So the scale is a slope, and no class or function has to be known by its name.
 """
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject, line_of, undisturbed
+from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.subject import Subject, undisturbed
 from cs_basics.study.doctor.watch import Watch
 
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
@@ -20,15 +20,18 @@ ALONE = 0.99
 """The weight of a place beside which a query sees no other."""
 
 
+@dataclass
 class Attention:
     """Queries, keys and values that met in a forward pass, and the weights between them."""
 
-    def __init__(self, q: Tensor, k: Tensor, axes: tuple[int, int]) -> None:
-        self.q, self.k, self.size = q, k, q.shape[axes[0]]
-        self.weights = self.v = q
-        self.scale: float | None = None
-        lengths = q.detach().norm(dim=axes[0]), k.detach().norm(dim=axes[1])
-        self.is_normed = any(bool(x.std() < 0.02 * x.mean()) for x in lengths)
+    q: Tensor
+    k: Tensor
+    axes: tuple[int, int]
+    """The axis of each that their product sums over."""
+    v: Tensor
+    weights: Tensor
+    scale: float | None
+    """What q k' is multiplied by, if the weights are a softmax of that."""
 
 
 class Products(TorchFunctionMode):
@@ -37,43 +40,38 @@ class Products(TorchFunctionMode):
     def __init__(self, time: int) -> None:
         super().__init__()
         self.time, self.found = time, list[Attention]()
-        self._met: tuple[Attention, Tensor] | None = None
+        self._met: tuple[Tensor, Tensor, tuple[int, int], Tensor] | None = None
 
     def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
-        out, name = func(*args, **(kwargs or {})), getattr(func, "__name__", "")
+        kwargs = kwargs or {}
+        out, name = func(*args, **kwargs), getattr(func, "__name__", "")
         if name == "scaled_dot_product_attention":
             q, k, v, *rest = args
             if q.shape[-2] == k.shape[-2] == self.time:
-                one = Attention(q, k, (-1, -1))
                 places = torch.eye(self.time).to(q).expand(*k.shape[:-1], self.time)
-                one.v, one.weights = v, func(q, k, places, *rest, **(kwargs or {}))
-                one.scale = (kwargs or {}).get("scale") or one.size**-0.5
-                self.found.append(one)
-        elif name in PRODUCTS:
-            operands = [x for x in args if isinstance(x, Tensor)]
-            if len(operands) == 2:
-                self._note(operands, args[0] if name == "einsum" else "id,dj->ij", out)
-        return out
-
-    def _note(self, operands: list[Tensor], equation: str, out: Tensor) -> None:
-        for i, x in enumerate(operands):
-            if self._met and x.shape[-2:] == (self.time, self.time) and _are_weights(x):
-                one, products = self._met
-                if x.numel() == products.numel():
-                    one.weights, one.v = x, operands[1 - i]
-                    one.scale = _slope(products.float(), x.float().reshape(products.shape))
-                    self.found.append(one)
+                weights = func(q, k, places, *rest, **kwargs)
+                scale = kwargs.get("scale") or q.shape[-1] ** -0.5
+                self.found.append(Attention(q, k, (-1, -1), v, weights, scale))
+        operands = [x for x in args if isinstance(x, Tensor)]
+        if name not in PRODUCTS or len(operands) != 2:
+            return out
+        square = self.time, self.time
+        for x, v in (operands, operands[::-1]):
+            if self._met and x.shape[-2:] == square and (x >= 0).all():
+                q, k, axes, products = self._met
+                are_weights = ((x.float().sum(-1) - 1).abs() < 0.02).all()
+                if are_weights and x.numel() == products.numel():
+                    scale = _slope(products.float(), x.float().reshape(products.shape))
+                    self.found.append(Attention(q, k, axes, v, x, scale))
                     self._met = None
-                    return
-        if out.shape[-2:] == (self.time, self.time):
+                    return out
+        if out.shape[-2:] == square:
+            equation = args[0] if name == "einsum" else "id,dj->ij"
             q, k, *to = equation.replace(" ", "").replace("->", ",").split(",")
             summed = next((x for x in q if x in k and x not in "".join(to)), q[-1])
             axes = q.index(summed) - len(q), k.index(summed) - len(k)
-            self._met = Attention(operands[0], operands[1], axes), out
-
-
-def _are_weights(x: Tensor) -> bool:
-    return bool((x >= 0).all() and ((x.float().sum(-1) - 1).abs() < 0.02).all())
+            self._met = operands[0], operands[1], axes, out
+        return out
 
 
 def _slope(products: Tensor, weights: Tensor) -> float | None:
@@ -91,13 +89,13 @@ def _slope(products: Tensor, weights: Tensor) -> float | None:
 
 def attentions(s: Subject) -> list[Attention]:
     """Return what a forward pass of the model, in evaluation mode, computes by attention."""
-    with undisturbed(s.bare), torch.enable_grad(), Products(s.inputs.shape[1]) as products:
+    with undisturbed(s.bare), Products(s.time) as products:
         s.bare.eval()
         s.logits(s.inputs[:8])
     return products.found
 
 
-def scale(s: Subject) -> Iterator[Finding]:
+def scale(s: Subject) -> Findings:
     """Compare the scale of attention's scores with 1 / sqrt(head size)."""
     for one in attentions(s):
         if one.v.requires_grad and not (one.q.requires_grad and one.k.requires_grad):
@@ -106,56 +104,46 @@ def scale(s: Subject) -> Iterator[Finding]:
                 "queries or keys of attention have no gradient, though its values do",
                 "a gradient for each: what has none is not trained",
                 "print(q.requires_grad, k.requires_grad, v.requires_grad) before the scores",
-                line_of(s.bare),
             )
             return
-        if one.scale is None or one.size < 4:
+        size, c = one.q.shape[one.axes[0]], one.scale
+        if c is None or size < 4:
             continue
-        right, seen, c = one.size**-0.5, None, one.scale
-        width = one.q.numel() // (one.q.shape[0] * s.inputs.shape[1])
-        ratio = _rms(one.q) / _rms(one.k)
-        if c * one.size < 0.5:
+        right, both = size**-0.5, ((one.q, one.axes[0]), (one.k, one.axes[1]))
+        lengths = [x.detach().norm(dim=axis) for x, axis in both]
+        width = one.q.numel() // (one.q.shape[0] * s.time)
+        q, k = (x.float().square().mean().sqrt().item() for x in (one.q, one.k))
+        ratio = q / k
+        if c * size < 0.5:
             seen = "scores, and with them differences between places, vanish"
-        elif width > one.size and abs(c * width**0.5 - 1) < 0.02:
+        elif width > size and abs(c * width**0.5 - 1) < 0.02:
             seen = f"that is the root of the width, {width}"
-        elif one.is_normed or not ratio > 0:
+        elif not ratio > 0 or any((x.std() < 0.02 * x.mean()).item() for x in lengths):
             continue
-        elif abs(c / right - 1) < 0.05 and 0.75 < ratio / right < 1.33 and one.size >= 8:
+        elif abs(c / right - 1) < 0.05 and 0.75 < ratio / right < 1.33 and size >= 8:
             seen = "and the queries were scaled before"
-        elif c * ratio > 1.4 or (c * ratio > 0.6 and (_is_large(one) or _is_raw(s, one))):
+        elif c * ratio > (0.6 if c * q * k * size**0.5 > 1 or _is_raw(s, one) else 1.4):
             seen = "scores are too large, so that a query sees one place alone"
-        if seen:
-            yield Finding(
-                "architecture",
-                f"attention multiplies q k' by {c:.3g} at a head size of {one.size}: {seen}",
-                f"1 / sqrt({one.size}) = {right:.3g}, which gives scores the variance 1",
-                "scores = q @ k.mT / math.sqrt(q.shape[-1])",
-                line_of(s.bare),
-            )
-            return
-
-
-def _rms(x: Tensor) -> float:
-    return x.float().square().mean().sqrt().item()
-
-
-def _is_large(one: Attention) -> bool:
-    return (one.scale or 0.0) * _rms(one.q) * _rms(one.k) * one.size**0.5 > 1
+        else:
+            continue
+        yield Finding(
+            "architecture",
+            f"attention multiplies q k' by {c:.3g} at a head size of {size}: {seen}",
+            f"1 / sqrt({size}) = {right:.3g}, which gives scores the variance 1",
+            "scores = q @ k.mT / math.sqrt(q.shape[-1])",
+        )
+        return
 
 
 def _is_raw(s: Subject, one: Attention) -> bool:
     """Tell whether queries and keys are as long as what modules returned, alone or in one."""
-    lengths = [x.float().square().sum().item() for x in (one.q, one.k, one.v)]
-    outputs = [
-        call.output.float().square().sum().item()
-        for call in s.calls(s.inputs[:8])
-        if isinstance(call.output, Tensor)
-    ]
-    known = [any(abs(out - x) < 1e-3 * x for out in outputs) for x in (*lengths, sum(lengths))]
-    return known[3] or (known[0] and known[1])
+    outputs = [call.output for call in s.calls(s.inputs[:8])]
+    q, k, v, *sizes = (x.float().square().sum().item() for x in (one.q, one.k, one.v, *outputs))
+    known = [any(abs(size - x) < 1e-3 * x for size in sizes) for x in (q, k, q + k + v)]
+    return known[2] or all(known[:2])
 
 
-def collapsed(s: Subject, _: Watch) -> Iterator[Finding]:
+def collapsed(s: Watch) -> Findings:
     """See whether queries still look at several places after the last update."""
     found = [one.weights[..., 4:, :].amax(-1) for one in attentions(s)]
     shares = [(largest > ALONE).float().mean().item() for largest in found if largest.numel()]
@@ -165,5 +153,4 @@ def collapsed(s: Subject, _: Watch) -> Iterator[Finding]:
             f"{min(shares):.0%} of the queries or more, in each layer, look at one place alone",
             "weights that spread over the past: scores that grow without bound have no gradient",
             "a lower rate, or norms of queries and keys",
-            line_of(s.bare),
         )

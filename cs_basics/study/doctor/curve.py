@@ -2,9 +2,9 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.finding import Finding, Findings
 
 LEAST_RISE = 0.1
 """Nats; and 3 %: less than this a validation loss may rise by chance."""
@@ -17,9 +17,7 @@ MOST_REPEATED = 0.4
 RETRY = "python scripts/train.py PRESET --lr ..."
 
 
-def overfitting(
-    train: Sequence[tuple[int, float]], valid: Sequence[tuple[int, float]]
-) -> Iterator[Finding]:
+def overfitting(train: Sequence[tuple[int, float]], valid: Sequence[tuple[int, float]]) -> Findings:
     """See whether the validation loss rises while the training loss goes on falling.
 
     Args:
@@ -45,9 +43,7 @@ def overfitting(
         )
 
 
-def plateau(
-    train: Sequence[tuple[int, float]], single: float, after_one: float
-) -> Iterator[Finding]:
+def plateau(train: Sequence[tuple[int, float]], single: float, after_one: float) -> Findings:
     """See whether the loss stays where a model that counts tokens, or pairs of them, would be.
 
     Args:
@@ -73,7 +69,7 @@ def plateau(
         )
 
 
-def too_good(valid: Sequence[tuple[int, float]], after_one: float) -> Iterator[Finding]:
+def too_good(valid: Sequence[tuple[int, float]], after_one: float) -> Findings:
     """See whether the validation loss is less than any model of the text can reach.
 
     Args:
@@ -89,7 +85,7 @@ def too_good(valid: Sequence[tuple[int, float]], after_one: float) -> Iterator[F
         )
 
 
-def looped(samples: Sequence[tuple[int, str]]) -> Iterator[Finding]:
+def looped(samples: Sequence[tuple[int, str]]) -> Findings:
     """See whether the latest sample says the same again and again.
 
     Args:
@@ -112,7 +108,7 @@ def repetition(rows: Iterable[Sequence[object]]) -> float:
     return sum(len(row) - len(set(row)) for row in fours) / max(1, sum(map(len, fours)))
 
 
-def divergence(train: Sequence[tuple[int, float]]) -> Iterator[Finding]:
+def divergence(train: Sequence[tuple[int, float]]) -> Findings:
     """See whether the training loss ends much higher than it was, or is not finite."""
     for step, loss in train:
         if not math.isfinite(loss):

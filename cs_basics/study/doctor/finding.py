@@ -1,6 +1,8 @@
 """What a check finds."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 ORDER = """
     token-dtype tokenizer batches-wrong targets-shifted loss-precision future-leak
@@ -27,14 +29,19 @@ class Finding:
     """What was expected instead, and why."""
     experiment: str
     """A command or a line of code that would confirm the cause."""
-    place: str | None = None
-    """File and line of the user's where it can be told."""
+    place: Any = None
+    """File and line of the user's, "" where that cannot be told. A check may give the function or
+    the module that stands there, or None for the model: see `run_check`."""
 
     def rank(self) -> int:
         """Return the place of the cause in a report."""
         return CAUSES.index(self.cause)
 
     def __str__(self) -> str:
-        lines = [f"{self.cause}: {self.seen}", f"  expected: {self.expected}"]
-        lines += [f"  where: {self.place}"] * (self.place is not None)
-        return "\n".join([*lines, f"  try: {self.experiment}"])
+        text = f"{self.cause}: {self.seen}\n  expected: {self.expected}\n"
+        text += f"  where: {self.place}\n" if self.place else ""
+        return f"{text}  try: {self.experiment}"
+
+
+Findings = Iterator[Finding]
+"""What a check yields."""

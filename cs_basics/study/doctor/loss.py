@@ -4,21 +4,19 @@ For cross-entropy the gradient is w (p - y) at each position: it tells which tar
 with which weight w it counts. Planted logits take the place of the model's.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.subject import (
     MOST_LOGITS,
     Subject,
     first_of,
-    line_of,
     log_total,
+    padding,
     parts_of,
     undisturbed,
 )
@@ -30,105 +28,105 @@ MOST_ERROR = 1e-3
 """Relative error of a loss; float32 has 1e-6, bfloat16 up to 4e-3."""
 
 
-@dataclass
 class Reading:
-    """What the loss's gradient says of each position."""
+    """What the loss's gradient says of each position.
 
-    loss: float
-    own: float
-    """The loss recomputed in float64 from the same logits."""
-    targets: Tensor
-    """The target of each position, (batch, time)."""
-    weights: Tensor
-    """How much each position counts, (batch, time); sums to 1 for a mean."""
-    is_pure: bool
-    """Whether the loss is a cross-entropy, possibly smoothed, and nothing else."""
+    It fits w (p - smoothing) to the gradient of a position, away from its target.
+    """
+
+    def __init__(self, loss: float, logits: Tensor, gradient: Tensor) -> None:
+        self.loss, num = loss, logits.shape[-1]
+        nats = log_total(logits).unsqueeze(-1) - logits
+        p, best = (-nats).exp(), gradient.argmin(-1, keepdim=True)
+        rest = torch.ones_like(p).scatter_(-1, best, 0.0)
+        means = [(t * rest).sum(-1, keepdim=True) / (num - 1) for t in (p, gradient)]
+        dp, dg = ((t - m) * rest for t, m in zip((p, gradient), means, strict=True))
+        w = (dp * dg).sum(-1) / dp.square().sum(-1).clamp(min=1e-30)
+        if num < 4:
+            w = (-gradient.gather(-1, best) / (1 - p.gather(-1, best))).squeeze(-1)
+        w = w.where(gradient.abs().amax(-1) > 1e-3 * gradient.abs().max(), 0.0)
+        smoothing = (w * means[0].squeeze(-1) - means[1].squeeze(-1)) * num
+        self.targets, self.weights = best.squeeze(-1), w
+        """The target of each position, and how much it counts, (batch, time); the weights of a mean
+        sum to 1."""
+        hard = nats.gather(-1, best).squeeze(-1)
+        self.own = ((w - smoothing) * hard + smoothing * nats.mean(-1)).sum().item()
+        """The loss recomputed in float64 from the same logits."""
+        # Rounding has either sign; what else the loss holds, such as a z-loss, has one.
+        self.is_pure = bool(gradient.sum(-1).mean().abs() < 5e-4 * gradient.abs().max())
+        """Whether the loss is a cross-entropy, possibly smoothed, and nothing else."""
 
 
-def targets(s: Subject) -> Iterator[Finding]:
+def targets(s: Subject) -> Findings:
     """Compare the targets that the loss means with the inputs one later."""
-    if (reading := read(s)) is None or s.inputs.shape[1] < 3:
+    if (reading := read(s)) is None or s.time < 3:
         return
     inputs, used = s.inputs[: len(reading.targets)].cpu(), reading.weights > 0
-    matches: dict[int, float] = {}
+    matches = dict[int, float]()
     for shift in (1, 0, 2, -1, 3):
-        first, last = max(0, -shift), s.inputs.shape[1] - max(0, shift)
-        counted = used[:, first:last]
+        first, last = max(0, -shift), s.time - max(0, shift)
         same = reading.targets[:, first:last] == inputs[:, first + shift : last + shift]
-        matches[shift] = (same & counted).sum().item() / max(1, counted.sum().item())
+        matches[shift] = same[used[:, first:last]].double().mean().nan_to_num().item()
     if not used[:, :-1].any():
         return
     best = max(matches, key=matches.__getitem__)
     ends = reading.targets[:, -1] == inputs[:, 0]
-    is_rolled = (
-        len(ends) > 3 and bool((ends & used[:, -1]).all()) and bool((inputs != inputs[:, :1]).any())
-    )
-    if matches[1] > 0.5 and not is_rolled:
-        return
-    seen = f"the targets are the inputs {best} later"
-    if is_rolled:
+    if len(ends) > 3 and (ends & used[:, -1]).all() and (inputs != inputs[:, :1]).any():
         seen = "the last target of each row is the row's first token"
+    elif matches[1] > 0.5:
+        return
     elif matches[best] < 0.5:
         seen = f"only {matches[1]:.0%} of the targets are the inputs one later, at no shift more"
+    else:
+        seen = f"the targets are the inputs {best} later"
     yield Finding(
         "targets-shifted",
         seen,
         "each position predicts the next token: targets[:, :-1] == inputs[:, 1:]",
         "print(inputs[0, :9], targets[0, :9]), and what the loss makes of them",
-        line_of(s.loss_of),
+        s.loss_of,
     )
 
 
-def mean(s: Subject) -> Iterator[Finding]:
+def mean(s: Subject) -> Findings:
     """Read how much each position counts: all that have a target the same, one together."""
     if (reading := read(s)) is None:
         return
     weights, ids = reading.weights, s.inputs[: len(reading.weights)].cpu()
     used = weights > 0.1 * weights.max()
-    total, parts = weights.sum().item(), s.options.get("accumulate") or 1
-    seen, num_used = None, int(used.sum())
+    total, parts = weights.sum().item(), s.accumulate or 1
     given = parts_of(s.batch)[1][: len(weights)].cpu()
     unused = ~used & (given >= 0)
     # A model that shifts by itself has no target for the last position, a padded one a single id.
     unused[:, -1] = False
     is_padding = len(given[unused].unique()) == 1
-    padded = padding(ids) & used
+    padded, text = padding(ids) & used, np.asarray([] if s.tokens is None else s.tokens[:50_000])
+    # Where the text itself repeats a token often, a run of it is no padding.
+    is_dull = ((text[2:] == text[1:-1]) & (text[2:] == text[:-2])).any()
     if total > 1.5 or total < 0.67:
-        seen = f"the weights of all positions add up to {total:.3g}" + (
-            ": a sum" if abs(total / num_used - 1) < 0.1 else ""
-        )
         if parts > 1 and abs(total * parts - 1) < 0.1:
-            seen = None  # Divided for accumulation already.
+            return  # Divided for accumulation already.
+        seen = f"the weights of all positions add up to {total:.3g}"
+        seen += ": a sum" if abs(total / used.sum() - 1) < 0.1 else ""
     elif unused.float().mean() > 0.02 and not is_padding:
         seen = f"{unused.sum()} of {weights.numel()} positions do not count"
-    elif padded.any() and not _is_dull(s):
+    elif padded.any() and not is_dull:
         seen = f"{padded.sum()} positions of padding count like words"
     elif used.any() and weights[used].std() > 0.2 * weights[used].mean():
-        low, high = weights[used].min().item(), weights[used].max().item()
+        low, high = weights[used].aminmax()
         seen = f"one position counts {high / low:.1f} times as much as another"
-    if seen:
-        yield Finding(
-            "loss-not-mean",
-            seen,
-            "a mean over all positions with a target, whose weights are equal and add up to 1",
-            "compare with -log_softmax(logits).gather(-1, targets[..., None]).mean()",
-            line_of(s.loss_of),
-        )
+    else:
+        return
+    yield Finding(
+        "loss-not-mean",
+        seen,
+        "a mean over all positions with a target, whose weights are equal and add up to 1",
+        "compare with -log_softmax(logits).gather(-1, targets[..., None]).mean()",
+        s.loss_of,
+    )
 
 
-def padding(ids: Tensor) -> Tensor:
-    """Return which positions are in a run of one id at the end of a row, at least 3 long."""
-    same = (ids == ids[:, -1:]).flip(1).cumprod(1).flip(1).bool()
-    return same & (same.sum(1, keepdim=True) > 2) & ~same.all(1, keepdim=True)
-
-
-def _is_dull(s: Subject) -> bool:
-    """Tell whether the text itself repeats a token often, so that a run of it is no padding."""
-    text = np.asarray(s.options.get("tokens", ())[:50_000])
-    return bool(((text[2:] == text[1:-1]) & (text[2:] == text[:-2])).any())
-
-
-def precision(s: Subject) -> Iterator[Finding]:
+def precision(s: Subject) -> Findings:
     """Recompute the loss in float64 from logits of several sizes."""
     worst, at = 0.0, 0.0
     for seed, spread in enumerate(SPREADS):
@@ -137,22 +135,22 @@ def precision(s: Subject) -> Iterator[Finding]:
         error = abs(reading.loss - reading.own) / reading.own
         if not error <= worst:
             worst, at = error, spread
-    large, plain = read(s, 3.0, 0, shift=LARGE), read(s, 3.0, 0)
-    seen = None
+    large, plain = read(s, shift=LARGE), read(s)
     if not worst <= MOST_ERROR:
         seen = f"the loss of logits of size {at:.0f} is wrong by {worst:.2%}"
     elif plain and (large is None or not abs(large.loss / plain.loss - 1) < 1e-2):
         found = "not finite" if large is None else f"{large.loss:.3g}, not {plain.loss:.3g}"
         seen = f"{LARGE:.0f} added to all logits makes the loss {found}"
-    if seen:
-        yield Finding(
-            "loss-precision",
-            seen,
-            "the loss of the same logits in float64, up to 1e-6: softmax and logarithm together, "
-            "in float32, after the maximum is taken off",
-            "logits = logits.float()  # and log_softmax in place of log(softmax + eps) or clamp",
-            line_of(s.loss_of),
-        )
+    else:
+        return
+    yield Finding(
+        "loss-precision",
+        seen,
+        "the loss of the same logits in float64, up to 1e-6: softmax and logarithm together, "
+        "in float32, after the maximum is taken off",
+        "logits = logits.float()  # and log_softmax in place of log(softmax + eps) or clamp",
+        s.loss_of,
+    )
 
 
 def read(
@@ -177,28 +175,23 @@ def read(
         planted.append(values.requires_grad_())
         return _with_logits(output, planted[-1])
 
-    with undisturbed(s.bare), torch.enable_grad():
-        rows = max(2, MOST_LOGITS // (s.inputs.shape[1] * s.options["vocab"]))
+    with undisturbed(s.bare):
+        rows = max(2, MOST_LOGITS // (s.time * s.vocab))
         batch = s.batch if rows >= len(s.inputs) else s.cut(rows)
-        hook = _head(s).register_forward_hook(plant)
-        try:
-            loss = s.loss(batch)
-        finally:
-            hook.remove()
+        with _head(s).register_forward_hook(plant):
+            loss = s.loss_of(s.bare, batch)
         if len(planted) != 1 or not loss.requires_grad or not loss.isfinite():
             return None
-        (gradient,) = torch.autograd.grad(loss, planted, allow_unused=True)
-    if gradient is None or not gradient.any():  # pyright: ignore[reportUnnecessaryComparison]
+        (gradient,) = torch.autograd.grad(loss, planted, materialize_grads=True)
+    if not gradient.any():
         return None
-    return _read(loss.item(), planted[0].detach().cpu().double(), gradient.cpu().double())
+    return Reading(loss.item(), planted[0].detach().cpu().double(), gradient.cpu().double())
 
 
 def _head(s: Subject) -> nn.Module:
     """Return what returns the logits: the model, or a part of one that takes the loss as well."""
     *parts, whole = s.calls(s.inputs[:1])
-    logits = first_of(whole.output)
-    same = [c.module for c in parts if isinstance(c.output, Tensor) and c.output.equal(logits)]
-    return [s.bare, *same][-1]
+    return [s.bare, *(c.module for c in parts if c.output.equal(whole.output))][-1]
 
 
 def _with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401
@@ -209,23 +202,3 @@ def _with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401
         return type(output)([_with_logits(output[0], logits), *output[1:]])
     output.logits = logits
     return output
-
-
-def _read(loss: float, logits: Tensor, gradient: Tensor) -> Reading:
-    """Fit w (p - smoothing) to the gradient of each position, away from its target."""
-    num = logits.shape[-1]
-    nats = log_total(logits).unsqueeze(-1) - logits
-    p, best = (-nats).exp(), gradient.argmin(-1, keepdim=True)
-    rest = torch.ones_like(p).scatter_(-1, best, 0.0)
-    means = [(t * rest).sum(-1, keepdim=True) / (num - 1) for t in (p, gradient)]
-    dp, dg = ((t - m) * rest for t, m in zip((p, gradient), means, strict=True))
-    w = (dp * dg).sum(-1) / dp.square().sum(-1).clamp(min=1e-30)
-    if num < 4:
-        w = (-gradient.gather(-1, best) / (1 - p.gather(-1, best))).squeeze(-1)
-    w = w.where(gradient.abs().amax(-1) > 1e-3 * gradient.abs().max(), 0.0)
-    smoothing = (w * means[0].squeeze(-1) - means[1].squeeze(-1)) * num
-    hard = nats.gather(-1, best).squeeze(-1)
-    own = ((w - smoothing) * hard + smoothing * nats.mean(-1)).sum().item()
-    # Rounding has either sign; what else the loss holds, such as a z-loss, has one.
-    is_pure = bool(gradient.sum(-1).mean().abs() < 5e-4 * gradient.abs().max())
-    return Reading(loss, own, best.squeeze(-1), w, is_pure)

@@ -2,13 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Call, Subject, line_of, nats_of, undisturbed
+from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.subject import Call, Subject, first_of, nats_of
 
 NOISE = 0.02
 """Added to all weights before a model is probed: what starts at 0 would hide what it multiplies."""
@@ -23,17 +22,15 @@ LEAST_IDENTITY = 0.2
 """Mean diagonal of a block's derivative; 1 with a residual connection, 0 without."""
 
 
-def sees(s: Subject) -> Iterator[Finding]:
+def sees(s: Subject) -> Findings:
     """Change one token, and look where logits move: never before it, always after it."""
-    with undisturbed(s.bare), torch.no_grad():
-        _shake(s.bare)
+    with s.quiet():
         probe = Probe(s)
-        time, place = probe.ids.shape[1], line_of(s.bare)
+        time = probe.ids.shape[1]
         for at in sorted({1, time // 2, time - 1} - {0, time}):
-            moved = probe.moved(probe.other_at(at))
-            if (early := moved[:at]).numel() and early.max() > probe.tolerance:
+            early = probe.moved(probe.other_at(at))[:at]
+            if early.max() > probe.tolerance:
                 seen = int(early.argmax())
-                module = _first_to_see(s, probe.other_at(at), at)
                 yield Finding(
                     "future-leak",
                     f"changing the token at position {at} changes the logits of position {seen} "
@@ -42,60 +39,44 @@ def sees(s: Subject) -> Iterator[Finding]:
                     "predict learns to copy them",
                     f"y = model(ids)[:, {seen}]; ids[:, {at}] += 1; print((model(ids)[:, {seen}] "
                     "- y).abs().max())",
-                    line_of(module),
+                    probe.first_to_see(at),
                 )
                 return
         moved = probe.moved(probe.other_at(1 % time))[1:] > probe.tolerance
         reach = int(moved.nonzero().max()) if moved.any() else 0
         expected = min(time - 2, LEAST_REACH)
+        exchanged = torch.cat([probe.ids[:, :2].flip(1), probe.ids[:, 2:]], 1)
         if reach < expected:
             yield Finding(
                 "context-unused",
                 f"a changed token moves the logits of the next {reach} positions, none further",
                 f"at least {expected}: what a position cannot see of its past it cannot use",
                 "print attention's weights of the last position: they should spread over the past",
-                place,
             )
-        elif expected > 0 and probe.is_order_free():
+        elif expected > 0 and probe.moved(exchanged)[2:].max() <= probe.tolerance:
             yield Finding(
                 "no-positions",
                 "two tokens of the past in exchanged places leave all later logits as they were",
                 "a change: 'dog bites man' is not 'man bites dog'",
                 "print the model's positions: are they added, and 0, 1, 2, ...?",
-                place,
             )
 
 
-def _first_to_see(s: Subject, other: Tensor, at: int) -> nn.Module:
-    """Return the first module whose output moves before a place where its input does not."""
-    for one, two in zip(s.calls(s.inputs[:2]), s.calls(other), strict=False):
-        pairs = zip((*one.args[:1], one.output), (*two.args[:1], two.output), strict=True)
-        moves = [
-            not torch.equal(x[:, :at], y[:, :at])
-            for x, y in pairs
-            if isinstance(x, Tensor) and x.dim() > 1
-        ]
-        if moves == [False, True]:
-            return one.module
-    return s.bare
-
-
-def _shake(model: nn.Module) -> None:
-    """Add a little noise to every weight."""
-    generator = torch.Generator().manual_seed(0)
-    for p in model.parameters():
-        if p.is_floating_point():
-            p += NOISE * torch.randn(p.shape, generator=generator).to(p)
-
-
 class Probe:
-    """Logits of some rows, and how far they move when ids are changed."""
+    """Logits of some rows that begin with different tokens, and how far they move with the ids.
+
+    It adds a little noise to every weight.
+    """
 
     def __init__(self, s: Subject) -> None:
-        self.s, self.ids = s, s.inputs[:2]
+        self.s, self.ids = s, s.inputs[:2].clone()
+        self.ids[:, 0] = (self.ids[:, 1 % self.ids.shape[1]] + 1) % s.vocab
+        generator = torch.Generator().manual_seed(0)
+        for p in s.bare.parameters():
+            if p.is_floating_point():
+                p += NOISE * torch.randn(p.shape, generator=generator).to(p)
         self.base = self._logits(self.ids)
-        noise = (self._logits(self.ids) - self.base).abs().max().item()
-        largest = self.base.abs().max().item()
+        noise, largest = self.moved(self.ids).max().item(), self.base.abs().max().item()
         self.tolerance = max(ROUNDING * largest, 10 * noise)
 
     def _logits(self, ids: Tensor) -> Tensor:
@@ -105,25 +86,30 @@ class Probe:
     def other_at(self, at: int) -> Tensor:
         """Return the ids with another token at one place."""
         ids = self.ids.clone()
-        ids[:, at] = (ids[:, at] + 1) % self.base.shape[-1]
+        ids[:, at] = (ids[:, at] + 1) % self.s.vocab
         return ids
 
     def moved(self, ids: Tensor) -> Tensor:
         """Return the largest change of a logit by position."""
         return (self._logits(ids) - self.base).abs().amax((0, 2))
 
-    def is_order_free(self) -> bool:
-        """Tell whether exchanging two different tokens leaves the logits after them alone."""
-        ids = self.other_at(1)
-        ids[:, 0] = (ids[:, 1] + 1) % self.base.shape[-1]
-        first = self._logits(ids)[:, 2:]
-        ids[:, :2] = ids[:, :2].flip(1)
-        return bool((self._logits(ids)[:, 2:] - first).abs().max() <= self.tolerance)
+    def first_to_see(self, at: int) -> nn.Module:
+        """Return the first module whose output moves before a place where its input does not."""
+        both = (self.s.calls(ids) for ids in (self.ids, self.other_at(at)))
+        for one, two in zip(*both, strict=False):
+            moves = [
+                not torch.equal(x[:, :at], y[:, :at])
+                for x, y in zip(one.ends(), two.ends(), strict=True)
+                if x.dim() > 1
+            ]
+            if moves == [False, True]:
+                return one.module
+        return self.s.bare
 
 
-def position_table(s: Subject) -> Iterator[Finding]:
+def position_table(s: Subject) -> Findings:
     """See whether the last row of each table of positions makes a difference."""
-    time = s.inputs.shape[1]
+    time = s.time
     rows_of = {
         name: p
         for name, p in s.bare.named_parameters()
@@ -131,12 +117,11 @@ def position_table(s: Subject) -> Iterator[Finding]:
         or "Embedding" in type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
     }
     rows_of |= {name: b for name, b in s.bare.named_buffers() if _is_waves(b)}
-    with undisturbed(s.bare), torch.no_grad():
-        _shake(s.bare)
+    with s.quiet():
         probe = Probe(s)
         for name, table in rows_of.items():
             axis = next((i for i, n in enumerate(table.shape) if n >= time), None)
-            if axis is None or time < 2 or s.options["vocab"] in table.shape:
+            if axis is None or time < 2 or s.vocab in table.shape:
                 continue
             row = table.select(axis, time - 1)
             kept = row.clone()
@@ -150,7 +135,6 @@ def position_table(s: Subject) -> Iterator[Finding]:
                     "any logit",
                     f"each of {time} positions has a row of its own, which its logits depend on",
                     f"print the indices that the model reads {name} with: 0, 1, ..., {time - 1}?",
-                    line_of(s.bare),
                 )
                 return
 
@@ -164,12 +148,12 @@ def _is_waves(buffer: Tensor) -> bool:
     )
 
 
-def residual(s: Subject) -> Iterator[Finding]:
+def residual(s: Subject) -> Findings:
     """Blocks that follow each other keep their input: the mean diagonal of their derivative is 1.
 
     It is estimated by random vectors v, as the mean of v (block(x + h v) - block(x)) / h.
     """
-    with undisturbed(s.bare), torch.no_grad():
+    with s.quiet():
         s.bare.eval()
         blocks = _blocks(s.calls(s.inputs[:2]))
         for one, block in itertools.pairwise(blocks):
@@ -178,8 +162,7 @@ def residual(s: Subject) -> Iterator[Finding]:
                 continue
             step = 1e-2 * x.float().square().mean().sqrt().to(x)
             v = torch.randn_like(x)
-            moved = block.module(x + step * v, *block.args[1:], **block.kwargs)
-            moved = moved[0] if isinstance(moved, tuple) else moved
+            moved = first_of(block.module(x + step * v, *block.args[1:], **block.kwargs))
             identity = (v * (moved - block.output)).float().mean().item() / step.item()
             if abs(identity) < LEAST_IDENTITY:
                 yield Finding(
@@ -189,7 +172,7 @@ def residual(s: Subject) -> Iterator[Finding]:
                     "about 1: a residual connection x + f(x) keeps its input, so that gradients "
                     "reach the first block",
                     "add the input to what attention and feed-forward return, then train again",
-                    line_of(block.module),
+                    block.module,
                 )
                 return
 
@@ -199,8 +182,7 @@ def _blocks(calls: list[Call]) -> list[Call]:
     kept = [
         call
         for call in calls
-        if call.args
-        and all(isinstance(x, Tensor) and x.dim() == 3 for x in (call.args[0], call.output))
+        if [x.dim() for x in call.ends()] == [3, 3]
         and call.args[0].shape == call.output.shape
         and [*call.module.children()]
     ]
@@ -208,54 +190,47 @@ def _blocks(calls: list[Call]) -> list[Call]:
     return [call for call in kept if call.module not in inside]
 
 
-def start_loss(s: Subject) -> Iterator[Finding]:
+def start_loss(s: Subject) -> Findings:
     """Compare the first loss with that of equally likely tokens; say where NaN first stands."""
-    with undisturbed(s.bare), torch.no_grad():
+    with s.quiet():
         ids = s.inputs[:8]
         logits = s.logits(ids).cpu().double()
         if not logits.isfinite().all():
             yield not_finite(s, "the logits before the first update")
             return
-        if s.inputs.shape[1] < 2:
+        if s.time < 2:
             return
         equal = (logits == logits.amin(-1, keepdim=True)).double().mean().item()
-        if 0.2 < equal - 1 / logits.shape[-1] < 0.9:
+        if 0.2 < equal - 1 / s.vocab < 0.9:
             yield Finding(
                 "architecture",
                 f"{equal:.0%} of the logits are the least of their row, {logits.min():.3g}",
                 "one of each row: what is cut off, as by a ReLU, gets no gradient",
                 "logits = head(norm(x))  # and no activation behind it",
-                line_of(s.bare),
             )
         loss = nats_of(logits[:, :-1], ids[:, 1:]).mean().item()
-        size = math.log(logits.shape[-1])
+        size = math.log(s.vocab)
         if loss > size + MOST_EXCESS:
             yield Finding(
                 "start-loss",
                 f"the first loss is {loss:.2f}; logits have the standard deviation "
                 f"{logits.std():.2f}",
-                f"near ln({logits.shape[-1]}) = {size:.2f}: a model that knows nothing holds all "
+                f"near ln({s.vocab}) = {size:.2f}: a model that knows nothing holds all "
                 "tokens equally likely",
                 "for p in model.parameters(): p.data *= 0.1  # then look at the first loss again",
-                line_of(s.bare),
             )
 
 
 def not_finite(s: Subject, what: str) -> Finding:
     """Name the first module whose output is not finite though its input is."""
-    bad = (
-        call
-        for call in s.calls(s.inputs)
-        if isinstance(call.output, Tensor) and not call.output.isfinite().all()
-    )
-    if first := next(bad, None):
-        name, module = first.name or type(s.bare).__name__, first.module
-    else:
-        name, module = "the loss or its gradient, not the model", s.bare
+    name, module = "the loss or its gradient, not the model", s.bare
+    for call in reversed(s.calls(s.inputs)):
+        if not call.output.isfinite().all():
+            name, module = call.name or type(s.bare).__name__, call.module
     return Finding(
         "not-finite",
         f"{what} hold NaN or infinity; it first stands in {name}",
         "finite numbers",
         "torch.autograd.set_detect_anomaly(True)",
-        line_of(module),
+        module,
     )

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from cs_basics.generate import Sampling, generate
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
@@ -24,7 +22,7 @@ from cs_basics.run.updates import make_updates
 from cs_basics.study.doctor import curve
 from cs_basics.study.doctor.doctor import Doctor, examine
 from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Subject, undisturbed
+from cs_basics.study.doctor.subject import Subject
 
 logger = logging.getLogger(__name__)
 
@@ -39,17 +37,13 @@ def before_run(trainer: Trainer) -> Find:
     Returns:
         What adds to that the findings of metrics and samples.
     """
-    found: list[Finding] = []
+    found = list[Finding]()
     if trainer.world.size == 1 and trainer.step == 0:
-        with undisturbed(trainer.model):
-            tokens, device = trainer.corpus.train.tokens, trainer.device
-            batch = draw_batch(tokens, trainer.config, 0, ROWS, device)
-            found, could_not = examine(
-                Subject(
-                    trainer.model, lambda _, b: trainer.plain_loss_of(*b), trainer.optimizer, batch
-                )
-            )
-        for line in (*found, *could_not):
+        batch = draw_batch(trainer.corpus.train.tokens, trainer.config, 0, ROWS, trainer.device)
+        s = Subject(trainer.model, lambda _, b: trainer.plain_loss_of(*b), trainer.optimizer, batch)
+        examine(s)
+        found = s.findings
+        for line in (*found, *s.could_not):
             logger.warning("doctor: %s", line)
     return lambda rows, samples, counted: found + of_metrics(rows, samples, counted)
 
@@ -81,8 +75,14 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch))
         config = config.replace(
-            **{"train_text": None, "valid_text": None, "max_minutes": None, "dtype": "float32"},
-            **{"max_steps": UPDATES, "corpus_megabytes": 0.5, "fast": "off", "num_samples": 0},
+            train_text=None,
+            valid_text=None,
+            max_minutes=None,
+            dtype="float32",
+            max_steps=UPDATES,
+            corpus_megabytes=0.5,
+            fast="off",
+            num_samples=0,
             run_dir=folder.path,
         )
         corpus = prepare_corpus(config, folder, is_fast=is_fast)
@@ -92,9 +92,6 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
 
 def _watched(trainer: Trainer) -> list[Finding]:
     config, corpus, folder = trainer.config, trainer.corpus, trainer.folder
-
-    def loss_of(_: object, batch: tuple[Tensor, Tensor]) -> Tensor:
-        return trainer.plain_loss_of(*batch)
 
     def save_and_load() -> tuple[Any, Any]:
         path = folder.checkpoint_of(trainer.step)
@@ -109,7 +106,9 @@ def _watched(trainer: Trainer) -> list[Finding]:
         return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
 
     doctor = Doctor(
-        *(trainer.model, loss_of, trainer.optimizer),
+        trainer.model,
+        lambda _, batch: trainer.plain_loss_of(*batch),
+        trainer.optimizer,
         (trainer.next_batch() for _ in range(UPDATES)),
         tokens=corpus.train.tokens,
         decode=corpus.tokenizer.decode,
@@ -122,7 +121,9 @@ def _watched(trainer: Trainer) -> list[Finding]:
         accumulate=config.run.grad_accum_steps,
     )
     make_updates(
-        *(trainer.optimizer, doctor.batches, trainer.lr_at),
+        trainer.optimizer,
+        doctor.batches,
+        trainer.lr_at,
         lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
         trainer.clip,
         num_parts=config.run.grad_accum_steps,

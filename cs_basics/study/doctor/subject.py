@@ -1,12 +1,12 @@
 """What is examined, called without a trace: weights, gradients, generators and modes stay."""
 
-import itertools
 import sys
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.run.random_state import random_states, restore_random_states
+from cs_basics.study.doctor.finding import Finding
 
 PACKAGE = str(Path(__file__).parent)
 MOST_LOGITS = 2**20
@@ -29,8 +30,12 @@ class Call:
     module: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    output: Any
+    output: Tensor
     """What it returned; of a tuple the first."""
+
+    def ends(self) -> list[Tensor]:
+        """Return what it read first, if that is a tensor, and what it returned."""
+        return [x for x in (*self.args[:1], self.output) if isinstance(x, Tensor)]
 
 
 @dataclass
@@ -42,8 +47,11 @@ class Subject:
     optimizer: Optimizer
     batch: Any = None
     options: dict[str, Any] = field(default_factory=dict)
-    """What else is known of the program, such as `clip`; see Doctor."""
-
+    """What else is known of the program, such as `clip`, which is read as `s.clip`: see Doctor. To
+    that `text.readable` adds `vocab`, `has_dropout` and `is_random`."""
+    findings: list[Finding] = field(default_factory=list)
+    could_not: list[str] = field(default_factory=list)
+    """Checks that could not be made, and why."""
     start: list[Tensor] = field(default_factory=list)
     """Weights and buffers before the first update, as `weights_of` returns them."""
 
@@ -52,10 +60,19 @@ class Subject:
         is_wrapped = type(self.model).__name__ == "DistributedDataParallel"
         self.bare: nn.Module = getattr(self.model, "module") if is_wrapped else self.model  # noqa: B009
 
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Return an option, or None if the program has not told it."""
+        return self.options.get(name)
+
     @property
     def inputs(self) -> Tensor:
         """The ids that the model reads, (batch, time)."""
         return parts_of(self.batch)[0]
+
+    @property
+    def time(self) -> int:
+        """How many ids a row has."""
+        return self.inputs.shape[1]
 
     def logits(self, ids: Tensor) -> Tensor:
         """Call the model on ids; return its logits, (batch, time, vocab)."""
@@ -63,24 +80,27 @@ class Subject:
         # Some models without targets return the last position's alone, and with them also a loss.
         return logits if logits.shape[1] == ids.shape[1] else first_of(self.bare(ids, ids))
 
-    def loss(self, batch: Any = None) -> Tensor:  # noqa: ANN401
-        """Return the program's own loss of a batch."""
-        return self.loss_of(self.bare, self.batch if batch is None else batch)
+    def trained(self) -> list[Tensor]:
+        """Return the parameters of the optimizer that are trained, each once."""
+        held = held_by(self.optimizer)
+        return list({id(p): p for p in held if p.requires_grad}.values())
 
-    def held(self) -> list[Tensor]:
-        """Return the parameters that the optimizer holds, as often as it does."""
-        return [p for group in self.optimizer.param_groups for p in group["params"]]
+    @contextmanager
+    def quiet(self) -> Generator[None]:
+        """Leave the model undisturbed by what is computed, without gradients."""
+        with undisturbed(self.bare), torch.no_grad():
+            yield
 
-    def calls(self, ids: Tensor) -> list["Call"]:
-        """Return the calls of all modules, in the order of their ends, when the model reads ids."""
-        found: list[Call] = []
+    def calls(self, ids: Tensor) -> list[Call]:
+        """Return the calls that give tensors, in the order of their ends, for these ids."""
+        found = list[Call]()
         names = {module: name for name, module in self.bare.named_modules()}
 
         def note(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
-            output = output[0] if isinstance(output, tuple) and output else output
-            found.append(Call(names[module], module, args, kwargs, output))
+            if isinstance(output := first_of(output), Tensor):
+                found.append(Call(names[module], module, args, kwargs, output))
 
-        with undisturbed(self.bare), torch.no_grad():
+        with self.quiet():
             self.bare.eval()
             hooks = [m.register_forward_hook(note, with_kwargs=True) for m in names]
             self.logits(ids)
@@ -90,31 +110,34 @@ class Subject:
 
     def cut(self, rows: int) -> Any:  # noqa: ANN401
         """Return the first rows of the batch."""
-        if isinstance(self.batch, dict):
-            return {k: v[:rows] if is_batched(v) else v for k, v in self.batch.items()}
-        return type(self.batch)(v[:rows] if is_batched(v) else v for v in self.batch)
-
-
-def is_batched(value: object) -> bool:
-    """Tell whether a part of a batch has rows."""
-    return isinstance(value, Tensor) and value.dim() > 0
+        is_dict = isinstance(self.batch, dict)
+        parts = {
+            name: part[:rows] if isinstance(part, Tensor) and part.dim() else part
+            for name, part in (self.batch.items() if is_dict else enumerate(self.batch))
+        }
+        return parts if is_dict else type(self.batch)(parts.values())
 
 
 def parts_of(batch: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
     """Return inputs and targets of a batch."""
     if isinstance(batch, Tensor):
         return batch, batch
-    names = ("input_ids", "labels") if "input_ids" in batch else (0, 1)
-    if isinstance(batch, dict):
+    if "input_ids" in batch:
         return batch["input_ids"], batch.get("labels", batch["input_ids"])
-    return batch[names[0]], batch[names[1]]
+    return batch[0], batch[1]
 
 
-def first_of(output: Any) -> Tensor:  # noqa: ANN401
-    """Return the logits of whatever a model returns."""
-    if isinstance(output, (tuple, list)):
-        return first_of(output[0])
-    return output if isinstance(output, Tensor) else output.logits
+def padding(ids: Tensor) -> Tensor:
+    """Return which positions are in a run of one id at the end of a row, at least 3 long."""
+    same = (ids == ids[:, -1:]).flip(1).cumprod(1).flip(1).bool()
+    return same & (same.sum(1, keepdim=True) > 2) & ~same.all(1, keepdim=True)
+
+
+def first_of(output: Any) -> Any:  # noqa: ANN401
+    """Return the logits of whatever a model returns, or the like of another module."""
+    while isinstance(output, (tuple, list)) and output:
+        output = output[0]
+    return getattr(output, "logits", output)
 
 
 @contextmanager
@@ -123,21 +146,21 @@ def undisturbed(
 ) -> Generator[None]:
     """Put everything back at the end: weights, gradients, generators, modes and the optimizer.
 
+    Meanwhile gradients are computed.
+
     Args:
         model: The model that will be called.
         optimizer: If it will make steps: it begins without state.
         start: Weights and buffers to begin with, as `weights_of` returns them.
     """
-    held = [] if optimizer is None else [p for g in optimizer.param_groups for p in g["params"]]
-    tensors = list({id(tensor): tensor for tensor in [*weights_of(model), *held]}.values())
+    stepper: Any = optimizer or SimpleNamespace(state={}, param_groups=[])
+    tensors = list({id(t): t for t in weights_of(model) + held_by(stepper)}.values())
     random, kept = random_states(), [tensor.detach().clone() for tensor in tensors]
     grads = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
     modes = [(module, module.training) for module in model.modules()]
-    state, settings, groups = {}, {}, []
-    if optimizer is not None:
-        state, settings = dict(optimizer.state), dict(vars(optimizer))
-        groups = [dict(group) for group in optimizer.param_groups]
-        optimizer.state.clear()
+    state, settings = dict(stepper.state), dict(vars(stepper))
+    groups = [dict(group) for group in stepper.param_groups]
+    stepper.state.clear()
     try:
         for tensor, _ in grads:
             tensor.grad = None
@@ -146,7 +169,8 @@ def undisturbed(
                 tensor.copy_(value)
         # What was compiled is run as it is written, so that hooks see all of it.
         is_compiled = "torch._dynamo" in sys.modules
-        with torch.compiler.set_stance("force_eager") if is_compiled else nullcontext():
+        eager = torch.compiler.set_stance("force_eager") if is_compiled else nullcontext()
+        with eager, torch.enable_grad():
             yield
     finally:
         with torch.no_grad():
@@ -157,26 +181,29 @@ def undisturbed(
             tensor.grad = grad
         for module, mode in modes:
             module.training = mode
-        if optimizer is not None:
-            vars(optimizer).update(settings)
-            optimizer.state.clear()
-            optimizer.state.update(state)
-            for group, old in zip(optimizer.param_groups, groups, strict=True):
-                group.update(old)
+        vars(stepper).update(settings)
+        stepper.state.clear()
+        stepper.state.update(state)
+        for group, old in zip(stepper.param_groups, groups, strict=True):
+            group.update(old)
         restore_random_states(random)
 
 
 def weights_of(model: nn.Module) -> list[Tensor]:
     """Return parameters and buffers, each once."""
-    return list(itertools.chain(model.parameters(), model.buffers()))
+    return [*model.parameters(), *model.buffers()]
+
+
+def held_by(optimizer: Optimizer) -> list[Tensor]:
+    """Return the parameters that an optimizer holds, as often as it does."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def leaves_of(loss: Tensor) -> dict[int, Tensor]:
     """Return the tensors that a backward pass gives gradients to, registered or not, by id."""
     found: dict[int, Tensor] = {}
     seen, left = set[Any](), [loss.grad_fn]
-    while left:
-        node = left.pop()
+    for node in left:
         if node is None or node in seen:
             continue
         seen.add(node)
@@ -187,7 +214,9 @@ def leaves_of(loss: Tensor) -> dict[int, Tensor]:
 
 
 def line_of(thing: Any) -> str | None:  # noqa: ANN401
-    """Return file and line of a function, a generator or a module's forward."""
+    """Return file and line of a function, a generator or a module's forward; a line as it is."""
+    if isinstance(thing, str):
+        return thing
     if isinstance(thing, nn.Module):
         thing = type(thing).forward
     code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)

@@ -1,16 +1,15 @@
 """Checks of tokens and batches."""
 
 import difflib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cs_basics.run.token_file import entropies
-from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.loss import padding
-from cs_basics.study.doctor.subject import Subject, line_of
+from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.subject import Subject, padding
 from cs_basics.study.doctor.watch import Watch
 
 Tokens = np.ndarray[Any, Any]
@@ -20,56 +19,64 @@ SAMPLED = 100
 """Windows that are looked for in other places."""
 
 
-def vocabulary(s: Subject, _: Watch) -> Iterator[Finding]:
+def readable(s: Subject) -> Findings:
+    """See that the model can read the ids; note its vocabulary, and in which mode it is random."""
+    with s.quiet():
+        try:
+            s.options["vocab"] = s.logits(s.inputs).shape[-1]
+        except IndexError as error:
+            is_swapped = (s.inputs % 256 == 0).float().mean() > 0.5
+            yield Finding(
+                "token-dtype" if is_swapped else "tokenizer",
+                f"the model cannot read ids from {s.inputs.min()} to {s.inputs.max()}: {error}",
+                "a row of the embedding for each token of the tokenizer that made the ids",
+                "print(len(tokenizer), model.embedding.weight.shape, tokens.min(), tokens.max())",
+                s.batches,
+            )
+            return
+        for name, mode in (("has_dropout", True), ("is_random", False)):
+            runs = list[Tensor]()
+            for seed in (0, 1):
+                s.bare.train(mode)
+                torch.manual_seed(seed)
+                runs.append(s.logits(s.inputs[:8]).nan_to_num())
+            s.options[name] = not torch.equal(*runs)
+
+
+def vocabulary(s: Watch) -> Findings:
     """Look at the ids, and at what they decode to."""
-    tokens = s.options.get("tokens")
-    if tokens is None or len(tokens) < 64:
+    if s.tokens is None or len(s.tokens) < 64:
         return
-    tokens = np.asarray(tokens[:1_000_000])
-    vocab, seen = s.options["vocab"], None
-    halves = [len(np.unique(tokens[i:20_000:2])) for i in (0, 1)]
-    if tokens.min() < 0 or tokens.max() >= vocab:
-        seen = f"ids from {tokens.min()} to {tokens.max()}, of a model with {vocab}"
-    elif max(halves) > 8 and min(halves) * 4 < max(halves):
-        seen = f"even and odd places hold {halves[0]} and {halves[1]} different ids"
+    tokens, seen = np.asarray(s.tokens[:1_000_000]), None
+    even, odd = (len(np.unique(tokens[i:20_000:2])) for i in (0, 1))
+    if tokens.min() < 0 or tokens.max() >= s.vocab:
+        seen = f"ids from {tokens.min()} to {tokens.max()}, of a model with {s.vocab}"
+    elif max(even, odd) > max(8, 4 * min(even, odd)):
+        seen = f"even and odd places hold {even} and {odd} different ids"
     if seen:
         yield Finding(
             "token-dtype",
             seen,
-            f"ids from 0 to {vocab - 1}, of the same kind at every place",
+            f"ids from 0 to {s.vocab - 1}, of the same kind at every place",
             "np.memmap(path, dtype=...) with the dtype that the file was written with",
-            line_of(s.options.get("batches")),
+            s.batches,
         )
-    decode, text = s.options.get("decode"), s.options.get("text")
-    if decode is None or not text:
+    if s.decode is None or not s.text:
         return
     try:
-        found = str(decode(tokens[:400].tolist()))
+        found = str(s.decode(tokens[:400].tolist()))
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
-    size = min(len(found), len(text), 200)
-    texts = (" ".join(t[:size].lower().split()) for t in (found, text))
-    alike = difflib.SequenceMatcher(None, *texts, autojunk=False).ratio()
-    if alike < 0.7:
+    size = min(len(found), len(s.text), 200)
+    texts = (" ".join(t[:size].lower().split()) for t in (found, s.text))
+    if difflib.SequenceMatcher(None, *texts, autojunk=False).ratio() < 0.7:
         yield Finding(
             "tokenizer",
             f"the tokens decode to {found[:40]!r}",
-            f"the text that they were made of, {text[:40]!r}",
+            f"the text that they were made of, {s.text[:40]!r}",
             "print(decode(tokens[:50])): the tokenizer of the run has to be that of its tokens",
-            line_of(decode),
+            s.decode,
         )
-
-
-def unreadable(s: Subject, error: IndexError) -> Finding:
-    """Say which ids the model has no row for."""
-    is_swapped = (s.inputs % 256 == 0).float().mean() > 0.5
-    return Finding(
-        "token-dtype" if is_swapped else "tokenizer",
-        f"the model cannot read ids from {s.inputs.min()} to {s.inputs.max()}: {error}",
-        "a row of the embedding for each token of the tokenizer that made the ids",
-        "print(len(tokenizer), model.embedding.weight.shape, tokens.min(), tokens.max())",
-        line_of(s.options.get("batches")),
-    )
 
 
 class Places:
@@ -83,8 +90,8 @@ class Places:
     def share_repeated(self, size: int) -> float:
         """Return the share of the windows of a size that stand in another place, too."""
         starts = range(0, len(self.ids) - size, max(1, len(self.ids) // SAMPLED))
-        found = [self.find(self.ids[at : at + size], at + 1) for at in starts]
-        return sum(at is not None for at in found) / max(1, len(found))
+        found = [self.find(self.ids[at : at + size], at + 1) is not None for at in starts]
+        return sum(found) / max(1, len(found))
 
     def find(self, window: Tokens, start: int = 0) -> int | None:
         """Return the first place of a window, from `start` on; None if it stands nowhere."""
@@ -95,27 +102,26 @@ class Places:
         return at // 4 if at >= 0 else None
 
 
-def unigram_entropy(s: Subject, watch: Watch) -> float:
+def unigram_entropy(s: Watch) -> float:
     """Return the entropy of single tokens of the text, in nats."""
-    ids = s.options.get("tokens")
-    if ids is None:
-        ids = np.concatenate([batch.ravel() for batch, _ in watch.rows] or [s.inputs.cpu().numpy()])
-    return entropies(ids)[0]
+    some = s.tokens
+    if some is None:
+        some = np.concatenate([batch.ravel() for batch, _ in s.rows] or [s.inputs.cpu().numpy()])
+    return entropies(some)[0]
 
 
-def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
+def rows(s: Watch) -> Findings:  # noqa: C901
     """See that rows are windows of the text, unequal, and spread over it."""
-    tokens, place = s.options.get("tokens"), line_of(s.options.get("batches"))
-    inputs = [row for batch, _ in watch.rows for row in batch]
-    targets = [row for _, batch in watch.rows for row in batch]
-    num_different = len({_unpadded(*row).tobytes() for row in zip(inputs, targets, strict=True)})
+    tokens, place = s.tokens, s.batches
+    windows = [_unpadded(*row) for batch in s.rows for row in zip(*batch, strict=True)]
+    num_different = len({window.tobytes() for window in windows})
     is_varied = has_many = num_different > 8
-    epoch = 8.0
-    if tokens is not None and inputs and 4 <= len(inputs[0]) < len(tokens):
-        places, time = Places(tokens), len(inputs[0])
-        is_varied, epoch = places.share_repeated(time) < 0.5, len(tokens) / watch.rows[0][0].size
-        found = [places.find(_unpadded(*row)) for row in zip(inputs, targets, strict=True)]
-        lost = [row for row, at in zip(inputs, found, strict=True) if at is None]
+    epoch, time, seen, usual = 8.0, s.time, None, "nearly all"
+    if tokens is not None and windows and 4 <= time < len(tokens):
+        places = Places(tokens)
+        is_varied, epoch = places.share_repeated(time) < 0.5, len(tokens) / s.rows[0][0].size
+        found = [places.find(window) for window in windows]
+        lost = [window for window, at in zip(windows, found, strict=True) if at is None]
         if lost and places.is_whole:
             yield Finding(
                 "batches-wrong",
@@ -132,9 +138,9 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
             expected = 1 - np.exp(-len(found) * time / len(tokens))
             if len(found) > 16 and covered.mean() < 0.5 * expected:
                 seen = f"{len(found)} rows cover {covered.mean():.1%} of the text"
-                yield _repeats(seen, place, f"about {expected:.1%}")
-    equal = [i for i, _ in watch.rows if len(i) > 1 and 2 * len(np.unique(i, axis=0)) <= len(i)]
-    if has_many and len(equal) > len(watch.rows) / 2:
+                usual = f"about {expected:.1%}"
+    equal = [i for i, _ in s.rows if 2 * len(np.unique(i, axis=0)) <= len(i)]
+    if has_many and len(equal) > len(s.rows) / 2:
         yield Finding(
             "batches-wrong",
             f"a batch of {len(equal[0])} rows has {len(np.unique(equal[0], axis=0))} different",
@@ -142,24 +148,23 @@ def rows(s: Subject, watch: Watch) -> Iterator[Finding]:
             "print(inputs[:, :6])",
             place,
         )
-    distinct, total = len(set(watch.hashes)), len(watch.hashes)
-    if is_varied and total > 4 and distinct < 0.5 * min(total, epoch):
-        yield _repeats(f"{total} batches of which {distinct} differ", place)
-    elif is_varied and len(inputs) > 30 * num_different:
-        yield _repeats(f"{len(inputs)} rows of which {num_different} differ", place)
+    distinct, total = len(set(s.hashes)), len(s.hashes)
+    if seen is None and is_varied:
+        if total > 4 and distinct < 0.5 * min(total, epoch):
+            seen = f"{total} batches of which {distinct} differ"
+        elif len(windows) > 30 * num_different:
+            seen = f"{len(windows)} rows of which {num_different} differ"
+    if seen:
+        yield Finding(
+            "batches-repeat",
+            seen,
+            f"{usual}: what is read again and again is learnt by heart",
+            "print(inputs[0, :6]) of ten batches; draw their places anew for each",
+            place,
+        )
 
 
 def _unpadded(row: Tokens, target: Tokens) -> Tokens:
     """Return the beginning of a row, as long as it is neither padded nor masked."""
     is_padding = padding(torch.as_tensor(row)[None])[0].numpy()
     return row[: max(4, int((~is_padding & (target >= 0)).sum()))]
-
-
-def _repeats(seen: str, place: str | None, expected: str = "nearly all") -> Finding:
-    return Finding(
-        "batches-repeat",
-        seen,
-        f"{expected}: what is read again and again is learnt by heart",
-        "print(inputs[0, :6]) of ten batches; draw their places anew for each",
-        place,
-    )

@@ -1,24 +1,24 @@
 """Checks by trying: one batch learnt at other rates, an evaluation, a checkpoint read back."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import statistics
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.run.random_state import random_states
 from cs_basics.study.doctor.curve import repetition
-from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.loss import padding
+from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.model import not_finite
 from cs_basics.study.doctor.subject import (
     Subject,
     first_of,
-    line_of,
+    held_by,
     log_total,
     nats_of,
+    padding,
     undisturbed,
 )
 from cs_basics.study.doctor.text import Places, unigram_entropy
@@ -31,56 +31,52 @@ MOST_LOGIT = 100.0
 """Of a language model; what it needs to be sure of a token is 20 more than another's."""
 
 
-def learn(s: Subject, rates: Iterable[float]) -> list[float]:
-    """Return the losses of STEPS updates by one batch, up to one that is not finite.
+def learn(s: Subject, rates: Iterable[float]) -> tuple[float, float]:
+    """Make STEPS updates by one batch; return its first loss and its last, infinity for NaN.
 
     Args:
         s: The subject, whose weights and optimizer begin as they did.
         rates: Of each group of the optimizer.
     """
-    optimizer = s.optimizer
-    found, batch = list[float](), s.cut(max(1, MOST_TOKENS // s.inputs.shape[1]))
-    held = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-    held = list({id(p): p for p in held}.values())
-    with undisturbed(s.bare, optimizer, s.start), torch.enable_grad():
+    optimizer, found, held = s.optimizer, list[float](), s.trained()
+    batch = s.cut(max(1, MOST_TOKENS // s.time))
+    with undisturbed(s.bare, optimizer, s.start):
         for _ in range(STEPS):
-            loss = s.loss(batch)
+            loss = s.loss_of(s.bare, batch)
             found.append(loss.item())
             if not loss.isfinite():
-                break
+                return found[0], math.inf
             # Not backward, by which gradients would be shared out over processes.
             grads = torch.autograd.grad(loss, held, materialize_grads=True)
-            size, most = flat(grads).norm().item(), s.options.get("clip") or math.inf
+            share = min(1.0, (s.clip or math.inf) / (flat(grads).norm().item() + 1e-6))
             for p, grad in zip(held, grads, strict=True):
-                p.grad = grad * min(1.0, most / (size + 1e-6))
+                p.grad = grad * share
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate
             optimizer.step()
-    return found
+    return found[0], found[-1]
 
 
-def rates(s: Subject, watch: Watch) -> Iterator[Finding]:
+def rates(s: Watch) -> Findings:
     """Where a run learns nothing, learn one batch: at its rate, and at others.
 
     A run that gets below the entropy of single tokens learns, whatever its rate.
     """
-    losses = [u.loss for u in watch.updates]
+    losses = [u.loss for u in s.updates]
     if len(losses) < 8:
         return
-    tail = losses[-max(2, len(losses) // 8) :]
-    first, last, entropy = losses[0], sum(tail) / len(tail), unigram_entropy(s, watch)
+    first, entropy = losses[0], unigram_entropy(s)
+    last = statistics.fmean(losses[-max(2, len(losses) // 8) :])
     if last < 0.7 * entropy:
         return
-    seen, place = [u.rates for u in watch.updates if u.rates], watch.updates[-1].place
-    highest = [max(rates) for rates in zip(*seen, strict=True)]
-    own = learn(s, highest)
-    begin, end = own[0], _end(own)
+    highest = [max(rates) for rates in zip(*(u.rates for u in s.updates), strict=True)]
+    begin, end = learn(s, highest)
     is_stuck = end > 0.9 * begin or not last < first
     if end < 0.6 * begin and not is_stuck:
         return
     # By how much the rate has to be changed before the batch is learnt.
     for scale in (0.1, 0.01, 1e-3, 10.0, 100.0, 1e3, 1e4, 1e5) if is_stuck else (0.1,):
-        other = _end(learn(s, [rate * scale for rate in highest]))
+        other = learn(s, [rate * scale for rate in highest])[1]
         if other < (0.9 if is_stuck else 0.5) * min(begin, end):
             break
     else:
@@ -90,7 +86,7 @@ def rates(s: Subject, watch: Watch) -> Iterator[Finding]:
                 f"one batch does not fall from {begin:.3g} at any rate of this optimizer",
                 "a fall by any optimizer that steps against the gradient",
                 "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)",
-                place,
+                s.place,
             )
         return
     is_high = scale < 1
@@ -104,95 +100,81 @@ def rates(s: Subject, watch: Watch) -> Iterator[Finding]:
         f"a clear fall in batch and run, which begins with that to {entropy:.3g}, the entropy of "
         "single tokens",
         f"--lr {max(highest) * scale:.2g}",
-        place,
+        s.place,
     )
 
 
-def _end(losses: list[float]) -> float:
-    return losses[-1] if math.isfinite(losses[-1]) else math.inf
-
-
-def evaluation(s: Subject, watch: Watch) -> Iterator[Finding]:  # noqa: C901
+def evaluation(s: Watch) -> Findings:  # noqa: C901
     """Call the program's evaluation, and look at what it reads, changes and returns."""
-    call: Callable[[], float] | None = s.options.get("evaluate")
-    if call is None:
+    if s.evaluate is None:
         return
-    read: list[tuple[Tensor, bool, float]] = []
+    read, inside = list[tuple[Tensor, bool]](), list[float]()
 
     def note(module: Any, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
         ids = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        if ids is not None and not ids.is_floating_point():
-            read.append((ids.detach(), module.training, _inside(ids, output)))
+        if ids is None or ids.is_floating_point():
+            return
+        read.append((ids.detach(), module.training))
+        logits = first_of(output).detach()[:, :-1]
+        if logits.dim() == 3 and ids.shape[1] == logits.shape[1] + 1:
+            # The loss of the batch's own tokens by what the model returned.
+            nats = nats_of(logits, ids[:, 1:])[~padding(ids)[:, 1:].cpu()]
+            inside.append(nats.mean().item())
 
-    place, seen = line_of(call), None
-    tensors = list(s.bare.parameters())
-    with undisturbed(s.bare), watch.off():
+    tensors, seen = list(s.bare.parameters()), None
+    found, ends = 0.0, list[Tensor]()
+    with undisturbed(s.bare), s.bare.register_forward_hook(note, with_kwargs=True):
         s.bare.train()
         for p in tensors:
             p.grad = torch.ones_like(p)
         before = flat(tensors).nan_to_num()
-        hook = s.bare.register_forward_hook(note, with_kwargs=True)
-        found, ends = 0.0, []
-        try:
-            for seed in (1, 2):
-                torch.manual_seed(seed)
-                found = float(call())
-                ends.append(random_states()["torch"])
-        finally:
-            hook.remove()
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            found = float(s.evaluate())
+            ends.append(torch.get_rng_state())
         if not torch.equal(before, flat(tensors).nan_to_num()):
             seen = "evaluation changes the weights"
-        elif any(p.grad is None or bool((p.grad != 1).any()) for p in tensors):
+        elif not all(p.grad is not None and (p.grad == 1).all() for p in tensors):
             seen = "evaluation changes the gradients"
         elif torch.equal(*ends):
             seen = "evaluation seeds the global generator, so that training draws the same again"
-    inside = [value for *_, value in read if math.isfinite(value)]
-    if read and any(mode for _, mode, _ in read) and s.options.get("has_dropout"):
+    typical = statistics.fmean([x for x in inside if math.isfinite(x)] or [found])
+    if s.has_dropout and any(is_training for _, is_training in read):
         yield Finding(
             "train-eval-mode",
             "evaluation calls the model in training mode, with dropout on",
             "evaluation mode: dropout makes the loss higher, and another each time",
             "model.eval() before the validation loss, model.train() after it",
-            place,
+            s.evaluate,
         )
-    elif seen is None and inside and abs(found - sum(inside) / len(inside)) > 0.25 * found + 0.1:
-        seen = f"it returns {found:.3g}; its logits have the loss {sum(inside) / len(inside):.3g}"
-    tokens = s.options.get("tokens")
-    if seen is None and tokens is not None and read:
+    elif seen is None and abs(found - typical) > 0.25 * found + 0.1:
+        seen = f"it returns {found:.3g}; its logits have the loss {typical:.3g}"
+    if seen is None and s.tokens is not None and read:
         # Evenly, since many programs also measure the training loss: that is half of what is read.
         some = read[:: -(-len(read) // 8)]
-        windows = [row.cpu().numpy() for ids, *_ in some for row in ids[:8]]
-        if len(windows[0]) >= 8 and len(tokens) > 200:
-            places = Places(tokens)
-            share = sum(places.find(window) is not None for window in windows) / len(windows)
-            if share > 0.9 and places.share_repeated(len(windows[0])) < 0.5:
-                seen = f"{share:.0%} of the windows that it reads stand in the training text"
+        windows = [row.cpu().numpy() for ids, _ in some for row in ids[:8]]
+        size, places = len(windows[0]), Places(s.tokens)
+        share = sum(places.find(window) is not None for window in windows) / len(windows)
+        is_learnt = share > 0.9 and size >= 8 and len(s.tokens) > 200
+        if is_learnt and places.share_repeated(size) < 0.5:
+            seen = f"{share:.0%} of the windows that it reads stand in the training text"
     if seen:
         yield Finding(
             "evaluation",
             seen,
             "the loss of a text that was not trained on, without a trace in model or generators",
             "compare weights, gradients and torch.get_rng_state() before and after it",
-            place,
+            s.evaluate,
         )
 
 
-def _inside(ids: Tensor, output: Any) -> float:  # noqa: ANN401
-    """Return the loss of a batch's own tokens by the logits that the model returned."""
-    logits = first_of(output).detach()[:, :-1]
-    if logits.dim() != 3 or ids.shape[1] != logits.shape[1] + 1:
-        return math.nan
-    return nats_of(logits, ids[:, 1:])[~padding(ids)[:, 1:].cpu()].mean().item()
-
-
-def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
+def checkpoint(s: Watch) -> Findings:
     """Save, read back into fresh objects, and compare weights and optimizer."""
-    call = s.options.get("save_and_load")
-    if call is None:
+    if s.save_and_load is None:
         return
-    with undisturbed(s.bare), watch.off():
+    with undisturbed(s.bare):
         try:
-            model, optimizer, *_ = call()
+            model, optimizer, *_ = s.save_and_load()
             seen = _lost(s, getattr(model, "module", model), optimizer)
         except Exception as error:  # whatever reading back raises is the finding
             seen = f"reading back raises {type(error).__name__}: {error}"
@@ -202,20 +184,18 @@ def checkpoint(s: Subject, watch: Watch) -> Iterator[Finding]:
             seen,
             "what is read back equals what was saved, the optimizer's moments and steps included",
             "save optimizer.state_dict() beside model.state_dict(), and load both",
-            line_of(call),
+            s.save_and_load,
         )
 
 
 def _lost(s: Subject, model: nn.Module, optimizer: Optimizer) -> str | None:
     """Say what of a model and its optimizer was not restored."""
-    held, theirs = (
-        [p for g in o.param_groups for p in g["params"]] for o in (s.optimizer, optimizer)
-    )
+    held = held_by(optimizer)
     if where := _difference(s.bare.state_dict(), model.state_dict()):
         return f"{where} of the model differs"
-    if len(held) != len(theirs):
+    if len(held) != len(held_by(s.optimizer)):
         return "the optimizer holds another number of parameters"
-    if not {id(p) for p in theirs} & {id(p) for p in model.parameters()}:
+    if not {id(p) for p in held} & {id(p) for p in model.parameters()}:
         return "the optimizer read back holds other parameters than the model read back"
     if len([*model.parameters()]) != len([*s.bare.parameters()]):
         return "weights that were tied are two after reading back"
@@ -225,91 +205,90 @@ def _lost(s: Subject, model: nn.Module, optimizer: Optimizer) -> str | None:
 
 def _difference(mine: Any, theirs: Any) -> str | None:  # noqa: ANN401
     """Return the path of the first tensor or number that differs, such as `state/0/exp_avg`."""
-    if isinstance(mine, dict):
-        for key, value in mine.items():
-            other = theirs.get(key) if isinstance(theirs, dict) else None
-            if (path := _difference(value, other)) is not None:
-                return f"{key}/{path}".rstrip("/")
-        return None
-    if isinstance(mine, list):
-        others = theirs if isinstance(theirs, list) else []
-        return _difference(dict(enumerate(mine)), dict(enumerate(others)))
-    if isinstance(mine, Tensor):
-        is_same = isinstance(theirs, Tensor) and torch.equal(
-            *(t.cpu().to(mine.dtype).nan_to_num() for t in (mine, theirs))
-        )
-    else:
-        is_same = mine == theirs or not isinstance(mine, (int, float))
-    return None if is_same else ""
+    others = dict(_numbers(theirs))
+    for path, one in _numbers(mine):
+        other = others.get(path)
+        if isinstance(one, Tensor) and isinstance(other, Tensor):
+            is_same = torch.equal(*(x.cpu().to(one.dtype).nan_to_num() for x in (one, other)))
+        else:
+            is_same = one == other
+        if not is_same:
+            return path
+    return None
 
 
-def generation(s: Subject, watch: Watch) -> Iterator[Finding]:
+def _numbers(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    """Yield the tensors and numbers of a state after their paths."""
+    if isinstance(state, (dict, list)):
+        for name, part in state.items() if isinstance(state, dict) else enumerate(state):
+            yield from _numbers(part, f"{path}/{name}".lstrip("/"))
+    elif isinstance(state, (Tensor, int, float)):
+        yield path, state
+
+
+def generation(s: Watch) -> Findings:
     """Let the program write, and compare each token's nats with the entropy of the model's choice.
 
     Tokens that are drawn from the model's own distribution cost as much as that, on average.
     """
-    call: Callable[[list[int]], Sequence[int]] | None = s.options.get("generate")
-    time = s.inputs.shape[1]
-    if call is None or time < 8:
+    if s.generate is None or s.time < 8:
         return
-    begun, written, excess = time // 4, list[list[int]](), list[Tensor]()
-    with undisturbed(s.bare), watch.off(), torch.no_grad():
+    begun, written, excess = s.time // 4, list[list[int]](), list[Tensor]()
+    with s.quiet():
         if not s.logits(s.inputs[:1]).isfinite().all():
             return
         for row in s.inputs[:8]:
             s.bare.eval()
-            ids = torch.tensor([[*call(row[:begun].tolist())][:time]], device=row.device)
+            ids = torch.tensor([[*s.generate(row[:begun].tolist())][: s.time]], device=row.device)
             logits = s.logits(ids)[:, begun - 1 : -1].cpu().double()
             log_p = logits - log_total(logits).unsqueeze(-1)
-            excess.append(nats_of(logits, ids[:, begun:]) + (log_p.exp() * log_p).sum(-1))
+            excess += nats_of(logits, ids[:, begun:]) + (log_p.exp() * log_p).sum(-1)
             written.append(ids[0].tolist())
-    more = torch.cat([x.flatten() for x in excess])
+    more = torch.cat(excess)
     repeated, usual = repetition(written), repetition(s.inputs[:8].tolist())
-    seen = None
     if more.mean() > 0.5 + 4 * more.std() / len(more) ** 0.5:
         seen = f"a token that it draws costs {more.mean():.2g} nats more by the model's logits"
     elif repeated > 2 * usual + 0.3:
-        seen = (
-            f"{repeated:.0%} of what it writes, by fours, stood there before; of texts {usual:.0%}"
-        )
-    if seen:
-        yield Finding(
-            "generation",
-            seen,
-            "tokens drawn from the model's distribution: as many nats as its entropy, and as few "
-            "repetitions as in the text",
-            "feed model(ids)[:, -1] of all ids so far: no other mode, positions, cache or shift",
-            line_of(call),
-        )
+        seen = f"{repeated:.0%} of what it writes, by fours, stood there before; "
+        seen += f"of texts {usual:.0%}"
+    else:
+        return
+    yield Finding(
+        "generation",
+        seen,
+        "tokens drawn from the model's distribution: as many nats as its entropy, and as few "
+        "repetitions as in the text",
+        "feed model(ids)[:, -1] of all ids so far: no other mode, positions, cache or shift",
+        s.generate,
+    )
 
 
-def ending(s: Subject, watch: Watch) -> Iterator[Finding]:
+def ending(s: Watch) -> Findings:
     """Look for losses that are not finite and for units that are always the same."""
-    bad = next((i for i, u in enumerate(watch.updates) if not math.isfinite(u.loss + u.norm)), None)
-    if bad is not None:
-        yield not_finite(s, f"loss or gradient of update {bad + 1}")
+    for number, u in enumerate(s.updates, 1):
+        if not math.isfinite(u.loss + u.norm):
+            yield not_finite(s, f"loss or gradient of update {number}")
+            return
+    if s.inputs.unique().numel() < 8 or len(s.updates) < 8:
         return
-    if s.inputs.unique().numel() < 8 or len(watch.updates) < 8:
-        return
-    with undisturbed(s.bare), torch.no_grad():
+    with s.quiet():
         s.bare.eval()
         largest = s.logits(s.inputs).abs()
-    largest = largest[largest.isfinite() & (largest < 1e4)].max().item()  # -1e9 is no token's.
+    largest = largest[largest < 1e4].max().item()  # -1e9 is no token's.
     if largest > MOST_LOGIT:
         yield Finding(
             "logits-drift",
             f"a logit of {largest:.3g} after the last update",
             f"less than {MOST_LOGIT:.0f}: bfloat16 tells these apart by 0.5, and they grow on",
             "add 1e-4 * log_z.square().mean() to the loss (z-loss), or norm queries and keys",
-            line_of(s.bare),
         )
     worst, name = 0.0, ""
     for call in s.calls(s.inputs):
-        for x in (*call.args[:1], call.output):
-            if isinstance(x, Tensor) and x.dim() == 3 and x.is_floating_point():
+        for x in call.ends():
+            if x.dim() == 3 and x.shape[-1] >= 8 and x.is_floating_point():
                 spread, size = x.float().flatten(0, 1).std(0), x.float().abs().mean() + 1e-12
                 share = (spread < 1e-5 * size).float().mean().item()
-                if share > worst and x.shape[-1] >= 8:
+                if share > worst:
                     worst, name = share, call.name
     if worst > 0.5:
         yield Finding(
@@ -317,5 +296,4 @@ def ending(s: Subject, watch: Watch) -> Iterator[Finding]:
             f"{worst:.0%} of the units at {name} are the same for every token",
             "few: a unit that does not change tells nothing, and gets no gradient",
             "print((hidden.std((0, 1)) == 0).float().mean()) in each block",
-            line_of(s.bare),
         )

@@ -30,99 +30,90 @@ class Part:
     """The generators before the call."""
     loss: float
     is_training: bool
-    upstream: float | None = None
+    upstream: float = 0.0
     """The gradient with which backward began: 1, or what the loss was multiplied by."""
 
 
-@dataclass
-class Change:
-    """What a step did to all parameters together."""
-
-    size: float
-    """Norm of the change, as a share of that of the weights."""
-    moved: float
-    """Share of the numbers with a gradient that have changed."""
-    uphill: float
-    """Cosine of the change and the gradient: negative for a descent."""
-    shrunk: float
-    """Share of the change of matrices that only makes them smaller; negative: larger."""
-
-
-@dataclass
 class Update:
-    """One update of the weights."""
+    """One update of the weights; some are also recomputed, and compared."""
 
-    parts: int
-    loss: float
-    is_training: bool
-    upstream: float
-    """Sum over the parts."""
-    rates: list[float]
-    norm: float
-    """Joint norm of the gradients at the step."""
-    largest: float
-    """Largest part of a gradient, and at how many places it stands."""
-    num_largest: int
-    place: str | None
-    is_first: bool
-    """Whether the optimizer had no state."""
-    again: float = 0.0
+    again = 0.0
     """What the weights change by until the next step, as a multiple of this one: -1 undoes it."""
-    fit: "Fit | None" = None
-    change: Change | None = None
 
-
-@dataclass
-class Fit:
-    """The gradient at a step, as a multiple of the right one and one of what was left before it."""
-
-    right: float
-    left: float
-    error: float
+    is_fitted = False
+    """Whether the gradient at the step was compared with that of the parts, computed anew: it is a
+    multiple of the right one, and one of what was left before it."""
+    right = left = 0.0
+    error = 0.0
     """What neither explains, as a share."""
-    cosine: float
+    cosine = 0.0
     """Of the gradient and the right one."""
-    right_norm: float
-    is_last: bool
+    right_norm = 0.0
+    is_last = False
     """Whether it is the gradient of the last part rather than of all."""
 
+    is_compared = False
+    """Whether all parameters together were compared before and after the step."""
+    size = 0.0
+    """Norm of the change."""
+    moved = 1.0
+    """Share of the numbers with a gradient that have changed."""
+    uphill = 0.0
+    """Cosine of the change and the gradient: negative for a descent."""
+    shrunk = 0.0
+    """Share of the change of matrices that only makes them smaller; negative: larger."""
 
-class Watch:
-    """Sees a loop through its loss, its batches and the hooks of its optimizer."""
+    def __init__(self, parts: list[Part], gradient: Tensor, optimizer: Any) -> None:  # noqa: ANN401
+        self.parts = len(parts)
+        self.loss = sum(part.loss for part in parts) / len(parts)
+        self.is_training = all(part.is_training for part in parts)
+        self.upstream = sum(part.upstream for part in parts)
+        """Sum over the parts."""
+        self.rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+        self.norm = gradient.norm().item()
+        """Joint norm of the gradients at the step."""
+        self.largest = gradient.abs().max().item()
+        """Largest part of a gradient, and at how many places it stands."""
+        self.num_largest = int((gradient.abs() >= 0.999 * self.largest).sum())
+        self.place = caller()
+        self.is_first = not optimizer.state
+        """Whether the optimizer had no state."""
 
-    def __init__(self, s: Subject, batches: Any) -> None:  # noqa: ANN401
-        self.s, self.batches = s, Batches(batches, self)
-        self.updates: list[Update] = []
-        self.parts: list[Part] = []
+
+class Watch(Subject):
+    """A subject whose loop is seen through its loss, its batches and the hooks of its optimizer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.updates = list[Update]()
+        self.parts = list[Part]()
         self.num_calls = self.num_empty_steps = 0
-        self.rows: list[tuple[Any, Any]] = []
+        self.rows = list[tuple[Any, Any]]()
         """Inputs and targets of batches."""
-        self.hashes: list[int] = []
-        self.reached: set[int] = set()
-        self.loud: set[int] = set()
-        """Parameters that have had any gradient, and one that is not 0."""
+        self.hashes, self.sums = list[int](), list[list[float]]()
+        """Of their inputs; and sums of the weights, see ranks.py."""
+        self.reached = dict[int, bool]()
+        """Parameters that have had any gradient, by id, and whether one that is not 0."""
         self.spent_s = 0.0
+        self.place: str | None = None
+        """Where the last step was made."""
         self.is_off = False
-        self._left: Tensor | None = None
-        self._stepped: tuple[Tensor, Tensor] | None = None
-        self._before: list[Tensor] | None = None
-        self._mode: bool | None = None
-        s.bare.register_forward_pre_hook(self._note_mode)
-        s.optimizer.register_step_pre_hook(self._before_step)
-        s.optimizer.register_step_post_hook(self._after_step)
+        self._left = self._stepped = self._before = None
+        self.bare.register_forward_pre_hook(self._note_mode)
+        self.optimizer.register_step_pre_hook(self._before_step)
+        self.optimizer.register_step_post_hook(self._after_step)
 
     def _note_mode(self, module: Any, _: Any) -> None:  # noqa: ANN401
         self._mode = module.training
 
-    def loss_of(self, model: Any, batch: Any) -> Tensor:  # noqa: ANN401
+    def watched_loss(self, model: Any, batch: Any) -> Tensor:  # noqa: ANN401
         """Call the program's loss, and keep what is needed to compute it again."""
-        random, self._mode = random_states(), None
-        loss = self.s.loss_of(model, batch)
+        random, self._mode = random_states(), self.bare.training
+        loss = self.loss_of(model, batch)
         if self.is_off or not loss.requires_grad:
             return loss
         self.num_calls += 1
-        mode = self.s.bare.training if self._mode is None else self._mode
-        part = Part(batch, random, loss.item(), mode)
+        part = Part(batch, random, loss.item(), self._mode)
 
         def note(gradient: Tensor) -> None:
             part.upstream = gradient.item()
@@ -145,77 +136,75 @@ class Watch:
         began, gradient = time.monotonic(), self._gradient()
         if self._stepped is not None:
             weights, step = self._stepped
-            again = (flat(self._held()) - weights) @ step / step.square().sum().clamp(min=1e-30)
+            again = (flat(self.trained()) - weights) @ step / step.square().sum().clamp(min=1e-30)
             self.updates[-1].again, self._stepped = again.item(), None
-        largest = gradient.abs().max().item()
-        update = Update(
-            parts=len(parts),
-            loss=sum(part.loss for part in parts) / len(parts),
-            is_training=all(part.is_training for part in parts),
-            upstream=sum(part.upstream or 0.0 for part in parts),
-            rates=[float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
-            norm=gradient.norm().item(),
-            largest=largest,
-            num_largest=int((gradient.abs() >= 0.999 * largest).sum()),
-            place=caller(),
-            is_first=not optimizer.state,
-        )
-        self.updates.append(update)
+        self.updates.append(Update(parts, gradient, optimizer))
+        self.place = self.updates[-1].place
         if self.is_watched(len(self.updates)):
-            with_grad = [p for p in self._held() if p.grad is not None]
-            self.reached |= {id(p) for p in with_grad}
-            self.loud |= {id(p) for p in with_grad if p.grad is not None and p.grad.any()}
-            self._before = [p.detach().clone() for p in self._held()]
-            update.fit = self._fit(gradient, parts)
+            for p in self.trained():
+                if p.grad is not None:
+                    self.reached[id(p)] = self.reached.get(id(p)) or bool(p.grad.any())
+            self._before = [p.detach().clone() for p in self.trained()]
+            self._fit(self.updates[-1], gradient, parts)
         self.spent_s += time.monotonic() - began
 
-    def _held(self) -> list[Tensor]:
-        """Return the parameters of the optimizer that are trained, each once."""
-        return [p for p in {id(p): p for p in self.s.held()}.values() if p.requires_grad]
-
     def _gradient(self) -> Tensor:
-        """Return the gradients of these in one vector, 0 where there is none."""
-        return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in self._held())
+        """Return the gradients in one vector, 0 where there is none."""
+        return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in self.trained())
 
-    def _fit(self, found: Tensor, parts: list[Part]) -> Fit | None:
-        """Compute the gradient of the parts anew; None if they do not give the same losses."""
-        if self.s.options.get("world_size", 1) > 1:
-            return None  # The gradients of the others are in it, too.
-        wanted, right, last = self._held(), torch.zeros_like(found), found
-        with undisturbed(self.s.bare), torch.enable_grad(), self.off():
+    def _fit(self, u: Update, found: Tensor, parts: list[Part]) -> None:
+        """Compute the gradient of the parts anew; if they give the same losses, compare it."""
+        if (self.world_size or 1) > 1:
+            return  # The gradients of the others are in it, too.
+        right, last = torch.zeros_like(found), found
+        with undisturbed(self.bare), self.off():
             for part in parts:
                 restore_random_states(part.random)
-                self.s.bare.training = part.is_training or self.s.bare.training
-                loss = self.s.loss(part.batch)
+                self.bare.training = part.is_training or self.bare.training
+                loss = self.loss_of(self.bare, part.batch)
                 if not abs(loss.item() - part.loss) <= 1e-4 * abs(part.loss):
-                    return None
-                grads = torch.autograd.grad(loss, wanted, materialize_grads=True)
-                last = flat(grads)
+                    return
+                last = flat(torch.autograd.grad(loss, self.trained(), materialize_grads=True))
                 right += last / len(parts)
-        left = torch.zeros_like(found) if self._left is None else self._left
         if not (right.any() and found.any() and (right + found).isfinite().all()):
-            return None
-        basis = torch.stack([right, left], 1)[:, : 1 + bool(left.any())]
+            return
+        left = torch.zeros_like(found) if self._left is None else self._left
+        basis = torch.stack([right, left], 1)
         products = (basis.mT @ basis).cpu()
         share = torch.linalg.pinv(products, hermitian=True).to(basis) @ (basis.mT @ found)
-        error = (found - basis @ share).norm() / found.norm()
-        alike = [torch.cosine_similarity(found, one, dim=0).item() for one in (right, last)]
-        return Fit(
-            *(share[0].item(), share[1:].sum().item(), error.square().item()),
-            *(alike[0], right.norm().item(), alike[0] < 0.99 < alike[1]),
+        u.is_fitted, (u.right, u.left) = True, share.tolist()
+        u.error = ((found - basis @ share).norm() / found.norm()).square().item()
+        u.cosine, to_last = (
+            torch.cosine_similarity(found, one, dim=0).item() for one in (right, last)
         )
+        u.right_norm, u.is_last = right.norm().item(), u.cosine < 0.99 < to_last
 
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
         if self.is_off or not self.updates:
             return
         began = time.monotonic()
         if self._before is not None:
-            now = flat(self._held())
-            self._stepped = now, now - flat(self._before)
-            self.updates[-1].change = change_of(self._before, self._held(), self._gradient())
+            self._compare(self.updates[-1], self._before, self._gradient())
             self._before = None
         self._left = self._gradient() if self.is_watched(len(self.updates) + 1) else None
         self.spent_s += time.monotonic() - began
+
+    def _compare(self, u: Update, before: list[Tensor], gradient: Tensor) -> None:
+        """Compare the parameters with those before the step."""
+        now = flat(self.trained())
+        change = now - flat(before)
+        moved = change[gradient != 0] != 0
+        u.is_compared, u.size = True, change.norm().nan_to_num().item()
+        u.moved = moved.float().mean().item() if len(moved) else 1.0
+        u.uphill = torch.cosine_similarity(change, gradient, dim=0).item()
+        along = size = 0.0
+        for w, p in zip(before, self.trained(), strict=True):
+            if w.dim() > 1:
+                step = (p.detach() - w).float()
+                share = -(step * w).sum() / w.norm().clamp(min=1e-30)
+                along += (share * share.abs()).item()
+                size += step.square().sum().item()
+        u.shrunk, self._stepped = along / size if size else 0.0, (now, change)
 
     @contextlib.contextmanager
     def off(self) -> Generator[None]:
@@ -241,7 +230,7 @@ class Batches:
 
     def __init__(self, batches: Any, watch: Watch) -> None:  # noqa: ANN401
         self.batches, self.watch = batches, watch
-        self._iterator: Iterator[Any] | None = None
+        self._iterator = iter(self)
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self.batches:
@@ -249,7 +238,6 @@ class Batches:
             yield batch
 
     def __next__(self) -> Any:  # noqa: ANN401
-        self._iterator = self._iterator or iter(self)
         return next(self._iterator)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -263,23 +251,3 @@ def flat(tensors: Iterable[Tensor]) -> Tensor:
     """Return all numbers of these tensors in one vector, in float32 at least."""
     vector = torch.cat([tensor.detach().flatten() for tensor in tensors] or [torch.zeros(1)])
     return vector.float() if vector.dtype.itemsize < 4 else vector
-
-
-def change_of(before: list[Tensor], now: list[Tensor], gradient: Tensor) -> Change:
-    """Compare parameters before and after a step."""
-    was = flat(before)
-    change = flat(now) - was
-    moved = change[gradient != 0] != 0
-    along = size = 0.0
-    for w, p in zip(before, now, strict=True):
-        if w.dim() > 1:
-            step = (p.detach() - w).float()
-            share = -(step * w).sum() / w.norm().clamp(min=1e-30)
-            along += (share * share.abs()).item()
-            size += step.square().sum().item()
-    return Change(
-        (change.norm() / was.norm()).nan_to_num().item(),
-        moved.float().mean().item() if len(moved) else 1.0,
-        torch.cosine_similarity(change, gradient, dim=0).item(),
-        along / size if size else 0.0,
-    )

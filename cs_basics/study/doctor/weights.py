@@ -1,27 +1,28 @@
 """Checks of the parameters: does a gradient reach each, and does the optimizer hold each once?"""
 
+import itertools
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from cs_basics.study.doctor.finding import Finding
-from cs_basics.study.doctor.subject import Call, Subject, leaves_of, line_of, undisturbed
+from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.subject import Call, Subject, held_by, leaves_of, undisturbed
 
 
-def graph(s: Subject) -> Iterator[Finding]:
+def graph(s: Subject) -> Findings:
     """Compare what the loss depends on with what the model has and what the optimizer holds."""
     names = {id(p): name for name, p in s.bare.named_parameters()}
-    with undisturbed(s.bare), torch.enable_grad():
-        loss = s.loss(s.cut(8))
-        leaves = leaves_of(loss)
-    held = {id(p): p for p in s.held()}
+    with undisturbed(s.bare):
+        leaves = leaves_of(s.loss_of(s.bare, s.cut(8)))
+    held = {id(p): p for p in held_by(s.optimizer)}
     if not leaves or not held.keys() & leaves.keys():
         yield Finding(
             "no-step" if leaves else "no-gradient",
             f"the loss depends on {len(leaves)} parameters, of which the optimizer holds none",
             "the optimizer holds the parameters of the model that is trained",
             "optimizer = type(optimizer)(model.parameters(), lr=...)  # after the model is final",
+            "",
         )
         return
     if missing := [names.get(key, "one in no module") for key in leaves if key not in held]:
@@ -32,103 +33,79 @@ def graph(s: Subject) -> Iterator[Finding]:
             "every parameter of the loss is in one group, or it stays as it was drawn",
             "make the optimizer after the model is final, from model.parameters(); blocks in an "
             "nn.ModuleList, not in a list",
-            line_of(s.bare),
         )
     frozen = [names.get(key, "?") for key, p in held.items() if not p.requires_grad]
     if frozen := [name for name in frozen if "pos" not in name]:
-        yield no_gradient(s, frozen, "have requires_grad=False, though the optimizer holds them")
+        yield no_gradient(frozen, "have requires_grad=False, though the optimizer holds them")
 
 
-def no_gradient(s: Subject, names: list[str], seen: str) -> Finding:
+def no_gradient(names: list[str], seen: str) -> Finding:
     """Say which parameters have no gradient."""
     return Finding(
         "no-gradient",
         f"{len(names)} parameters {seen}: {_list(names)}",
         "a gradient for each: what has none is not trained",
         f"loss.backward(); print(dict(model.named_parameters())['{names[0]}'].grad)",
-        line_of(s.bare),
     )
 
 
 def _list(names: list[str]) -> str:
-    return ", ".join(names[:3]) + ("" if len(names) < 4 else ", ...")
+    return ", ".join(names[:3]) + ", ..." * (len(names) > 3)
 
 
-def sharing(s: Subject) -> Iterator[Finding]:
+def sharing(s: Subject) -> Findings:
     """Look for a parameter under several names, two over one storage, a tie that is a copy.
 
     An embedding table that is the output head, too, is a tie. So only such tables may be shared.
     """
-    vocab = s.options["vocab"]
-    named = list(s.bare.named_parameters(remove_duplicate=False))
-    names: dict[int, list[str]] = {}
-    for name, p in named:
-        names.setdefault(id(p), []).append(name)
-    shared = [n for n in names.values() if len(n) > 1]
-    shared = [n for n in shared if vocab not in dict(named)[n[0]].shape]
-    used_again = _called_again(s)
-    if shared or used_again:
-        seen = (
-            f"{_list(shared[0])} are one parameter"
-            if shared
-            else f"{used_again} is called again in one forward pass"
-        )
+    names = dict[int, list[str]]()
+    for name, p in s.bare.named_parameters(remove_duplicate=False):
+        if s.vocab not in p.shape:
+            names.setdefault(id(p), []).append(name)
+    shared = [f"{_list(some)} are one parameter" for some in names.values() if len(some) > 1]
+    if seen := [*shared, *_called_again(s)]:
         yield Finding(
             "shared-weights",
-            seen,
+            seen[0],
             "each block and norm has weights of its own: [Block()] * n is one block",
             "nn.ModuleList(Block() for _ in range(n))",
-            line_of(s.bare),
         )
-    apart = list({id(p): (n, p) for n, p in reversed(named)}.values())
-    for i, (name, p) in enumerate(apart):
-        for other_name, other in apart[:i]:
-            if p.data_ptr() == other.data_ptr() and p.numel():
-                is_table = vocab in p.shape
-                yield Finding(
-                    "tie-broken" if is_table else "shared-weights",
-                    f"{name} and {other_name} are two parameters over the same numbers",
-                    "one parameter: else the optimizer steps these numbers twice, with two states",
-                    "head.weight = embedding.weight  # without .data and nn.Parameter(...)",
-                    line_of(s.bare),
-                )
-            elif p.dim() == 2 and vocab in p.shape and _is_copy(p, other):
-                yield Finding(
-                    "tie-broken",
-                    f"{name} and {other_name} hold equal numbers in two places",
-                    "one parameter if they are to be tied; two that are drawn apart if not",
-                    "print(head.weight is embedding.weight)",
-                    line_of(s.bare),
-                )
-    held = s.held()
-    if len({id(p) for p in held}) < len(held):
+    for (name, p), (other_name, other) in itertools.combinations(s.bare.named_parameters(), 2):
+        if p.data_ptr() == other.data_ptr() and p.numel():
+            yield Finding(
+                "tie-broken" if s.vocab in p.shape else "shared-weights",
+                f"{name} and {other_name} are two parameters over the same numbers",
+                "one parameter: else the optimizer steps these numbers twice, with two states",
+                "head.weight = embedding.weight  # without .data and nn.Parameter(...)",
+            )
+        elif p.dim() == other.dim() == 2 and s.vocab in p.shape and p.std() != 0:
+            if not any(p.shape == o.shape and torch.equal(p, o) for o in (other, other.T)):
+                continue
+            yield Finding(
+                "tie-broken",
+                f"{name} and {other_name} hold equal numbers in two places",
+                "one parameter if they are to be tied; two that are drawn apart if not",
+                "print(head.weight is embedding.weight)",
+            )
+    held = [id(p) for p in held_by(s.optimizer)]
+    if (num := len(set(held))) < len(held):
         yield Finding(
             "in-optimizer-twice",
-            f"the optimizer holds {len(held)} parameters, of which {len({id(p) for p in held})} "
-            "differ",
+            f"the optimizer holds {len(held)} parameters, of which {num} differ",
             "each once: one that is held twice takes two steps an update",
             "print(len({id(p) for g in optimizer.param_groups for p in g['params']}))",
+            "",
         )
 
 
-def _is_copy(p: Tensor, other: Tensor) -> bool:
-    """Tell whether two tables that are not constant hold equal numbers, transposed or not."""
-    if p.std() == 0 or other.dim() != 2:
-        return False
-    return any(o.shape == p.shape and torch.equal(p, o) for o in (other, other.T))
-
-
-def _called_again(s: Subject) -> str | None:
-    """Return the name of a module with weights that one forward pass calls again, on other data."""
-    first: dict[str, Call] = {}
+def _called_again(s: Subject) -> Iterator[str]:
+    """Name the modules with weights that one forward pass calls again, on other data."""
+    first = dict[str, Call]()
     for call in s.calls(s.inputs[:1]):
-        own = [
-            p for p in call.module.parameters(recurse=False) if s.options["vocab"] not in p.shape
-        ]
         known = first.setdefault(call.name, call)
-        if own and any(
+        has_own = any(s.vocab not in p.shape for p in call.module.parameters(recurse=False))
+        if has_own and any(
             isinstance(x, Tensor) and not torch.equal(x, y)
             for x, y in zip(known.args, call.args, strict=False)
         ):
-            return call.name
-    return None
+            yield f"{call.name} is called again in one forward pass"
