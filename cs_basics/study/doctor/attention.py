@@ -102,7 +102,7 @@ def scale(s: Subject) -> Findings:
             yield Finding(
                 "no-gradient",
                 "queries or keys of attention have no gradient, though its values do",
-                "a gradient for each: what has none is not trained",
+                "a gradient for each: without one a parameter is never trained",
                 "print(q.requires_grad, k.requires_grad, v.requires_grad) before the scores",
             )
             return
@@ -123,7 +123,7 @@ def scale(s: Subject) -> Findings:
         elif abs(c / right - 1) < 0.05 and 0.75 < ratio / right < 1.33 and size >= 8:
             seen = "and the queries were scaled before"
         elif c * ratio > (0.6 if c * q * k * size**0.5 > 1 or _is_raw(s, one) else 1.4):
-            seen = "scores are too large, so that a query sees one place alone"
+            seen = "scores are too large, so that a query sees one place only"
         else:
             continue
         yield Finding(
@@ -150,7 +150,7 @@ def collapsed(s: Watch) -> Findings:
     if shares and min(shares) > 0.9:
         yield Finding(
             "attention-collapsed",
-            f"{min(shares):.0%} of the queries or more, in each layer, look at one place alone",
-            "weights that spread over the past: scores that grow without bound have no gradient",
-            "a lower rate, or norms of queries and keys",
+            f"{min(shares):.0%} of the queries, in every layer, look at one place only",
+            "weights that spread over the past: what is all on one place gets no gradient",
+            "print one attention matrix: is it the mask? else a lower rate, or QK-norm",
         )

@@ -79,7 +79,7 @@ def too_good(valid: Sequence[tuple[int, float]], after_one: float) -> Findings:
     if valid and valid[-1][1] < LEAST_SHARE * after_one:
         yield Finding(
             "future-leak",
-            f"the validation loss is {valid[-1][1]:.2g}, by pairs of tokens {after_one:.2g}",
+            f"the validation loss is {valid[-1][1]:.2g}; counting pairs leaves {after_one:.2g}",
             f"more than {LEAST_SHARE:.0%} of that: nobody foresees a text that well",
             "python scripts/doctor.py PRESET  # which looks at what a position sees",
         )
@@ -96,9 +96,9 @@ def looped(samples: Sequence[tuple[int, str]]) -> Findings:
     if share > MOST_REPEATED:
         yield Finding(
             "generation",
-            f"{share:.0%} of the words of step {step}'s sample, by fours, stood in it before",
+            f"{share:.0%} of the four-word runs in the sample of step {step} are repeats",
             f"less than {MOST_REPEATED:.0%}: a text goes on",
-            "python scripts/generate.py RUN --temperature 1  # the likeliest words alone go round",
+            "python scripts/generate.py RUN --temperature 1  # the likeliest word alone goes round",
         )
 
 

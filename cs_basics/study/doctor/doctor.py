@@ -45,6 +45,7 @@ AFTER = (
     trial.checkpoint,
     trial.ending,
     attention.collapsed,
+    steps.zeros,
     ranks.equal,
 )
 """Checks of what was seen of a loop."""
@@ -156,6 +157,9 @@ class Doctor:
 
 def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:
     """Return the report: a line if all is well, else a paragraph for each cause."""
-    lines = [f"{number}. {finding}" for number, finding in enumerate(found, start=1)]
-    lines = lines or ["doctor: healthy"]
+    lines = [f"1. {finding}" for finding in found[:1]] or ["doctor: healthy"]
+    lines += ["Mend this first: it may explain what follows."] * (len(found) > 1)
+    lines += [f"{i}. {str(f).rpartition('  try: ')[0]}".rstrip() for i, f in enumerate(found, 1)][
+        1:
+    ]
     return "\n".join([*lines, *(f"(a check could not be made: {reason})" for reason in could_not)])

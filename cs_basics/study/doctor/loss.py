@@ -76,14 +76,14 @@ def targets(s: Subject) -> Findings:
     elif matches[1] > 0.5:
         return
     elif matches[best] < 0.5:
-        seen = f"only {matches[1]:.0%} of the targets are the inputs one later, at no shift more"
+        seen = f"only {matches[1]:.0%} of the targets are the next input; no other shift fits"
     else:
-        seen = f"the targets are the inputs {best} later"
+        seen = f"the targets are the inputs shifted by {best}, not by 1"
     yield Finding(
         "targets-shifted",
         seen,
         "each position predicts the next token: targets[:, :-1] == inputs[:, 1:]",
-        "print(inputs[0, :9], targets[0, :9]), and what the loss makes of them",
+        "print(inputs[0, :9], targets[0, :9]), and what is given to cross_entropy",
         s.loss_of,
     )
 
@@ -99,19 +99,20 @@ def mean(s: Subject) -> Findings:
     unused = ~used & (given >= 0)
     # A model that shifts by itself has no target for the last position, a padded one a single id.
     unused[:, -1] = False
-    is_padding = len(given[unused].unique()) == 1
+    at_ends = (unused & padding(given)).sum() > 0.5 * unused.sum()
+    is_padding = len(given[unused].unique()) == 1 and at_ends
     padded, text = padding(ids) & used, np.asarray([] if s.tokens is None else s.tokens[:50_000])
     # Where the text itself repeats a token often, a run of it is no padding.
     is_dull = ((text[2:] == text[1:-1]) & (text[2:] == text[:-2])).any()
     if total > 1.5 or total < 0.67:
         if parts > 1 and abs(total * parts - 1) < 0.1:
             return  # Divided for accumulation already.
-        seen = f"the weights of all positions add up to {total:.3g}"
+        seen = f"the loss is not the mean over positions, but that times {total:.3g}"
         seen += ": a sum" if abs(total / used.sum() - 1) < 0.1 else ""
     elif unused.float().mean() > 0.02 and not is_padding:
-        seen = f"{unused.sum()} of {weights.numel()} positions do not count"
+        seen = f"{unused.sum()} of {weights.numel()} targets are left out of the loss"
     elif padded.any() and not is_dull:
-        seen = f"{padded.sum()} positions of padding count like words"
+        seen = f"{padded.sum()} targets that are padding count in the loss"
     elif used.any() and weights[used].std() > 0.2 * weights[used].mean():
         low, high = weights[used].aminmax()
         seen = f"one position counts {high / low:.1f} times as much as another"
@@ -120,8 +121,8 @@ def mean(s: Subject) -> Findings:
     yield Finding(
         "loss-not-mean",
         seen,
-        "a mean over all positions with a target, whose weights are equal and add up to 1",
-        "compare with -log_softmax(logits).gather(-1, targets[..., None]).mean()",
+        "a mean over all positions that have a target, each counting the same",
+        "cross_entropy(logits, targets, ignore_index=PAD), with the mean as reduction",
         s.loss_of,
     )
 

@@ -49,16 +49,16 @@ def sees(s: Subject) -> Findings:
         if reach < expected:
             yield Finding(
                 "context-unused",
-                f"a changed token moves the logits of the next {reach} positions, none further",
-                f"at least {expected}: what a position cannot see of its past it cannot use",
-                "print attention's weights of the last position: they should spread over the past",
+                f"changing a token changes the logits of only {reach} later positions",
+                f"at least {expected}: a position cannot use what it does not see",
+                "print one attention matrix: is it the identity, or does a mask hide the past?",
             )
         elif expected > 0 and probe.moved(exchanged)[2:].max() <= probe.tolerance:
             yield Finding(
                 "no-positions",
-                "two tokens of the past in exchanged places leave all later logits as they were",
+                "swapping two earlier tokens leaves all later logits as they were",
                 "a change: 'dog bites man' is not 'man bites dog'",
-                "print the model's positions: are they added, and 0, 1, 2, ...?",
+                "print the model's position indices: are they used, and 0, 1, 2, ...?",
             )
 
 
@@ -131,9 +131,9 @@ def position_table(s: Subject) -> Findings:
             if moved[-1] <= probe.tolerance:
                 yield Finding(
                     "no-positions",
-                    f"row {time - 1} of {name} {tuple(table.shape)} makes no difference to "
-                    "any logit",
-                    f"each of {time} positions has a row of its own, which its logits depend on",
+                    f"row {time - 1} of {name} {tuple(table.shape)} is not used: no logit "
+                    "depends on it",
+                    f"each of the {time} positions of a batch uses a row of its own",
                     f"print the indices that the model reads {name} with: 0, 1, ..., {time - 1}?",
                 )
                 return
@@ -204,9 +204,9 @@ def start_loss(s: Subject) -> Findings:
         if 0.2 < equal - 1 / s.vocab < 0.9:
             yield Finding(
                 "architecture",
-                f"{equal:.0%} of the logits are the least of their row, {logits.min():.3g}",
-                "one of each row: what is cut off, as by a ReLU, gets no gradient",
-                "logits = head(norm(x))  # and no activation behind it",
+                f"{equal:.0%} of the logits are the lowest at their position, {logits.min():.3g}",
+                "one logit at each position: those cut off, as by a ReLU, get no gradient",
+                "logits = head(norm(x))  # with no activation after it",
             )
         loss = nats_of(logits[:, :-1], ids[:, 1:]).mean().item()
         size = math.log(s.vocab)
@@ -215,9 +215,9 @@ def start_loss(s: Subject) -> Findings:
                 "start-loss",
                 f"the first loss is {loss:.2f}; logits have the standard deviation "
                 f"{logits.std():.2f}",
-                f"near ln({s.vocab}) = {size:.2f}: a model that knows nothing holds all "
-                "tokens equally likely",
-                "for p in model.parameters(): p.data *= 0.1  # then look at the first loss again",
+                f"near ln({s.vocab}) = {size:.2f}: a model that knows nothing gives all "
+                "tokens the same probability",
+                "print the standard deviation of each parameter, the head's first: 0.02 is usual",
             )
 
 
@@ -229,7 +229,7 @@ def not_finite(s: Subject, what: str) -> Finding:
             name, module = call.name or type(s.bare).__name__, call.module
     return Finding(
         "not-finite",
-        f"{what} hold NaN or infinity; it first stands in {name}",
+        f"{what} hold NaN or infinity, first in the output of {name}",
         "finite numbers",
         "torch.autograd.set_detect_anomaly(True)",
         module,

@@ -37,13 +37,14 @@ def equal(s: Watch) -> Findings:
         seen = f"of {len(keys)} processes {len(set(data))} have different batches"
     elif any(max(t) - min(t) > 1e-6 * max(t) for t in zip(*totals, strict=True)):
         one, other = (f"{total[-1]:.6g}" for total in totals[:2])
-        seen = f"the weights differ between processes: their sizes add up to {one} and {other}"
+        seen = f"the weights differ between processes: sums of |w| are {one} and {other}"
     if seen:
         yield Finding(
             "ranks",
             seen,
-            "different batches, equal weights: gradients are averaged, and all begin alike",
-            "print(rank, inputs[0, :6], sum(p.sum() for p in model.parameters()))",
+            "different batches, equal weights: they start equal, and gradients are averaged",
+            "print(rank, inputs[0, :6], sum(p.abs().sum() for p in model.parameters())), before "
+            "and after update 1",
             s.place,
         )
 

@@ -15,8 +15,8 @@ FEW = 3
 """A finding about gradients needs as many updates that show it."""
 
 
-def silent(s: Watch) -> Findings:
-    """Name the parameters without a gradient, and the matrices whose gradient was always 0."""
+def silent(s: Watch, *, is_zero: bool = False) -> Findings:
+    """Name the parameters without a gradient, or else the matrices whose gradient was always 0."""
     if len(s.updates) < FEW:
         return
     trained = {name: p for name, p in s.bare.named_parameters() if p.requires_grad}
@@ -24,19 +24,25 @@ def silent(s: Watch) -> Findings:
     others = [n for n in trained if n not in loud and not _is_expert(n, loud)]
     without = [name for name in others if id(trained[name]) not in s.reached]
     quiet = [n for n in others if n not in without and trained[n].dim() > 1]
-    if without and len(without) < len(trained):
-        yield no_gradient(without, "get no gradient from any batch")
-    elif quiet and loud and sum(u.is_fitted for u in s.updates) >= FEW:
-        yield no_gradient(quiet, "have a gradient of 0 in every batch")
+    if not is_zero and without and len(without) < len(trained):
+        yield no_gradient(without, "have no gradient in any batch: grad is None")
+    elif is_zero and quiet and loud and sum(u.is_fitted for u in s.updates) >= FEW:
+        yield no_gradient(quiet, "have a gradient of zeros in every batch")
+
+
+def zeros(s: Watch) -> Findings:
+    """Name the matrices whose gradient was always 0, unless something else explains it."""
+    if not {"context-unused", "dead-units", "attention-collapsed"} & {f.cause for f in s.findings}:
+        yield from silent(s, is_zero=True)
 
 
 def stepping(s: Watch) -> Findings:
     """See that steps are made, one an update, and that they change the weights."""
     updates, cause = s.updates, "no-step"
-    try_it = "w = next(model.parameters()).clone(); optimizer.step(); compare"
+    try_it = "is optimizer.step() called, and zero_grad() before backward(), not after it?"
     changed = [u for u in updates if u.is_compared and any(u.rates or [1.0])]
     if s.num_calls >= 8 * (s.accumulate or 1) and not updates:
-        seen = f"{s.num_calls} losses and no step of this optimizer with a gradient"
+        seen = f"{s.num_calls} losses, and optimizer.step() never had a gradient to use"
     elif changed and all(u.norm == 0 for u in updates):
         seen = "every gradient is 0 or None when the optimizer steps"
     elif changed and all(u.moved == 0 for u in changed):
@@ -63,8 +69,8 @@ def gradients(s: Watch) -> Findings:
     if len(kept) >= min(FEW, max(1, len(fits) - 1)) and len(fits) > 1:
         yield Finding(
             "not-zeroed",
-            f"the gradient at a step is that of its batch and {kept[-1].left / kept[-1].right:.2g} "
-            "times what the step before had left",
+            f"the gradient at a step is its batch's plus {kept[-1].left / kept[-1].right:.2g} times "
+            "the one left over from the step before",
             "that of its batch alone",
             "optimizer.zero_grad() before each backward of an update",
             s.place,
@@ -86,16 +92,16 @@ def _accumulation(s: Watch, fits: list[Update]) -> Findings:
     elif meant > 1 and parts != meant and len(s.updates) > 1:
         seen = f"{parts:g} micro-batches an update, not {meant}"
     elif parts > 1 and abs(total / parts - 1) < 0.05 and ratio > 1.2:
-        seen = f"the gradients of {parts:g} micro-batches are added undivided: {ratio:.2g} times"
+        seen = f"gradients of {parts:g} micro-batches are added: {ratio:.2g} times their mean"
     elif most > 1 and is_twice:
-        seen = f"each loss is divided by {most:g} twice"
+        seen = f"each loss is divided by {most:g} two times, so by {most * most:g}"
     else:
         return
     yield Finding(
         "accumulation",
         seen,
         "the mean over the micro-batches: each loss divided by their number, once",
-        "(loss / num_micro_batches).backward()",
+        "keep one division, (loss / num_micro_batches).backward(), and no other",
         s.place,
     )
 
@@ -107,7 +113,7 @@ def _clipping(s: Watch, fits: list[Update]) -> Findings:
     for u in fits:
         is_small = u.norm < 0.8 * min(clip, u.right_norm) and s.clip
         if u.num_largest >= 8 and u.cosine < 0.999:
-            odd.append(f"{u.num_largest} numbers of the gradient are {u.largest:.3g} at most")
+            odd.append(f"{u.num_largest} entries of the gradient have one size, {u.largest:.3g}")
         elif u.cosine < 0.9 and u.error > 0.2 and u.left < 0.3 * abs(u.right):
             odd.append(f"the gradient has the cosine {u.cosine:.2f} with the right one")
         elif is_small and abs(u.upstream * u.parts - 1) > 0.05:
@@ -135,8 +141,8 @@ def schedule(s: Watch) -> Findings:
         if error > 0.05:
             yield Finding(
                 "schedule",
-                f"update {at + 1} had the rate {rates[at]:.3g}",
-                f"{rate_at(at + 1):.3g} by the schedule, which counts updates",
+                f"update {at + 1} had lr={rates[at]:.3g}",
+                f"lr={rate_at(at + 1):.3g} by the schedule of the program, which counts updates",
                 "print(optimizer.param_groups[0]['lr']) at each update; step the scheduler once an "
                 "update, and resume it at its step",
                 updates[at].place,
@@ -173,8 +179,8 @@ def mode(s: Watch) -> Findings:
     elif s.is_random:
         yield Finding(
             "train-eval-mode",
-            "in evaluation mode two calls of the model give different logits",
-            "equal ones: evaluation mode switches dropout off",
+            "after model.eval(), two calls with the same ids give different logits",
+            "equal logits: model.eval() switches dropout off",
             "F.dropout(x, p, training=self.training), or nn.Dropout",
         )
 
@@ -191,7 +197,7 @@ def optimizer(s: Watch) -> Findings:
         if group.get("maximize"):
             seen = "maximize=True"
         elif betas and betas[0] ** 2 >= betas[1]:
-            seen = f"betas={tuple(betas)}: beta1^2 is not below beta2"
+            seen = f"betas={tuple(betas)}: beta1 is too large beside beta2"
         elif memory >= 0.995:
             seen = f"momentum of {memory} remembers more than 200 updates"
         elif betas and eps and typical and eps > typical and eps >= 1e-4:
@@ -202,9 +208,8 @@ def optimizer(s: Watch) -> Findings:
         yield Finding(
             "optimizer-setup",
             seen,
-            "steps against the gradient; for Adam beta1^2 < beta2 < 1, and eps far below the size "
-            "of a gradient, which it would replace",
-            "AdamW(parameters, lr, betas=(0.9, 0.95), eps=1e-8)",
+            "steps against the gradient, by settings near momentum=0.9, betas=(0.9, 0.95), eps=1e-8",
+            "AdamW(model.parameters(), lr=1e-3) in its place: does it learn?",
             s.place,
         )
 
@@ -217,7 +222,7 @@ def changes(s: Watch) -> Findings:
     if half and len(lost) >= FEW:
         yield Finding(
             "precision",
-            f"{1 - lost[-1]:.0%} of the weights, {half[0].dtype}, stay as they are at a step",
+            f"{1 - lost[-1]:.0%} of the weights, {half[0].dtype}, do not change at a step",
             "few: bfloat16 keeps 8 bits, so that a change below 1/256 of a weight is lost",
             "keep the weights in float32, and autocast",
             s.place,
@@ -234,7 +239,7 @@ def changes(s: Watch) -> Findings:
     elif again > 0.05:
         yield Finding(
             "in-optimizer-twice",
-            f"between steps the weights go on in the direction of the last, {again:.0%} as far",
+            f"after a step the weights move on in its direction, by {again:.0%} of it",
             "each weight makes one step an update",
             "look for a second optimizer that holds some of these parameters",
             s.place,
@@ -246,15 +251,15 @@ def changes(s: Watch) -> Findings:
     most = max(group.get("weight_decay") or 0.0 for group in s.optimizer.param_groups)
     if len(watched) >= FEW and not -0.8 < share < 0.5:
         which = "smaller" if share > 0 else "larger"
-        seen = f"{abs(share):.0%} of a step only makes weights {which}"
+        seen = f"{abs(share):.0%} of each step only makes weights {which}"
     elif 0 <= left < 0.5 and most > 1:
-        seen = f"a decay of {most:g} has brought gains from 1 to {left:.2g}"
+        seen = f"weight_decay={most:g} has brought the gains of norms from 1 to {left:.2g}"
     else:
         return
     yield Finding(
         "decay",
         seen,
         "a small share: decay is to balance learning, not to undo it",
-        "for group in optimizer.param_groups: group['weight_decay'] = 0",
+        "weight_decay=0.1, or 0 to see the difference",
         s.place,
     )

@@ -1,5 +1,6 @@
 """What is examined, called without a trace: weights, gradients, generators and modes stay."""
 
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Generator
@@ -219,6 +220,7 @@ def line_of(thing: Any) -> str | None:  # noqa: ANN401
         return thing
     if isinstance(thing, nn.Module):
         thing = type(thing).forward
+    thing = inspect.unwrap(thing)  # What a decorator such as torch.no_grad() has wrapped.
     code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 

@@ -125,7 +125,7 @@ def rows(s: Watch) -> Findings:  # noqa: C901
         if lost and places.is_whole:
             yield Finding(
                 "batches-wrong",
-                f"{len(lost)} of {len(found)} rows stand nowhere in the text, such as "
+                f"{len(lost)} of {len(found)} rows are nowhere in the training text, such as "
                 f"{lost[0][:8].tolist()}",
                 "each row is a window of the text",
                 "print(decode(inputs[0])): does it read like the text?",
@@ -159,7 +159,7 @@ def rows(s: Watch) -> Findings:  # noqa: C901
             "batches-repeat",
             seen,
             f"{usual}: what is read again and again is learnt by heart",
-            "print(inputs[0, :6]) of ten batches; draw their places anew for each",
+            "print(inputs[0, :6]) of ten batches; draw new places for each",
             place,
         )
 

@@ -94,12 +94,11 @@ def rates(s: Watch) -> Findings:
         return  # It learns, if slowly.
     yield Finding(
         "rate-too-high" if is_high else "rate-too-low",
-        f"one batch comes from {begin:.3g} to {end:.3g} in {STEPS} updates at the highest rate, "
-        f"{max(highest):.2g}, and to {other:.3g} at {scale:g} times that; the run ends at "
+        f"{STEPS} updates on one batch take its loss from {begin:.3g} to {end:.3g} at "
+        f"lr={max(highest):.2g}, and to {other:.3g} at {scale:g} times that; the run ends at "
         f"{last:.3g}",
-        f"a clear fall in batch and run, which begins with that to {entropy:.3g}, the entropy of "
-        "single tokens",
-        f"--lr {max(highest) * scale:.2g}",
+        f"well below {entropy:.3g}, what the frequencies of tokens alone give",
+        f"lr={max(highest) * scale:.2g}",
         s.place,
     )
 
@@ -133,22 +132,24 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
             found = float(s.evaluate())
             ends.append(torch.get_rng_state())
         if not torch.equal(before, flat(tensors).nan_to_num()):
-            seen = "evaluation changes the weights"
+            seen = "evaluate() changes the weights"
         elif not all(p.grad is not None and (p.grad == 1).all() for p in tensors):
-            seen = "evaluation changes the gradients"
+            seen = "evaluate() changes the gradients"
         elif torch.equal(*ends):
-            seen = "evaluation seeds the global generator, so that training draws the same again"
+            seen = "evaluate() seeds the global generator, so that training draws the same again"
     typical = statistics.fmean([x for x in inside if math.isfinite(x)] or [found])
     if s.has_dropout and any(is_training for _, is_training in read):
         yield Finding(
             "train-eval-mode",
-            "evaluation calls the model in training mode, with dropout on",
-            "evaluation mode: dropout makes the loss higher, and another each time",
+            "evaluate() calls the model in training mode, with dropout on",
+            "evaluation mode: dropout makes the loss higher, and different each time",
             "model.eval() before the validation loss, model.train() after it",
             s.evaluate,
         )
     elif seen is None and abs(found - typical) > 0.25 * found + 0.1:
-        seen = f"it returns {found:.3g}; its logits have the loss {typical:.3g}"
+        seen = (
+            f"evaluate() returned {found:.3g}; its logits, for the next token, give {typical:.3g}"
+        )
     if seen is None and s.tokens is not None and read:
         # Evenly, since many programs also measure the training loss: that is half of what is read.
         some = read[:: -(-len(read) // 8)]
@@ -157,13 +158,13 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
         share = sum(places.find(window) is not None for window in windows) / len(windows)
         is_learnt = share > 0.9 and size >= 8 and len(s.tokens) > 200
         if is_learnt and places.share_repeated(size) < 0.5:
-            seen = f"{share:.0%} of the windows that it reads stand in the training text"
+            seen = f"{share:.0%} of the windows that evaluate() reads are in the training text"
     if seen:
         yield Finding(
             "evaluation",
             seen,
-            "the loss of a text that was not trained on, without a trace in model or generators",
-            "compare weights, gradients and torch.get_rng_state() before and after it",
+            "the loss of text that was not trained on; weights, gradients, generators as before",
+            "compute it by hand from the same batches; compare torch.get_rng_state() around it",
             s.evaluate,
         )
 
@@ -247,10 +248,10 @@ def generation(s: Watch) -> Findings:
     more = torch.cat(excess)
     repeated, usual = repetition(written), repetition(s.inputs[:8].tolist())
     if more.mean() > 0.5 + 4 * more.std() / len(more) ** 0.5:
-        seen = f"a token that it draws costs {more.mean():.2g} nats more by the model's logits"
+        seen = f"generated tokens cost {more.mean():.2g} nats more than the model's own would"
     elif repeated > 2 * usual + 0.3:
-        seen = f"{repeated:.0%} of what it writes, by fours, stood there before; "
-        seen += f"of texts {usual:.0%}"
+        seen = f"{repeated:.0%} of the four-token runs in generated texts are repeats; "
+        seen += f"in batches {usual:.0%}"
     else:
         return
     yield Finding(
@@ -279,7 +280,7 @@ def ending(s: Watch) -> Findings:
         yield Finding(
             "logits-drift",
             f"a logit of {largest:.3g} after the last update",
-            f"less than {MOST_LOGIT:.0f}: bfloat16 tells these apart by 0.5, and they grow on",
+            f"less than {MOST_LOGIT:.0f}: above it, bfloat16 rounds to steps of 0.5",
             "add 1e-4 * log_z.square().mean() to the loss (z-loss), or norm queries and keys",
         )
     worst, name = 0.0, ""
@@ -293,7 +294,7 @@ def ending(s: Watch) -> Findings:
     if worst > 0.5:
         yield Finding(
             "dead-units",
-            f"{worst:.0%} of the units at {name} are the same for every token",
-            "few: a unit that does not change tells nothing, and gets no gradient",
+            f"{worst:.0%} of the outputs of {name} are the same for every token",
+            "nearly none: a unit that never changes says nothing, and gets no gradient",
             "print((hidden.std((0, 1)) == 0).float().mean()) in each block",
         )

@@ -1,6 +1,7 @@
 """Checks of the parameters: does a gradient reach each, and does the optimizer hold each once?"""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 
 import torch
@@ -25,12 +26,16 @@ def graph(s: Subject) -> Findings:
             "",
         )
         return
-    if missing := [names.get(key, "one in no module") for key in leaves if key not in held]:
+    if missing := [
+        names.get(key, f"one {tuple(leaves[key].shape)} in no registered module")
+        for key in leaves
+        if key not in held
+    ]:
         yield Finding(
             "not-in-optimizer",
             f"{len(missing)} of {len(leaves)} parameters with a gradient are in no group of the "
             f"optimizer: {_list(missing)}",
-            "every parameter of the loss is in one group, or it stays as it was drawn",
+            "every parameter of the loss is in one group, or it keeps its initial values",
             "make the optimizer after the model is final, from model.parameters(); blocks in an "
             "nn.ModuleList, not in a list",
         )
@@ -44,7 +49,7 @@ def no_gradient(names: list[str], seen: str) -> Finding:
     return Finding(
         "no-gradient",
         f"{len(names)} parameters {seen}: {_list(names)}",
-        "a gradient for each: what has none is not trained",
+        "a gradient for each: without one a parameter is never trained",
         f"loss.backward(); print(dict(model.named_parameters())['{names[0]}'].grad)",
     )
 
@@ -84,15 +89,15 @@ def sharing(s: Subject) -> Findings:
             yield Finding(
                 "tie-broken",
                 f"{name} and {other_name} hold equal numbers in two places",
-                "one parameter if they are to be tied; two that are drawn apart if not",
+                "one parameter if they are to be tied; if not, two that are initialised apart",
                 "print(head.weight is embedding.weight)",
             )
-    held = [id(p) for p in held_by(s.optimizer)]
-    if (num := len(set(held))) < len(held):
+    held, known = Counter(map(id, held_by(s.optimizer))), dict(s.bare.named_parameters())
+    if twice := [name for name, p in known.items() if held[id(p)] > 1]:
         yield Finding(
             "in-optimizer-twice",
-            f"the optimizer holds {len(held)} parameters, of which {num} differ",
-            "each once: one that is held twice takes two steps an update",
+            f"{len(twice)} parameters are listed more than once: {_list(twice)}",
+            "each once: a parameter that is listed twice takes two steps an update",
             "print(len({id(p) for g in optimizer.param_groups for p in g['params']}))",
             "",
         )
