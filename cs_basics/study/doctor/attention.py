@@ -13,7 +13,6 @@ from torch.overrides import TorchFunctionMode
 
 from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.subject import Subject, undisturbed
-from cs_basics.study.doctor.watch import Watch
 
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 ALONE = 0.99
@@ -40,7 +39,7 @@ class Products(TorchFunctionMode):
     def __init__(self, time: int) -> None:
         super().__init__()
         self.time, self.found = time, list[Attention]()
-        self._met: tuple[Tensor, Tensor, tuple[int, int], Tensor] | None = None
+        self._met: Any = None
 
     def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
         kwargs = kwargs or {}
@@ -109,7 +108,7 @@ def scale(s: Subject) -> Findings:
         size, c = one.q.shape[one.axes[0]], one.scale
         if c is None or size < 4:
             continue
-        right, both = size**-0.5, ((one.q, one.axes[0]), (one.k, one.axes[1]))
+        right, both = size**-0.5, zip((one.q, one.k), one.axes, strict=True)
         lengths = [x.detach().norm(dim=axis) for x, axis in both]
         width = one.q.numel() // (one.q.shape[0] * s.time)
         q, k = (x.float().square().mean().sqrt().item() for x in (one.q, one.k))
@@ -143,7 +142,7 @@ def _is_raw(s: Subject, one: Attention) -> bool:
     return known[2] or all(known[:2])
 
 
-def collapsed(s: Watch) -> Findings:
+def collapsed(s: Subject) -> Findings:
     """See whether queries still look at several places after the last update."""
     found = [one.weights[..., 4:, :].amax(-1) for one in attentions(s)]
     shares = [(largest > ALONE).float().mean().item() for largest in found if largest.numel()]

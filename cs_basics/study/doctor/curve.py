@@ -1,8 +1,8 @@
 """Checks of the losses that a run has logged."""
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from cs_basics.study.doctor.finding import Finding, Findings
 
@@ -14,10 +14,12 @@ LEAST_STEPS = 400
 LEAST_SHARE = 0.04
 """Of the entropy of a token after the one before, that a model of any text leaves."""
 MOST_REPEATED = 0.4
+Points = Sequence[tuple[int, float]]
+"""Steps and losses."""
 RETRY = "python scripts/train.py PRESET --lr ..."
 
 
-def overfitting(train: Sequence[tuple[int, float]], valid: Sequence[tuple[int, float]]) -> Findings:
+def overfitting(train: Points, valid: Points) -> Findings:
     """See whether the validation loss rises while the training loss goes on falling.
 
     Args:
@@ -30,10 +32,10 @@ def overfitting(train: Sequence[tuple[int, float]], valid: Sequence[tuple[int, f
     best, lowest = min(valid, key=lambda point: point[1])
     last = valid[-1][1]
     around = [loss for step, loss in train if step <= best][-5:]
-    end = statistics.fmean(loss for _, loss in train[-5:])
+    end = fmean(loss for _, loss in train[-5:])
     if not around or last < lowest + max(LEAST_RISE, 0.03 * lowest):
         return
-    if end < statistics.fmean(around) - LEAST_RISE / 2:
+    if end < fmean(around) - LEAST_RISE / 2:
         yield Finding(
             "overfitting",
             f"the validation loss was lowest at step {best}, {lowest:.3f}, and is {last:.3f}; the "
@@ -43,7 +45,7 @@ def overfitting(train: Sequence[tuple[int, float]], valid: Sequence[tuple[int, f
         )
 
 
-def plateau(train: Sequence[tuple[int, float]], single: float, after_one: float) -> Findings:
+def plateau(train: Points, single: float, after_one: float) -> Findings:
     """See whether the loss stays where a model that counts tokens, or pairs of them, would be.
 
     Args:
@@ -55,8 +57,7 @@ def plateau(train: Sequence[tuple[int, float]], single: float, after_one: float)
     if size < LEAST_POINTS or train[-1][0] < LEAST_STEPS:
         return
     before, last = (
-        statistics.fmean(loss for _, loss in part)
-        for part in (train[-2 * size : -size], train[-size:])
+        fmean(loss for _, loss in part) for part in (train[-2 * size : -size], train[-size:])
     )
     learnt = "how often each token comes" if last > 0.97 * single else "which token follows which"
     near = min((single, after_one), key=lambda entropy: abs(last - entropy))
@@ -69,7 +70,7 @@ def plateau(train: Sequence[tuple[int, float]], single: float, after_one: float)
         )
 
 
-def too_good(valid: Sequence[tuple[int, float]], after_one: float) -> Findings:
+def too_good(valid: Points, after_one: float) -> Findings:
     """See whether the validation loss is less than any model of the text can reach.
 
     Args:
@@ -108,7 +109,7 @@ def repetition(rows: Iterable[Sequence[object]]) -> float:
     return sum(len(row) - len(set(row)) for row in fours) / max(1, sum(map(len, fours)))
 
 
-def divergence(train: Sequence[tuple[int, float]]) -> Findings:
+def divergence(train: Points) -> Findings:
     """See whether the training loss ends much higher than it was, or is not finite."""
     for step, loss in train:
         if not math.isfinite(loss):
@@ -120,7 +121,7 @@ def divergence(train: Sequence[tuple[int, float]]) -> Findings:
         return
     losses = [loss for _, loss in train]
     size = max(3, len(losses) // 8)
-    means = [statistics.fmean(losses[i : i + size]) for i in range(len(losses) - size + 1)]
+    means = [fmean(losses[i : i + size]) for i in range(len(losses) - size + 1)]
     lowest, last = min(means), means[-1]
     if last > max(lowest * 1.3, lowest + 0.7) and last > 0.7 * losses[0]:
         yield Finding(

@@ -100,10 +100,9 @@ class Doctor:
         **options: Any,  # noqa: ANN401
     ) -> None:
         options["batches"] = batches
-        self.watch = Watch(model, loss_of, optimizer, options=options)
+        self.could_not = ["all: the loop has computed no loss"]
+        self.watch = Watch(model, loss_of, optimizer, options=options, could_not=self.could_not)
         self.batches = Batches(batches, self.watch)
-        self.could_not = self.watch.could_not
-        self.could_not.append("all: the loop has computed no loss")
         self.validations = list[tuple[int, float]]()
         optimizer.register_step_post_hook(self._after_step)
         atexit.register(self.report)

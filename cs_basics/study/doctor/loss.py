@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.subject import (
-    MOST_LOGITS,
     Subject,
     first_of,
     log_total,
@@ -21,6 +20,8 @@ from cs_basics.study.doctor.subject import (
     undisturbed,
 )
 
+MOST_LOGITS = 2**20
+"""Logits of a batch that is examined; a larger one is cut to fewer rows."""
 LARGE = 200.0
 """Added to all logits, it changes no loss; without the maximum taken off, exp overflows."""
 SPREADS = (3.0, 3.0, 8.0)
@@ -166,7 +167,7 @@ def read(
         shift: Added to all of them.
         is_natural: Keep the model's own dtype; else float32.
     """
-    planted: list[Tensor] = []
+    planted = list[Tensor]()
 
     def plant(_module: nn.Module, _args: Any, output: Any) -> Any:  # noqa: ANN401
         natural = first_of(output)

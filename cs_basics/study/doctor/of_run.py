@@ -87,46 +87,42 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
         )
         corpus = prepare_corpus(config, folder, is_fast=is_fast)
         config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
-        return _watched(Trainer(config, folder, corpus, Clock(UPDATES, None)))
+        trainer = Trainer(config, folder, corpus, Clock(UPDATES, None))
 
+        def save_and_load() -> tuple[Any, Any]:
+            path = folder.checkpoint_of(trainer.step)
+            write_checkpoint(path, trainer.model, trainer.optimizer, trainer.step, {})
+            model = build_model(config.model, trainer.device)
+            optimizer = make_optimizer(model, config)
+            read_checkpoint(path).load_into(model, optimizer)
+            return model, optimizer
 
-def _watched(trainer: Trainer) -> list[Finding]:
-    config, corpus, folder = trainer.config, trainer.corpus, trainer.folder
+        def write(ids: list[int]) -> list[int]:
+            model: Any = trainer.model
+            return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
 
-    def save_and_load() -> tuple[Any, Any]:
-        path = folder.checkpoint_of(trainer.step)
-        write_checkpoint(path, trainer.model, trainer.optimizer, trainer.step, {})
-        model = build_model(config.model, trainer.device)
-        optimizer = make_optimizer(model, config)
-        read_checkpoint(path).load_into(model, optimizer)
-        return model, optimizer
-
-    def write(ids: list[int]) -> list[int]:
-        model: Any = trainer.model
-        return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
-
-    doctor = Doctor(
-        trainer.model,
-        lambda _, batch: trainer.plain_loss_of(*batch),
-        trainer.optimizer,
-        (trainer.next_batch() for _ in range(UPDATES)),
-        tokens=corpus.train.tokens,
-        decode=corpus.tokenizer.decode,
-        text=(folder.corpus / "train.txt").read_text(encoding="utf-8")[:2000],
-        evaluate=lambda: trainer.validate(None, 2_048).loss,
-        generate=write,
-        save_and_load=save_and_load,
-        schedule=trainer.lr_at,
-        clip=config.optim.max_grad_norm,
-        accumulate=config.run.grad_accum_steps,
-    )
-    make_updates(
-        trainer.optimizer,
-        doctor.batches,
-        trainer.lr_at,
-        lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
-        trainer.clip,
-        num_parts=config.run.grad_accum_steps,
-        on_update=lambda update: setattr(trainer, "step", update.step),
-    )
-    return doctor.report()
+        doctor = Doctor(
+            trainer.model,
+            lambda _, batch: trainer.plain_loss_of(*batch),
+            trainer.optimizer,
+            (trainer.next_batch() for _ in range(UPDATES)),
+            tokens=corpus.train.tokens,
+            decode=corpus.tokenizer.decode,
+            text=(folder.corpus / "train.txt").read_text(encoding="utf-8")[:2000],
+            evaluate=lambda: trainer.validate(None, 2_048).loss,
+            generate=write,
+            save_and_load=save_and_load,
+            schedule=trainer.lr_at,
+            clip=config.optim.max_grad_norm,
+            accumulate=config.run.grad_accum_steps,
+        )
+        make_updates(
+            trainer.optimizer,
+            doctor.batches,
+            trainer.lr_at,
+            lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
+            trainer.clip,
+            num_parts=config.run.grad_accum_steps,
+            on_update=lambda update: setattr(trainer, "step", update.step),
+        )
+        return doctor.report()

@@ -2,8 +2,8 @@
 
 import math
 import re
-import statistics
 from collections.abc import Callable, Sequence
+from statistics import median
 
 import numpy as np
 
@@ -69,8 +69,8 @@ def gradients(s: Watch) -> Findings:
     if len(kept) >= min(FEW, max(1, len(fits) - 1)) and len(fits) > 1:
         yield Finding(
             "not-zeroed",
-            f"the gradient at a step is its batch's plus {kept[-1].left / kept[-1].right:.2g} times "
-            "the one left over from the step before",
+            f"the gradient at a step is its batch's plus {kept[-1].left / kept[-1].right:.2g} "
+            "times the one left over from the step before",
             "that of its batch alone",
             "optimizer.zero_grad() before each backward of an update",
             s.place,
@@ -82,9 +82,9 @@ def gradients(s: Watch) -> Findings:
 
 def _accumulation(s: Watch, fits: list[Update]) -> Findings:
     meant = s.accumulate or 1
-    parts = statistics.median(u.parts for u in s.updates)
-    total = statistics.median(u.upstream for u in s.updates)
-    ratio = statistics.median([u.right for u in fits] or [total])
+    parts = median(u.parts for u in s.updates)
+    total = median(u.upstream for u in s.updates)
+    ratio = median([u.right for u in fits] or [total])
     most = max(parts, meant)
     is_twice = abs(total * most - 1) < 0.05 or (abs(ratio * most - 1) < 0.05 and not s.clip)
     if fits and all(u.is_last for u in fits):
@@ -190,7 +190,7 @@ def optimizer(s: Watch) -> Findings:
     updates, seen = s.updates, None
     first = next((u for u in updates if u.is_first and u.is_fitted), None)
     count = sum(p.numel() for p in s.trained()) or 1
-    typical = statistics.median([u.norm for u in updates] or [0.0]) / count**0.5
+    typical = median([u.norm for u in updates] or [0.0]) / count**0.5
     for group in s.optimizer.param_groups:
         betas, eps = group.get("betas"), group.get("eps")
         memory = betas[0] if betas else group.get("momentum") or 0.0
@@ -208,7 +208,7 @@ def optimizer(s: Watch) -> Findings:
         yield Finding(
             "optimizer-setup",
             seen,
-            "steps against the gradient, by settings near momentum=0.9, betas=(0.9, 0.95), eps=1e-8",
+            "steps against the gradient; usual are momentum=0.9, betas=(0.9, 0.95), eps=1e-8",
             "AdamW(model.parameters(), lr=1e-3) in its place: does it learn?",
             s.place,
         )
@@ -227,7 +227,7 @@ def changes(s: Watch) -> Findings:
             "keep the weights in float32, and autocast",
             s.place,
         )
-    again = statistics.median([u.again for u in watched] or [0.0])
+    again = median([u.again for u in watched] or [0.0])
     if again < -0.3:
         yield Finding(
             "precision",
@@ -244,10 +244,10 @@ def changes(s: Watch) -> Findings:
             "look for a second optimizer that holds some of these parameters",
             s.place,
         )
-    share = statistics.median([u.shrunk for u in watched] or [0.0])
+    share = median([u.shrunk for u in watched] or [0.0])
     both = zip(s.bare.parameters(), s.start, strict=False)
     gains = [p.mean().item() for p, was in both if p.dim() == 1 and (was == 1).all()]
-    left = statistics.median(gains or [1.0])
+    left = median(gains or [1.0])
     most = max(group.get("weight_decay") or 0.0 for group in s.optimizer.param_groups)
     if len(watched) >= FEW and not -0.8 < share < 0.5:
         which = "smaller" if share > 0 else "larger"

@@ -19,8 +19,6 @@ from cs_basics.run.random_state import random_states, restore_random_states
 from cs_basics.study.doctor.finding import Finding
 
 PACKAGE = str(Path(__file__).parent)
-MOST_LOGITS = 2**20
-"""Logits of a batch that is examined; a larger one is cut to fewer rows."""
 
 
 @dataclass

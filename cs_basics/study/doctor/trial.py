@@ -1,8 +1,8 @@
 """Checks by trying: one batch learnt at other rates, an evaluation, a checkpoint read back."""
 
 import math
-import statistics
 from collections.abc import Iterable, Iterator
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from cs_basics.study.doctor.curve import repetition
 from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.model import not_finite
 from cs_basics.study.doctor.subject import (
-    Subject,
     first_of,
     held_by,
     log_total,
@@ -31,7 +30,7 @@ MOST_LOGIT = 100.0
 """Of a language model; what it needs to be sure of a token is 20 more than another's."""
 
 
-def learn(s: Subject, rates: Iterable[float]) -> tuple[float, float]:
+def learn(s: Watch, rates: Iterable[float]) -> tuple[float, float]:
     """Make STEPS updates by one batch; return its first loss and its last, infinity for NaN.
 
     Args:
@@ -66,7 +65,7 @@ def rates(s: Watch) -> Findings:
     if len(losses) < 8:
         return
     first, entropy = losses[0], unigram_entropy(s)
-    last = statistics.fmean(losses[-max(2, len(losses) // 8) :])
+    last = fmean(losses[-max(2, len(losses) // 8) :])
     if last < 0.7 * entropy:
         return
     highest = [max(rates) for rates in zip(*(u.rates for u in s.updates), strict=True)]
@@ -137,7 +136,7 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
             seen = "evaluate() changes the gradients"
         elif torch.equal(*ends):
             seen = "evaluate() seeds the global generator, so that training draws the same again"
-    typical = statistics.fmean([x for x in inside if math.isfinite(x)] or [found])
+    typical = fmean([x for x in inside if math.isfinite(x)] or [found])
     if s.has_dropout and any(is_training for _, is_training in read):
         yield Finding(
             "train-eval-mode",
@@ -189,7 +188,7 @@ def checkpoint(s: Watch) -> Findings:
         )
 
 
-def _lost(s: Subject, model: nn.Module, optimizer: Optimizer) -> str | None:
+def _lost(s: Watch, model: nn.Module, optimizer: Optimizer) -> str | None:
     """Say what of a model and its optimizer was not restored."""
     held = held_by(optimizer)
     if where := _difference(s.bare.state_dict(), model.state_dict()):

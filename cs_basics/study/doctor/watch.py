@@ -83,22 +83,23 @@ class Update:
 class Watch(Subject):
     """A subject whose loop is seen through its loss, its batches and the hooks of its optimizer."""
 
+    num_calls = num_empty_steps = 0
+    spent_s = 0.0
+    place: str | None = None
+    """Where the last step was made."""
+    is_off = False
+    _left = _stepped = _before = None
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.updates = list[Update]()
         self.parts = list[Part]()
-        self.num_calls = self.num_empty_steps = 0
         self.rows = list[tuple[Any, Any]]()
         """Inputs and targets of batches."""
         self.hashes, self.sums = list[int](), list[list[float]]()
         """Of their inputs; and sums of the weights, see ranks.py."""
         self.reached = dict[int, bool]()
         """Parameters that have had any gradient, by id, and whether one that is not 0."""
-        self.spent_s = 0.0
-        self.place: str | None = None
-        """Where the last step was made."""
-        self.is_off = False
-        self._left = self._stepped = self._before = None
         self.bare.register_forward_pre_hook(self._note_mode)
         self.optimizer.register_step_pre_hook(self._before_step)
         self.optimizer.register_step_post_hook(self._after_step)
@@ -209,11 +210,11 @@ class Watch(Subject):
     @contextlib.contextmanager
     def off(self) -> Generator[None]:
         """Look away: what happens is the doctor's own."""
-        was, self.is_off = self.is_off, True
+        self.is_off = True
         try:
             yield
         finally:
-            self.is_off = was
+            self.is_off = False
 
     def drawn(self, batch: Any) -> None:  # noqa: ANN401
         """Keep the rows of a batch that the loop has drawn."""

@@ -39,7 +39,7 @@ def graph(s: Subject) -> Findings:
             "make the optimizer after the model is final, from model.parameters(); blocks in an "
             "nn.ModuleList, not in a list",
         )
-    frozen = [names.get(key, "?") for key, p in held.items() if not p.requires_grad]
+    frozen = (names.get(key, "?") for key, p in held.items() if not p.requires_grad)
     if frozen := [name for name in frozen if "pos" not in name]:
         yield no_gradient(frozen, "have requires_grad=False, though the optimizer holds them")
 

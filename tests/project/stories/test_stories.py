@@ -175,39 +175,39 @@ ball / @color, new
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "complaint"),
+    ("read", "text", "line", "complaint"),
     [
-        ("Once upon a time.", 1, "before the first title"),
-        ("== child", 1, "has a title"),
-        ("== child / lost\n\n{hero} ran.", 1, '"== child / opening" must come first'),
-        ("== child / opening\n\nOne.\nA caf\u00e9.", 4, "only ASCII"),
-        ("== child / opening\n\n  and so on", 3, "continues"),
-        ("== child / opening\n\n{hero} lost {toyy}.", 3, "{toyy} names no kind of word"),
-        ("== animal / opening\n\n{hero.wings}.", 3, 'no form "wings"'),
-        ("== beast / opening\n\n{He} ran.", 3, 'no form "He"'),
-        ("== child / opening\n\n{age5}.", 3, "only 4 different words"),
-        ("== child / opening\n\n{hero} [ran|fell.", 3, "bracket"),
-        ("== child / opening\n\n& One.", 3, "two lines"),
-        ("== child / opening\n\nOne.\n\n== child / lost / hatt\n\nTwo.", 5, "the object hatt"),
+        (read_plots, "Once upon a time.", 1, "before the first title"),
+        (read_plots, "== child", 1, "has a title"),
+        (read_plots, "== child / lost\n\n{hero} ran.", 1, '"== child / opening" must come first'),
+        (read_plots, "== child / opening\n\nOne.\nA caf\u00e9.", 4, "only ASCII"),
+        (read_plots, "== child / opening\n\n  and so on", 3, "continues"),
+        (
+            read_plots,
+            "== child / opening\n\n{hero} lost {toyy}.",
+            3,
+            "{toyy} names no kind of word",
+        ),
+        (read_plots, "== animal / opening\n\n{hero.wings}.", 3, 'no form "wings"'),
+        (read_plots, "== beast / opening\n\n{He} ran.", 3, 'no form "He"'),
+        (read_plots, "== child / opening\n\n{age5}.", 3, "only 4 different words"),
+        (read_plots, "== child / opening\n\n{hero} [ran|fell.", 3, "bracket"),
+        (read_plots, "== child / opening\n\n& One.", 3, "two lines"),
+        (
+            read_plots,
+            "== child / opening\n\nOne.\n\n== child / lost / hatt\n\nTwo.",
+            5,
+            "the object hatt",
+        ),
+        (read_words, "== color\nred\n\n== color\nblue", 4, "already"),
+        (read_words, "== color\n@hue", 2, "@hue names no kind"),
+        (read_words, "== skill / past\nswim / swam\nski", 3, "0 forms, but the title names 1"),
+        (read_words, "== skill\nswim in {lake}", 2, "{lake} names no kind of word"),
     ],
 )
-def test_a_mistake_in_the_plots_is_reported_with_its_line(tmp_path, text, line, complaint):
+def test_a_mistake_is_reported_with_its_line(tmp_path, read, text, line, complaint):
     with pytest.raises(ValueError, match=rf"mistaken\.txt, line {line}: .*{re.escape(complaint)}"):
-        read_text(read_plots, tmp_path, text)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "complaint"),
-    [
-        ("== color\nred\n\n== color\nblue", 4, "already"),
-        ("== color\n@hue", 2, "@hue names no kind"),
-        ("== skill / past\nswim / swam\nski", 3, "0 forms, but the title names 1"),
-        ("== skill\nswim in {lake}", 2, "{lake} names no kind of word"),
-    ],
-)
-def test_a_mistake_in_the_words_is_reported_with_its_line(tmp_path, text, line, complaint):
-    with pytest.raises(ValueError, match=rf"mistaken\.txt, line {line}: .*{re.escape(complaint)}"):
-        read_text(read_words, tmp_path, text)
+        read_text(read, tmp_path, text)
 
 
 @pytest.mark.parametrize(
