@@ -14,6 +14,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# To start workers takes longer than one problem.
+WORKERS := $(if $(findstring --problem,$(ARGS)),0,auto)
 
 .PHONY: help train test check rules lab zoo system llama_cpp format clean
 
@@ -22,7 +24,7 @@ train: $(INSTALLED)
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -c pyproject.toml \
-		--numprocesses auto --dist worksteal -m "not slow" $(ARGS)
+		--numprocesses $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
 
 check: rules
 	$(BIN)/ruff format --check .

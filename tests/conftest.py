@@ -88,12 +88,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.pluginmanager.register(AtTheCall(otherwise))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Examine one problem in this process: starting workers takes longer than it."""
-    return 0 if config.getoption("--problem") else None
-
-
 # --- which items there are ---
 
 

@@ -197,21 +197,18 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
     # Fixed margins: to fit them takes longer than to draw.
     figure.subplots_adjust(left=0.06, right=0.94, bottom=0.12, top=0.91, wspace=0.04)
     panels = figure.subplots(1, 2, sharey=True)
-    for panel, key, label, scale in (
+    for panel, key, unit, scale in (
         (panels[0], "step", "step", 1.0),
         (panels[1], "elapsed_s", "minutes", 60.0),
     ):
-        for name, style in (
-            ("train/loss", {"color": "#9db8d9", "linewidth": 1.2, "label": "training"}),
-            (
-                "val/loss",
-                {"color": "#c44e52", "marker": "o", "markersize": 4, "label": "validation"},
-            ),
+        for name, label, color, marker in (
+            ("train/loss", "training", "#9db8d9", ""),
+            ("val/loss", "validation", "#c44e52", "o"),
         ):
             points = [(row[key] / scale, row[name]) for row in rows if is_finite(row, name)]
             if points:
-                panel.plot(*zip(*points, strict=True), **style)
-        panel.set_xlabel(label)
+                panel.plot(*zip(*points, strict=True), marker=marker, c=color, ms=4, label=label)
+        panel.set_xlabel(unit)
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("loss (nats per token)")
     if validated := [row for row in rows if is_finite(row, "val/loss")]:

@@ -30,7 +30,7 @@ class Row(NamedTuple):
         """The peer's figure and the ratio of ours to it, if there is a peer."""
         if self.peer is None:
             return "", ""
-        return f"{self.peer:,.4g}", f"{self.ours / self.peer:.2f}"
+        return f"{self.peer:,.5g}", f"{self.ours / self.peer:.2f}"
 
 
 def compare(
@@ -58,7 +58,7 @@ def show(rows: Iterable[Row]) -> list[Row]:
     for row in rows:
         peer, ratio = row.compared
         goal = f"{row.goal}: {'met' if row.met else 'MISSED'}" if row.goal else ""
-        line = f"{row.name:60}{row.ours:>10,.4g}{peer:>10}  {row.unit:<10}{ratio:>7}  {goal}"
+        line = f"{row.name:60}{row.ours:>10,.5g}{peer:>10}  {row.unit:<10}{ratio:>7}  {goal}"
         print(line.rstrip(), flush=True)
         shown.append(row)
     return shown
@@ -72,7 +72,7 @@ def write_table(subject: str, rows: Sequence[Row]) -> None:
         "| | unit | ours | peer | ratio |", "|---|---|--:|--:|--:|",
     ]  # fmt: skip
     for row in rows:
-        cells = (row.name.strip(), row.unit, f"{row.ours:,.4g}", *row.compared)
+        cells = (row.name.strip(), row.unit, f"{row.ours:,.5g}", *row.compared)
         lines.append(f"| {' | '.join(cells)} |")
     page = PAGE.read_text(encoding="utf-8")
     start, end = f"<!-- python -m lab.bench {subject} -->\n", "\n<!-- end -->"

@@ -112,7 +112,7 @@ def scale(s: Subject) -> Findings:
         lengths = [x.detach().norm(dim=axis) for x, axis in both]
         width = one.q.numel() // (one.q.shape[0] * s.time)
         q, k = (x.float().square().mean().sqrt().item() for x in (one.q, one.k))
-        ratio = q / k
+        ratio = q / (k or 1e30)
         if c * size < 0.5:
             seen = "scores, and with them differences between places, vanish"
         elif width > size and abs(c * width**0.5 - 1) < 0.02:

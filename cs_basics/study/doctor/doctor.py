@@ -155,10 +155,8 @@ class Doctor:
 
 
 def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:
-    """Return the report: a line if all is well, else a paragraph for each cause."""
+    """Return the report: a line if all is well, else the first cause in full, and the others."""
     lines = [f"1. {finding}" for finding in found[:1]] or ["doctor: healthy"]
-    lines += ["Mend this first: it may explain what follows."] * (len(found) > 1)
-    lines += [f"{i}. {str(f).rpartition('  try: ')[0]}".rstrip() for i, f in enumerate(found, 1)][
-        1:
-    ]
+    lines += ["Mend this first: it may explain what else was seen:"][: len(found) - 1]
+    lines += [f"- {finding.cause}: {finding.seen} ({finding.place})" for finding in found[1:]]
     return "\n".join([*lines, *(f"(a check could not be made: {reason})" for reason in could_not)])

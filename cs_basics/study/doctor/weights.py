@@ -92,8 +92,8 @@ def sharing(s: Subject) -> Findings:
                 "one parameter if they are to be tied; if not, two that are initialised apart",
                 "print(head.weight is embedding.weight)",
             )
-    held, known = Counter(map(id, held_by(s.optimizer))), dict(s.bare.named_parameters())
-    if twice := [name for name, p in known.items() if held[id(p)] > 1]:
+    held = Counter(map(id, held_by(s.optimizer)))
+    if twice := [name for name, p in s.bare.named_parameters() if held[id(p)] > 1]:
         yield Finding(
             "in-optimizer-twice",
             f"{len(twice)} parameters are listed more than once: {_list(twice)}",

@@ -216,9 +216,9 @@ def test_the_report_escapes_everything_and_loads_nothing(tmp_path):
     assert not re.search(r"<(script|img|i)\b| src=\"| href=\"(?!#)", page)
 
 
-def paths(rows, counted=(0.0, 0.0)):
+def paths(rows, *counted):
     """The lines that the panels show: the letters of each path and its heights, from above."""
-    svg = contents(rows, [], counted)["curves"]
+    svg = contents(rows, [], *counted)["curves"]
     ET.fromstring(svg)
     found = re.findall(r'<path d="([^"]*)" clip-path[^>]*stroke-width: 1.5', svg)
     steps = [re.findall(r"([ML]) \S+ (\S+)", path) for path in found]

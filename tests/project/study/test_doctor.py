@@ -183,11 +183,7 @@ FAULTS = {
     "decay, of gains alone": {
         "updates": 60,
         "optimizer_of": lambda self, m: torch.optim.AdamW(
-            [
-                {"params": [p for p in m.parameters() if p.dim() > 1], "weight_decay": 0.0},
-                {"params": [p for p in m.parameters() if p.dim() == 1], "weight_decay": 8.0},
-            ],
-            lr=self.rate,
+            {"params": p, "weight_decay": 8.0 * (p.dim() == 1)} for p in m.parameters()
         ),
     },
     "loss-not-mean": {"loss_of": summed},
