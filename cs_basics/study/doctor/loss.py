@@ -100,9 +100,7 @@ def mean(s: Subject) -> Findings:
     unused = ~used & (given >= 0)
     # A model that shifts by itself has no target for the last position, a padded one a single id.
     unused[:, -1] = False
-    is_padding = (
-        len(given[unused].unique()) == 1 and 2 * (unused & padding(given)).sum() > unused.sum()
-    )
+    is_padding = len(given[unused].unique()) == 1
     padded, text = padding(ids) & used, np.asarray([] if s.tokens is None else s.tokens[:50_000])
     # Where the text itself repeats a token often, a run of it is no padding.
     is_dull = ((text[2:] == text[1:-1]) & (text[2:] == text[:-2])).any()
