@@ -140,7 +140,7 @@ def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, A
 def names_in(arguments: Sequence[str]) -> set[str]:
     """Return the names of the settings whose flags are among the arguments."""
     flags = (argument.partition("=")[0] for argument in arguments if argument.startswith("--"))
-    return {flag.removeprefix("--").removeprefix("no-").replace("-", "_") for flag in flags}
+    return {flag[2:].replace("-", "_").removeprefix("no_") for flag in flags}
 
 
 def _without_box(text: str) -> str:

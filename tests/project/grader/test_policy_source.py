@@ -390,9 +390,9 @@ def check(*arguments):
     return python("-m", "cs_grader.rules", *arguments)
 
 
-def test_library_follows_the_rule_but_for_kernels_and_microscope():
-    # The microscope looks into frames and modules.
-    folders = ("fast/native", "study/microscope")
+def test_library_follows_the_rule_but_for_kernels_microscope_and_doctor():
+    # These two look into frames, modules and how operators are found.
+    folders = ("fast/native", "study/microscope", "study/doctor")
     exempt = [part for name in folders for part in ("--except", f"cs_basics/{name}")]
     finished = check("cs_basics", *exempt)
     assert (finished.returncode, finished.stderr) == (0, "")
