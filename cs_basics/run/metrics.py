@@ -207,7 +207,7 @@ def plot_losses(rows: list[Row], path: Path, title: str) -> None:
         ):
             points = [(row[key] / scale, row[name]) for row in rows if is_finite(row, name)]
             if points:
-                panel.plot(*zip(*points, strict=True), marker=marker, c=color, ms=4, label=label)
+                panel.plot(*zip(*points, strict=True), marker=marker, c=color, label=label)
         panel.set_xlabel(unit)
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("loss (nats per token)")

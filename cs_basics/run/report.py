@@ -95,7 +95,7 @@ class Report:
                 if self.find is None
                 else self.find(self.metrics.rows, self.metrics.samples, self._counted),
                 config=json.dumps(self.config.to_json(), indent=2),
-                **contents(self.metrics.rows, self.metrics.samples, self._counted),
+                **contents(self.metrics.rows, self.metrics.samples, *self._counted),
             )
             write_atomically(self.folder.report, page.encode())
         except (OSError, ValueError) as error:
@@ -107,9 +107,7 @@ class Report:
         self._written_at = time.monotonic()
 
 
-def contents(
-    rows: Sequence[Row], samples: Sequence[Sample], counted: tuple[float, float] = (0.0, 0.0)
-) -> dict[str, object]:
+def contents(rows: Sequence[Row], samples: Sequence[Sample], *counted: float) -> dict[str, object]:
     """Return what the page shows of rows of metrics.jsonl, of samples, newest first, and entropies.
 
     At most MAX_SAMPLES of them are shown, evenly spread over the run.
@@ -144,7 +142,7 @@ def _latest(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(name, shown(latest[key])) for name, key, shown in named if key in latest]
 
 
-def _draw(rows: Sequence[Row], counted: tuple[float, float]) -> Markup:
+def _draw(rows: Sequence[Row], counted: Sequence[float]) -> Markup:
     """Draw the curves of PANELS; a run that has just begun has empty panels."""
     # Imported here, since only one process draws, and importing it takes long.
     from matplotlib.figure import Figure

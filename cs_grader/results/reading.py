@@ -165,7 +165,7 @@ def _needs() -> dict[str, frozenset[str]]:
 
 def next_step(result: Result) -> NextStep | None:
     """What to do next; None where nothing is left to do."""
-    if result.note and not any(problem.passed for problem in result.problems):
+    if result.note and not result.score:
         return NextStep(result.note, "make test", "")
     problem = next_problem(result)
     if problem is None:

@@ -156,9 +156,7 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     lines += [failure["item"], *shown[:MOST_LINES]]
     lines += ["  ..."] * (len(shown) > MOST_LINES)
     together = sum(row["outcome"] in ("failed", "error") for row in rows)
-    if together > 1:
-        lines.append(f"All {together} in full: add -v, or --exam-page=FILE for a page of them.")
-    return lines
+    return [*lines, f"All {together} in full: add -v, or --exam-page=FILE for a page of them."]
 
 
 def also(cause: str, failures: Sequence[Row], rows: Sequence[Row]) -> str:

@@ -92,7 +92,7 @@ def looped(samples: Sequence[tuple[int, str]]) -> Findings:
     Args:
         samples: Steps and texts.
     """
-    step, text = samples[-1] if samples else (0, "")
+    step, text = [(0, ""), *samples][-1]
     share = repetition([text.split()])
     if share > MOST_REPEATED:
         yield Finding(

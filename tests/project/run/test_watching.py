@@ -240,7 +240,7 @@ def test_high_first_losses_do_not_flatten_the_rest():
 
 
 def test_the_entropies_of_the_text_are_lines_across_the_losses():
-    curve, *lines = paths([{"step": s, "train/loss": 3 - s / 5} for s in range(11)], (2.5, 1.5))
+    curve, *lines = paths([{"step": s, "train/loss": 3 - s / 5} for s in range(11)], 2.5, 1.5)
     assert [letters for letters, _ in lines] == ["ML", "ML"]
     (one, same), (pair, _) = (heights for _, heights in lines)
     assert curve[1][0] < one == same < pair < curve[1][-1]
