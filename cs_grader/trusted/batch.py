@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -117,16 +118,23 @@ def grade(
                 except OSError as error:
                     finished.put(error)
 
-    for _ in range(min(jobs, len(submissions))):
-        # Daemons: an interrupted program does not wait for them, and what they started ends too.
-        threading.Thread(target=work, daemon=True).start()
     done: dict[str, Graded] = {}
-    for _ in submissions:
-        graded = finished.get()
-        if isinstance(graded, OSError):
-            raise graded
-        done[graded.submission.name] = graded
-        on_graded(graded)
+    try:
+        for _ in range(min(jobs, len(submissions))):
+            # Daemons: an interrupted program does not wait for them, and what they started ends.
+            threading.Thread(target=work, daemon=True).start()
+        for _ in submissions:
+            graded = finished.get()
+            if isinstance(graded, OSError):
+                raise graded
+            done[graded.submission.name] = graded
+            on_graded(graded)
+    except BaseException:
+        # Threads that go no further may still be filling their folders.
+        for _ in range(100):
+            remove_remains(os.getpid())
+            time.sleep(0.005)
+        raise
     return [done[submission.name] for submission in submissions]
 
 
@@ -194,11 +202,11 @@ def write_gradebook(
     return write_class(results, out, faults, names, who)
 
 
-def remove_remains() -> None:
-    """Remove the working folders of graders that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob("cs_grader-*-*"):
+def remove_remains(ended: int | None = None) -> None:
+    """Remove the working folders of graders that were killed, or of the process that ends."""
+    for folder in Path(tempfile.gettempdir()).glob(f"cs_grader-{ended or '*'}-*"):
         number = folder.name.split("-")[1]
-        if not number.isdecimal() or _is_running(int(number)):
+        if not ended and (not number.isdecimal() or _is_running(int(number))):
             continue
         # Another grader may be removing it at this moment.
         with suppress(OSError):

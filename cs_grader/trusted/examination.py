@@ -4,7 +4,6 @@ A clean copy is made, the examination runs over it in a process of its own with 
 sandbox, and what comes back becomes points. The source is read as well, to say where things are.
 """
 
-import atexit
 import dataclasses
 import errno
 import json
@@ -260,15 +259,6 @@ def _environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-
-
-@atexit.register
-def _remove_remains() -> None:
-    """Remove what threads that an interrupt left behind have made, and may still be filling."""
-    for _ in range(100):
-        for folder in Path(tempfile.gettempdir()).glob(f"cs_grader-{os.getpid()}-*"):
-            with suppress(OSError):
-                remove(folder)
 
 
 @contextmanager

@@ -439,7 +439,7 @@ def test_ctrl_c_ends_at_once_and_leaves_no_working_folder(class_folder, tmp_path
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: list(tmp_path.glob("cs_grader-*")))
+    until(lambda: list(tmp_path.glob("cs_grader-*/stage")))
     os.kill(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
