@@ -7,7 +7,6 @@ python scripts/doctor.py --run-dir runs/stories
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 from cli import run
@@ -19,7 +18,7 @@ import cs_basics.study.doctor.finding  # pyright: ignore[reportUnusedImport]
 
 
 def main(
-    preset: Annotated[str, tyro.conf.Positional] = "stories",
+    preset: tyro.conf.Positional[str] = "stories",
     submission: Path | None = None,
     run_dir: Path | None = None,
 ) -> None:
@@ -39,23 +38,21 @@ def main(
     from cs_basics.run.folder import RunFolder
     from cs_basics.run.metrics import read_metrics, read_samples
     from cs_basics.run.presets import PRESETS
-    from cs_basics.run.token_file import entropies, open_token_file
+    from cs_basics.run.report import counted
     from cs_basics.study.doctor.doctor import as_text
     from cs_basics.study.doctor.of_run import of_config, of_metrics
 
     if run_dir is not None:
         folder = RunFolder(run_dir)
         folder.read_config()
-        tokens = folder.tokens / "train.bin"
-        known = [entropies(open_token_file(tokens).tokens)] if tokens.exists() else []
-        found = of_metrics(read_metrics(folder.metrics), read_samples(folder.metrics), *known)
+        log = folder.metrics
+        found = of_metrics(read_metrics(log), read_samples(log), counted(folder))
         print(as_text(found))
     elif preset in PRESETS:
         found = of_config(PRESETS[preset][1], is_fast=submission is None)
     else:
         raise ValueError(f"there is no preset {preset}: use one of {', '.join(PRESETS)}")
-    if found:
-        sys.exit(1)
+    sys.exit(bool(found))
 
 
 if __name__ == "__main__":

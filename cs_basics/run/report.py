@@ -64,7 +64,7 @@ class Report:
         find: Find | None = None,
     ) -> None:
         self.folder, self.config, self.metrics, self.find = folder, config, log, find
-        self._counted = 0.0, 0.0
+        self._counted = counted(folder)
         self._written_at = -float("inf")
         self._has_failed = False
 
@@ -81,19 +81,15 @@ class Report:
             is_running: Whether the page will still change and should reload itself.
         """
         has_page = not is_running and self.folder.page.exists()
-        tokens = self.folder.tokens / "train.bin"
         try:
-            if not any(self._counted) and tokens.exists():
-                self._counted = entropies(open_token_file(tokens).tokens)
             page = render(
                 TEMPLATE,
                 title=f"Run {self.folder.path.name}",
                 state=state,
                 refresh_s=INTERVAL_S if is_running else None,
                 page=self.folder.page.name if has_page else None,
-                remarks=None
-                if self.find is None
-                else self.find(self.metrics.rows, self.metrics.samples, self._counted),
+                remarks=self.find
+                and self.find(self.metrics.rows, self.metrics.samples, self._counted),
                 config=json.dumps(self.config.to_json(), indent=2),
                 **contents(self.metrics.rows, self.metrics.samples, *self._counted),
             )
@@ -105,6 +101,12 @@ class Report:
         # A figure is a circle of references. Left to themselves, those of ten minutes take 40 MB.
         gc.collect()
         self._written_at = time.monotonic()
+
+
+def counted(folder: RunFolder) -> tuple[float, float]:
+    """Return the `entropies` of a run's training text; zeros if it is not there."""
+    tokens = folder.tokens / "train.bin"
+    return entropies(open_token_file(tokens).tokens) if tokens.exists() else (0.0, 0.0)
 
 
 def contents(rows: Sequence[Row], samples: Sequence[Sample], *counted: float) -> dict[str, object]:
@@ -165,9 +167,7 @@ def _draw(rows: Sequence[Row], counted: Sequence[float]) -> Markup:
             for level, label in zip(filter(None, counted), COUNTED, strict=False):
                 panel.axhline(level, color=GREY, linestyle=":")
                 place = panel.get_yaxis_transform()
-                panel.text(
-                    0.98, level, label, transform=place, ha="right", va="bottom", clip_on=True
-                )
+                panel.text(0.98, level, label, transform=place, ha="right", clip_on=True)
             panel.legend(frameon=False)
         panel.set_title(title, loc="left", y=1.0, fontsize="medium")
         panel.grid(alpha=0.3)

@@ -124,26 +124,15 @@ class Noise:
     """
 
     def __init__(self, summaries: Sequence[Summary]) -> None:
-        spread = {s.variant: s for s in summaries if s.is_sound and s.variance is not None}
-        variances = {name: summary.variance or 0.0 for name, summary in spread.items()}
-        median = statistics.median(variances.values()) if variances else 0.0
-        self.erratic = {
-            name: variance
-            for name, variance in variances.items()
-            if variance > ERRATIC_SPREAD**2 * median
-        }
-        pool = [
-            (len(summary.scores) - 1, variances[name])
-            for name, summary in spread.items()
-            if name not in self.erratic
-        ]
+        spread = [(s, s.variance) for s in summaries if s.is_sound and s.variance is not None]
+        most = ERRATIC_SPREAD**2 * statistics.median([v for _, v in spread] or [0.0])
+        self.erratic = {s.variant: variance for s, variance in spread if variance > most}
+        pool = [(len(s.scores) - 1, variance) for s, variance in spread if variance <= most]
         self.degrees_of_freedom = sum(degrees for degrees, _ in pool)
-        self.pooled: float | None = (
-            sum(degrees * variance for degrees, variance in pool) / self.degrees_of_freedom
-            if pool
-            else None
-        )
+        self.pooled: float | None = None
         """Variance of one run; None where no variant has two seeds."""
+        if pool:
+            self.pooled = sum(degrees * v for degrees, v in pool) / self.degrees_of_freedom
 
     def difference(self, one: Summary, other: Summary) -> Difference:
         """Compare two variants that have scores."""
@@ -151,13 +140,9 @@ class Noise:
         error, degrees = None, 0.0
         if self.pooled is not None:
             # Welch and Satterthwaite: the pool is one estimate, an erratic variance one of its own.
-            pool, parts = 0.0, list[tuple[float, int]]()
-            for summary in (one, other):
-                if summary.variant in self.erratic:
-                    variance = self.erratic[summary.variant] / len(summary.scores)
-                    parts.append((variance, len(summary.scores) - 1))
-                else:
-                    pool += self.pooled / len(summary.scores)
+            both = [(self.erratic.get(s.variant), len(s.scores)) for s in (one, other)]
+            pool = sum(self.pooled / num for variance, num in both if variance is None)
+            parts = [(variance / num, num - 1) for variance, num in both if variance is not None]
             parts.append((pool, self.degrees_of_freedom))
             total = sum(variance for variance, _ in parts)
             error = total**0.5

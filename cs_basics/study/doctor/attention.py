@@ -80,10 +80,10 @@ def _slope(products: Tensor, weights: Tensor) -> float | None:
         (t - (t * seen).sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)) * seen
         for t in (products, weights.clamp(min=1e-9).log())
     )
-    both = (x * y).sum()
-    if not both.square() > 0.98 * x.square().sum() * y.square().sum():
+    both, size = (x * y).sum(), x.square().sum()
+    if not both.square() > 0.98 * size * y.square().sum():
         return None
-    return (both / x.square().sum()).item()
+    return (both / size).item()
 
 
 def attentions(s: Subject) -> list[Attention]:
@@ -108,7 +108,7 @@ def scale(s: Subject) -> Findings:
         size, c = one.q.shape[one.axes[0]], one.scale
         if c is None or size < 4:
             continue
-        right, both = size**-0.5, zip((one.q, one.k), one.axes, strict=True)
+        both, right = zip((one.q, one.k), one.axes, strict=True), size**-0.5
         lengths = [x.detach().norm(dim=axis) for x, axis in both]
         width = one.q.numel() // (one.q.shape[0] * s.time)
         q, k = (x.float().square().mean().sqrt().item() for x in (one.q, one.k))

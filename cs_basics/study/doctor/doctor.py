@@ -85,9 +85,10 @@ class Doctor:
         batches: Yields (inputs, targets) or a dict of `input_ids` and `labels`, (batch, time).
         options: What else is known of the program; each switches on the checks that need it.
             `tokens`: ids of the training text. `decode`: ids to text. `text`: its beginning.
-            `evaluate`: returns the validation loss. `generate`: ids to the same and more, drawn at
-            temperature 1. `save_and_load`: returns a fresh model and
-            optimizer, read back. `schedule`: update to rate. `clip`: the norm that is meant.
+            `evaluate`: returns the validation loss. `generate`: a list of ids to a longer one that
+            begins with them, drawn at temperature 1. `save_and_load`: returns a fresh model and
+            optimizer, read back. `schedule`: update (the first is 1) to rate. `clip`: the norm
+            that is meant.
             `accumulate`: micro-batches an update. `rank`, `world_size`: of this process.
     """
 
@@ -99,9 +100,8 @@ class Doctor:
         batches: Iterable[Any],
         **options: Any,  # noqa: ANN401
     ) -> None:
-        options["batches"] = batches
-        self.could_not = ["all: the loop has computed no loss"]
-        self.watch = Watch(model, loss_of, optimizer, options=options, could_not=self.could_not)
+        self.watch = Watch(model, loss_of, optimizer, batches=batches, **options)
+        self.watch.could_not.append("all: the loop has computed no loss")
         self.batches = Batches(batches, self.watch)
         self.validations = list[tuple[int, float]]()
         optimizer.register_step_post_hook(self._after_step)
@@ -112,7 +112,7 @@ class Doctor:
         s = self.watch
         if s.batch is None and torch.is_grad_enabled() and not s.is_off:
             s.batch, s.start = batch, [tensor.detach().clone() for tensor in weights_of(s.bare)]
-            self.could_not.clear()
+            s.could_not.clear()
             with s.off():
                 examine(s)
         return s.watched_loss(model, batch)
@@ -158,5 +158,5 @@ def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:
     """Return the report: a line if all is well, else the first cause in full, and the others."""
     lines = [f"1. {finding}" for finding in found[:1]] or ["doctor: healthy"]
     lines += ["Mend this first: it may explain what else was seen:"][: len(found) - 1]
-    lines += [f"- {finding.cause}: {finding.seen} ({finding.place})" for finding in found[1:]]
+    lines += [f"- {f.cause}: {f.seen}" + f" ({f.place})" * bool(f.place) for f in found[1:]]
     return "\n".join([*lines, *(f"(a check could not be made: {reason})" for reason in could_not)])

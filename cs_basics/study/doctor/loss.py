@@ -95,7 +95,7 @@ def mean(s: Subject) -> Findings:
         return
     weights, ids = reading.weights, s.inputs[: len(reading.weights)].cpu()
     used = weights > 0.1 * weights.max()
-    total, parts = weights.sum().item(), s.accumulate or 1
+    total, parts = weights.sum().item(), s.accumulate
     given = parts_of(s.batch)[1][: len(weights)].cpu()
     unused = ~used & (given >= 0)
     # A model that shifts by itself has no target for the last position, a padded one a single id.

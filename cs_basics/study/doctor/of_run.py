@@ -39,8 +39,10 @@ def before_run(trainer: Trainer) -> Find:
     """
     found = list[Finding]()
     if trainer.world.size == 1 and trainer.step == 0:
-        batch = draw_batch(trainer.corpus.train.tokens, trainer.config, 0, ROWS, trainer.device)
-        s = Subject(trainer.model, lambda _, b: trainer.plain_loss_of(*b), trainer.optimizer, batch)
+        s = Subject(trainer.model, lambda _, b: trainer.plain_loss_of(*b), trainer.optimizer)
+        with s.quiet():  # The generators, too.
+            tokens = trainer.corpus.train.tokens
+            s.batch = draw_batch(tokens, trainer.config, 0, ROWS, trainer.device)
         examine(s)
         found = s.findings
         for line in (*found, *s.could_not):
@@ -49,9 +51,9 @@ def before_run(trainer: Trainer) -> Find:
 
 
 def of_metrics(
-    rows: Sequence[Row], samples: Sequence[Sample], counted: tuple[float, float] = (0.0, 0.0)
+    rows: Sequence[Row], samples: Sequence[Sample], counted: tuple[float, float]
 ) -> list[Finding]:
-    """Return what a run's losses and samples tell, beside the entropies of its tokens, if known."""
+    """Return what a run's losses and samples tell, beside the entropies of its text."""
     train, valid = (
         [(int(row["step"]), row[name]) for row in rows if name in row]
         for name in ("train/loss", "val/loss")

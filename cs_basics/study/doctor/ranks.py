@@ -22,12 +22,12 @@ def note(s: Watch) -> None:
     total = sum(p.detach().double().abs().sum().item() for p in s.bare.parameters())
     s.sums.append([float(sum(s.hashes) % 2**32), total])
     if len(s.sums) == FIRST:
-        _store().set(f"doctor/{s.rank or 0}", json.dumps(s.sums))
+        _store().set(f"doctor/{s.rank}", json.dumps(s.sums))
 
 
 def equal(s: Watch) -> Findings:
     """Compare this process with the others."""
-    keys, seen = [f"doctor/{rank}" for rank in range(s.world_size or 1)], None
+    keys, seen = [f"doctor/{rank}" for rank in range(s.world_size)], None
     if len(s.sums) < FIRST or len(keys) < 2 or not distributed.is_initialized():
         return
     _store().wait(keys, timedelta(seconds=5))

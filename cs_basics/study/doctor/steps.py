@@ -41,7 +41,7 @@ def stepping(s: Watch) -> Findings:
     updates, cause = s.updates, "no-step"
     try_it = "is optimizer.step() called, and zero_grad() before backward(), not after it?"
     changed = [u for u in updates if u.is_compared and any(u.rates or [1.0])]
-    if s.num_calls >= 8 * (s.accumulate or 1) and not updates:
+    if s.num_calls >= 8 * s.accumulate and not updates:
         seen = f"{s.num_calls} losses, and optimizer.step() never had a gradient to use"
     elif changed and all(u.norm == 0 for u in updates):
         seen = "every gradient is 0 or None when the optimizer steps"
@@ -81,7 +81,7 @@ def gradients(s: Watch) -> Findings:
 
 
 def _accumulation(s: Watch, fits: list[Update]) -> Findings:
-    meant = s.accumulate or 1
+    meant = s.accumulate
     parts = median(u.parts for u in s.updates)
     total = median(u.upstream for u in s.updates)
     ratio = median([u.right for u in fits] or [total])
@@ -115,9 +115,9 @@ def _clipping(s: Watch, fits: list[Update]) -> Findings:
         if u.num_largest >= 8 and u.cosine < 0.999:
             odd.append(f"{u.num_largest} entries of the gradient have one size, {u.largest:.3g}")
         elif u.cosine < 0.9 and u.error > 0.2 and u.left < 0.3 * abs(u.right):
-            odd.append(f"the gradient has the cosine {u.cosine:.2f} with the right one")
+            odd.append(f"the gradient has the cosine {u.cosine:.2f} with that of the loss")
         elif is_small and abs(u.upstream * u.parts - 1) > 0.05:
-            odd.append(f"a gradient of norm {u.norm:.3g}, by itself {u.right_norm:.3g}")
+            odd.append(f"a gradient of norm {u.norm:.3g}; that of the loss has {u.right_norm:.3g}")
     if large:
         odd = [f"a gradient of norm {large[0]:.3g} at the step"]
     elif len(odd) < min(FEW, max(1, len(fits))):
@@ -125,7 +125,7 @@ def _clipping(s: Watch, fits: list[Update]) -> Findings:
     yield Finding(
         "clipping",
         odd[-1],
-        "the right gradient" + f", at most {clip:g} long" * (clip < math.inf),
+        "the gradient of the loss" + f", at most {clip:g} long" * (clip < math.inf),
         "clip between backward and step, by the joint norm of this model's gradients",
         s.place,
     )

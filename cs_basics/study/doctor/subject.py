@@ -45,9 +45,24 @@ class Subject:
     loss_of: Callable[[Any, Any], Tensor]
     optimizer: Optimizer
     batch: Any = None
-    options: dict[str, Any] = field(default_factory=dict)
-    """What else is known of the program, such as `clip`, which is read as `s.clip`: see Doctor. To
-    that `text.readable` adds `vocab`, `has_dropout` and `is_random`."""
+    batches: Any = None
+    """This and the following are the options of `Doctor`."""
+    tokens: Any = None
+    decode: Any = None
+    text: str = ""
+    evaluate: Any = None
+    generate: Any = None
+    save_and_load: Any = None
+    schedule: Any = None
+    clip: float | None = None
+    accumulate: int = 1
+    rank: int = 0
+    world_size: int = 1
+    vocab: int = 0
+    """Logits of a position; `text.readable` finds it, and the two below."""
+    has_dropout: bool = False
+    is_random: bool = False
+    """Whether evaluation mode gives other logits each time."""
     findings: list[Finding] = field(default_factory=list)
     could_not: list[str] = field(default_factory=list)
     """Checks that could not be made, and why."""
@@ -58,10 +73,6 @@ class Subject:
         # Probes have nothing to share out over processes.
         is_wrapped = type(self.model).__name__ == "DistributedDataParallel"
         self.bare: nn.Module = getattr(self.model, "module") if is_wrapped else self.model  # noqa: B009
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        """Return an option, or None if the program has not told it."""
-        return self.options.get(name)
 
     @property
     def inputs(self) -> Tensor:

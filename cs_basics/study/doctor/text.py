@@ -23,7 +23,7 @@ def readable(s: Subject) -> Findings:
     """See that the model can read the ids; note its vocabulary, and in which mode it is random."""
     with s.quiet():
         try:
-            s.options["vocab"] = s.logits(s.inputs).shape[-1]
+            s.vocab = s.logits(s.inputs).shape[-1]
         except IndexError as error:
             is_swapped = (s.inputs % 256 == 0).float().mean() > 0.5
             yield Finding(
@@ -40,7 +40,7 @@ def readable(s: Subject) -> Findings:
                 s.bare.train(mode)
                 torch.manual_seed(seed)
                 runs.append(s.logits(s.inputs[:8]).nan_to_num())
-            s.options[name] = not torch.equal(*runs)
+            setattr(s, name, not torch.equal(*runs))
 
 
 def vocabulary(s: Watch) -> Findings:

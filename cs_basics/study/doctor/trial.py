@@ -146,9 +146,7 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
             s.evaluate,
         )
     elif seen is None and abs(found - typical) > 0.25 * found + 0.1:
-        seen = (
-            f"evaluate() returned {found:.3g}; its logits, for the next token, give {typical:.3g}"
-        )
+        seen = f"evaluate() returned {found:.3g}; by its logits it is {typical:.3g}"
     if seen is None and s.tokens is not None and read:
         # Evenly, since many programs also measure the training loss: that is half of what is read.
         some = read[:: -(-len(read) // 8)]

@@ -155,7 +155,7 @@ class Watch(Subject):
 
     def _fit(self, u: Update, found: Tensor, parts: list[Part]) -> None:
         """Compute the gradient of the parts anew; if they give the same losses, compare it."""
-        if (self.world_size or 1) > 1:
+        if self.world_size > 1:
             return  # The gradients of the others are in it, too.
         right, last = torch.zeros_like(found), found
         with undisturbed(self.bare), self.off():

@@ -95,7 +95,6 @@ doctor = Doctor(
     schedule=schedule,
     clip=1.0,
     accumulate=micro,
-    updates=planned,
 )
 for update in range(1, planned + 1):
     for group in optimizer.param_groups:

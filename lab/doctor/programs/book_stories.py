@@ -73,7 +73,6 @@ doctor = Doctor(
     save_and_load=save_and_load,
     schedule=lr_at,
     clip=1.0,
-    updates=UPDATES,
 )
 loss_of, batches = doctor.loss_of, doctor.batches
 for update in range(1, UPDATES + 1):

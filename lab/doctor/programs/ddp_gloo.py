@@ -66,7 +66,6 @@ doctor = Doctor(
     evaluate=validate,
     schedule=lambda update: LR * multiplier(update - 1),
     clip=1.0,
-    updates=STEPS,
     rank=rank,
     world_size=world_size,
 )

@@ -13,8 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from cs_basics.run.training_run import train_run
 from cs_basics.study.doctor import Doctor
 from cs_basics.study.doctor.curve import divergence, looped, overfitting, plateau, too_good
+from cs_basics.study.doctor.of_run import before_run
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
 ROOT = Path(__file__).parents[3]
@@ -140,7 +142,7 @@ def found(**changes):
     loop = type("Changed", (Loop,), changes)()
     doctor = loop.run()
     findings = doctor.report()
-    assert not doctor.could_not
+    assert not doctor.watch.could_not
     return [finding.cause for finding in findings]
 
 
@@ -272,6 +274,14 @@ def test_a_watched_loop_ends_with_the_weights_of_one_that_is_not():
         plain.run()
     for one, other in zip(watched.model.parameters(), plain.model.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_run_that_was_examined_is_the_one_that_was_not(tiny_config, tmp_path):
+    seen, plain = (
+        train_run(tiny_config.replace(run_dir=tmp_path / str(examine)), examine=examine).loss
+        for examine in (before_run, None)
+    )
+    assert seen == plain
 
 
 class Unwatched:
