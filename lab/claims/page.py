@@ -16,7 +16,7 @@ PAGE, NORMS = HERE / "claims.md", ROOT / "docs" / "norms.md"
 # ruff: noqa: E501  Paragraphs of a page.
 HEAD = """# Every claim about the norm and its neighbours, executed
 
-`python -m lab.claims` writes this page, and nothing else does: from `sentences/`, `texts.toml` and `results.jsonl`. A row is one sentence. `python -m lab.claims NAME --again` measures it anew; `python -m lab.claims NAME --contrary` judges it after an exchange of what is measured, which must turn the verdict. docs/norms.md explains.
+`python -m lab.claims` writes this page, and nothing else does: from `sentences/`, `texts.toml` and `results.jsonl`. A row is one sentence. `python -m lab.claims NAME --again` measures it anew; `python -m lab.claims NAME --contrary` judges it after an exchange of what is measured, which must turn the verdict to its opposite, or to "not seen". `lab/README.md` explains.
 
 A figure is a mean over seeds with its 95 % t interval; without an interval, it does not depend on the seed. A rule decides by the figures of each seed: "every seed" asks the worst of them to lie within the limits, "interval" the whole 95 % interval. All of it within: true. All of it outside, on one side: false. Otherwise: not seen. "True of ..." is a weaker sentence with a rule of its own. A training is repeated with six seeds, or with three if these decide. Times are ratios of medians of runs in turn, in one process. A program below a table is run with `seed` = 0, 1, ... Source "circulates": texts repeat it without a measurement. A, B: the machines at the end.
 """
