@@ -168,6 +168,17 @@ os._exit(0)
     ]
 
 
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_server_whose_grader_is_gone_ends_without_a_word(own, tier):
+    connection = own(tier)
+    assert silu(connection).ended == "returned"
+    again = {"process": 0, "problem": "silu", "excused": [], "module": "", "look_at": 0}
+    for part in (again, None):
+        wire.send(connection.channel, wire.encode(part), time.monotonic() + 9)
+    connection.channel.close()
+    assert connection.process.wait(20) == 0
+
+
 def test_memory_is_bounded_by_whoever_has_begun_an_answer(connection, monkeypatch):
     monkeypatch.setattr(watch, "MORE_MEMORY", 0)
     connection.over_time.clear()
