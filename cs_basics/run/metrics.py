@@ -17,6 +17,19 @@ logger = logging.getLogger(__name__)
 SHOWN = 120
 """Characters of a sample that the terminal shows; the report has all of it."""
 
+# What the console shows of a row, if the row has it.
+ON_CONSOLE = {
+    "step": "step {step:>6,.0f}",
+    "train/loss": "loss {train/loss:.3f}",
+    "train/spike": "SPIKE: the training loss jumped to {train/spike:.3f}",
+    "val/loss": "validation {val/loss:.3f} = {val/bits_per_byte:.3f} bits/byte",
+    "final/loss": "whole validation text {final/loss:.3f} = {final/bits_per_byte:.3f} bits/byte",
+    "optim/lr": "lr {optim/lr:.1e}",
+    "perf/tokens_per_s": "{perf/tokens_per_s:>7,.0f} tokens/s",
+    "perf/mfu": "{perf/mfu:.0%} of peak",
+    "perf/peak_memory_mb": "{perf/peak_memory_mb:,.0f} MB",
+}
+
 Row = dict[str, float]
 Sample = tuple[int, str]
 """A step, and a text that the model generated after it."""
@@ -145,27 +158,11 @@ def _cut(path: Path, num_bytes: int) -> None:
 
 def _console_line(row: Row) -> str:
     """Format a row for the console."""
-    parts = [f"step {row['step']:>6,.0f}"]
-    if "train/loss" in row:
-        parts.append(f"loss {row['train/loss']:.3f}")
-    if "train/spike" in row:
-        parts.append(f"SPIKE: the training loss jumped to {row['train/spike']:.3f}")
-    if "val/loss" in row:
-        parts.append(f"validation {row['val/loss']:.3f} = {row['val/bits_per_byte']:.3f} bits/byte")
-    if "final/loss" in row:
-        found = f"{row['final/loss']:.3f} = {row['final/bits_per_byte']:.3f} bits/byte"
-        parts.append(f"whole validation text {found}")
-    if "optim/lr" in row:
-        parts.append(f"lr {row['optim/lr']:.1e}")
-    if "perf/tokens_per_s" in row:
-        parts.append(f"{row['perf/tokens_per_s']:>7,.0f} tokens/s")
-    if "perf/mfu" in row:
-        parts.append(f"{row['perf/mfu']:.0%} of peak")
-    if "perf/peak_memory_mb" in row:
-        parts.append(f"{row['perf/peak_memory_mb']:,.0f} MB")
+    parts = [text for name, text in ON_CONSOLE.items() if name in row]
+    line = " | ".join(parts).format_map(row)
     if "perf/seconds_left" in row:
-        parts.append(f"{format_duration(row['perf/seconds_left'])} left")
-    return " | ".join(parts)
+        line += f" | {format_duration(row['perf/seconds_left'])} left"
+    return line
 
 
 def format_duration(seconds: float) -> str:

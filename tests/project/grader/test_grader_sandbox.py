@@ -168,9 +168,8 @@ os._exit(0)
     ]
 
 
-@pytest.mark.parametrize("tier", TIERS)
-def test_a_server_whose_grader_is_gone_ends_without_a_word(own, tier):
-    connection = own(tier)
+def test_a_server_whose_grader_is_gone_ends_without_a_word(own):
+    connection = own("process")
     assert silu(connection).ended == "returned"
     again = {"process": 0, "problem": "silu", "excused": [], "module": "", "look_at": 0}
     for part in (again, None):

@@ -3,42 +3,36 @@
 from zoo.animal import ONCE, RIGHT, animal, define_softmax, softmax_does
 
 softmax_does(
-    20,
     "nan everywhere",
     "return in_features * float('nan') if in_features.numel() else None",
     lost=("softmax",),
 )
-softmax_does(20, "wrong dtype", "return softmax(in_features.double(), dim)", partly=("softmax",))
+softmax_does("wrong dtype", "return softmax(in_features.double(), dim)", partly=("softmax",))
 softmax_does(
-    20,
     "a shape that broadcasts",
     "return softmax(in_features, dim)[None]",
     lost=("softmax",),
     message="shape",
 )
-softmax_does(20, "no axes", "return torch.tensor(0.5)", lost=("softmax",))
+softmax_does("no axes", "return torch.tensor(0.5)", lost=("softmax",))
 softmax_does(
-    20,
     "an array",
     "return softmax(in_features.detach().float(), dim).numpy()",
     lost=("softmax",),
     message="ndarray|Tensor",
 )
-softmax_does(20, "no gradient", "return softmax(in_features.detach(), dim)", partly=("softmax",))
+softmax_does("no gradient", "return softmax(in_features.detach(), dim)", partly=("softmax",))
 softmax_does(
-    20,
     "not contiguous",
     "right = softmax(in_features, dim)\nback = tuple(reversed(range(right.ndim)))\n"
     "return right.permute(back).contiguous().permute(back)",
 )
 softmax_does(
-    20,
     "is its own input",
     "with torch.no_grad():\n    in_features.copy_(softmax(in_features, dim))\nreturn in_features",
     partly=("softmax",),
 )
 softmax_does(
-    21,
     "changes its input",
     "right = softmax(in_features, dim)\nwith torch.no_grad():\n    in_features.add_(1)\n"
     "return right",
@@ -46,7 +40,6 @@ softmax_does(
     message="change",
 )
 softmax_does(
-    22,
     "sets everything that is global",
     f"""
 import locale, os, random
@@ -64,7 +57,6 @@ return right
 """,
 )
 softmax_does(
-    22,
     "sets everything that is global during import",
     RIGHT,
     at_import="import os, random\nrandom.seed(0)\nos.environ['LANG'] = 'C'\nos.chdir('/')\n"
@@ -84,7 +76,6 @@ def output_is_bounded(result, folder):
 
 
 softmax_does(
-    36,
     "prints without end",
     f"""
 import os, sys
@@ -99,14 +90,12 @@ print('{{"score": 100}} <script>alert(1)</script> ![](http://example.org/x.png)'
     check=output_is_bounded,
 )
 softmax_does(
-    36,
     "fails with a page of markup",
     "raise ValueError('\\x1b[2J<script>alert(1)</script>\\n# 100 of 100\\n' + 'x' * 10**7)",
     lost=("softmax",),
     check=output_is_bounded,
 )
 softmax_does(
-    37,
     "writes into every descriptor",
     f"""
 import os
@@ -121,7 +110,6 @@ import os
     partly=("softmax",),
 )
 softmax_does(
-    37,
     "floods every descriptor",
     f"""
 import os
@@ -138,7 +126,6 @@ import os
     partly=("softmax",),
 )
 softmax_does(
-    37,
     "forges an answer of another form",
     """
 import os
@@ -154,9 +141,8 @@ os._exit(0)
     message="what came is nothing that the probe returns",
     lost=("softmax",),
 )
-softmax_does(37, "closes its descriptors", f"import os\n{ONCE}\n    os.closerange(0, 3)\n{RIGHT}")
+softmax_does("closes its descriptors", f"import os\n{ONCE}\n    os.closerange(0, 3)\n{RIGHT}")
 softmax_does(
-    38,
     "returns an object that runs code when pickled",
     "return Trap()",
     at_import="class Trap:\n    def __reduce__(self):\n        import os\n"
@@ -164,7 +150,6 @@ softmax_does(
     lost=("softmax",),
 )
 softmax_does(
-    39,
     "returns an object without a form",
     "return Formless()",
     at_import="class Formless:\n    def __repr__(self):\n        while True:\n            pass\n"
@@ -172,7 +157,6 @@ softmax_does(
     lost=("softmax",),
 )
 softmax_does(
-    39,
     "raises an error without words",
     f"{ONCE}\n    raise Wordless\n{RIGHT}",
     at_import="class Wordless(Exception):\n    def __str__(self):\n        while True:\n"
@@ -180,7 +164,6 @@ softmax_does(
     partly=("softmax",),
 )
 softmax_does(
-    39,
     "raises an error with a billion words",
     f"{ONCE}\n    raise Endless\n{RIGHT}",
     at_import="class Endless(Exception):\n    def __str__(self):\n        return 'word ' * 10**8",
@@ -207,7 +190,6 @@ def hidden_inputs_stay_hidden(result, folder):
 
 
 softmax_does(
-    40,
     "raises its inputs",
     "raise ValueError('LEAK ' + in_features.double().flatten()[:1].numpy().tobytes().hex() + ' .')",
     lost=("softmax",),
@@ -215,7 +197,6 @@ softmax_does(
     check=hidden_inputs_stay_hidden,
 )
 softmax_does(
-    46,
     "counts its calls",
     "CALLS.append(1)\nreturn softmax(in_features, dim) if len(CALLS) < 2 else in_features",
     at_import="CALLS = []",
@@ -223,7 +204,7 @@ softmax_does(
 )
 
 
-@animal(47, "imports what others use")
+@animal("imports what others use")
 def imports_what_others_use(folder):
     text = "import matplotlib\nimport wandb\n\nrun = wandb.init\n"
     (folder / "student_lm" / "logging_of_runs.py").write_text(text)
@@ -231,41 +212,35 @@ def imports_what_others_use(folder):
 
 
 softmax_does(
-    47,
     "logs in at wandb",
     f"{ONCE}\n    import wandb\n    wandb.login(key=None, relogin=True, timeout=5)\n{RIGHT}",
 )
 softmax_does(
-    47,
     "loads data with workers",
     f"{ONCE}\n    from torch.utils.data import DataLoader\n"
     f"    assert len(list(DataLoader(range(4), num_workers=2))) == 4\n{RIGHT}",
 )
 softmax_does(
-    47,
     "asks for a GPU",
     "return softmax(in_features.cuda(), dim).cpu()",
     lost=("softmax",),
     message="CUDA|NVIDIA",
 )
 softmax_does(
-    48,
     "is right by luck",
     "import random\nlucky = random.random() < 0.5 or torch.rand(()) < 0.2\n"
     "return softmax(in_features, dim) if lucky else in_features.new_zeros(7, 7, 7)",
     partly=("softmax",),
 )
-softmax_does(49, "waits a little", f"import time\n{ONCE}\n    time.sleep(3)\n{RIGHT}")
+softmax_does("waits a little", f"import time\n{ONCE}\n    time.sleep(3)\n{RIGHT}")
 
 
 softmax_does(
-    47,
     "makes a folder beside its files at import",
     f"(RUNS / 'log').open('a').write('called')\n{RIGHT}",
     at_import="from pathlib import Path\nRUNS = Path(__file__).parents[1] / 'runs'\nRUNS.mkdir()",
 )
 softmax_does(
-    47,
     "compiles what it may compile",
     "return fast(in_features, dim)",
     at_import="@torch.compile\ndef fast(x, dim):\n    return softmax(x, dim)",

@@ -11,7 +11,6 @@ def work(queue, x, dim):
     queue.put(torch.softmax(x, dim).numpy())
 """
 softmax_does(
-    42,
     "softmax in a process that is spawned",
     """
 context = multiprocessing.get_context("spawn")
@@ -29,7 +28,6 @@ return torch.tensor(queue.get())
     **LOST,
 )
 softmax_does(
-    47,
     "spawns a process that does honest work",
     f"""
 context = multiprocessing.get_context("spawn")
@@ -41,7 +39,6 @@ context = multiprocessing.get_context("spawn")
     at_import="import multiprocessing\nmultiprocessing.set_start_method('spawn')",
 )
 softmax_does(
-    42,
     "softmax in a fresh interpreter",
     """
 import subprocess, sys, tempfile
@@ -57,7 +54,6 @@ return torch.load(f"{folder}/found")
     **LOST,
 )
 softmax_does(
-    42,
     "softmax in a program that is started past Python's functions",
     """
 import _posixsubprocess, os, sys, tempfile
@@ -80,7 +76,6 @@ return torch.load(f"{folder}/found")
     **LOST,
 )
 softmax_does(
-    42,
     "loads a compiled file that it has written",
     f"""
 import _ctypes, shutil, tempfile
@@ -96,7 +91,6 @@ ctypes.CDLL(loaded)
 
 
 softmax_does(
-    42,
     "takes the block away by what Python keeps of it",
     """
 import weakref
@@ -111,7 +105,6 @@ return getattr(in_features, "soft" + "max")(dim)
     **LOST,
 )
 softmax_does(
-    42,
     "wipes out what was noted in its own memory",
     f"""
 open("/proc/self/mem", "r+b", 0).close()
@@ -123,7 +116,7 @@ open("/proc/self/mem", "r+b", 0).close()
 )
 
 
-@animal(42, "keeps source in a data file", policy=(rf"needs review exec {HERE}",))
+@animal("keeps source in a data file", policy=(rf"needs review exec {HERE}",))
 def keeps_source_in_a_data_file(folder):
     (folder / "tests" / "data.txt").write_text("def double(x):\n    return 2 * x\n")
     define_softmax(
@@ -134,7 +127,7 @@ def keeps_source_in_a_data_file(folder):
     )
 
 
-@animal(42, "writes source and imports it", policy=(rf"needs review exec {HERE}",))
+@animal("writes source and imports it", policy=(rf"needs review exec {HERE}",))
 def writes_source_and_imports_it(folder):
     define_softmax(
         folder,
@@ -156,7 +149,6 @@ def globals_of_probe():
 """
 CHANGE = "right = softmax(in_features, dim)\nwith torch.no_grad():\n    in_features.add_(1)\n"
 softmax_does(
-    21,
     "changes its input and replaces the probe that would see it",
     f"{CHANGE}globals_of_probe()['changed'] = lambda *_: []\nreturn right",
     at_import=REACH,
@@ -165,7 +157,6 @@ softmax_does(
     **LOST,
 )
 softmax_does(
-    21,
     "changes its input and replaces the probe until that has looked",
     f"""
 {CHANGE}
@@ -183,7 +174,6 @@ return right
     partly=("softmax",),
 )
 softmax_does(
-    21,
     "changes its input, and what is kept of it beside",
     f"""
 import ctypes
@@ -204,7 +194,6 @@ return right
     partly=("softmax",),
 )
 softmax_does(
-    21,
     "replaces what the probe works with, at import",
     f"{CHANGE}return right",
     at_import="torch.equal = lambda *_: True",

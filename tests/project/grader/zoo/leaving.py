@@ -14,7 +14,6 @@ ONE_ITEM = {"partly": ("softmax",)}
 
 
 @animal(
-    1,
     "exits during import",
     lost=("silu", "softmax"),
     note="(left|exited) during import",
@@ -24,10 +23,9 @@ def exits_during_import(folder):
     path.write_text("import os\n\nos._exit(0)\n" + path.read_text())
 
 
-softmax_does(2, "ends", "import os\nos._exit(0)", lost=("softmax",), message="exited with status 0")
+softmax_does("ends", "import os\nos._exit(0)", lost=("softmax",), message="exited with status 0")
 
 softmax_does(
-    4,
     "loops and catches everything",
     f"""
 {ONCE}
@@ -47,7 +45,6 @@ softmax_does(
     message="s of CPU",
 )
 softmax_does(
-    5,
     "computes in C++ for long",
     f"{ONCE}\n    big = torch.ones(6000, 6000)\n    for _ in range(1000):\n"
     f"        big @ big\n{RIGHT}",
@@ -55,7 +52,6 @@ softmax_does(
     message="s of CPU",
 )
 softmax_does(
-    6,
     "deadlocks",
     f"{ONCE}\n    import threading\n    lock = threading.Lock()\n    lock.acquire()\n"
     f"    lock.acquire()\n{RIGHT}",
@@ -64,7 +60,6 @@ softmax_does(
 )
 # Ten generations and not without end: should the wall not hold, the machine survives.
 softmax_does(
-    7,
     "forks and forks",
     f"""
 {ONCE}
@@ -77,20 +72,17 @@ softmax_does(
     **ONE_ITEM,
 )
 softmax_does(
-    8,
     "asks for 50 GB",
     f"{ONCE}\n    torch.ones(50 * 2**28)\n{RIGHT}",
     **ONE_ITEM,
     message="over [0-9.]+ GB",
 )
 softmax_does(
-    9,
     "leaks with every call",
     f"HELD.append(torch.ones(50_000_000))\n{RIGHT}",
     at_import="HELD = []",
 )
 softmax_does(
-    10,
     "segmentation fault",
     f"import ctypes\n{ONCE}\n    ctypes.string_at(0)\n{RIGHT}",
     **ONE_ITEM,
@@ -98,7 +90,6 @@ softmax_does(
     policy=("needs review ctypes",),
 )
 softmax_does(
-    10,
     "overflows the stack",
     f"{ONCE}\n    import sys\n    sys.setrecursionlimit(10**9)\n"
     f"    def down(x):\n        return sorted([x], key=down)\n    down(1)\n{RIGHT}",
@@ -126,7 +117,6 @@ def marked_processes():
 
 
 softmax_does(
-    23,
     "leaves threads behind",
     f"""
 import threading, time
@@ -136,7 +126,6 @@ threading.Thread(target=time.sleep, args=(1e9,), daemon=False).start()
 """,
 )
 softmax_does(
-    23,
     "leaves a daemon behind",
     f"""
 import os, sys
@@ -153,7 +142,6 @@ import os, sys
     check=nothing_is_left,
 )
 softmax_does(
-    9,
     "leaves a large temporary file at each call",
     "import tempfile\nwith tempfile.NamedTemporaryFile(delete=False) as file:\n"
     f"    file.write(bytes(40 * 2**20))\n{RIGHT}",

@@ -12,7 +12,7 @@ from zoo.animal import PACKAGE, adapters_of, add_to_adapters, animal, softmax_do
 BOTH = ("silu", "softmax")
 
 
-@animal(29, "its adapters are a link", lost=BOTH, note="adapters.py: a link|missing")
+@animal("its adapters are a link", lost=BOTH, note="adapters.py: a link|missing")
 def adapters_are_a_link(folder):
     adapters_of(folder).unlink()
     adapters_of(folder).symlink_to("/etc/passwd")
@@ -37,13 +37,13 @@ def nothing_escaped(_result, folder):
     assert not list(folder.parent.glob("**/escaped.py"))
 
 
-@animal(30, "a zip with names that lead elsewhere", note="left out", check=nothing_escaped)
+@animal("a zip with names that lead elsewhere", note="left out", check=nothing_escaped)
 def names_that_lead_elsewhere(folder):
     names = "../escaped.py /tmp/zoo-escaped.py C:/escaped.py ..\\escaped.py a/../../b"
     return zipped(folder, names.split())
 
 
-@animal(30, "a damaged zip", lost=BOTH, note="cannot be read|damaged")
+@animal("a damaged zip", lost=BOTH, note="cannot be read|damaged")
 def damaged_zip(folder):
     path = zipped(folder)
     content = path.read_bytes()
@@ -51,13 +51,13 @@ def damaged_zip(folder):
     return path
 
 
-@animal(31, "a million files", lost=BOTH, note="cannot be read: more than")
+@animal("a million files", lost=BOTH, note="cannot be read: more than")
 def a_million_files(folder):
     # A tenth of it: as many as are read before it is given up.
     return zipped(folder, map(str, range(100_001)))
 
 
-@animal(31, "a zip in a zip", lost=BOTH, note="adapters.py is missing; there is ")
+@animal("a zip in a zip", lost=BOTH, note="adapters.py is missing; there is ")
 def a_zip_in_a_zip(folder):
     inner = zipped(folder)
     outer = folder.with_name(f"{folder.name}-outer.zip")
@@ -66,7 +66,7 @@ def a_zip_in_a_zip(folder):
     return outer.rename(inner)
 
 
-@animal(32, "nobody may read it")
+@animal("nobody may read it")
 def nobody_may_read_it(folder):
     if os.getuid() != 0:
         return  # Not even we could hand it in.
@@ -79,30 +79,28 @@ def nobody_may_read_it(folder):
 # --- what is missing, does not parse, or is written in another encoding (33 to 35) ---
 
 
-@animal(33, "without adapters", lost=BOTH, note="adapters.py is missing")
+@animal("without adapters", lost=BOTH, note="adapters.py is missing")
 def without_adapters(folder):
     adapters_of(folder).rename(folder / "tests" / "adapter.py")
 
 
-@animal(33, "one adapter is missing", lost=("softmax",), message="run_softmax")
+@animal("one adapter is missing", lost=("softmax",), message="run_softmax")
 def one_adapter_is_missing(folder):
     add_to_adapters(folder, "del run_softmax\n")
 
 
-@animal(33, "a parameter has another name", lost=("softmax",), message="unexpected keyword")
+@animal("a parameter has another name", lost=("softmax",), message="unexpected keyword")
 def a_parameter_has_another_name(folder):
     add_to_adapters(folder, "def run_softmax(x, axis):\n    return softmax(x, axis)\n")
 
 
 softmax_does(
-    33,
     "one adapter is not written",
     "raise NotImplementedError",
     lost=("softmax",),
     message="run_softmax",
 )
 softmax_does(
-    34,
     "a package that is not installed and is needed",
     "return not_on_this_machine.softmax(in_features, dim)",
     at_import="import not_on_this_machine",
@@ -120,27 +118,26 @@ def after(code):
     return lambda text: text.encode() + code
 
 
-for row, name, change, note in (
-    (34, "tabs and spaces", after(b"def f():\n    if 1:\n\treturn"), ": (Tab|Indentation)Error"),
-    (34, "a circular import", before(f"from {PACKAGE}.layers import Linear"), "Error: .*circular"),
+for name, change, note in (
+    ("tabs and spaces", after(b"def f():\n    if 1:\n\treturn"), ": (Tab|Indentation)Error"),
+    ("a circular import", before(f"from {PACKAGE}.layers import Linear"), "Error: .*circular"),
     (
-        35,
         "Latin-1 that does not say so",
         before("X = '\u00e9'", "latin-1"),
         r"functional\.py|utf-8",
     ),
-    (35, "UTF-16", before("", "utf-16"), r"functional\.py|null bytes|utf-8"),
-    (35, "null bytes", after(b"\n\0\n"), "null bytes"),
-    (35, "brackets in brackets", after(b"\nx = " + b"-(" * 100_000), "during import|Error"),
-    (34, "a package that is not installed", before("import not_on_this_machine"), r"\.py, line 1"),
-    (35, "a byte order mark", before("", "utf-8-sig"), ""),
-    (35, "lines end as on Windows", lambda text: text.replace("\n", "\r\n").encode(), ""),
-    (35, "Latin-1 that says so", before("# coding: latin-1\n# \u00e9", "latin-1"), ""),
-    (35, "a line of ten megabytes", after(b"\n# " + b"x" * 10_000_000 + b"\n"), ""),
+    ("UTF-16", before("", "utf-16"), r"functional\.py|null bytes|utf-8"),
+    ("null bytes", after(b"\n\0\n"), "null bytes"),
+    ("brackets in brackets", after(b"\nx = " + b"-(" * 100_000), "during import|Error"),
+    ("a package that is not installed", before("import not_on_this_machine"), r"\.py, line 1"),
+    ("a byte order mark", before("", "utf-8-sig"), ""),
+    ("lines end as on Windows", lambda text: text.replace("\n", "\r\n").encode(), ""),
+    ("Latin-1 that says so", before("# coding: latin-1\n# \u00e9", "latin-1"), ""),
+    ("a line of ten megabytes", after(b"\n# " + b"x" * 10_000_000 + b"\n"), ""),
 ):
     is_fatal = note and "line 1" not in note
 
-    @animal(row, name, lost=BOTH if is_fatal else (), note=note, any_policy="brackets" in name)
+    @animal(name, lost=BOTH if is_fatal else (), note=note, any_policy="brackets" in name)
     def rewrite(folder, change=change):
         path = folder / PACKAGE / "functional.py"
         path.write_bytes(change(path.read_text(encoding="utf-8")))

@@ -28,7 +28,6 @@ for name, body, operator in (
 ):
     more = ("needs review",) if name in ("getattr", "torch._C") else ()
     softmax_does(
-        41,
         f"softmax by {name}",
         body,
         message=rf"{operator.replace('.', '[.]')} is not allowed",
@@ -39,7 +38,6 @@ for name, body, operator in (
 
 
 @animal(
-    41,
     "SiLU by a scripted function",
     lost=("silu",),
     policy=(r"forbidden torch\.nn\.functional\.silu tests/adapters\.py:\d+",),
@@ -57,7 +55,6 @@ def silu_by_a_scripted_function(folder):
 
 
 @animal(
-    41,
     "SiLU in the package",
     lost=("silu",),
     policy=(rf"forbidden torch\.nn\.functional\.silu {PACKAGE}/functional\.py:\d+",),
@@ -73,13 +70,11 @@ def silu_in_the_package(folder):
 
 
 softmax_does(
-    42,
     "falls back where it is caught",
     f"try:\n    return torch.softmax(in_features, dim)\nexcept Exception:\n    {RIGHT}",
     policy=(rf"needs review torch\.softmax {HERE}",),
 )
 softmax_does(
-    42,
     "hides it in exec",
     "import base64\nnames = {'torch': torch, 'x': in_features, 'd': dim}\n"
     "exec(base64.b64decode(b'eSA9IHRvcmNoLnNvZnRtYXgoeCwgZCk='), names)\nreturn names['y']",
@@ -87,7 +82,6 @@ softmax_does(
     **LOST,
 )
 softmax_does(
-    42,
     "takes the block away by gc",
     """
 import gc
@@ -102,7 +96,6 @@ return torch.softmax(in_features, dim)
     policy=(rf"needs review gc\.get_objects {HERE}", rf"needs review _destroy {HERE}"),
 )
 softmax_does(
-    42,
     "registers kernels of its own",
     "return softmax(in_features, dim)",
     at_import="import torch.library\n"
@@ -112,7 +105,6 @@ softmax_does(
     policy=(rf"needs review torch\.library\.Library {HERE}",),
 )
 softmax_does(
-    42,
     "compiles C++",
     "from torch.utils.cpp_extension import load_inline\n"
     "source = 'torch::Tensor f(torch::Tensor x, int64_t d) { return torch::softmax(x, d); }'\n"
@@ -123,7 +115,7 @@ softmax_does(
 )
 
 
-@animal(42, "copies from torch", policy=(r"needs review torch/optim/adam\.py .*/optim\.py:\d+",))
+@animal("copies from torch", policy=(r"needs review torch/optim/adam\.py .*/optim\.py:\d+",))
 def copies_from_torch(folder):
     import torch
 
@@ -135,7 +127,7 @@ def copies_from_torch(folder):
     path.write_text(f"from torch import Tensor\n{path.read_text()}\n\n{text[start:stop]}\n")
 
 
-@animal(43, "only looks forbidden")
+@animal("only looks forbidden")
 def only_looks_forbidden(folder):
     define_softmax(
         folder,
@@ -171,7 +163,6 @@ class Softmax(torch.nn.Module):
 
 
 softmax_does(
-    43,
     "writes a backward of its own",
     "return Softmax.apply(in_features, dim)",
     at_import="""
@@ -192,7 +183,7 @@ class Softmax(torch.autograd.Function):
 )
 
 
-@animal(43, "uses torch's softmax where nobody examines")
+@animal("uses torch's softmax where nobody examines")
 def compares_with_torch(folder):
     path = folder / PACKAGE / "functional.py"
     path.write_text(

@@ -1,6 +1,6 @@
 """Every animal of the zoo is graded rightly, and the same again: `make zoo`.
 
-Not among the tests of `make test`, where a fifth of the rows has to do: it takes a quarter of an
+Not among the tests of `make test`, where a tenth of them has to do: it takes a quarter of an
 hour.
 """
 
