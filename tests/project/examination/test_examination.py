@@ -12,6 +12,7 @@ import pytest
 import report
 import torch
 from compare import id_of
+from files import write_files
 from probes.model import forward_if_supported
 from probes.training import takes_float64
 from processes import python
@@ -77,13 +78,6 @@ def run_linear(d_in, d_out, weights, in_features):
     raise NotImplementedError
 """,
 }
-
-
-def write_files(folder, files):
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content, encoding="utf-8")
-    return folder
 
 
 def run_pytest(*arguments, folder):

@@ -4,7 +4,8 @@ import json
 import os
 
 import pytest
-from test_examination import TESTS, run_pytest, write_files
+from files import write_files
+from test_examination import TESTS, run_pytest
 
 SUBMISSION = {
     "lm.py": """

@@ -6,8 +6,9 @@ import warnings
 
 import programs
 import pytest
+from files import write_files
 from processes import python
-from test_examination import TESTS, run_pytest, write_files
+from test_examination import TESTS, run_pytest
 
 SILU = "def run_silu(in_features):\n    return in_features * in_features.sigmoid()\n"
 RAISES = "raise RuntimeError('code of the submission')\n"

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
-from conftest import ROOT
 from models import FORMS, small_model
 from page_cases import make_run, save
+from processes import ROOT
 
 from cs_basics.fast.decoding import Decoder, generate
 from cs_basics.generate import GREEDY, Sampling
